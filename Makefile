@@ -1,0 +1,45 @@
+# `make demo` and `make test` set up everything they need in .venv; the rest is named in README.md.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO_OUT := out/demo
+
+# Nothing of the caller's Python environment may leak into ours.
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test lint typecheck unit test-integration bench clean
+
+demo: $(VENV)/.installed
+	$(BIN)/beam-tfrecords convert --input=tests/data/photos --output=$(DEMO_OUT) --name=photos \
+	  --splits=train=0.8,validation=0.2 --image_size=224 --overwrite
+	$(BIN)/beam-tfrecords verify --dataset=$(DEMO_OUT)
+	$(BIN)/python -m transforms.reading $(DEMO_OUT)
+	@echo "Built $(DEMO_OUT); the report of the build is $(DEMO_OUT)/manifest.json, refused pictures are in $(DEMO_OUT)/failures.jsonl"
+
+test: lint typecheck unit
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+typecheck: $(VENV)/.installed
+	$(BIN)/mypy
+
+unit: $(VENV)/.installed
+	$(BIN)/python -m pytest
+
+# Installed modules are compiled at once: every worker process would otherwise do it again where
+# bytecode is not written.
+$(VENV)/.installed: setup.py
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; say make PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[test]'
+	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib transforms beam_pipelines > /dev/null || true
+	touch $@
+
+# Every figure in the README comes from here: the contestants in turn, each in an environment of its own.
+bench: $(VENV)/.installed
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) .venv-* out build *.egg-info

@@ -1,0 +1,55 @@
+"""Packaging of beam-tfrecords."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+INSTALL_REQUIRES = [
+    "apache-beam>=2.77,<2.79",
+    "Pillow>=12.1.1,<13",
+    "numpy>=1.26,<3",
+    "pyarrow>=18,<26",
+    "protobuf>=5.29,<7",
+    "google-crc32c>=1.6,<2",
+    "msgpack>=1.1,<2",
+    "PyYAML>=6,<7",
+    "simplejpeg>=1.8,<2",
+    "opencv-python-headless>=4.11,<6",
+]
+TENSORFLOW = ["tensorflow>=2.19,<2.22"]
+GCP = ["apache-beam[gcp]", "google-cloud-storage>=2.18,<4"]
+AWS = ["apache-beam[aws]"]
+TEST = [
+    *TENSORFLOW,
+    "pytest>=8.3,<10",
+    "hypothesis>=6.120,<7",
+    "ruff>=0.17,<0.18",
+    "mypy>=1.18,<3",
+    "types-PyYAML",
+    "types-protobuf",
+]
+
+setup(
+    name="beam-tfrecords",
+    version="0.1.0",
+    description="Images and labels in; shuffled, sharded, verified TFRecord datasets out; on Apache Beam.",
+    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.10",
+    packages=find_packages(include=["beam_pipelines*", "transforms*"]),
+    package_data={"transforms": ["py.typed", "examples/*.proto"], "beam_pipelines": ["py.typed"]},
+    install_requires=INSTALL_REQUIRES,
+    extras_require={
+        "tensorflow": TENSORFLOW,
+        "gcp": GCP,
+        "aws": AWS,
+        "all": [*TENSORFLOW, *GCP, *AWS],
+        "test": TEST,
+    },
+    entry_points={"console_scripts": ["beam-tfrecords=beam_pipelines.cli:run"]},
+    classifiers=[
+        "License :: OSI Approved :: Apache Software License",
+        "Programming Language :: Python :: 3",
+    ],
+)
