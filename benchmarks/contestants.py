@@ -1,0 +1,105 @@
+"""Who takes part: each contestant is a command line that converts a folder of class folders."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import struct
+import sys
+import tarfile
+from collections.abc import Callable
+
+_HERE = pathlib.Path(__file__).resolve().parent
+_PEERS = _HERE / "peers"
+_RECORD_HEADER = struct.Struct("<Q4x")
+_RECORD_FOOTER_BYTES = 4
+
+# Beam's and Ray's worker processes look here for what the scripts import; the rest spares the peers
+# start-up work that has nothing to do with converting, such as asking the network for a newer version.
+ENVIRONMENT = {
+    "PYTHONPATH": str(_PEERS),
+    "NO_ALBUMENTATIONS_UPDATE": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+    "WANDB_MODE": "disabled",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Contestant:
+    """One way to convert photos.
+
+    Attributes:
+      title: for the table and the chart.
+      environment: the folder below .venvs that it runs in; None is the interpreter of this process.
+      make_command: (folder of photos, folder to write) -> program and arguments.
+    """
+
+    title: str
+    environment: str | None
+    make_command: Callable[[pathlib.Path, pathlib.Path], list[str]]
+
+
+def environment_python(name: str | None) -> str:
+    """The interpreter of an environment of `environments.sh`, or of this process."""
+    return str(_HERE / ".venvs" / name / "bin" / "python") if name else sys.executable
+
+
+def _script(title: str, environment: str | None, script: str, *arguments: str) -> Contestant:
+    def make_command(photos: pathlib.Path, output: pathlib.Path) -> list[str]:
+        python = environment_python(environment)
+        return [python, str(_PEERS / script), str(photos), str(output), *arguments]
+
+    return Contestant(title, environment, make_command)
+
+
+def _own(title: str, *flags: str) -> Contestant:
+    def make_command(photos: pathlib.Path, output: pathlib.Path) -> list[str]:
+        program = str(pathlib.Path(sys.executable).parent / "beam-tfrecords")
+        own = [program, "convert", f"--input={photos}", f"--output={output}", "--image_size=256"]
+        return [*own, "--overwrite", *flags]
+
+    return Contestant(title, None, make_command)
+
+
+_WORKERS = str(os.cpu_count())
+
+# The name of the one that the others are held against.
+BASELINE = "pillow"
+
+CONTESTANTS = {
+    BASELINE: _script("bare Pillow pool, no framework", None, "bare_pillow.py", _WORKERS),
+    "beam_tfrecords": _own("beam-tfrecords"),
+    "img2dataset": _script("img2dataset (tar files)", "img2dataset", "img2dataset_files.py", _WORKERS),
+    "tfds_generator": _script("TFDS, generator", "tfds", "tfds_builder.py"),
+    "tfds_beam": _script("TFDS, Beam writer", "tfds", "tfds_builder.py", _WORKERS),
+    "ray_data": _script("Ray Data", "ray", "ray_data.py", _WORKERS),
+    "pillow_draft": _script("bare Pillow pool with draft()", None, "bare_pillow.py", _WORKERS, "--draft"),
+    "beam_tfrecords_exact": _own("beam-tfrecords --codec=exact", "--codec=exact"),
+}
+# Those that run unless others are asked for.
+USUAL = ("pillow", "beam_tfrecords", "img2dataset", "tfds_generator", "tfds_beam", "ray_data")
+
+
+def count_images(output: pathlib.Path) -> int:
+    """Counts what a contestant has written: records of TFRecord files or photos in tar files."""
+    count = 0
+    for path in output.rglob("*"):
+        # Ray names its TFRecord files .tar too.
+        if path.suffix == ".tar" and tarfile.is_tarfile(path):
+            with tarfile.open(path) as archive:
+                count += sum(name.endswith(".jpg") for name in archive.getnames())
+        elif path.suffix == ".tar" or ".tfrecord" in path.name:
+            count += _count_records(path)
+    return count
+
+
+def _count_records(path: pathlib.Path) -> int:
+    count = 0
+    with open(path, "rb") as file:
+        while header := file.read(_RECORD_HEADER.size):
+            (length,) = _RECORD_HEADER.unpack(header)
+            file.seek(length + _RECORD_FOOTER_BYTES, os.SEEK_CUR)
+            count += 1
+    return count

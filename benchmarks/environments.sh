@@ -1,0 +1,14 @@
+#!/bin/sh
+# Makes the environments of the benchmarks below benchmarks/.venvs, from PyPI; those that are there stay.
+#   benchmarks/environments.sh [tfds] [img2dataset] [ray] [chart]     (all)
+# PYTHON chooses the interpreter (python3).
+set -eu
+cd "$(dirname "$0")"
+[ $# -gt 0 ] || set -- tfds img2dataset ray chart
+for name in "$@"; do
+    [ -f ".venvs/$name/ready" ] && continue
+    echo "installing .venvs/$name" >&2
+    "${PYTHON:-python3}" -m venv --clear ".venvs/$name"
+    ".venvs/$name/bin/python" -m pip install --quiet --disable-pip-version-check -r "peers/$name.txt"
+    touch ".venvs/$name/ready"
+done

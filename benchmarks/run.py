@@ -1,0 +1,287 @@
+"""Runs the contestants in turn, several rounds interleaved, and prints how fast and how large they were.
+
+    python benchmarks/run.py                                        8,000 photos of 500x375, 5 rounds
+    python benchmarks/run.py --size=4000x3000 --count=300           12 megapixels
+    python benchmarks/run.py --only=pillow,beam_tfrecords --rounds=9
+
+Wall time includes start-up. Looking at memory slows a command down, so it gets a round of its own, which
+is not timed. Missing photos and environments are made first. A table (Markdown), all raw figures (JSON)
+and a chart (PNG) go to --results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import json
+import os
+import pathlib
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from contestants import BASELINE, CONTESTANTS, ENVIRONMENT, USUAL, count_images, environment_python
+from make_photos import parse_sizes, write_photos
+from peak_memory import measure
+
+_HERE = pathlib.Path(__file__).resolve().parent
+_LIBRARIES = (
+    "apache-beam",
+    "beam-tfrecords",
+    "img2dataset",
+    "numpy",
+    "opencv-python-headless",
+    "pillow",
+    "pyarrow",
+    "ray",
+    "simplejpeg",
+    "tensorflow",
+    "tensorflow-datasets",
+)
+_LIST_VERSIONS = (
+    "import importlib.metadata, json;"
+    "print(json.dumps({d.name.lower(): d.version for d in importlib.metadata.distributions()}))"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One contestant's run in one round.
+
+    Attributes:
+      contestant: its name.
+      round: number of the round, from 0.
+      seconds: wall time.
+      peak_bytes: of all processes together; None in a timed round.
+      output_bytes: of all files written.
+    """
+
+    contestant: str
+    round: int
+    seconds: float
+    peak_bytes: int | None
+    output_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One contestant's medians over the rounds.
+
+    Attributes:
+      contestant: its name.
+      title: for people.
+      rate: images per second.
+      slowest: images per second in the slowest round.
+      fastest: images per second in the fastest round.
+      ratio: rate over the baseline's, within each round; None without a baseline.
+      peak_bytes: of all processes together; None without a round for it.
+    """
+
+    contestant: str
+    title: str
+    rate: float
+    slowest: float
+    fastest: float
+    ratio: float | None
+    peak_bytes: float | None
+
+
+def run_once(name: str, *, photos: pathlib.Path, count: int, round_number: int, timed: bool) -> Run:
+    """Runs one contestant and checks that it wrote every photo.
+
+    Args:
+      name: of the contestant.
+      photos: folder of class folders.
+      count: photos in it.
+      round_number: goes into the result.
+      timed: whether this run is for its time; if not, it is for its memory.
+
+    Raises:
+      RuntimeError: it failed, or wrote too few; the message ends with the end of its log.
+    """
+    with tempfile.TemporaryDirectory(dir=photos.parent) as folder:
+        output = pathlib.Path(folder) / "output"
+        with open(pathlib.Path(folder) / "log", "w+b") as log:
+            command = CONTESTANTS[name].make_command(photos, output)
+            measurement = measure(command, sample_memory=not timed, log=log, environment=ENVIRONMENT)
+            written = count_images(output)
+            if measurement.exit_code or written != count:
+                log.seek(0)
+                tail = log.read()[-4000:].decode(errors="replace")
+                raise RuntimeError(
+                    f"{name} ended with exit code {measurement.exit_code} and {written} of {count} images:\n{tail}"
+                )
+        output_bytes = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
+    peak_bytes = None if timed else measurement.peak_bytes
+    return Run(name, round_number, measurement.seconds, peak_bytes, output_bytes)
+
+
+def summarize(runs: Sequence[Run], count: int) -> list[Row]:
+    """Medians of each contestant, the fastest first.
+
+    Args:
+      runs: of all contestants and rounds.
+      count: photos of a run.
+    """
+    timed = [run for run in runs if run.peak_bytes is None]
+    baseline = {run.round: run.seconds for run in timed if run.contestant == BASELINE}
+    rows = []
+    for name in dict.fromkeys(run.contestant for run in timed):
+        own = [run for run in timed if run.contestant == name]
+        rates = [count / run.seconds for run in own]
+        # Within a round, so that a machine that is slower for a while is so for both.
+        ratios = [baseline[run.round] / run.seconds for run in own if baseline]
+        peaks = [run.peak_bytes for run in runs if run.contestant == name and run.peak_bytes is not None]
+        rows.append(
+            Row(
+                name,
+                CONTESTANTS[name].title,
+                statistics.median(rates),
+                min(rates),
+                max(rates),
+                statistics.median(ratios) if ratios else None,
+                statistics.median(peaks) if peaks else None,
+            )
+        )
+    return sorted(rows, key=lambda row: -row.rate)
+
+
+def format_table(rows: Sequence[Row]) -> str:
+    """The medians as a Markdown table."""
+    lines = [
+        "| | images/s, median | slowest to fastest | to the bare Pillow pool | peak memory, all processes |",
+        "|---|---|---|---|---|",
+    ]
+    for row in rows:
+        ratio = f"{row.ratio:.2f}x" if row.ratio is not None else ""
+        peak = f"{row.peak_bytes / 1e6:.0f} MB" if row.peak_bytes is not None else ""
+        lines.append(f"| {row.title} | {row.rate:.0f} | {row.slowest:.0f} to {row.fastest:.0f} | {ratio} | {peak} |")
+    return "\n".join(lines)
+
+
+def describe_machine() -> dict[str, Any]:
+    """Processor, cores, memory in bytes, system, Python and date."""
+    model = next(
+        (
+            line.partition(":")[2].strip()
+            for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
+    return {
+        "processor": model,
+        "cores": os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "date": datetime.date.today().isoformat(),
+    }
+
+
+def list_versions(environment: str | None) -> dict[str, str]:
+    """Versions of the libraries that matter in an environment."""
+    command = [environment_python(environment), "-c", _LIST_VERSIONS]
+    installed = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return {library: installed[library] for library in _LIBRARIES if library in installed}
+
+
+def prepare_photos(sizes: str, count: int) -> pathlib.Path:
+    """The folder with the photos of a benchmark, made if it is not there yet."""
+    folder = _HERE / ".photos" / f"{sizes.replace(',', '-')}x{count}"
+    if not folder.exists():
+        print(f"making {count} photos", file=sys.stderr)
+        unfinished = folder.with_name(folder.name + ".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        write_photos(unfinished, count=count, sizes=parse_sizes(sizes))
+        unfinished.rename(folder)
+    return folder
+
+
+def prepare_environments(names: Sequence[str]) -> None:
+    """Installs the environments that are not there yet."""
+    environments = sorted({CONTESTANTS[name].environment or "chart" for name in names} | {"chart"})
+    command = [str(_HERE / "environments.sh"), *environments]
+    subprocess.run(command, check=True, env={**os.environ, "PYTHON": sys.executable})
+
+
+def write_results(folder: pathlib.Path, *, runs: Sequence[Run], size: str, count: int, names: Sequence[str]) -> str:
+    """Writes the table, the raw figures and the chart of the rounds so far.
+
+    Returns:
+      The table, with what it was measured on and with.
+    """
+    machine = describe_machine()
+    rows = summarize(runs, count)
+    rounds = len({run.round for run in runs if run.peak_bytes is None})
+    environments = {name: CONTESTANTS[name].environment for name in names}
+    raw = {
+        "size": size,
+        "count": count,
+        "rounds": rounds,
+        "machine": machine,
+        "versions": {name: list_versions(environment) for name, environment in environments.items()},
+        "summary": [dataclasses.asdict(row) for row in rows],
+        "runs": [dataclasses.asdict(run) for run in runs],
+    }
+    table = (
+        f"{count} photos of {size} pixels, shorter side to 256, JPEG of quality 95; medians of {rounds} "
+        f"interleaved rounds, start-up included.\n{machine['processor']}, {machine['cores']} cores, "
+        f"{machine['memory_bytes'] / 2**30:.0f} GiB; Python {machine['python']}; {machine['date']}.\n\n"
+        f"{format_table(rows)}\n"
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = folder / f"{size.replace(',', '-')}x{count}"
+    stem.with_suffix(".json").write_text(json.dumps(raw, indent=1) + "\n")
+    stem.with_suffix(".md").write_text(table)
+    chart = [environment_python("chart"), str(_HERE / "chart.py"), f"{stem}.json", f"{stem}.png"]
+    subprocess.run(chart, check=True)
+    return table
+
+
+def main() -> None:
+    """Runs the rounds that the command line asks for."""
+    parser = argparse.ArgumentParser(description="Runs the benchmarks.")
+    parser.add_argument("--size", default="500x375", help="of the photos, width x height")
+    parser.add_argument("--count", type=int, default=8000, help="of photos")
+    parser.add_argument("--rounds", type=int, default=5, help="timed rounds")
+    parser.add_argument("--memory_rounds", type=int, default=1, help="rounds that look at memory")
+    parser.add_argument("--only", default=",".join(USUAL), help=f"some of {', '.join(CONTESTANTS)}")
+    parser.add_argument("--results", type=pathlib.Path, default=_HERE / "results", help="folder to write to")
+    arguments = parser.parse_args()
+    names = arguments.only.split(",")
+    if unknown := set(names) - set(CONTESTANTS):
+        parser.error(f"--only: unknown {', '.join(sorted(unknown))}; there are {', '.join(CONTESTANTS)}")
+
+    prepare_environments(names)
+    photos = prepare_photos(arguments.size, arguments.count)
+    for path in photos.glob("*/*.jpg"):
+        path.read_bytes()  # into the page cache, for all alike
+
+    runs: list[Run] = []
+    for round_number in range(arguments.rounds + arguments.memory_rounds):
+        # Each round begins with another one, so that none always runs after the same.
+        turn = round_number % len(names)
+        for name in names[turn:] + names[:turn]:
+            run = run_once(
+                name,
+                photos=photos,
+                count=arguments.count,
+                round_number=round_number,
+                timed=round_number < arguments.rounds,
+            )
+            runs.append(run)
+            figure = f"{run.seconds:.2f} s" if run.peak_bytes is None else f"{run.peak_bytes / 1e6:.0f} MB"
+            print(f"round {round_number + 1}  {name:22} {figure:>10}", file=sys.stderr)
+        table = write_results(arguments.results, runs=runs, size=arguments.size, count=arguments.count, names=names)
+    print(table, end="")
+
+
+if __name__ == "__main__":
+    main()
