@@ -1,0 +1,83 @@
+"""Part files: where they end, what they hold, how little they need."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from transforms.parts import PART_BYTES, PartPolicy, PartWriter
+from transforms.tfrecord import crc32c, read_records
+
+ROW = {"key": "a", "uri": None, "fingerprint": "", "content_hash": "", "label": None, "height": None, "width": None}
+
+
+def write(tmp_path: Path, payloads: list[bytes], *, policy: PartPolicy, compression="none", row=None):
+    writer = PartWriter(
+        folder=str(tmp_path), stem="train-000003", split="train", block=3, policy=policy, compression=compression
+    )
+    for payload in payloads:
+        writer.add(payload, row)
+    return writer.close()
+
+
+def test_a_part_rolls_at_its_size(tmp_path):
+    parts = write(tmp_path, [bytes(84)] * 25, policy=PartPolicy(bytes=1000))
+    assert [(part.records, part.bytes) for part in parts] == [(10, 1000), (10, 1000), (5, 500)]
+    assert [part.number for part in parts] == [0, 1, 2]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"train-000003-{n:04d}.tfrecord" for n in range(3)]
+
+
+def test_a_part_rolls_at_its_number_of_records(tmp_path):
+    assert [part.records for part in write(tmp_path, [b"x"] * 5, policy=PartPolicy(records=2))] == [2, 2, 1]
+
+
+def test_no_records_are_no_part(tmp_path):
+    assert write(tmp_path, [], policy=PartPolicy()) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_part_tells_the_crc_and_size_of_its_file(tmp_path):
+    (part,) = write(tmp_path, [b"one", b"two"], policy=PartPolicy())
+    data = Path(part.uri).read_bytes()
+    assert (part.bytes, part.crc32c) == (len(data), crc32c(data))
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_index_rows_point_at_their_records_in_the_uncompressed_stream(tmp_path, compression):
+    payloads = [b"a" * size for size in (0, 10, 500)]
+    (part,) = write(tmp_path, payloads, policy=PartPolicy(), compression=compression, row=ROW)
+    data = Path(part.uri).read_bytes()
+    stream = gzip.decompress(data) if compression == "gzip" else data
+    assert part.stream_bytes == len(stream)
+    for payload, row in zip(payloads, pq.read_table(part.index).to_pylist(), strict=True):
+        record = stream[row["offset"] : row["offset"] + row["length"]]
+        assert record[12:-4] == payload
+
+
+def test_the_same_records_make_the_same_gzip_bytes(tmp_path):
+    one = write(tmp_path / "1", [b"abc"] * 9, policy=PartPolicy(), compression="gzip")
+    other = write(tmp_path / "2", [b"abc"] * 9, policy=PartPolicy(), compression="gzip")
+    assert one[0].crc32c == other[0].crc32c
+
+
+def test_gzip_parts_roll_at_their_compressed_size(tmp_path):
+    parts = write(tmp_path, [bytes(10_000)] * 100, policy=PartPolicy(bytes=5_000), compression="gzip")
+    assert len(parts) == 1
+    with gzip.open(parts[0].uri) as file:
+        assert sum(1 for _ in read_records(file)) == 100
+
+
+def test_parts_of_full_shards_are_sixteen_mebibytes_and_those_of_small_ones_smaller():
+    def plan(shard_size: int) -> int:
+        return PartPolicy.plan(shard_size=shard_size, num_shards=None, samples=10**6, output_bytes=10**12).bytes
+
+    assert plan(150 * 10**6) == PART_BYTES
+    assert plan(20 * 10**6) == 2_500_000
+
+
+def test_a_fixed_number_of_shards_has_parts_enough_for_all():
+    policy = PartPolicy.plan(shard_size=150 * 10**6, num_shards=4, samples=320, output_bytes=3_200_000)
+    assert policy == PartPolicy(bytes=100_000, records=10)

@@ -1,0 +1,193 @@
+"""ConvertBlocks: the refs of a block in, its part files out; the one place where image bytes are handled."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import apache_beam as beam
+
+from transforms import storage
+from transforms.errors import FailureReason, SampleError, Stage
+from transforms.ordering import sort_refs
+from transforms.parts import PartPolicy, PartWriter
+from transforms.stats import Key, Stats
+from transforms.tfrecord import Compression
+from transforms.values import ConvertedSample, Part, SampleRef
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockPlan:
+    """What a worker needs to know to convert blocks.
+
+    Attributes:
+      folder: the build's folder for temporary files.
+      seed: of the order.
+      policies: split -> when its parts end.
+      compression: of the parts.
+      read_images: whether the layout needs the images at all.
+    """
+
+    folder: str
+    seed: int
+    policies: Mapping[str, PartPolicy]
+    compression: Compression
+    read_images: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockResult:
+    """A finished block.
+
+    Attributes:
+      split: its split.
+      block: its number.
+      parts: its part files, in order.
+      failures: file with the samples that it refused, a JSON object a line; None if there are none.
+      stats: its counts.
+    """
+
+    split: str
+    block: int
+    parts: tuple[Part, ...]
+    failures: str | None
+    stats: Stats
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, for the block's marker."""
+        return {
+            "split": self.split,
+            "block": self.block,
+            "parts": [part.to_json() for part in self.parts],
+            "failures": self.failures,
+            "stats": self.stats.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> BlockResult:
+        """The reverse of `to_json`."""
+        parts = tuple(Part(**part) for part in values["parts"])
+        return cls(values["split"], values["block"], parts, values["failures"], Stats.from_json(values["stats"]))
+
+
+class ConvertBlocks(beam.PTransform):
+    """Converts and writes blocks: ((split, block), packed refs) -> BlockResult.
+
+    A block that has a marker is taken from it. Two attempts at one block write the same bytes.
+
+    Args:
+      plan: what the workers need to know.
+      convert: from a ref and its image's bytes (None for a row without an image) to a sample; raises
+        `SampleError` to refuse it.
+    """
+
+    def __init__(self, plan: BlockPlan, convert: Callable[[SampleRef, bytes | None], ConvertedSample]) -> None:
+        super().__init__()
+        self._plan = plan
+        self._convert = convert
+
+    def expand(
+        self, blocks: beam.PCollection[tuple[tuple[str, int], Iterable[bytes]]]
+    ) -> beam.PCollection[BlockResult]:
+        """Adds the converting step."""
+        return blocks | "ReadConvertWrite" >> beam.Map(convert_block, plan=self._plan, convert=self._convert)
+
+
+def convert_block(
+    block: tuple[tuple[str, int], Iterable[bytes]],
+    *,
+    plan: BlockPlan,
+    convert: Callable[[SampleRef, bytes | None], ConvertedSample],
+) -> BlockResult:
+    """Converts one block, unless its marker says that this has been done."""
+    (split, number), packed = block
+    stem = f"{split}-{number:06d}"
+    marker = marker_path(plan.folder, stem)
+    if storage.exists(marker):
+        return BlockResult.from_json(json.loads(storage.read_bytes(marker)))
+    refs = sort_refs([SampleRef.unpack(one) for one in packed], seed=plan.seed)
+    writer = PartWriter(
+        folder=storage.join(plan.folder, "parts"),
+        stem=stem,
+        split=split,
+        block=number,
+        policy=plan.policies[split],
+        compression=plan.compression,
+    )
+    counts: Counter[Key] = Counter()
+    failures: list[str] = []
+    for ref, is_duplicate in _with_duplicates(refs):
+        try:
+            if is_duplicate:
+                raise SampleError(Stage.LIST, FailureReason.DUPLICATE_KEY, "another sample has the same key")
+            data = _read(ref, read_images=plan.read_images)
+            sample = convert(ref, data)
+        except SampleError as error:
+            counts["failed", split, error.reason.value] += 1
+            failures.append(_failure_line(ref, error))
+            continue
+        writer.add(sample.example, _index_row(ref, sample))
+        counts["written", split] += 1
+        counts["source_bytes",] += len(data or b"")
+        for name in sample.class_names:
+            counts["class", split, name] += 1
+    failures_path = storage.join(plan.folder, "failures", f"{stem}.jsonl") if failures else None
+    if failures_path:
+        storage.write_bytes(failures_path, "".join(failures).encode())
+    result = BlockResult(split, number, tuple(writer.close()), failures_path, Stats(dict(counts)))
+    storage.write_bytes(marker, json.dumps(result.to_json()).encode())
+    return result
+
+
+def marker_path(folder: str, stem: str) -> str:
+    """Where the marker of a finished block is."""
+    return storage.join(folder, "blocks", f"{stem}.json")
+
+
+def _with_duplicates(refs: list[SampleRef]) -> Iterator[tuple[SampleRef, bool]]:
+    before = None
+    for ref in refs:
+        yield ref, ref.key == before
+        before = ref.key
+
+
+def _read(ref: SampleRef, *, read_images: bool) -> bytes | None:
+    if ref.failure is not None:
+        reason, detail = ref.failure
+        raise SampleError(Stage.LIST, FailureReason(reason), detail)
+    if ref.uri is None or not read_images:
+        return None
+    try:
+        data = storage.read_bytes(ref.uri)
+    except OSError as error:
+        detail = error.strerror or str(error)
+        raise SampleError(Stage.READ, FailureReason.UNREADABLE, detail) from error
+    if not data:
+        raise SampleError(Stage.READ, FailureReason.EMPTY, "the file has no bytes")
+    return data
+
+
+def _index_row(ref: SampleRef, sample: ConvertedSample) -> dict[str, Any]:
+    return {
+        "key": ref.key,
+        "uri": ref.uri,
+        "fingerprint": ref.fingerprint,
+        "content_hash": sample.content_hash,
+        "label": sample.class_names[0] if len(sample.class_names) == 1 else None,
+        "height": sample.height,
+        "width": sample.width,
+    }
+
+
+def _failure_line(ref: SampleRef, error: SampleError) -> str:
+    line = {
+        "key": ref.key,
+        "uri": ref.uri,
+        "stage": error.stage.value,
+        "reason": error.reason.value,
+        "detail": error.detail,
+    }
+    return json.dumps(line, ensure_ascii=False) + "\n"

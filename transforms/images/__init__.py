@@ -1,0 +1,1 @@
+"""One image: bytes in, the bytes that are stored out. Pure: no Beam, no I/O, no clock."""

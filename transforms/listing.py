@@ -1,0 +1,112 @@
+"""The listing: every sample's reference, taken once, so that retries and re-starts see the same input."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from transforms import storage
+from transforms.errors import FailureReason
+from transforms.hashing import SPACE, split_hash
+from transforms.spec import NAME_RULE, Splits, is_name
+from transforms.tfrecord import frame, read_records
+from transforms.values import SampleRef, Scalar
+
+CHUNK_REFS = 10_000
+DEFAULT_SPLIT = "train"
+# Splits that sources name in other ways than TFDS does.
+_SYNONYMS = {"val": "validation", "valid": "validation"}
+
+
+@dataclasses.dataclass
+class Listing:
+    """What a listing adds up to.
+
+    Attributes:
+      samples: split -> samples; "" holds those without a valid split.
+      bytes: split -> bytes of their source files, as far as the source tells.
+      labels: label -> samples; None counts those without.
+      fingerprint: changes when a sample is added, removed or changed; does not depend on their order.
+    """
+
+    samples: Counter[str] = dataclasses.field(default_factory=Counter)
+    bytes: Counter[str] = dataclasses.field(default_factory=Counter)
+    labels: Counter[Scalar] = dataclasses.field(default_factory=Counter)
+    fingerprint: str = ""
+
+    @property
+    def total(self) -> int:
+        """All samples."""
+        return sum(self.samples.values())
+
+
+def assign_split(ref: SampleRef, *, splits: Splits, seed: int) -> SampleRef:
+    """The ref with its final split, or with a failure if the source's word for it can't be one."""
+    if splits.fractions:
+        return dataclasses.replace(ref, split=_cut(split_hash(seed=seed, key=ref.key), splits.fractions))
+    word = ref.split
+    if splits.folders:
+        named = splits.folders.get(word or "", word if word in splits.folders.values() else None)
+    else:
+        named = _SYNONYMS.get(word, word) if word else DEFAULT_SPLIT
+    if named is not None and is_name(named) and named != "all":
+        return ref if named == word else dataclasses.replace(ref, split=named)
+    expected = f"one of {', '.join(splits.folders)}" if splits.folders else NAME_RULE
+    failure = ref.failure or (FailureReason.UNKNOWN_SPLIT.value, f"split {word!r}; expected {expected}")
+    return dataclasses.replace(ref, split=None, failure=failure)
+
+
+def write_listing(samples: Iterable[SampleRef], folder: str, *, splits: Splits, seed: int) -> tuple[Listing, list[str]]:
+    """Writes the refs, with their splits, to chunk files in a local folder, holding one chunk at a time.
+
+    Returns:
+      What they add up to, and the chunk files.
+    """
+    listing = Listing()
+    fingerprint = 0
+    chunks: list[str] = []
+    pending = bytearray()
+    for count, sample in enumerate(samples, start=1):
+        ref = assign_split(sample, splits=splits, seed=seed)
+        split = ref.split or ""
+        listing.samples[split] += 1
+        listing.bytes[split] += ref.size
+        if ref.failure is None:
+            listing.labels.update(ref.label if isinstance(ref.label, list) else [ref.label])
+        packed = ref.pack()
+        # A sum does not depend on the order in which a file system lists its files.
+        fingerprint += int.from_bytes(hashlib.blake2b(packed, digest_size=16).digest(), "big")
+        for piece in frame(packed):
+            pending += piece
+        if count % CHUNK_REFS == 0:
+            chunks.append(_write_chunk(folder, len(chunks), pending))
+            pending = bytearray()
+    if pending:
+        chunks.append(_write_chunk(folder, len(chunks), pending))
+    listing.fingerprint = f"{fingerprint % (1 << 128):032x}"
+    return listing, chunks
+
+
+def read_listing(chunk: str) -> Iterator[bytes]:
+    """The packed refs of one chunk file."""
+    with storage.open_read(chunk) as file:
+        for record in read_records(file):
+            yield record.data
+
+
+def _write_chunk(folder: str, number: int, data: bytearray) -> str:
+    path = os.path.join(folder, f"{number:06d}.refs")
+    storage.write_bytes(path, data)
+    return path
+
+
+def _cut(value: int, fractions: Mapping[str, float]) -> str:
+    bound = 0.0
+    for split, fraction in fractions.items():
+        bound += fraction
+        if value < bound * SPACE:
+            return split
+    return split

@@ -1,0 +1,141 @@
+"""Part files: pieces of a shard, each written at once, with its index beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from transforms import storage
+from transforms.tfrecord import FRAME_BYTES, Compression, crc32c, frame
+from transforms.values import Part
+
+PART_BYTES = 16 << 20
+# A shard is off its share by at most one part, so small shards want parts that are smaller still.
+PARTS_PER_SHARD = 8
+
+INDEX_SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("uri", pa.string()),
+        pa.field("fingerprint", pa.string(), nullable=False),
+        pa.field("content_hash", pa.string(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("length", pa.int64(), nullable=False),
+        pa.field("label", pa.string()),
+        pa.field("height", pa.int32()),
+        pa.field("width", pa.int32()),
+    ]
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class PartPolicy:
+    """When a part ends.
+
+    Attributes:
+      bytes: a part is closed once its file has this size.
+      records: a part is closed once it has so many records.
+    """
+
+    bytes: int = PART_BYTES
+    records: int | None = None
+
+    @classmethod
+    def plan(cls, *, shard_size: int, num_shards: int | None, samples: int, output_bytes: int) -> PartPolicy:
+        """The policy for a split, from the spec and the listing alone.
+
+        Args:
+          shard_size: bytes of a shard.
+          num_shards: fixed number of shards, or None.
+          samples: samples listed.
+          output_bytes: estimate of what they will take in the output.
+        """
+        if num_shards is None:
+            return cls(bytes=max(1, min(PART_BYTES, shard_size // PARTS_PER_SHARD)))
+        wanted = num_shards * PARTS_PER_SHARD
+        return cls(bytes=max(1, min(PART_BYTES, output_bytes // wanted)), records=max(1, samples // wanted))
+
+
+class PartWriter:
+    """Appends records to parts; holds one part in memory and no more.
+
+    Args:
+      folder: where the parts go.
+      stem: beginning of their names, unique to this writer's content.
+      split: split of the records.
+      block: block of the records.
+      policy: when a part ends.
+      compression: of the parts.
+    """
+
+    def __init__(
+        self, *, folder: str, stem: str, split: str, block: int, policy: PartPolicy, compression: Compression
+    ) -> None:
+        self._folder = folder
+        self._stem = stem
+        self._split = split
+        self._block = block
+        self._policy = policy
+        self._gzip = compression == "gzip"
+        self._parts: list[Part] = []
+        self._begin()
+
+    def add(self, data: bytes, row: Mapping[str, Any] | None = None) -> None:
+        """Appends one record.
+
+        Args:
+          data: a serialized example.
+          row: its index row but for offset and length; all records of a writer have one, or none has.
+        """
+        if row is not None:
+            self._rows.append({**row, "offset": self._stream_bytes, "length": len(data) + FRAME_BYTES})
+        for piece in frame(data):
+            self._buffer += self._compressor.compress(piece) if self._gzip else piece
+        self._stream_bytes += len(data) + FRAME_BYTES
+        self._records += 1
+        full = self._policy.records is not None and self._records >= self._policy.records
+        if full or len(self._buffer) >= self._policy.bytes:
+            self._roll()
+
+    def close(self) -> list[Part]:
+        """Writes what is pending, and gives all parts."""
+        if self._records:
+            self._roll()
+        return self._parts
+
+    def _begin(self) -> None:
+        self._buffer = bytearray()
+        # 16 + MAX_WBITS: a GZIP member, whose header zlib writes without time or name.
+        self._compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
+        self._rows: list[dict[str, Any]] = []
+        self._stream_bytes = 0
+        self._records = 0
+
+    def _roll(self) -> None:
+        if self._gzip:
+            self._buffer += self._compressor.flush()
+        number = len(self._parts)
+        uri = storage.join(self._folder, f"{self._stem}-{number:04d}.tfrecord")
+        index = f"{uri}.parquet" if self._rows else None
+        storage.write_bytes(uri, self._buffer)
+        if index:
+            with storage.open_write(index) as file:
+                pq.write_table(pa.Table.from_pylist(self._rows, schema=INDEX_SCHEMA), file)
+        part = Part(
+            split=self._split,
+            block=self._block,
+            number=number,
+            uri=uri,
+            bytes=len(self._buffer),
+            stream_bytes=self._stream_bytes,
+            records=self._records,
+            crc32c=crc32c(bytes(self._buffer)),
+            index=index,
+        )
+        self._parts.append(part)
+        self._begin()

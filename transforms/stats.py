@@ -1,0 +1,51 @@
+"""Counts of a build: mergeable, so that any number of workers can add to them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+Key: TypeAlias = "tuple[str, ...]"
+
+
+@dataclasses.dataclass(frozen=True)
+class Stats:
+    """Counts by split, class and failure reason.
+
+    Attributes:
+      counts: ("written", split), ("class", split, class name) and ("failed", split, reason) -> samples;
+        ("source_bytes",) -> bytes read.
+    """
+
+    counts: Mapping[Key, int] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def merge(cls, stats: Iterable[Stats]) -> Stats:
+        """The sum of several; associative and commutative."""
+        total: Counter[Key] = Counter()
+        for one in stats:
+            total.update(one.counts)
+        return cls(dict(total))
+
+    def total(self, *prefix: str) -> int:
+        """The sum of all counts whose key begins with `prefix`."""
+        return sum(count for key, count in self.counts.items() if key[: len(prefix)] == prefix)
+
+    def by(self, *prefix: str) -> dict[str, int]:
+        """Counts below `prefix` by the key's next part, sorted by it."""
+        totals: Counter[str] = Counter()
+        for key, count in self.counts.items():
+            if key[: len(prefix)] == prefix and len(key) > len(prefix):
+                totals[key[len(prefix)]] += count
+        return dict(sorted(totals.items()))
+
+    def to_json(self) -> list[list[Any]]:
+        """As a list of [*key, count], sorted."""
+        return [[*key, count] for key, count in sorted(self.counts.items())]
+
+    @classmethod
+    def from_json(cls, rows: Iterable[list[Any]]) -> Stats:
+        """The reverse of `to_json`."""
+        return cls({tuple(key): count for *key, count in rows})

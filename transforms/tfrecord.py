@@ -1,0 +1,149 @@
+"""The TFRecord container: framed records one after the other.
+
+Format (tensorflow/core/lib/io/record_writer.h): uint64 length, uint32 masked CRC32C of the length,
+the data, uint32 masked CRC32C of the data; all little-endian.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import struct
+import warnings
+from collections.abc import Iterator
+from typing import IO, Literal, TypeAlias, cast
+
+with warnings.catch_warnings():
+    # Its warning about the pure Python fallback says less than the error below.
+    warnings.simplefilter("ignore", RuntimeWarning)
+    import google_crc32c
+
+Compression: TypeAlias = Literal["none", "gzip"]
+
+HEADER_BYTES = 12
+FOOTER_BYTES = 4
+FRAME_BYTES = HEADER_BYTES + FOOTER_BYTES
+_MASK_DELTA = 0xA282EAD8
+
+if google_crc32c.implementation != "c":
+    raise ImportError(
+        "google-crc32c has only its pure Python implementation here, which is some thousand times too slow; "
+        "install a wheel of google-crc32c for this platform"
+    )
+
+
+class RecordError(ValueError):
+    """A record is damaged.
+
+    Attributes:
+      record: number of the record in its file, from 0.
+      offset: where it begins in the file, in bytes (of the uncompressed stream).
+    """
+
+    def __init__(self, message: str, *, record: int, offset: int) -> None:
+        super().__init__(message)
+        self.record = record
+        self.offset = offset
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """One record as read: its number from 0, its offset and length in bytes (frame included), its data."""
+
+    number: int
+    offset: int
+    data: bytes
+
+    @property
+    def length(self) -> int:
+        """Bytes that the record takes in its file, frame included."""
+        return len(self.data) + FRAME_BYTES
+
+
+def crc32c(data: bytes) -> int:
+    """CRC-32C (Castagnoli) of the data."""
+    return int(google_crc32c.value(data))
+
+
+def masked_crc32c(data: bytes) -> int:
+    """The CRC as TFRecord stores it: rotated right by 15 bits, plus a constant."""
+    crc = crc32c(data)
+    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+def frame(data: bytes) -> tuple[bytes, bytes, bytes]:
+    """The three pieces of a framed record: header, the data itself (not copied), footer."""
+    length = struct.pack("<Q", len(data))
+    header = length + struct.pack("<I", masked_crc32c(length))
+    return header, data, struct.pack("<I", masked_crc32c(data))
+
+
+def read_records(file: IO[bytes]) -> Iterator[Record]:
+    """Reads framed records from an uncompressed stream and checks their CRCs.
+
+    Raises:
+      RecordError: if a record is damaged. One whose data alone is damaged does not end the stream:
+        see `scan_records`.
+    """
+    for record in scan_records(file):
+        if isinstance(record, RecordError):
+            raise record
+        yield record
+
+
+def scan_records(file: IO[bytes]) -> Iterator[Record | RecordError]:
+    """As `read_records`, but yields the errors and goes on after a record whose data is damaged.
+
+    After a damaged or truncated header nobody knows where the next record begins; the stream ends there.
+    """
+    number = offset = 0
+    while header := _read_exactly(file, HEADER_BYTES):
+        error = _header_error(header)
+        if error:
+            yield RecordError(error, record=number, offset=offset)
+            return
+        (length,) = struct.unpack("<Q", header[:8])
+        data = _read_exactly(file, length)
+        footer = _read_exactly(file, FOOTER_BYTES)
+        if len(data) != length or len(footer) != FOOTER_BYTES:
+            yield RecordError(
+                f"truncated: {length} bytes of data and {FOOTER_BYTES} of CRC announced, "
+                f"{len(data) + len(footer)} there",
+                record=number,
+                offset=offset,
+            )
+            return
+        (stored,) = struct.unpack("<I", footer)
+        if stored == masked_crc32c(data):
+            yield Record(number, offset, data)
+        else:
+            yield RecordError("the data's CRC does not match", record=number, offset=offset)
+        number += 1
+        offset += length + FRAME_BYTES
+
+
+def open_stream(file: IO[bytes], compression: Compression) -> IO[bytes]:
+    """The uncompressed stream of an open shard."""
+    return cast(IO[bytes], gzip.GzipFile(fileobj=file)) if compression == "gzip" else file
+
+
+def _header_error(header: bytes) -> str | None:
+    if len(header) != HEADER_BYTES:
+        return f"truncated: {HEADER_BYTES} bytes of header expected, {len(header)} there"
+    (stored,) = struct.unpack("<I", header[8:])
+    if stored != masked_crc32c(header[:8]):
+        return "the length's CRC does not match"
+    return None
+
+
+def _read_exactly(file: IO[bytes], size: int) -> bytes:
+    """Up to `size` bytes, fewer only at the end of the stream (object stores may answer in pieces)."""
+    data = file.read(size)
+    if len(data) == size or not data:
+        return data
+    pieces = [data]
+    missing = size - len(data)
+    while missing and (data := file.read(missing)):
+        pieces.append(data)
+        missing -= len(data)
+    return b"".join(pieces)

@@ -1,0 +1,263 @@
+"""VerifyShards: everything that can be wrong with a shard, each named with its record and offset."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import hashlib
+import io
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import IO, Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from transforms import storage
+from transforms.dataset import Dataset
+from transforms.errors import SampleError
+from transforms.examples.layouts import Layout
+from transforms.examples.parse import check_features, parse_example
+from transforms.images.convert import convert_image
+from transforms.images.spec import ImageEncoding, ImageSpec
+from transforms.tfrecord import Compression, Record, RecordError, open_stream, scan_records
+from transforms.values import Shard
+
+_INDEX_COLUMNS = ["key", "offset", "length", "label", "height", "width"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One thing that does not hold.
+
+    Attributes:
+      file: the file it is in, relative to the dataset.
+      problem: what was found and what was expected.
+      record: number of the record in the file, from 0, or None.
+      offset: where the record begins, in bytes of the uncompressed stream, or None.
+    """
+
+    file: str
+    problem: str
+    record: int | None = None
+    offset: int | None = None
+
+    def __str__(self) -> str:
+        place = "" if self.record is None else f", record {self.record} at offset {self.offset}"
+        return f"{self.file}{place}: {self.problem}"
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardCheck:
+    """Checks one shard; a value that can be sent to a worker.
+
+    Attributes:
+      path: the dataset's folder.
+      layout: features of an example.
+      encoding: how images are stored.
+      channels: channels of a stored image, or None if they differ.
+      class_names: classes in index order.
+      compression: of the shards.
+    """
+
+    path: str
+    layout: Layout
+    encoding: ImageEncoding
+    channels: int | None
+    class_names: tuple[str, ...]
+    compression: Compression
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> ShardCheck:
+        """The check of a dataset's shards."""
+        spec = dataset.manifest["spec"]
+        return cls(
+            path=dataset.path,
+            layout=dataset.layout,
+            encoding=ImageEncoding(spec["image_encoding"]),
+            channels=None if spec["channels"] == "keep" else int(spec["channels"]),
+            class_names=tuple(dataset.manifest["class_names"]),
+            compression=dataset.compression,
+        )
+
+    def __call__(self, shard: Shard) -> Iterator[Finding]:
+        """Yields everything that is wrong with a shard and its index."""
+        rows, problem = self._read_index(shard)
+        if problem:
+            yield Finding(shard.index or "", problem)
+        try:
+            with storage.open_read(storage.join(self.path, shard.file)) as file:
+                yield from self._check_file(shard, _HashingReader(file), rows)
+        except OSError as error:
+            yield Finding(shard.file, f"can't be read: {error.strerror or error}")
+
+    def _check_file(self, shard: Shard, file: _HashingReader, rows: list[dict[str, Any]] | None) -> Iterator[Finding]:
+        stream = open_stream(io.BufferedReader(file), self.compression)
+        records = 0
+        try:
+            for record in scan_records(stream):
+                records += 1
+                if isinstance(record, RecordError):
+                    yield Finding(shard.file, str(record), record.record, record.offset)
+                    continue
+                row = rows[record.number] if rows is not None and record.number < len(rows) else None
+                for problem in self._check_record(record, row):
+                    yield Finding(shard.file, problem, record.number, record.offset)
+        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+            yield Finding(shard.file, f"GZIP stream is damaged after {records} records: {error}")
+        file.drain()
+        if records != shard.records:
+            yield Finding(shard.file, f"has {records} records; the manifest says {shard.records}")
+        if rows is not None and len(rows) != shard.records:
+            yield Finding(shard.index or "", f"has {len(rows)} rows; the manifest says {shard.records} records")
+        if file.size != shard.bytes:
+            yield Finding(shard.file, f"has {file.size} bytes; the manifest says {shard.bytes}")
+        if file.digest.hexdigest() != shard.sha256:
+            yield Finding(shard.file, "is not the file that was published: its SHA-256 is not the manifest's")
+
+    def _read_index(self, shard: Shard) -> tuple[list[dict[str, Any]] | None, str | None]:
+        if shard.index is None:
+            return None, None
+        try:
+            data = storage.read_bytes(storage.join(self.path, shard.index))
+            if hashlib.sha256(data).hexdigest() != shard.index_sha256:
+                return None, "is not the index that was published: its SHA-256 is not the manifest's"
+            return pq.read_table(pa.BufferReader(data), columns=_INDEX_COLUMNS).to_pylist(), None
+        except (OSError, pa.ArrowInvalid) as error:
+            return None, f"can't be read: {error}"
+
+    def _check_record(self, record: Record, row: Mapping[str, Any] | None) -> Iterator[str]:
+        try:
+            parsed = parse_example(record.data)
+        except ValueError as error:
+            yield str(error)
+            return
+        problems = list(check_features(parsed, self.layout))
+        yield from problems
+        if row is not None and (row["offset"], row["length"]) != (record.offset, record.length):
+            yield f"the index says offset {row['offset']} and length {row['length']}; found length {record.length}"
+        if not problems:
+            yield from self._check_values({name: values for name, (_, values) in parsed.items()}, row)
+
+    def _check_values(self, values: Mapping[str, list[Any]], row: Mapping[str, Any] | None) -> Iterator[str]:
+        by_field = {feature.field: values[feature.name] for feature in self.layout.features}
+        for feature in self.layout.features:
+            if feature.field in ("label.index", "labels.index"):
+                for label in values[feature.name]:
+                    if not 0 <= label < len(self.class_names):
+                        yield f"feature {feature.name!r}: label {label} is outside the {len(self.class_names)} classes"
+        if row is not None and row["label"] is not None and "label.index" in by_field:
+            label = by_field["label.index"][0]
+            if 0 <= label < len(self.class_names) and self.class_names[label] != row["label"]:
+                yield f"the label is {self.class_names[label]!r}; the index says {row['label']!r}"
+        for field in ("image.encoded", "image.pixels"):
+            if field in by_field:
+                yield from self._check_image(by_field[field][0], by_field, row)
+
+    def _check_image(
+        self, data: bytes, by_field: Mapping[str, list[Any]], row: Mapping[str, Any] | None
+    ) -> Iterator[str]:
+        stored = {"height": by_field.get("image.height", [None])[0], "width": by_field.get("image.width", [None])[0]}
+        expected = {side: row[side] if row is not None else stored[side] for side in ("height", "width")}
+        for side, size in stored.items():
+            if size is not None and size != expected[side]:
+                yield f"the record says {side} {size}; the index says {expected[side]}"
+        if self.encoding is ImageEncoding.RAW:
+            height, width = expected["height"], expected["width"]
+            pixels = height * width if height and width else len(data)
+            channels = by_field.get("image.channels", [self.channels])[0]
+            if not pixels or len(data) % pixels or (channels and len(data) != pixels * channels):
+                yield f"the image has {len(data)} bytes of pixels; expected {height} x {width} x {channels or 'any'}"
+            return
+        try:
+            image = convert_image(data, ImageSpec(encoding=ImageEncoding.KEEP, channels=None))
+        except SampleError as error:
+            yield f"the image does not decode: {error.detail}"
+            return
+        for side, size in (("height", image.height), ("width", image.width)):
+            if expected[side] not in (None, size):
+                yield f"the image has {side} {size}; expected {expected[side]}"
+
+
+class VerifyShards(beam.PTransform):
+    """Checks shards wherever the runner likes: Shard -> Finding.
+
+    Args:
+      check: what is checked.
+    """
+
+    def __init__(self, check: ShardCheck) -> None:
+        super().__init__()
+        self._check = check
+
+    def expand(self, shards: beam.PCollection[Shard]) -> beam.PCollection[Finding]:
+        """Adds the checking step."""
+        return shards | "Spread" >> beam.Reshuffle() | "CheckRecords" >> beam.FlatMap(self._check)
+
+
+def verify_files(dataset: Dataset) -> Iterator[Finding]:
+    """Checks what concerns the dataset as a whole: its files, and the counts that its files give."""
+    if dataset.manifest_sha256 != dataset.published_sha256:
+        yield Finding("manifest.json", "has been changed since it was published")
+    expected = set(dataset.files) | {"_SUCCESS"}
+    prefix = dataset.manifest["name"] + "-"
+    for entry in storage.list_files(dataset.path):
+        file = entry.path[len(dataset.path) :].lstrip("/")
+        expected.discard(file)
+        if file.startswith((prefix, f"index/{prefix}")) and file not in set(dataset.files):
+            yield Finding(file, "does not belong to this build")
+    for file in sorted(expected):
+        yield Finding(file, "is missing")
+    yield from _verify_counts(dataset, missing=expected)
+
+
+def _verify_counts(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Finding]:
+    manifest = dataset.manifest
+    records = sum(shard.records for shard in dataset.shards)
+    if records != manifest["records"]:
+        yield Finding("manifest.json", f"says {manifest['records']} records; its shards have {records}")
+    if manifest["records"] + manifest["failures"] != manifest["listed"]:
+        yield Finding(
+            "manifest.json",
+            f"says {manifest['listed']} samples were listed; {manifest['records']} were written and "
+            f"{manifest['failures']} refused",
+        )
+    if "failures.jsonl" not in missing:
+        with storage.open_read(storage.join(dataset.path, "failures.jsonl")) as file:
+            lines = sum(chunk.count(b"\n") for chunk in storage.copy_chunks(file))
+        if lines != manifest["failures"]:
+            yield Finding("failures.jsonl", f"lists {lines} samples; the manifest says {manifest['failures']}")
+    if "dataset_info.json" not in missing:
+        info = json.loads(storage.read_bytes(storage.join(dataset.path, "dataset_info.json")))
+        for split in info["splits"]:
+            lengths = [str(shard.records) for shard in dataset.shards if shard.split == split["name"]]
+            if split["shardLengths"] != lengths:
+                yield Finding("dataset_info.json", f"split {split['name']}: shardLengths are not the shards' records")
+
+
+class _HashingReader(io.RawIOBase):
+    """A file that hashes and counts what is read from it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__()
+        self._file = file
+        self.digest = hashlib.sha256()
+        self.size = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        self.digest.update(data)
+        self.size += len(data)
+        return len(data)
+
+    def drain(self) -> None:
+        """Reads what is left, so that digest and size are the whole file's."""
+        buffer = bytearray(1 << 20)
+        while self.readinto(buffer):
+            pass
