@@ -1,0 +1,64 @@
+"""The command `beam-tfrecords`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+from transforms.errors import BuildError, RequestError
+
+USAGE = """\
+usage: beam-tfrecords COMMAND [--flag=value ...]
+
+  convert   images and labels in, a shuffled, sharded, verified TFRecord dataset out
+  verify    check every CRC, count, feature and image of a dataset
+  inspect   show schema and examples of a dataset
+
+beam-tfrecords COMMAND --help tells more.
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs a command line.
+
+    Returns:
+      The exit code: 0 done, 1 the run failed, 2 the request was wrong, 3 more failures than allowed.
+    """
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(USAGE, end="")
+        return 0 if argv else 2
+    return run_command(argv[0], argv[1:])
+
+
+def run_command(name: str, argv: Sequence[str]) -> int:
+    """Runs one command, and turns what can go wrong into a line and an exit code."""
+    try:
+        return _find_command(name)(argv)
+    except RequestError as error:
+        print(f"beam-tfrecords: {error}", file=sys.stderr)
+        return 2
+    except BuildError as error:
+        print(f"beam-tfrecords: the run failed: {error}", file=sys.stderr)
+        return 1
+
+
+def run() -> None:
+    """The console script."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def _find_command(name: str) -> Callable[[Sequence[str]], int]:
+    # Imported one by one: the help of a command should not wait for what another needs.
+    if name == "convert":
+        from beam_pipelines.convert import convert
+
+        return convert
+    if name == "verify":
+        from beam_pipelines.verify import verify
+
+        return verify
+    if name == "inspect":
+        from beam_pipelines.inspect import inspect
+
+        return inspect
+    raise RequestError(f"{name!r} is no command; expected convert, verify or inspect")

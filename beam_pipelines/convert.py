@@ -1,0 +1,81 @@
+"""`beam-tfrecords convert`: images and labels in, a dataset out."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+
+from beam_pipelines.checking import check_listing, open_spec_source
+from beam_pipelines.options import parse_arguments
+from beam_pipelines.request import build_spec, check_output
+from beam_pipelines.summary import describe_reasons, summarize
+from transforms import storage
+from transforms.dataset import BUILD_FOLDER, MANIFEST
+from transforms.listing import write_listing
+
+DONE, FAILED, WRONG_REQUEST, TOO_MANY_FAILURES = range(4)
+
+
+def convert(argv: Sequence[str]) -> int:
+    """Runs the command.
+
+    Returns:
+      The exit code.
+
+    Raises:
+      RequestError: if the request is wrong; nothing has been started then.
+      BuildError: if the build failed.
+    """
+    start = time.monotonic()
+    arguments = parse_arguments(argv)
+    spec = build_spec(arguments.words)
+    if arguments.beam:
+        from beam_pipelines.runners import read_options
+
+        read_options(arguments.beam, verbose=arguments.verbose)
+    check_output(spec)
+    spec, source = open_spec_source(spec)
+    with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as spool:
+        listing, chunks = write_listing(source.samples(), spool, splits=spec.splits, seed=spec.seed)
+        class_names = check_listing(spec, source, listing)
+        # Beam takes a second to import: not before the request is known to be right.
+        from beam_pipelines.planning import plan_build
+
+        plan = plan_build(spec, class_names=class_names, listing=listing, chunks=chunks, skipped=source.skipped)
+        _remove_other_builds(spec.output, plan.block_plan.folder)
+        for local, final in zip(chunks, plan.chunks, strict=True):
+            storage.write_bytes(final, storage.read_bytes(local))
+    from beam_pipelines.running import run_build
+
+    outcome = run_build(plan, arguments.beam, verbose=arguments.verbose)
+    seconds = time.monotonic() - start
+    if outcome is None:
+        manifest = json.loads(storage.read_bytes(storage.join(spec.output, MANIFEST)))
+        print("\n".join(summarize(manifest, output=spec.output, seconds=seconds)))
+        return DONE
+    for line in (
+        f"{outcome.failed:,} of {listing.total:,} samples failed; --max_failures={spec.max_failures:g} allows fewer. "
+        "Nothing was published.",
+        *describe_reasons(outcome.reasons),
+        f"listed one by one: {outcome.failures}",
+    ):
+        print(line, file=sys.stderr)
+    return TOO_MANY_FAILURES
+
+
+def _remove_other_builds(output: str, folder: str) -> None:
+    """Removes what builds of another input or spec have left; this one's own blocks are taken up again."""
+    build_folder = storage.join(output, BUILD_FOLDER)
+    if not storage.is_folder(build_folder):
+        return
+    kept = folder.rstrip("/") + "/"
+    storage.delete_files([entry.path for entry in storage.list_files(build_folder) if not entry.path.startswith(kept)])
+
+
+if __name__ == "__main__":
+    from beam_pipelines.cli import run_command
+
+    sys.exit(run_command("convert", sys.argv[1:]))

@@ -1,0 +1,114 @@
+"""`beam-tfrecords inspect`: schema and examples as a person wants to read them."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from beam_pipelines.options import Parser
+from beam_pipelines.summary import format_bytes, format_table
+from transforms import storage
+from transforms.dataset import Dataset, open_dataset
+from transforms.errors import BuildError
+from transforms.examples.layouts import Feature
+from transforms.examples.parse import parse_example
+from transforms.tfrecord import RecordError, open_stream, read_records
+
+_MOST_TEXT = 80
+
+
+def inspect(argv: Sequence[str]) -> int:
+    """Runs the command.
+
+    Raises:
+      RequestError: if there is no such dataset or split.
+      BuildError: if a record is damaged.
+    """
+    parser = Parser(prog="beam-tfrecords inspect", description="Shows schema and examples.", allow_abbrev=False)
+    parser.add_argument("--dataset", metavar="FOLDER", required=True, help="the --output of a build")
+    parser.add_argument("--split", metavar="NAME", help="the split whose examples are shown (the first)")
+    parser.add_argument("--limit", metavar="N", type=int, default=3, help="examples that are shown (3)")
+    arguments = parser.parse_args(argv)
+    dataset = open_dataset(arguments.dataset)
+    split = arguments.split or min(shard.split for shard in dataset.shards)
+    dataset.split_shards(split)
+    print("\n".join(describe_schema(dataset)))
+    for number, data in enumerate(itertools.islice(read_examples(dataset, split), arguments.limit)):
+        print(f"\n{split} example {number} ({len(data):,} bytes)")
+        print("\n".join(f"  {line}" for line in describe_example(data, dataset)))
+    return 0
+
+
+def read_examples(dataset: Dataset, split: str) -> Iterator[bytes]:
+    """The serialized examples of a split, in order.
+
+    Raises:
+      BuildError: if a record is damaged.
+    """
+    for shard in dataset.split_shards(split):
+        with storage.open_read(storage.join(dataset.path, shard.file)) as file:
+            try:
+                for record in read_records(open_stream(file, dataset.compression)):
+                    yield record.data
+            except RecordError as error:
+                raise BuildError(f"{shard.file}, record {error.record} at offset {error.offset}: {error}") from error
+
+
+def describe_schema(dataset: Dataset) -> list[str]:
+    """Name, splits, classes and features of a dataset."""
+    manifest = dataset.manifest
+    rows = [["split", "records", "shards", "size"]]
+    for split, entry in manifest["splits"].items():
+        rows.append([split, f"{entry['records']:,}", f"{entry['shards']:,}", format_bytes(entry["bytes"])])
+    lines = [f"{manifest['name']} in {dataset.path}", "", *format_table(rows), ""]
+    features = [[feature.name, feature.type, _describe_field(feature)] for feature in dataset.layout.features]
+    widths = [max(len(row[column]) for row in features) for column in (0, 1)]
+    lines += [f"{name:{widths[0]}}  {kind:{widths[1]}}  {field}" for name, kind, field in features]
+    names = manifest["class_names"]
+    if names:
+        shown = ", ".join(f"{index} {name}" for index, name in enumerate(names[:20]))
+        lines += ["", f"classes: {shown}{f', and {len(names) - 20} more' if len(names) > 20 else ''}"]
+    return lines
+
+
+def describe_example(data: bytes, dataset: Dataset) -> list[str]:
+    """One line a feature."""
+    parsed = parse_example(data)
+    fields = {feature.name: feature.field for feature in dataset.layout.features}
+    width = max(map(len, parsed), default=0)
+    lines = []
+    for name, (_, values) in parsed.items():
+        shown = [_describe_value(value) for value in values[:10]]
+        if fields.get(name) == "label.index" and 0 <= values[0] < len(dataset.manifest["class_names"]):
+            shown = [f"{values[0]} ({dataset.manifest['class_names'][values[0]]})"]
+        more = f", and {len(values) - 10} more" if len(values) > 10 else ""
+        lines.append(f"{name:{width}}  {', '.join(shown)}{more}")
+    return lines
+
+
+def _describe_field(feature: Feature) -> str:
+    return f"{feature.field} (several values)" if feature.several else feature.field
+
+
+def _describe_value(value: Any) -> str:
+    if not isinstance(value, bytes):
+        return str(value)
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return f"{len(value):,} bytes{_describe_image(value)}"
+    if text.isprintable() and len(text) <= _MOST_TEXT:
+        return repr(text)
+    return f"{len(value):,} bytes"
+
+
+def _describe_image(data: bytes) -> str:
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            return f", a {image.format} of {image.height} x {image.width} pixels (height x width), {image.mode}"
+    except UnidentifiedImageError:
+        return ""

@@ -1,0 +1,151 @@
+"""What a build will do, worked out from its spec and its listing."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib.metadata
+import json
+import platform
+from collections.abc import Mapping
+
+from transforms import storage
+from transforms.blocks import BlockPlan
+from transforms.dataset import BUILD_FOLDER
+from transforms.examples.layouts import Layout
+from transforms.images.spec import ImageEncoding, ImageSpec
+from transforms.labels import ClassNames
+from transforms.listing import Listing
+from transforms.ordering import count_blocks
+from transforms.parts import PartPolicy
+from transforms.publish import Publication
+from transforms.sources.spec import Skipped
+from transforms.spec import BuildSpec
+
+LIBRARIES = (
+    "beam-tfrecords",
+    "apache-beam",
+    "Pillow",
+    "simplejpeg",
+    "opencv-python-headless",
+    "numpy",
+    "protobuf",
+    "pyarrow",
+)
+# Bytes of a stored pixel, all channels: what photos take as JPEG at quality 95, as PNG and as WebP. An
+# estimate is enough: it decides how many blocks there are, not what is in them.
+_BYTES_PER_PIXEL = {ImageEncoding.JPEG: 0.5, ImageEncoding.PNG: 1.8, ImageEncoding.WEBP: 0.3, ImageEncoding.KEEP: 0.5}
+_UNKNOWN_FILE_BYTES = 100_000
+_ROW_BYTES = 200
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildPlan:
+    """Everything that the pipeline needs.
+
+    Attributes:
+      spec: the request, with its layout resolved.
+      layout: features of an example.
+      class_names: the classes.
+      chunks: the listing's chunk files.
+      seed: of the order.
+      blocks: split -> number of blocks.
+      block_plan: what the converting workers need.
+      publication: what publishing needs.
+    """
+
+    spec: BuildSpec
+    layout: Layout
+    class_names: ClassNames
+    chunks: tuple[str, ...]
+    blocks: Mapping[str, int]
+    block_plan: BlockPlan
+    publication: Publication
+
+
+def plan_build(
+    spec: BuildSpec, *, class_names: ClassNames, listing: Listing, chunks: list[str], skipped: Skipped
+) -> BuildPlan:
+    """Works out blocks, parts and what the manifest will say.
+
+    Args:
+      spec: the request, with its layout.
+      class_names: the classes.
+      listing: what was listed.
+      chunks: the listing's local chunk files.
+      skipped: files that are no samples.
+    """
+    layout = spec.layout or Layout(())
+    versions = library_versions()
+    folder = storage.join(spec.output, BUILD_FOLDER, build_id(spec, listing, versions))
+    sizes = {
+        split: estimate_output(spec.image, layout, samples=samples, source_bytes=listing.bytes[split])
+        for split, samples in listing.samples.items()
+    }
+    policies = {
+        split: PartPolicy.plan(
+            shard_size=spec.shard_size, num_shards=spec.num_shards, samples=samples, output_bytes=sizes[split]
+        )
+        for split, samples in listing.samples.items()
+    }
+    return BuildPlan(
+        spec=spec,
+        layout=layout,
+        class_names=class_names,
+        chunks=tuple(storage.join(folder, "listing", storage.basename(chunk)) for chunk in chunks),
+        blocks={
+            split: count_blocks(samples=samples, output_bytes=sizes[split])
+            for split, samples in listing.samples.items()
+        },
+        block_plan=BlockPlan(
+            folder=folder,
+            seed=spec.seed,
+            policies=policies,
+            compression=spec.compression,
+            read_images=layout.needs_image,
+        ),
+        publication=Publication(
+            output=spec.output,
+            folder=folder,
+            name=spec.name,
+            layout=layout,
+            image=spec.image,
+            class_names=class_names.names,
+            listed=dict(listing.samples),
+            max_failures=spec.max_failures,
+            facts={
+                "skipped": {
+                    kind: {"files": count, "examples": skipped.examples[kind]}
+                    for kind, count in sorted(skipped.counts.items())
+                },
+                "spec": spec.to_json(),
+                "input_fingerprint": listing.fingerprint,
+                "versions": versions,
+            },
+        ),
+    )
+
+
+def estimate_output(image: ImageSpec, layout: Layout, *, samples: int, source_bytes: int) -> int:
+    """About how many bytes the records of some samples will take."""
+    if not layout.needs_image:
+        return samples * _ROW_BYTES
+    if image.size is None:
+        return source_bytes or samples * _UNKNOWN_FILE_BYTES
+    # A photo's longer side is about 4/3 of its shorter one.
+    pixels = image.size[0] * image.size[1] * 4 / 3
+    return int(samples * (pixels * _BYTES_PER_PIXEL.get(image.encoding, image.channels or 3) + _ROW_BYTES))
+
+
+def build_id(spec: BuildSpec, listing: Listing, versions: Mapping[str, str]) -> str:
+    """Names the build by all that decides its bytes, so that only the same build goes on from its blocks."""
+    decisive = json.dumps([spec.to_json(), listing.fingerprint, versions], sort_keys=True)
+    return hashlib.blake2b(decisive.encode(), digest_size=8).hexdigest()
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of the libraries that have a hand in the output."""
+    return {
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in LIBRARIES},
+    }

@@ -1,0 +1,130 @@
+"""The progress line: read from the markers that finished blocks leave, so the same for every runner."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TextIO
+
+from transforms import storage
+from transforms.stats import Stats
+
+_TERMINAL_SECONDS = 0.5
+_LOG_SECONDS = 15.0
+
+
+class BlockCounter:
+    """Counts the samples of finished blocks; reads every marker once.
+
+    Args:
+      folder: the build's folder for temporary files.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = storage.join(folder, "blocks")
+        self._seen: set[str] = set()
+        self.written = 0
+        self.failed = 0
+
+    @property
+    def done(self) -> int:
+        """Samples dealt with."""
+        return self.written + self.failed
+
+    def update(self) -> None:
+        """Reads the markers that have come since the last time."""
+        for path in self._new_markers():
+            stats = Stats.from_json(json.loads(storage.read_bytes(path))["stats"])
+            self.written += stats.total("written")
+            self.failed += stats.total("failed")
+
+    def _new_markers(self) -> Iterable[str]:
+        try:
+            paths = [entry.path for entry in storage.list_files(self._folder) if entry.path.endswith(".json")]
+        except FileNotFoundError:
+            return []
+        new = [path for path in paths if path not in self._seen]
+        self._seen.update(new)
+        return new
+
+
+class Progress:
+    """Shows how far a build is while the block runs; a line that moves on a terminal, few lines elsewhere.
+
+    Args:
+      folder: the build's folder for temporary files.
+      total: samples listed.
+      stream: where to write.
+    """
+
+    def __init__(self, folder: str, *, total: int, stream: TextIO = sys.stderr) -> None:
+        self._counter = BlockCounter(folder)
+        self._total = total
+        self._stream = stream
+        self._is_terminal = stream.isatty()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+        self._start = time.monotonic()
+
+    def __enter__(self) -> Progress:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        if self._is_terminal:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def _run(self) -> None:
+        # What an earlier attempt finished is no work of this one; it must not count into the rate.
+        self._counter.update()
+        before = self._counter.done
+        while not self._stop.wait(_TERMINAL_SECONDS if self._is_terminal else _LOG_SECONDS):
+            try:
+                self._counter.update()
+            except FileNotFoundError:
+                # The build has just been published, and its markers are gone.
+                return
+            seconds = time.monotonic() - self._start
+            line = progress_line(self._counter, total=self._total, rate=(self._counter.done - before) / seconds)
+            self._stream.write(f"\r{line}\x1b[K" if self._is_terminal else f"{line}\n")
+            self._stream.flush()
+
+
+def progress_line(counter: BlockCounter, *, total: int, rate: float) -> str:
+    """One line: samples, share, rate, failures, time left.
+
+    Args:
+      counter: what has been counted.
+      total: samples listed.
+      rate: samples a second.
+    """
+    left = total - counter.done
+    if not counter.done:
+        remaining = "starting"
+    elif not left:
+        remaining = "composing shards"
+    else:
+        remaining = f"{format_seconds(left / rate)} left" if rate else "waiting"
+    return (
+        f"{counter.done:,} of {total:,} samples ({100 * counter.done / total:.0f}%), {rate:,.0f}/s, "
+        f"{counter.failed:,} failed, {remaining}"
+    )
+
+
+def format_seconds(seconds: float) -> str:
+    """A time span as a person says it."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

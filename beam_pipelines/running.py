@@ -1,0 +1,73 @@
+"""Runs a planned build on a runner, and tells how it ended."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+import apache_beam as beam
+
+from beam_pipelines.pipeline import build_pipeline
+from beam_pipelines.planning import BuildPlan
+from beam_pipelines.progress import Progress
+from beam_pipelines.runners import choose_runner, read_options
+from transforms import storage
+from transforms.errors import BuildError
+from transforms.publish import OUTCOME
+from transforms.stats import Stats
+
+_BUILD_ERROR = re.compile(r"^(?:transforms\.errors\.)?BuildError: (.*?)(?: \[while running .*\])?$", re.MULTILINE)
+
+
+@dataclasses.dataclass(frozen=True)
+class TooManyFailures:
+    """A build that published nothing.
+
+    Attributes:
+      failed: samples refused.
+      reasons: reason -> samples.
+      failures: file that lists them.
+    """
+
+    failed: int
+    reasons: Mapping[str, int]
+    failures: str
+
+
+def run_build(plan: BuildPlan, beam_arguments: Sequence[str], *, verbose: bool) -> TooManyFailures | None:
+    """Runs a build to its end.
+
+    Returns:
+      None if the dataset is published.
+
+    Raises:
+      BuildError: if a worker found the build broken.
+    """
+    options = read_options(beam_arguments, verbose=verbose)
+    pipeline = beam.Pipeline(runner=choose_runner(options), options=options)
+    build_pipeline(pipeline, plan)
+    with Progress(plan.block_plan.folder, total=sum(plan.publication.listed.values())):
+        try:
+            pipeline.run().wait_until_finish()
+        except RuntimeError as error:
+            # Runners hand on a worker's exception as text.
+            message = _BUILD_ERROR.search(str(error))
+            if message:
+                raise BuildError(message[1]) from error
+            raise
+    return _read_outcome(plan)
+
+
+def _read_outcome(plan: BuildPlan) -> TooManyFailures | None:
+    path = storage.join(plan.block_plan.folder, OUTCOME)
+    if not storage.exists(path):
+        return None
+    outcome = json.loads(storage.read_bytes(path))
+    stats = Stats.from_json(outcome["stats"])
+    reasons: dict[str, int] = {}
+    for split in outcome["listed"]:
+        for reason, count in stats.by("failed", split).items():
+            reasons[reason] = reasons.get(reason, 0) + count
+    return TooManyFailures(stats.total("failed"), reasons, outcome["failures"])

@@ -1,0 +1,72 @@
+"""What a build says at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+_MOST_CLASSES = 10
+
+
+def format_bytes(size: float) -> str:
+    """A size in decimal units, as the shard size is given."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Aligns rows under their first one; the first column to the left, the others to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def summarize(manifest: Mapping[str, Any], *, output: str, seconds: float) -> list[str]:
+    """The lines that tell what was built.
+
+    Args:
+      manifest: the dataset's manifest.
+      output: the dataset's folder.
+      seconds: how long the build took.
+    """
+    rows = [["split", "records", "failures", "shards", "size"]]
+    for split, entry in manifest["splits"].items():
+        counts = [f"{entry[column]:,}" for column in ("records", "failures", "shards")]
+        rows.append([split, *counts, format_bytes(entry["bytes"])])
+    lines = format_table(rows)
+    classes = _count_classes(manifest["splits"].values())
+    if classes:
+        shown = [f"{name} {count:,}" for name, count in list(classes.items())[:_MOST_CLASSES]]
+        more = [f"and {len(classes) - _MOST_CLASSES} more"] if len(classes) > _MOST_CLASSES else []
+        lines.append(f"classes: {', '.join([*shown, *more])}")
+    lines += describe_reasons(manifest["failure_reasons"])
+    for kind, entry in manifest["skipped"].items():
+        lines.append(f"skipped: {entry['files']:,} {kind} ({', '.join(entry['examples'])})")
+    rate = manifest["listed"] / seconds
+    lines.append(f"{manifest['listed']:,} samples in {seconds:.1f} s ({rate:,.0f}/s, start-up included)")
+    lines.append(f"dataset: {output}")
+    return lines
+
+
+def describe_reasons(reasons: Mapping[str, int]) -> list[str]:
+    """One line with the reasons of failures, the most frequent first; none if there are none."""
+    if not reasons:
+        return []
+    ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+    return [f"failures: {', '.join(f'{reason} {count:,}' for reason, count in ordered)}"]
+
+
+def _count_classes(splits: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    totals: dict[str, int] = {}
+    for entry in splits:
+        for name, count in entry["classes"].items():
+            totals[name] = totals.get(name, 0) + count
+    return totals
