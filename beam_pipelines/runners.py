@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from apache_beam.options.pipeline_options import DirectOptions, GoogleCloudOptions, PipelineOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
+from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
+from beam_pipelines.local_worker import COMMAND, VERBOSE
 from beam_pipelines.options import refuse_unknown
 
 # Names under which Beam knows runners that run in this process; here they all mean the local one.
@@ -31,7 +33,14 @@ def read_options(arguments: Sequence[str], *, verbose: bool) -> PipelineOptions:
         known = [flag[2:] for action in parser._actions for flag in action.option_strings]
         refuse_unknown(unknown, known)
     logging.getLogger().setLevel(logging.INFO if verbose else logging.ERROR)
-    return PipelineOptions(list(arguments))
+    if verbose:
+        os.environ[VERBOSE] = "1"
+    options = PipelineOptions(list(arguments))
+    if not is_local(options):
+        return options
+    # One process per core, unless the user says something else: of two flags the last one counts.
+    ours = ["--direct_running_mode=multi_processing", f"--direct_num_workers={usable_cores()}"]
+    return PipelineOptions([*ours, *arguments])
 
 
 def is_local(options: PipelineOptions) -> bool:
@@ -46,16 +55,15 @@ def temporary_location(options: PipelineOptions) -> str | None:
 
 
 def choose_runner(options: PipelineOptions) -> PipelineRunner:
-    """The runner that was asked for; the local one with one process per core where nothing was said."""
+    """The runner that was asked for; options from `read_options`."""
     if not is_local(options):
         return create_runner(options.view_as(StandardOptions).runner)
-    given = options.get_all_options(drop_default=True)
     direct = options.view_as(DirectOptions)
-    if "direct_running_mode" not in given:
-        direct.direct_running_mode = "multi_processing"
-    if "direct_num_workers" not in given:
-        direct.direct_num_workers = usable_cores()
-    return FnApiRunner()
+    if direct.direct_running_mode != "multi_processing":
+        return FnApiRunner()
+    # "multi_processing" would have FnApiRunner start Beam's own workers.
+    direct.direct_running_mode = "in_memory"
+    return FnApiRunner(default_environment=SubprocessSDKEnvironment(COMMAND))
 
 
 def usable_cores() -> int:

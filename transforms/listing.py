@@ -48,14 +48,10 @@ def assign_split(ref: SampleRef, *, splits: Splits, seed: int) -> SampleRef:
     if splits.fractions:
         return dataclasses.replace(ref, split=_cut(split_hash(seed=seed, key=ref.key), splits.fractions))
     word = ref.split
-    if splits.folders:
-        named = splits.folders.get(word or "", word if word in splits.folders.values() else None)
-    else:
-        named = _SYNONYMS.get(word, word) if word else DEFAULT_SPLIT
-    if named is not None and is_name(named) and named != "all":
+    named = _SYNONYMS.get(word, word) if word else DEFAULT_SPLIT
+    if is_name(named) and named != "all":
         return ref if named == word else dataclasses.replace(ref, split=named)
-    expected = f"one of {', '.join(splits.folders)}" if splits.folders else NAME_RULE
-    failure = ref.failure or (FailureReason.UNKNOWN_SPLIT.value, f"split {word!r}; expected {expected}")
+    failure = ref.failure or (FailureReason.UNKNOWN_SPLIT.value, f"split {word!r}; expected {NAME_RULE}")
     return dataclasses.replace(ref, split=None, failure=failure)
 
 

@@ -22,7 +22,7 @@ class Splits:
 
     Attributes:
       fractions: split -> share of the samples, cut from a hash of the key; or None.
-      folders: the source's word (a folder's name, a split column's value) -> split; or None.
+      folders: folder below the root -> split; or None.
         With neither, the source's own words are the splits, and what has none is `train`.
     """
 

@@ -52,13 +52,6 @@ def test_a_word_that_cannot_name_a_split_is_a_failure(word):
     assert repr(word) in ref.failure[1]
 
 
-def test_folders_by_name_translate_the_sources_word_and_leave_a_split_as_it_is():
-    splits = Splits(folders={"training_data": "train"})
-    assert split_of(SampleRef("a", None, split="training_data"), splits).split == "train"
-    assert split_of(SampleRef("a", None, split="train"), splits).split == "train"
-    assert split_of(SampleRef("a", None, split="other"), splits).failure is not None
-
-
 def test_chunks_hold_all_refs_and_the_totals_count_them(tmp_path, monkeypatch):
     monkeypatch.setattr(listing_module, "CHUNK_REFS", 10)
     listing, chunks = write_listing(refs(25), str(tmp_path), splits=Splits(), seed=0)
