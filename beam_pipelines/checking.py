@@ -54,7 +54,7 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing) -> ClassNam
     """
     where = f"--input={', '.join(spec.source.input)}"
     if not listing.total:
-        found = "no image found" if source.has_images else "no row found"
+        found = "no row found" if source.name in _MANIFESTS else "no image found"
         raise RequestError(f"{where}: {found}{describe_skipped(source.skipped)}")
     if spec.source.label_pattern is not None and not any(label is not None for label in listing.labels):
         raise RequestError(

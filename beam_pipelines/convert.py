@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from beam_pipelines.checking import check_listing, open_spec_source
 from beam_pipelines.options import parse_arguments
 from beam_pipelines.request import build_spec, check_output
 from beam_pipelines.summary import describe_reasons, summarize
 from transforms import storage
-from transforms.dataset import BUILD_FOLDER, MANIFEST
+from transforms.dataset import BUILD_FOLDER, open_dataset
+from transforms.errors import RequestError
 from transforms.listing import write_listing
+from transforms.spec import BuildSpec
+
+if TYPE_CHECKING:
+    from beam_pipelines.planning import BuildPlan
 
 DONE, FAILED, WRONG_REQUEST, TOO_MANY_FAILURES = range(4)
 
@@ -36,6 +41,30 @@ def convert(argv: Sequence[str]) -> int:
         from beam_pipelines.runners import read_options
 
         read_options(arguments.beam, verbose=arguments.verbose)
+    plan = prepare_build(spec)
+    from beam_pipelines.running import run_build
+
+    outcome = run_build(plan, arguments.beam, verbose=arguments.verbose)
+    seconds = time.monotonic() - start
+    if outcome is None:
+        print("\n".join(summarize(open_dataset(spec.output).manifest, output=spec.output, seconds=seconds)))
+        return DONE
+    for line in (
+        f"{outcome.failed:,} of {outcome.listed:,} samples failed; --max_failures={spec.max_failures:g} allows fewer. "
+        "Nothing was published.",
+        *describe_reasons(outcome.reasons),
+        f"listed one by one: {outcome.failures}",
+    ):
+        print(line, file=sys.stderr)
+    return TOO_MANY_FAILURES
+
+
+def prepare_build(spec: BuildSpec) -> BuildPlan:
+    """Lists the input, holds the request against it, and puts the listing where all workers find it.
+
+    Raises:
+      RequestError: if the request is wrong; nothing has been written then.
+    """
     check_output(spec)
     spec, source = open_spec_source(spec)
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as spool:
@@ -45,25 +74,13 @@ def convert(argv: Sequence[str]) -> int:
         from beam_pipelines.planning import plan_build
 
         plan = plan_build(spec, class_names=class_names, listing=listing, chunks=chunks, skipped=source.skipped)
-        _remove_other_builds(spec.output, plan.block_plan.folder)
-        for local, final in zip(chunks, plan.chunks, strict=True):
-            storage.write_bytes(final, storage.read_bytes(local))
-    from beam_pipelines.running import run_build
-
-    outcome = run_build(plan, arguments.beam, verbose=arguments.verbose)
-    seconds = time.monotonic() - start
-    if outcome is None:
-        manifest = json.loads(storage.read_bytes(storage.join(spec.output, MANIFEST)))
-        print("\n".join(summarize(manifest, output=spec.output, seconds=seconds)))
-        return DONE
-    for line in (
-        f"{outcome.failed:,} of {listing.total:,} samples failed; --max_failures={spec.max_failures:g} allows fewer. "
-        "Nothing was published.",
-        *describe_reasons(outcome.reasons),
-        f"listed one by one: {outcome.failures}",
-    ):
-        print(line, file=sys.stderr)
-    return TOO_MANY_FAILURES
+        try:
+            _remove_other_builds(spec.output, plan.block_plan.folder)
+            for local, final in zip(chunks, plan.chunks, strict=True):
+                storage.write_bytes(final, storage.read_bytes(local))
+        except OSError as error:
+            raise RequestError(f"--output={spec.output}: can't be written: {error.strerror or error}") from error
+    return plan
 
 
 def _remove_other_builds(output: str, folder: str) -> None:

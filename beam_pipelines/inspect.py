@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from beam_pipelines.options import Parser
+from beam_pipelines.parsing import parse_int
 from beam_pipelines.summary import format_bytes, format_table
 from transforms import storage
 from transforms.dataset import Dataset, open_dataset
@@ -29,13 +30,14 @@ def inspect(argv: Sequence[str]) -> int:
     parser = Parser(prog="beam-tfrecords inspect", description="Shows schema and examples.", allow_abbrev=False)
     parser.add_argument("--dataset", metavar="FOLDER", required=True, help="the --output of a build")
     parser.add_argument("--split", metavar="NAME", help="the split whose examples are shown (the first)")
-    parser.add_argument("--limit", metavar="N", type=int, default=3, help="examples that are shown (3)")
+    parser.add_argument("--limit", metavar="N", default=3, help="examples that are shown (3)")
     arguments = parser.parse_args(argv)
+    limit = parse_int("--limit", arguments.limit, at_least=0)
     dataset = open_dataset(arguments.dataset)
     split = arguments.split or min(shard.split for shard in dataset.shards)
     dataset.split_shards(split)
     print("\n".join(describe_schema(dataset)))
-    for number, data in enumerate(itertools.islice(read_examples(dataset, split), arguments.limit)):
+    for number, data in enumerate(itertools.islice(read_examples(dataset, split), limit)):
         print(f"\n{split} example {number} ({len(data):,} bytes)")
         print("\n".join(f"  {line}" for line in describe_example(data, dataset)))
     return 0

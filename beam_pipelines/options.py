@@ -45,7 +45,6 @@ GROUPS: Mapping[str, Sequence[Flag]] = {
         Flag("num_shards", "fixed number of shards per split"),
         Flag("compression", "none or gzip (none)", "none"),
         Flag("seed", "seed of the order and of fractions of splits (0)", 0),
-        Flag("max_failures", "share of the samples that may fail before the build does (0.01)", 0.01),
         Flag("overwrite", "replace a finished dataset", False, is_switch=True),
     ],
     "images": [
@@ -56,8 +55,15 @@ GROUPS: Mapping[str, Sequence[Flag]] = {
         Flag("image_encoding", "jpeg, png, webp, raw or keep (jpeg)"),
         Flag("codec", "fast, or exact: byte for byte what Pillow makes (fast)", "fast"),
         Flag("jpeg_quality", "1 to 100 (95)", 95),
-        Flag("channels", "1, 3, 4 or keep (3)", 3),
+        Flag("channels", "1, 3, 4 or keep (3; for --image_encoding=keep: keep)"),
         Flag("check", "decode every pixel, or for keep: header (decode)", "decode"),
+    ],
+    "bad images": [
+        Flag("max_failures", "share of the samples that may fail before the build does (0.01)", 0.01),
+        Flag("max_pixels", "images whose header says more are refused unread (178956970)", 178_956_970),
+        Flag("max_file_size", "larger files are refused unread (1GB)", "1GB"),
+        Flag("image_timeout", "seconds that one image may take (60)", 60),
+        Flag("allow_truncated", "take what there is of files that end too early", False, is_switch=True),
     ],
 }
 FLAGS: Mapping[str, Flag] = {flag.name: flag for flags in GROUPS.values() for flag in flags}

@@ -74,7 +74,8 @@ def parse_splits(value: Any) -> Splits:
         _check_unique("--splits", [word for _, word in items])
         return Splits(folders={word: split for split, word in items})
     if any(fraction is None or not 0 < fraction <= 1 for fraction in fractions):
-        raise RequestError("--splits: expected fractions between 0 and 1 for all splits, or folders for all")
+        found = ", ".join(f"{split}={word}" for split, word in items)
+        raise RequestError(f"--splits={found}: expected fractions between 0 and 1 for all splits, or folders for all")
     total = math.fsum(fraction for fraction in fractions if fraction)
     if abs(total - 1) > 1e-9:
         raise RequestError(f"--splits: fractions sum to {total:g}; expected 1")
@@ -94,6 +95,8 @@ def image_spec(words: Mapping[str, Any], layout: Layout | None) -> ImageSpec:
             f"--image_encoding={encoding}: the layout asks for image.pixels, which is raw; "
             "say --image_encoding=raw, or ask for image.encoded"
         )
+    # Bytes that are to be kept are not touched for a default's sake.
+    channels = words["channels"] if words["channels"] is not None else "keep" if encoding == "keep" else 3
     size = words["image_size"]
     mode = _choice("--resize_mode", ResizeMode, words["resize_mode"])
     spec = ImageSpec(
@@ -104,8 +107,10 @@ def image_spec(words: Mapping[str, Any], layout: Layout | None) -> ImageSpec:
         encoding=_choice("--image_encoding", ImageEncoding, encoding),
         codec=_choice("--codec", Codec, words["codec"]),
         jpeg_quality=parse_int("--jpeg_quality", words["jpeg_quality"], at_least=1, at_most=100),
-        channels=_parse_channels(words["channels"]),
+        channels=_parse_channels(channels),
         check=_choice("--check", Check, words["check"]),
+        max_pixels=parse_int("--max_pixels", words["max_pixels"], at_least=1),
+        allow_truncated=parse_bool("--allow_truncated", words["allow_truncated"]),
     )
     if spec.encoding is ImageEncoding.JPEG and spec.channels == 4:
         raise RequestError("--channels=4: JPEG has no transparency; say --image_encoding=png, webp or raw")

@@ -9,7 +9,6 @@ from transforms.blocks import BlockResult, ConvertBlocks
 from transforms.list_source import ListSource
 from transforms.ordering import AssignOrder
 from transforms.publish import OpenOutput, PublishDataset
-from transforms.samples import ConvertSample
 from transforms.shards import ComposeShards, PlanShards, ShardNames
 from transforms.stats import Stats
 
@@ -25,7 +24,7 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan) -> None:
         # -> ((split, block), [packed ref])
         | "GroupByKey" >> beam.GroupByKey()
         # -> BlockResult
-        | "ConvertBlocks" >> ConvertBlocks(plan.block_plan, ConvertSample(spec.image, plan.layout, plan.class_names))
+        | "ConvertBlocks" >> ConvertBlocks(plan.block_plan, plan.convert)
     )
     stats = results | "MergeStats" >> beam.Map(_stats) | beam.CombineGlobally(Stats.merge)
     may_publish = stats | "OpenOutput" >> OpenOutput(plan.publication)

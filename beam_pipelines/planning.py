@@ -14,11 +14,13 @@ from transforms.blocks import BlockPlan
 from transforms.dataset import BUILD_FOLDER
 from transforms.examples.layouts import Layout
 from transforms.images.spec import ImageEncoding, ImageSpec
+from transforms.isolation import Convert
 from transforms.labels import ClassNames
 from transforms.listing import Listing
 from transforms.ordering import count_blocks
 from transforms.parts import PartPolicy
 from transforms.publish import Publication
+from transforms.samples import ConvertSample
 from transforms.sources.spec import Skipped
 from transforms.spec import BuildSpec
 
@@ -35,6 +37,8 @@ LIBRARIES = (
 # Bytes of a stored pixel, all channels: what photos take as JPEG at quality 95, as PNG and as WebP. An
 # estimate is enough: it decides how many blocks there are, not what is in them.
 _BYTES_PER_PIXEL = {ImageEncoding.JPEG: 0.5, ImageEncoding.PNG: 1.8, ImageEncoding.WEBP: 0.3, ImageEncoding.KEEP: 0.5}
+# A build may be given another chance with more failures allowed, and keeps what it has done.
+_NOT_DECISIVE = frozenset({"output", "max_failures", "image_timeout"})
 _UNKNOWN_FILE_BYTES = 100_000
 _ROW_BYTES = 200
 
@@ -45,20 +49,17 @@ class BuildPlan:
 
     Attributes:
       spec: the request, with its layout resolved.
-      layout: features of an example.
-      class_names: the classes.
       chunks: the listing's chunk files.
-      seed: of the order.
       blocks: split -> number of blocks.
+      convert: converts one sample.
       block_plan: what the converting workers need.
       publication: what publishing needs.
     """
 
     spec: BuildSpec
-    layout: Layout
-    class_names: ClassNames
     chunks: tuple[str, ...]
     blocks: Mapping[str, int]
+    convert: Convert
     block_plan: BlockPlan
     publication: Publication
 
@@ -90,8 +91,6 @@ def plan_build(
     }
     return BuildPlan(
         spec=spec,
-        layout=layout,
-        class_names=class_names,
         chunks=tuple(storage.join(folder, "listing", storage.basename(chunk)) for chunk in chunks),
         blocks={
             split: count_blocks(samples=samples, output_bytes=sizes[split])
@@ -103,7 +102,10 @@ def plan_build(
             policies=policies,
             compression=spec.compression,
             read_images=layout.needs_image,
+            max_file_size=spec.max_file_size,
+            image_timeout=spec.image_timeout,
         ),
+        convert=ConvertSample(spec.image, layout, class_names),
         publication=Publication(
             output=spec.output,
             folder=folder,
@@ -138,8 +140,9 @@ def estimate_output(image: ImageSpec, layout: Layout, *, samples: int, source_by
 
 
 def build_id(spec: BuildSpec, listing: Listing, versions: Mapping[str, str]) -> str:
-    """Names the build by all that decides its bytes, so that only the same build goes on from its blocks."""
-    decisive = json.dumps([spec.to_json(), listing.fingerprint, versions], sort_keys=True)
+    """Names the build by all that decides its blocks, so that only the same build goes on from them."""
+    words = {name: value for name, value in spec.to_json().items() if name not in _NOT_DECISIVE}
+    decisive = json.dumps([words, listing.fingerprint, versions], sort_keys=True)
     return hashlib.blake2b(decisive.encode(), digest_size=8).hexdigest()
 
 

@@ -58,14 +58,14 @@ class Progress:
     Args:
       folder: the build's folder for temporary files.
       total: samples listed.
-      stream: where to write.
+      stream: where to write (standard error).
     """
 
-    def __init__(self, folder: str, *, total: int, stream: TextIO = sys.stderr) -> None:
+    def __init__(self, folder: str, *, total: int, stream: TextIO | None = None) -> None:
         self._counter = BlockCounter(folder)
         self._total = total
-        self._stream = stream
-        self._is_terminal = stream.isatty()
+        self._stream = stream or sys.stderr
+        self._is_terminal = self._stream.isatty()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
         self._start = time.monotonic()

@@ -57,6 +57,8 @@ def build_spec(words: Mapping[str, Any]) -> BuildSpec:
         compression=parsing.parse_compression(words["compression"]),
         seed=parsing.parse_int("--seed", words["seed"], at_least=0),
         max_failures=parsing.parse_share("--max_failures", words["max_failures"]),
+        max_file_size=parsing.parse_size("--max_file_size", words["max_file_size"]),
+        image_timeout=float(parsing.parse_int("--image_timeout", words["image_timeout"], at_least=1)),
         overwrite=parsing.parse_bool("--overwrite", words["overwrite"]),
     )
 
@@ -68,14 +70,18 @@ def check_output(spec: BuildSpec) -> None:
       RequestError: if a finished dataset is there and may not be replaced, if the output is a file, or if
         it lies among the input's images.
     """
-    if storage.exists(storage.join(spec.output, SUCCESS)) and not spec.overwrite:
+    try:
+        is_finished = storage.exists(storage.join(spec.output, SUCCESS))
+    except (OSError, ValueError) as error:  # of which Beam raises one or the other for an unknown scheme
+        raise RequestError(f"--output={spec.output}: can't be reached: {error}") from error
+    if is_finished and not spec.overwrite:
         raise RequestError(
             f"--output={spec.output}: there is a finished dataset; say --overwrite to replace it, or another folder"
         )
     if storage.is_file(spec.output):
         raise RequestError(f"--output={spec.output}: is a file; expected a folder")
     for root in spec.source.input:
-        if storage.is_folder(root) and f"{spec.output}/".startswith(root.rstrip("/") + "/"):
+        if f"{spec.output}/".startswith(root.rstrip("/") + "/") and storage.is_folder(root):
             raise RequestError(
                 f"--output={spec.output}: lies in --input={root}, so that the next build would take it for input; "
                 "say a folder outside"

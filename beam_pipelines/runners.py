@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 from collections.abc import Sequence
@@ -13,7 +12,8 @@ from apache_beam.runners.runner import PipelineRunner, create_runner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from beam_pipelines.local_worker import COMMAND, VERBOSE
-from beam_pipelines.options import refuse_unknown
+from beam_pipelines.options import Parser, refuse_unknown
+from transforms.errors import RequestError
 
 # Names under which Beam knows runners that run in this process; here they all mean the local one.
 _LOCAL = frozenset({"", "DirectRunner", "LocalRunner", "FnApiRunner", "SwitchingDirectRunner"})
@@ -23,20 +23,21 @@ def read_options(arguments: Sequence[str], *, verbose: bool) -> PipelineOptions:
     """Reads Beam's own options, and says how much of Beam's log is shown.
 
     Raises:
-      RequestError: if Beam does not know one of them.
+      RequestError: if Beam does not know one of them, or not the runner.
     """
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser = Parser(prog="beam-tfrecords convert", add_help=False, allow_abbrev=False)
     for options in sorted(PipelineOptions.__subclasses__(), key=lambda one: one.__name__):
         options._add_argparse_args(parser)
     _, unknown = parser.parse_known_args(list(arguments))
     if unknown:
         known = [flag[2:] for action in parser._actions for flag in action.option_strings]
         refuse_unknown(unknown, known)
-    logging.getLogger().setLevel(logging.INFO if verbose else logging.ERROR)
+    logging.getLogger().setLevel(logging.INFO if verbose else logging.CRITICAL)
     if verbose:
         os.environ[VERBOSE] = "1"
     options = PipelineOptions(list(arguments))
     if not is_local(options):
+        choose_runner(options)
         return options
     # One process per core, unless the user says something else: of two flags the last one counts.
     ours = ["--direct_running_mode=multi_processing", f"--direct_num_workers={usable_cores()}"]
@@ -55,9 +56,17 @@ def temporary_location(options: PipelineOptions) -> str | None:
 
 
 def choose_runner(options: PipelineOptions) -> PipelineRunner:
-    """The runner that was asked for; options from `read_options`."""
+    """The runner that was asked for; options from `read_options`.
+
+    Raises:
+      RequestError: if there is no such runner, or what it needs is not installed.
+    """
     if not is_local(options):
-        return create_runner(options.view_as(StandardOptions).runner)
+        name = options.view_as(StandardOptions).runner
+        try:
+            return create_runner(name)
+        except (ValueError, ImportError, AttributeError) as error:
+            raise RequestError(f"--runner={name}: {error}") from error
     direct = options.view_as(DirectOptions)
     if direct.direct_running_mode != "multi_processing":
         return FnApiRunner()

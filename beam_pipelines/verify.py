@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 
 from beam_pipelines.options import Parser
+from beam_pipelines.parsing import parse_int
 from transforms import storage
 from transforms.dataset import Dataset, open_dataset
 from transforms.errors import RequestError
@@ -30,13 +31,14 @@ def verify(argv: Sequence[str]) -> int:
         allow_abbrev=False,
     )
     parser.add_argument("--dataset", metavar="FOLDER", required=True, help="the --output of a build")
-    parser.add_argument("--limit", metavar="N", type=int, default=100, help="findings that are printed (100)")
+    parser.add_argument("--limit", metavar="N", default=100, help="findings that are printed (100)")
     parser.add_argument("--verbose", action="store_true", help="show Beam's own log")
     arguments, beam_arguments = parser.parse_known_args(argv)
+    limit = parse_int("--limit", arguments.limit, at_least=0)
     dataset = open_dataset(arguments.dataset)
     found = 0
     for found, finding in enumerate(_findings(dataset, beam_arguments, verbose=arguments.verbose), start=1):
-        if found <= arguments.limit:
+        if found <= limit:
             print(finding)
     records = dataset.manifest["records"]
     where = f"{records:,} records in {len(dataset.shards):,} shards of {dataset.path}"

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
 
 from transforms import storage
 from transforms.errors import FailureReason, SampleError, Stage
+from transforms.isolation import Convert, IsolatedConverter, TimeLimit
 from transforms.ordering import sort_refs
 from transforms.parts import PartPolicy, PartWriter
 from transforms.stats import Key, Stats
 from transforms.tfrecord import Compression
 from transforms.values import ConvertedSample, Part, SampleRef
+
+# Beside a block's marker: somebody has begun it.
+BEGUN = ".begun"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +35,9 @@ class BlockPlan:
       policies: split -> when its parts end.
       compression: of the parts.
       read_images: whether the layout needs the images at all.
+      max_file_size: bytes of the largest source file that is read.
+      image_timeout: seconds that the conversion of one sample may take.
+      isolate: whether samples are converted in a process of their own from the start.
     """
 
     folder: str
@@ -36,6 +45,9 @@ class BlockPlan:
     policies: Mapping[str, PartPolicy]
     compression: Compression
     read_images: bool
+    max_file_size: int
+    image_timeout: float
+    isolate: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +88,8 @@ class BlockResult:
 class ConvertBlocks(beam.PTransform):
     """Converts and writes blocks: ((split, block), packed refs) -> BlockResult.
 
-    A block that has a marker is taken from it. Two attempts at one block write the same bytes.
+    A block that has a marker is taken from it; one that was begun and not finished, perhaps because its
+    decoder crashed, is converted in a process of its own. All attempts at one block write the same bytes.
 
     Args:
       plan: what the workers need to know.
@@ -84,7 +97,7 @@ class ConvertBlocks(beam.PTransform):
         `SampleError` to refuse it.
     """
 
-    def __init__(self, plan: BlockPlan, convert: Callable[[SampleRef, bytes | None], ConvertedSample]) -> None:
+    def __init__(self, plan: BlockPlan, convert: Convert) -> None:
         super().__init__()
         self._plan = plan
         self._convert = convert
@@ -100,7 +113,7 @@ def convert_block(
     block: tuple[tuple[str, int], Iterable[bytes]],
     *,
     plan: BlockPlan,
-    convert: Callable[[SampleRef, bytes | None], ConvertedSample],
+    convert: Convert,
 ) -> BlockResult:
     """Converts one block, unless its marker says that this has been done."""
     (split, number), packed = block
@@ -108,6 +121,15 @@ def convert_block(
     marker = marker_path(plan.folder, stem)
     if storage.exists(marker):
         return BlockResult.from_json(json.loads(storage.read_bytes(marker)))
+    with _guarded(convert, plan, begun=storage.join(plan.folder, "blocks", f"{stem}{BEGUN}")) as guarded:
+        result = _convert_refs(split, number, stem, packed, plan=plan, convert=guarded)
+    storage.write_bytes(marker, json.dumps(result.to_json()).encode())
+    return result
+
+
+def _convert_refs(
+    split: str, number: int, stem: str, packed: Iterable[bytes], *, plan: BlockPlan, convert: Convert
+) -> BlockResult:
     refs = sort_refs([SampleRef.unpack(one) for one in packed], seed=plan.seed)
     writer = PartWriter(
         folder=storage.join(plan.folder, "parts"),
@@ -123,7 +145,7 @@ def convert_block(
         try:
             if is_duplicate:
                 raise SampleError(Stage.LIST, FailureReason.DUPLICATE_KEY, "another sample has the same key")
-            data = _read(ref, read_images=plan.read_images)
+            data = _read(ref, plan)
             sample = convert(ref, data)
         except SampleError as error:
             counts["failed", split, error.reason.value] += 1
@@ -137,14 +159,38 @@ def convert_block(
     failures_path = storage.join(plan.folder, "failures", f"{stem}.jsonl") if failures else None
     if failures_path:
         storage.write_bytes(failures_path, "".join(failures).encode())
-    result = BlockResult(split, number, tuple(writer.close()), failures_path, Stats(dict(counts)))
-    storage.write_bytes(marker, json.dumps(result.to_json()).encode())
-    return result
+    return BlockResult(split, number, tuple(writer.close()), failures_path, Stats(dict(counts)))
 
 
 def marker_path(folder: str, stem: str) -> str:
     """Where the marker of a finished block is."""
     return storage.join(folder, "blocks", f"{stem}.json")
+
+
+@contextlib.contextmanager
+def _guarded(convert: Convert, plan: BlockPlan, *, begun: str) -> Iterator[Convert]:
+    """The conversion under a time limit, or in a process of its own if an earlier attempt did not end."""
+    if plan.isolate or storage.exists(begun):
+        isolated = IsolatedConverter(convert, plan.image_timeout)
+        try:
+            yield isolated
+        finally:
+            isolated.close()
+        return
+    storage.write_bytes(begun, b"")
+    limit = _time_limit(plan.image_timeout)
+
+    def convert_in_time(ref: SampleRef, data: bytes | None) -> ConvertedSample:
+        with limit.watch():
+            return convert(ref, data)
+
+    yield convert_in_time
+
+
+@functools.cache
+def _time_limit(seconds: float) -> TimeLimit:
+    # One for the process: its threads share the timer.
+    return TimeLimit(seconds)
 
 
 def _with_duplicates(refs: list[SampleRef]) -> Iterator[tuple[SampleRef, bool]]:
@@ -154,13 +200,18 @@ def _with_duplicates(refs: list[SampleRef]) -> Iterator[tuple[SampleRef, bool]]:
         before = ref.key
 
 
-def _read(ref: SampleRef, *, read_images: bool) -> bytes | None:
+def _read(ref: SampleRef, plan: BlockPlan) -> bytes | None:
     if ref.failure is not None:
         reason, detail = ref.failure
         raise SampleError(Stage.LIST, FailureReason(reason), detail)
-    if ref.uri is None or not read_images:
+    if ref.uri is None or not plan.read_images:
         return None
     try:
+        # A manifest does not tell the sizes of remote files.
+        size = ref.size or storage.stat(ref.uri).size
+        if size > plan.max_file_size:
+            detail = f"the file has {size:,} bytes; --max_file_size allows {plan.max_file_size:,}"
+            raise SampleError(Stage.READ, FailureReason.TOO_LARGE_FILE, detail)
         data = storage.read_bytes(ref.uri)
     except OSError as error:
         detail = error.strerror or str(error)

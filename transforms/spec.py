@@ -47,6 +47,8 @@ class BuildSpec:
       compression: "none" or "gzip".
       seed: of the order and of fractions of splits.
       max_failures: share of the samples that may fail.
+      max_file_size: bytes of the largest source file that is read.
+      image_timeout: seconds that one image may take.
       overwrite: whether a finished dataset may be replaced.
     """
 
@@ -62,6 +64,8 @@ class BuildSpec:
     compression: Compression = "none"
     seed: int = 0
     max_failures: float = 0.01
+    max_file_size: int = 10**9
+    image_timeout: float = 60.0
     overwrite: bool = False
 
     def to_json(self) -> dict[str, Any]:
@@ -95,6 +99,10 @@ class BuildSpec:
             "compression": self.compression,
             "seed": self.seed,
             "max_failures": self.max_failures,
+            "max_pixels": image.max_pixels,
+            "max_file_size": self.max_file_size,
+            "image_timeout": self.image_timeout,
+            "allow_truncated": image.allow_truncated,
             "allow_outside_root": source.allow_outside_root,
         }
 
