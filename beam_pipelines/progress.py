@@ -14,7 +14,7 @@ from transforms import storage
 from transforms.stats import Stats
 
 _TERMINAL_SECONDS = 0.5
-_LOG_SECONDS = 15.0
+_LOG_SECONDS = 10.0
 
 
 class BlockCounter:
@@ -35,18 +35,22 @@ class BlockCounter:
         """Samples dealt with."""
         return self.written + self.failed
 
-    def update(self) -> None:
-        """Reads the markers that have come since the last time."""
+    def update(self) -> bool:
+        """Reads the markers that have come since the last time.
+
+        Returns:
+          False if there are none at all: nothing has been finished yet, or all has been published.
+        """
+        if not storage.is_folder(self._folder):
+            return False
         for path in self._new_markers():
             stats = Stats.from_json(json.loads(storage.read_bytes(path))["stats"])
             self.written += stats.total("written")
             self.failed += stats.total("failed")
+        return True
 
     def _new_markers(self) -> Iterable[str]:
-        try:
-            paths = [entry.path for entry in storage.list_files(self._folder) if entry.path.endswith(".json")]
-        except FileNotFoundError:
-            return []
+        paths = [entry.path for entry in storage.list_files(self._folder) if entry.path.endswith(".json")]
         new = [path for path in paths if path not in self._seen]
         self._seen.update(new)
         return new
@@ -89,10 +93,12 @@ class Progress:
         before = self._counter.done
         while not self._stop.wait(_TERMINAL_SECONDS if self._is_terminal else _LOG_SECONDS):
             try:
-                self._counter.update()
+                begun = self._counter.update()
             except FileNotFoundError:
                 # The build has just been published, and its markers are gone.
                 return
+            if not begun:
+                continue
             seconds = time.monotonic() - self._start
             line = progress_line(self._counter, total=self._total, rate=(self._counter.done - before) / seconds)
             self._stream.write(f"\r{line}\x1b[K" if self._is_terminal else f"{line}\n")
