@@ -27,6 +27,7 @@ def load(
     seed: int | None = None,
     decode: bool = True,
     image_size: tuple[int, int] | None = None,
+    channels: int | None = None,
     transform: Callable[[dict[str, Any]], Any] | None = None,
     drop_remainder: bool = False,
 ) -> tf.data.Dataset:
@@ -40,6 +41,8 @@ def load(
       seed: of the shuffle.
       decode: images as [H, W, C] uint8 tensors; False leaves them as the bytes that are stored.
       image_size: (height, width) in pixels that decoded images are resized to.
+      channels: of decoded images, 1, 3 or 4, or 0 for each file's own; None for those the build asked for,
+        and 3 if it kept each file's own. Raw pixels have the channels they were stored with.
       transform: applied to every example, a dict of tensors by feature name, before batching.
       drop_remainder: whether a last batch that is not full is left out.
 
@@ -74,7 +77,7 @@ def load(
         example = tf.io.parse_single_example(record, features)
         if decodes:
             for name in images:
-                example[name] = _decode(example, name, spec, shapes)
+                example[name] = _decode(example, name, spec, shapes, channels)
                 if image_size:
                     resized = tf.image.resize(example[name], image_size, antialias=True)
                     example[name] = tf.cast(tf.clip_by_value(tf.round(resized), 0, 255), tf.uint8)
@@ -105,10 +108,13 @@ def _parsing(feature: Feature) -> Any:
     return tf.io.FixedLenFeature([], _DTYPES[feature.type])
 
 
-def _decode(example: dict[str, Any], name: str, spec: ImageSpec, shapes: dict[str, str]) -> tf.Tensor:
+def _decode(
+    example: dict[str, Any], name: str, spec: ImageSpec, shapes: dict[str, str], channels: int | None
+) -> tf.Tensor:
     if spec.encoding is not ImageEncoding.RAW:
-        image = tf.io.decode_image(example[name], channels=spec.channels or 0, expand_animations=False)
-        image.set_shape([None, None, spec.channels])
+        channels = channels if channels is not None else spec.channels or 3
+        image = tf.io.decode_image(example[name], channels=channels, expand_animations=False)
+        image.set_shape([None, None, channels or None])
         return image
     pixels = tf.io.decode_raw(example[name], tf.uint8)
     if has_fixed_shape(spec) and spec.size and spec.channels:
