@@ -112,9 +112,10 @@ class IsolatedConverter:
         ours, theirs = multiprocessing.Pipe()
         # Not multiprocessing's own start methods: fork is not safe beside Beam's threads, and spawn would
         # import all of Beam again through the worker's main module.
-        self._child = subprocess.Popen(
-            [sys.executable, "-m", "transforms.isolation", str(theirs.fileno())], pass_fds=[theirs.fileno()]
+        program = (
+            f"import sys; sys.path[:] = {sys.path!r}; from transforms.isolation import serve; serve({theirs.fileno()})"
         )
+        self._child = subprocess.Popen([sys.executable, "-c", program], pass_fds=[theirs.fileno()])
         theirs.close()
         ours.send(self._convert)
         # Its imports are not a conversion's time.
@@ -129,8 +130,9 @@ class IsolatedConverter:
         return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
-def _serve(connection: Connection) -> None:
+def serve(descriptor: int) -> None:
     """The child: converts what it is sent until the connection is closed."""
+    connection = Connection(descriptor)
     convert: Convert = connection.recv()
     connection.send(None)
     while True:
@@ -144,7 +146,3 @@ def _serve(connection: Connection) -> None:
             connection.send(error)
         except Exception:  # a bug: the parent raises it
             connection.send(traceback.format_exc())
-
-
-if __name__ == "__main__":
-    _serve(Connection(int(sys.argv[1])))
