@@ -13,7 +13,8 @@ from typing import Any
 import apache_beam as beam
 
 from transforms import storage
-from transforms.errors import FailureReason, SampleError, Stage
+from transforms.errors import FailureReason, SampleError
+from transforms.fetching import fetch
 from transforms.isolation import Convert, IsolatedConverter, TimeLimit
 from transforms.ordering import sort_refs
 from transforms.parts import PartPolicy, PartWriter
@@ -23,6 +24,7 @@ from transforms.values import ConvertedSample, Part, SampleRef
 
 # Beside a block's marker: somebody has begun it.
 BEGUN = ".begun"
+_DUPLICATE_KEY = (FailureReason.DUPLICATE_KEY.value, "another sample has the same key")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,11 +143,10 @@ def _convert_refs(
     )
     counts: Counter[Key] = Counter()
     failures: list[str] = []
-    for ref, is_duplicate in _with_duplicates(refs):
+    for ref, data in fetch(_refuse_duplicates(refs), read_images=plan.read_images, max_file_size=plan.max_file_size):
         try:
-            if is_duplicate:
-                raise SampleError(Stage.LIST, FailureReason.DUPLICATE_KEY, "another sample has the same key")
-            data = _read(ref, plan)
+            if isinstance(data, SampleError):
+                raise data
             sample = convert(ref, data)
         except SampleError as error:
             counts["failed", split, error.reason.value] += 1
@@ -193,32 +194,14 @@ def _time_limit(seconds: float) -> TimeLimit:
     return TimeLimit(seconds)
 
 
-def _with_duplicates(refs: list[SampleRef]) -> Iterator[tuple[SampleRef, bool]]:
+def _refuse_duplicates(refs: Iterable[SampleRef]) -> Iterator[SampleRef]:
+    """The sorted refs, all but the first of those with one key as failures."""
     before = None
     for ref in refs:
-        yield ref, ref.key == before
+        if ref.key == before:
+            ref = dataclasses.replace(ref, failure=_DUPLICATE_KEY)
         before = ref.key
-
-
-def _read(ref: SampleRef, plan: BlockPlan) -> bytes | None:
-    if ref.failure is not None:
-        reason, detail = ref.failure
-        raise SampleError(Stage.LIST, FailureReason(reason), detail)
-    if ref.uri is None or not plan.read_images:
-        return None
-    try:
-        # A manifest does not tell the sizes of remote files.
-        size = ref.size or storage.stat(ref.uri).size
-        if size > plan.max_file_size:
-            detail = f"the file has {size:,} bytes; --max_file_size allows {plan.max_file_size:,}"
-            raise SampleError(Stage.READ, FailureReason.TOO_LARGE_FILE, detail)
-        data = storage.read_bytes(ref.uri)
-    except OSError as error:
-        detail = error.strerror or str(error)
-        raise SampleError(Stage.READ, FailureReason.UNREADABLE, detail) from error
-    if not data:
-        raise SampleError(Stage.READ, FailureReason.EMPTY, "the file has no bytes")
-    return data
+        yield ref
 
 
 def _index_row(ref: SampleRef, sample: ConvertedSample) -> dict[str, Any]:
