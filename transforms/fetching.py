@@ -20,7 +20,7 @@ _UNKNOWN_BYTES = 1 << 20
 
 def fetch(
     refs: Iterable[SampleRef], *, read_images: bool, max_file_size: int
-) -> Iterator[tuple[SampleRef, bytes | None | SampleError]]:
+) -> Iterator[tuple[SampleRef, bytes | SampleError | None]]:
     """The refs in their order, each with its image's bytes (None without an image), or why they can't be had.
 
     Args:
@@ -28,7 +28,7 @@ def fetch(
       read_images: False if the layout needs none.
       max_file_size: bytes of the largest file that is read.
     """
-    waiting: deque[tuple[SampleRef, Future[bytes | None | SampleError]]] = deque()
+    waiting: deque[tuple[SampleRef, Future[bytes | SampleError]]] = deque()
     ahead = 0
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="fetch") as threads:
         for ref in refs:
@@ -75,8 +75,6 @@ def _refusal(ref: SampleRef) -> SampleError | None:
     return SampleError(Stage.LIST, FailureReason(reason), detail)
 
 
-def _next(
-    waiting: deque[tuple[SampleRef, Future[bytes | None | SampleError]]],
-) -> tuple[SampleRef, bytes | None | SampleError]:
+def _next(waiting: deque[tuple[SampleRef, Future[bytes | SampleError]]]) -> tuple[SampleRef, bytes | SampleError]:
     ref, future = waiting.popleft()
     return ref, future.result()
