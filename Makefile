@@ -30,12 +30,19 @@ unit: $(VENV)/.installed
 
 # Installed modules are compiled at once: every worker process would otherwise do it again where
 # bytecode is not written.
-$(VENV)/.installed: setup.py
+$(VENV)/.installed: EXTRA := test
+$(VENV)-integration/.installed: EXTRA := integration
+$(VENV)/.installed $(VENV)-integration/.installed: setup.py
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; say make PYTHON=...")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile --editable '.[test]'
-	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib transforms beam_pipelines > /dev/null || true
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --no-compile --editable '.[$(EXTRA)]'
+	$(@D)/bin/python -m compileall -q -j 0 $(@D)/lib transforms beam_pipelines > /dev/null || true
 	touch $@
+
+# Real servers, from package registries; needs Java, Maven and Go, or root on Debian to install them.
+test-integration: $(VENV)-integration/.installed
+	tests/integration/install.sh
+	$(VENV)-integration/bin/python -m pytest tests/integration
 
 # Every figure in the README comes from here: the contestants in turn, each in an environment of its own.
 bench: $(VENV)/.installed

@@ -19,6 +19,8 @@ INSTALL_REQUIRES = [
 TENSORFLOW = ["tensorflow>=2.19,<2.22"]
 GCP = ["apache-beam[gcp]", "google-cloud-storage>=2.18,<4"]
 AWS = ["apache-beam[aws]"]
+# What the integration tests need beside the servers that tests/integration/install.sh installs.
+INTEGRATION = [*GCP, "tensorflow-datasets>=4.9.9,<5"]
 TEST = [
     *TENSORFLOW,
     "pytest>=8.3,<10",
@@ -46,6 +48,7 @@ setup(
         "aws": AWS,
         "all": [*TENSORFLOW, *GCP, *AWS],
         "test": TEST,
+        "integration": [*TEST, *INTEGRATION],
     },
     entry_points={"console_scripts": ["beam-tfrecords=beam_pipelines.cli:run"]},
     classifiers=[

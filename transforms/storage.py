@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
 _MAGIC = re.compile(r"[*?[]")
+_UNFINISHED = re.compile(r"\.tmp-[0-9]+-[0-9a-f]{8}$")
 # Beam's readers fetch ranges of this size; larger than its 16 MiB default would break the memory bound.
 _COPY_BYTES = 1 << 20
 
@@ -130,7 +131,13 @@ def open_read(path: str) -> IO[bytes]:
 
 
 def read_bytes(path: str) -> bytes:
-    """Reads a whole file."""
+    """Reads a whole file.
+
+    Raises:
+      OSError: it is not there or may not be read. A store that does not answer is no such error.
+    """
+    if path.startswith("gs://"):
+        return _read_object(path)
     with open_read(path) as file:
         return file.read()
 
@@ -224,6 +231,13 @@ def delete_files(paths: Iterable[str]) -> None:
             _file_systems().delete(present)
 
 
+def delete_unfinished(folder: str) -> None:
+    """Deletes what killed writers have left directly in a local folder; object stores keep no such thing."""
+    if not has_scheme(folder) and os.path.isdir(folder):
+        with os.scandir(folder) as entries:
+            delete_files([entry.path for entry in entries if _UNFINISHED.search(entry.name)])
+
+
 def copy_chunks(source: IO[bytes]) -> Iterator[bytes]:
     """The bytes of an open file in pieces of bounded size."""
     while chunk := source.read(_COPY_BYTES):
@@ -273,6 +287,16 @@ def _list_remote(pattern: str, limit: int | None) -> Iterator[FileEntry]:
         metadata: FileMetadata
         for metadata in match.metadata_list:
             yield FileEntry(metadata.path, metadata.size_in_bytes, metadata.last_updated_in_seconds or 0.0)
+
+
+def _read_object(path: str) -> bytes:
+    from google.api_core.exceptions import Forbidden, NotFound
+
+    try:
+        with open_read(path) as file:
+            return file.read()
+    except (NotFound, Forbidden) as error:
+        raise StorageError(f"{path}: {error.message}") from error
 
 
 def _file_systems() -> Any:

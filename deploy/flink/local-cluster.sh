@@ -1,0 +1,295 @@
+#!/usr/bin/env bash
+# A standalone Flink cluster on this machine (Linux): one job manager and N task managers, each a JVM.
+#
+# Everything comes from package registries (PyPI, Maven Central) and stays below one folder.
+set -euo pipefail
+
+FLINK_VERSION=1.20.5
+BEAM_VERSION=2.77.0
+
+usage() {
+  cat <<'USAGE'
+usage: local-cluster.sh COMMAND [OPTIONS]
+
+commands
+  up                  install if needed, start, wait until all task managers have registered
+  down                end what `up` started, and Python workers that it left
+  status              print what runs; exit 0 only if all of it does
+  start-taskmanager   add a task manager and wait until it has registered
+  kill-taskmanager N  kill -9 task manager N (fault tests)
+  install             download and unpack only
+  job-server-jar      fetch Beam's Flink job server if needed, print its path
+
+options (or environment)
+  --task-managers=N   FLINK_TASK_MANAGERS  (2)
+  --slots=N           FLINK_SLOTS          task slots of each task manager (1)
+  --rest-port=PORT    FLINK_REST_PORT      web page and submissions (8081)
+  --rpc-port=PORT     FLINK_RPC_PORT       task managers to job manager (6123)
+  --memory=SIZE       FLINK_MEMORY         one task manager's JVM, all included (1600m)
+  --home=DIR          FLINK_HOME_DIR       where everything lives (.cache/flink in the project)
+  --run-dir=DIR       FLINK_RUN_DIR        configuration, logs and process numbers of this cluster, so that
+                                           several can share one installation (run/ in the home)
+
+Needs Java 11 or 17, Python with pip, curl and unzip, and Maven for the job server. Everything listens
+on 127.0.0.1 alone.
+USAGE
+}
+
+fail() {
+  echo "local-cluster.sh: $*" >&2
+  exit 1
+}
+
+need() {
+  command -v "$1" >/dev/null || fail "$1 is not installed"
+}
+
+# The wheel is unzipped for its scripts, so one for any Python will do. It is never pip-installed: it
+# would bring an old Beam.
+install_flink() {
+  [[ -f $dist/.complete ]] && return
+  need unzip
+  local download=$home/download
+  rm -rf "$dist" "$download"
+  mkdir -p "$dist" "$download"
+  echo "fetching Flink $FLINK_VERSION from PyPI (235 MB)"
+  python3 -m pip download --quiet --no-deps --only-binary=:all: --python-version=3.11 \
+    --platform=manylinux2014_x86_64 --dest="$download" "apache-flink==$FLINK_VERSION"
+  python3 -m pip download --quiet --no-deps --no-binary=:all: --dest="$download" \
+    "apache-flink-libraries==$FLINK_VERSION"
+  tar -xzf "$download/apache_flink_libraries-$FLINK_VERSION.tar.gz" -C "$dist" --strip-components=2 \
+    "apache_flink_libraries-$FLINK_VERSION/deps"
+  unzip -q "$download"/apache_flink-*.whl 'pyflink/bin/*' 'pyflink/conf/*' -d "$download"
+  cp -r "$download/pyflink/bin" "$download/pyflink/conf" "$dist/"
+  chmod +x "$dist"/bin/*
+  rm -rf "$download"
+  touch "$dist/.complete"
+}
+
+job_server_jar() {
+  local artifact=beam-runners-flink-${FLINK_VERSION%.*}-job-server
+  local jar=$home/jars/$artifact-$BEAM_VERSION.jar
+  if [[ ! -f $jar ]]; then
+    need mvn
+    # -U: Maven would not ask again for what it did not find last time.
+    local output
+    output=$(mvn --batch-mode --quiet -U dependency:copy "-DoutputDirectory=$home/jars" \
+      "-Dartifact=org.apache.beam:$artifact:$BEAM_VERSION" 2>&1) ||
+      fail "$jar is not there, and Maven could not fetch it: $(grep -m 1 -o 'ERROR.*' <<<"$output")"
+  fi
+  echo "$jar"
+}
+
+write_configuration() {
+  mkdir -p "$run/conf" "$run/log" "$run/tmp"
+  cp "$dist"/conf/log4j* "$run/conf/"
+  # What Java 17 must open to Flink is in the configuration that Flink ships.
+  local java_options
+  java_options=$(sed -n 's/^ *all: //p' "$dist/conf/config.yaml")
+  [[ $java_options == *--add-opens* ]] || fail "no Java options in $dist/conf/config.yaml"
+  cat >"$run/conf/config.yaml" <<CONFIG
+env.java.opts.all: $java_options
+env.log.dir: $run/log
+env.pid.dir: $run/tmp
+io.tmp.dirs: $run/tmp
+jobmanager.rpc.address: 127.0.0.1
+jobmanager.rpc.port: $rpc_port
+jobmanager.bind-host: 127.0.0.1
+jobmanager.memory.process.size: 1200m
+rest.address: 127.0.0.1
+rest.bind-address: 127.0.0.1
+rest.port: $rest_port
+taskmanager.host: 127.0.0.1
+taskmanager.bind-host: 127.0.0.1
+taskmanager.numberOfTaskSlots: $slots
+taskmanager.memory.process.size: $memory
+# Every job brings Beam's classes, and they stay until the next full collection.
+taskmanager.memory.jvm-metaspace.size: 384m
+# Only references are sorted; the heap needs the room more.
+taskmanager.memory.managed.fraction: 0.2
+# One slot on each task manager before a second on any.
+taskmanager.load-balance.mode: SLOTS
+# Flink's default for a batch job is no restart: the first lost worker would fail it for good.
+restart-strategy.type: fixed-delay
+restart-strategy.fixed-delay.attempts: 10
+restart-strategy.fixed-delay.delay: 2 s
+jobmanager.execution.failover-strategy: region
+# A task manager that starts before the job manager listens tries again soon (10 s by default).
+cluster.registration.error-delay: 500 ms
+# Milliseconds until a task manager that fell silent counts as lost (50 s by default).
+heartbeat.interval: 2000
+heartbeat.timeout: 15000
+# Beam's threads outlive their job by a moment.
+classloader.check-leaked-classloader: false
+CONFIG
+}
+
+# A process number may have been given to someone else since: only what carries our mark is ours.
+is_ours() {
+  [[ -n $1 ]] && grep -qazxF "FLINK_LOCAL_CLUSTER=$run" "/proc/$1/environ" 2>/dev/null
+}
+
+pid_of() {
+  cat "$run/$1.pid" 2>/dev/null || true
+}
+
+# Names of the task managers whose JVM is alive.
+live_taskmanagers() {
+  local file name
+  for file in "$run"/taskmanager-*.pid; do
+    name=$(basename "$file" .pid)
+    if is_ours "$(pid_of "$name")"; then echo "$name"; fi
+  done
+}
+
+start_jvm() {
+  local name=$1
+  shift
+  # A session of its own: neither a closed terminal nor a signal to the caller's group ends it.
+  FLINK_LOCAL_CLUSTER=$run FLINK_CONF_DIR=$run/conf FLINK_IDENT_STRING=$name \
+    setsid "$@" </dev/null >"$run/log/$name.out" 2>&1 &
+  local pid=$!
+  echo "$pid" >"$run/$name.pid"
+  until is_ours "$pid" || ! kill -0 "$pid" 2>/dev/null; do sleep 0.02; done
+}
+
+start_taskmanager() {
+  local number=1
+  while is_ours "$(pid_of "taskmanager-$number")"; do number=$((number + 1)); done
+  # A name that comes back after a kill must not be taken for the dead one.
+  local name=taskmanager-$number
+  local resource=$name-$EPOCHSECONDS
+  echo "$resource" >"$run/$name.resource"
+  start_jvm "$name" "$dist/bin/taskmanager.sh" start-foreground -D "taskmanager.resource-id=$resource"
+}
+
+# The port that the running cluster was started with.
+address() {
+  echo "http://127.0.0.1:$(sed -n 's/^rest.port: //p' "$run/conf/config.yaml")"
+}
+
+rest() {
+  curl --silent --fail --max-time 5 "$(address)$1"
+}
+
+all_registered() {
+  local answer name
+  answer=$(rest /taskmanagers) || return 1
+  for name in $(live_taskmanagers); do
+    [[ $answer == *"\"id\":\"$(<"$run/$name.resource")\""* ]] || return 1
+  done
+}
+
+wait_until_registered() {
+  local wanted=$1 deadline=$((SECONDS + 120))
+  until all_registered; do
+    is_ours "$(pid_of jobmanager)" || fail "the job manager ended; see $run/log"
+    (($(live_taskmanagers | wc -l) >= wanted)) || fail "a task manager ended; see $run/log"
+    ((SECONDS < deadline)) || fail "not ready after 120 s; see $run/log"
+    sleep 0.3
+  done
+}
+
+up() {
+  need java
+  need curl
+  install_flink
+  if is_ours "$(pid_of jobmanager)"; then
+    [[ $(address) == *:$rest_port ]] || fail "already up at $(address); run 'down' first"
+  else
+    if (exec 3<>"/dev/tcp/127.0.0.1/$rest_port") 2>/dev/null; then
+      fail "port $rest_port is taken; choose another with --rest-port"
+    fi
+    write_configuration
+    start_jvm jobmanager "$dist/bin/jobmanager.sh" start-foreground
+  fi
+  while (($(live_taskmanagers | wc -l) < task_managers)); do start_taskmanager; done
+  wait_until_registered "$task_managers"
+  status
+}
+
+down() {
+  local name
+  for name in $(live_taskmanagers) jobmanager; do
+    if is_ours "$(pid_of "$name")"; then kill "$(pid_of "$name")"; fi
+  done
+  local deadline=$((SECONDS + 15))
+  for name in $(live_taskmanagers) jobmanager; do
+    while is_ours "$(pid_of "$name")" && ((SECONDS < deadline)); do sleep 0.2; done
+  done
+  # Workers whose task manager was killed, and JVMs that would not end.
+  local environment pid
+  for environment in /proc/[0-9]*/environ; do
+    pid=$(basename "$(dirname "$environment")")
+    if is_ours "$pid"; then kill -9 "$pid" 2>/dev/null || true; fi
+  done
+  rm -f "$run"/*.pid "$run"/*.resource
+}
+
+status() {
+  local name answer
+  if ! is_ours "$(pid_of jobmanager)" || ! answer=$(rest /overview); then
+    echo "down"
+    return 1
+  fi
+  echo "jobmanager     process $(pid_of jobmanager)  $(address)"
+  for name in $(live_taskmanagers); do echo "$name  process $(pid_of "$name")"; done
+  [[ $answer =~ '"slots-total":'([0-9]+),'"slots-available":'([0-9]+) ]] &&
+    echo "slots          ${BASH_REMATCH[1]}, free ${BASH_REMATCH[2]}"
+  all_registered
+}
+
+kill_taskmanager() {
+  local pid
+  pid=$(pid_of "taskmanager-$1")
+  is_ours "$pid" || fail "task manager $1 does not run"
+  kill -9 "$pid"
+  while is_ours "$pid"; do sleep 0.02; done
+}
+
+project=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+home=${FLINK_HOME_DIR:-$project/.cache/flink}
+task_managers=${FLINK_TASK_MANAGERS:-2}
+slots=${FLINK_SLOTS:-1}
+rest_port=${FLINK_REST_PORT:-8081}
+rpc_port=${FLINK_RPC_PORT:-6123}
+memory=${FLINK_MEMORY:-1600m}
+run=${FLINK_RUN_DIR:-}
+words=()
+for argument in "$@"; do
+  case $argument in
+    --task-managers=*) task_managers=${argument#*=} ;;
+    --slots=*) slots=${argument#*=} ;;
+    --rest-port=*) rest_port=${argument#*=} ;;
+    --rpc-port=*) rpc_port=${argument#*=} ;;
+    --memory=*) memory=${argument#*=} ;;
+    --home=*) home=${argument#*=} ;;
+    --run-dir=*) run=${argument#*=} ;;
+    -h | --help) usage && exit ;;
+    -*) fail "unknown option $argument; see --help" ;;
+    *) words+=("$argument") ;;
+  esac
+done
+run=${run:-$home/run}
+mkdir -p "$home" "$run"
+home=$(cd "$home" && pwd)
+run=$(cd "$run" && pwd)
+dist=$home/dist-$FLINK_VERSION
+
+case ${words[0]:-} in
+  up) up ;;
+  down) down ;;
+  status) status ;;
+  start-taskmanager)
+    is_ours "$(pid_of jobmanager)" || fail "the cluster is down"
+    start_taskmanager
+    wait_until_registered 1
+    ;;
+  kill-taskmanager) kill_taskmanager "${words[1]:?which task manager, 1 or more}" ;;
+  install) install_flink ;;
+  job-server-jar) job_server_jar ;;
+  *)
+    usage >&2
+    exit 2
+    ;;
+esac

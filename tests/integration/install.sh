@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Installs what `make test-integration` needs, from package registries alone; quick when all is there.
+#
+# Debian's packages go to the system (root is needed where some are missing), the rest below .cache/ in the
+# project. Goes on after a failure, so that the tests that can run do; ends with status 1 and says what is missing.
+set -uo pipefail
+
+BEAM_VERSION=2.77.0
+FAKE_GCS_SERVER_VERSION=1.56.1
+
+project=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+missing=()
+
+# A program, and the Debian package that has it.
+debian() {
+  command -v "$1" >/dev/null || packages+=("$2")
+}
+
+go_program() {
+  local name=$1 module=$2 package=$3 version=$4
+  local program=$project/.cache/bin/$name
+  # The compiler writes the module's version into the program.
+  if go version -m "$program" 2>/dev/null | grep -qF "$module"$'\t'"$version"$'\t'; then return; fi
+  echo "building $name $version"
+  GOBIN=$project/.cache/bin go install "$package@$version" || missing+=("$name $version")
+}
+
+packages=()
+debian javac default-jdk-headless
+debian mvn maven
+debian go golang-go
+debian curl curl
+debian unzip unzip
+if ((${#packages[@]})); then
+  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "${packages[@]}" ||
+    missing+=("Debian packages ${packages[*]}")
+fi
+
+beam_module=github.com/apache/beam/sdks/v2
+gcs_module=github.com/fsouza/fake-gcs-server
+go_program prism "$beam_module" "$beam_module/go/cmd/prism" "v$BEAM_VERSION"
+go_program fake-gcs-server "$gcs_module" "$gcs_module" "v$FAKE_GCS_SERVER_VERSION"
+"$project/deploy/flink/local-cluster.sh" install || missing+=("Flink")
+
+if ((${#missing[@]})); then
+  printf 'not installed: %s\n' "${missing[@]}" >&2
+  exit 1
+fi

@@ -1,0 +1,127 @@
+"""A Flink cluster of separate processes, and the jobs that it runs."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.integration.servers import processes
+
+_SCRIPT = processes.PROJECT / "deploy" / "flink" / "local-cluster.sh"
+
+
+@dataclasses.dataclass(frozen=True)
+class FlinkCluster:
+    """A running cluster.
+
+    Attributes:
+      master: `127.0.0.1:port`, for `--flink_master`.
+      run_dir: holds its configuration, its logs and its process numbers.
+    """
+
+    master: str
+    run_dir: Path
+
+    def get(self, path: str) -> Any:
+        """What the REST interface answers, as parsed JSON."""
+        with urllib.request.urlopen(f"http://{self.master}{path}", timeout=10) as response:
+            return json.load(response)
+
+    def job_state(self, job: str) -> str:
+        """Flink's name for the job's state: `RUNNING`, `RESTARTING`, `FINISHED`, `FAILED` and others."""
+        return str(self.get(f"/jobs/{job}")["state"])
+
+    def failures(self, job: str) -> list[str]:
+        """What made the job start tasks again so far: the names of the exceptions, newest first."""
+        history = self.get(f"/jobs/{job}/exceptions")["exceptionHistory"]["entries"]
+        return [str(entry["exceptionName"]) for entry in history]
+
+    def task_manager_pid(self, number: int) -> int:
+        """Process number of a task manager, counted from 1."""
+        return int((self.run_dir / f"taskmanager-{number}.pid").read_text())
+
+    def kill_task_manager(self, number: int) -> None:
+        """Ends a task manager with SIGKILL; returns when it is dead."""
+        _cluster("kill-taskmanager", str(number), f"--run-dir={self.run_dir}")
+
+    def start_task_manager(self) -> None:
+        """Adds a task manager; returns when it has registered."""
+        _cluster("start-taskmanager", f"--run-dir={self.run_dir}")
+
+
+@contextlib.contextmanager
+def flink_cluster(run_dir: Path, *, task_managers: int = 2, slots: int = 1) -> Iterator[FlinkCluster]:
+    """Runs a cluster on free loopback ports until the block ends.
+
+    Args:
+      run_dir: a folder of its own.
+      task_managers: how many.
+      slots: of each task manager.
+
+    Raises:
+      processes.ServerError: it did not start; the message is the script's.
+    """
+    port = processes.free_port()
+    try:
+        _cluster(
+            "up",
+            f"--run-dir={run_dir}",
+            f"--rest-port={port}",
+            f"--rpc-port={processes.free_port()}",
+            f"--task-managers={task_managers}",
+            f"--slots={slots}",
+        )
+        yield FlinkCluster(f"127.0.0.1:{port}", run_dir)
+    finally:
+        _cluster("down", f"--run-dir={run_dir}")
+
+
+def job_server_jar() -> Path:
+    """Beam's Flink job server, fetched by Maven if it is not there yet.
+
+    Raises:
+      processes.ServerError: Maven could not fetch it.
+    """
+    return Path(_cluster("job-server-jar"))
+
+
+def compile_probe(folder: Path) -> Path:
+    """A jar with `RestartProbe`, a batch job to try the cluster itself with.
+
+    Raises:
+      processes.ServerError: it did not compile.
+    """
+    (library,) = (processes.PROJECT / ".cache" / "flink").glob("dist-*/lib/flink-dist-*.jar")
+    source = Path(__file__).with_name("RestartProbe.java")
+    jar = folder / "probe.jar"
+    _run(["javac", "--release=11", "-nowarn", "-cp", library, "-d", folder / "classes", source])
+    _run(["jar", "--create", f"--file={jar}", "--main-class=RestartProbe", "-C", folder / "classes", "."])
+    return jar
+
+
+def submit(cluster: FlinkCluster, jar: Path, *arguments: str, parallelism: int) -> str:
+    """Submits a jar by Flink's own client and returns the job's id."""
+    (client,) = (processes.PROJECT / ".cache" / "flink").glob("dist-*/bin/flink")
+    output = _run(
+        [client, "run", "--detached", f"--parallelism={parallelism}", jar, *arguments],
+        env={**os.environ, "FLINK_CONF_DIR": str(cluster.run_dir / "conf")},
+    )
+    return output.split("Job has been submitted with JobID ")[1].split()[0]
+
+
+def _cluster(*words: str) -> str:
+    return _run([_SCRIPT, *words])
+
+
+def _run(command: list[str | Path], env: dict[str, str] | None = None) -> str:
+    completed = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=env)
+    if completed.returncode:
+        raise processes.ServerError(f"{command[0]}: {completed.stderr}{completed.stdout}")
+    return completed.stdout.strip()

@@ -1,0 +1,70 @@
+"""The main job from gs:// to gs://, on the local runner with real worker processes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from beam_pipelines.cli import main
+from tests.integration.servers import gcs
+
+PHOTOS = Path(__file__).parents[1] / "data" / "photos"
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[gcs.GcsServer]:
+    """A storage service with the sample photos in gs://photos."""
+    with gcs.gcs_server(tmp_path, buckets=("photos", "datasets")) as running:
+        bucket = running.client().bucket("photos")
+        for path in PHOTOS.rglob("*.jpg"):
+            bucket.blob(path.relative_to(PHOTOS).as_posix()).upload_from_filename(path)
+        for name, value in running.environment.items():
+            monkeypatch.setenv(name, value)
+        yield running
+
+
+def read(server: gcs.GcsServer, name: str) -> bytes:
+    return server.client().bucket("datasets").blob(name).download_as_bytes()
+
+
+def test_a_build_from_bucket_to_bucket_has_the_bytes_of_a_local_one(server, tmp_path, capsys):
+    flags = ["--name=photos", "--image_size=64", "--splits=train=0.8,validation=0.2"]
+    assert main(["convert", "--input=gs://photos", "--output=gs://datasets/out", *flags]) == 0
+    assert main(["convert", f"--input={PHOTOS}", f"--output={tmp_path / 'out'}", *flags]) == 0
+    names = sorted(blob.name for blob in server.client().list_blobs("datasets"))
+    local = sorted(path.relative_to(tmp_path).as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file())
+    assert names == local
+    for name in names:
+        if ".tfrecord-" in name:
+            assert read(server, name) == (tmp_path / name).read_bytes()
+    assert main(["verify", "--dataset=gs://datasets/out"]) == 0
+    assert main(["inspect", "--dataset=gs://datasets/out", "--limit=1"]) == 0
+    assert "photos in gs://datasets/out" in capsys.readouterr().out
+
+
+def test_a_manifest_in_a_bucket_names_images_there_and_missing_ones_are_listed(server, tmp_path):
+    rows = ["image,label", *(f"cat/cat_0{number}.jpg,cat" for number in range(1, 9))]
+    bucket = server.client().bucket("photos")
+    bucket.blob("labels.csv").upload_from_string("\n".join(rows))
+    flags = ["--image_size=32", "--max_failures=0.5", "--compression=gzip"]
+    assert main(["convert", "--input=gs://photos/labels.csv", "--output=gs://datasets/cats", *flags]) == 0
+    failures = [json.loads(line) for line in read(server, "cats/failures.jsonl").splitlines()]
+    assert sorted((failure["key"], failure["reason"]) for failure in failures) == [
+        ("cat/cat_07.jpg", "unreadable"),
+        ("cat/cat_08.jpg", "unreadable"),
+    ]
+    (tmp_path / "shard").write_bytes(read(server, "cats/labels-train.tfrecord-00000-of-00001"))
+    assert len(list(tf.data.TFRecordDataset(str(tmp_path / "shard"), compression_type="GZIP"))) == 6
+
+
+def test_an_overwrite_replaces_what_is_in_the_bucket(server):
+    flags = ["--input=gs://photos", "--output=gs://datasets/out", "--name=photos", "--image_size=32"]
+    assert main(["convert", *flags, "--num_shards=3"]) == 0
+    assert main(["convert", *flags, "--num_shards=2"]) == 2
+    assert main(["convert", *flags, "--num_shards=2", "--overwrite"]) == 0
+    shards = [blob.name for blob in server.client().list_blobs("datasets") if ".tfrecord-" in blob.name]
+    assert [name.rsplit("-", 3)[-3:] for name in sorted(shards)] == [["00000", "of", "00002"], ["00001", "of", "00002"]]
