@@ -75,7 +75,8 @@ CONTESTANTS = {
     "tfds_generator": _script("TFDS, generator", "tfds", "tfds_builder.py"),
     "tfds_beam": _script("TFDS, Beam writer", "tfds", "tfds_builder.py", _WORKERS),
     "ray_data": _script("Ray Data", "ray", "ray_data.py", _WORKERS),
-    "pillow_draft": _script("bare Pillow pool with draft()", None, "bare_pillow.py", _WORKERS, "--draft"),
+    "pillow_draft": _script("bare Pillow pool with draft()", None, "bare_pillow.py", _WORKERS, "--codec=draft"),
+    "own_codec": _script("bare pool with our codec", None, "bare_pillow.py", _WORKERS, "--codec=own"),
     "beam_tfrecords_exact": _own("beam-tfrecords --codec=exact", "--codec=exact"),
 }
 # Those that run unless others are asked for.

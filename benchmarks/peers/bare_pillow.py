@@ -1,16 +1,20 @@
 """The limit: what a good script without a framework does, with Pillow and one process per core.
 
-    python benchmarks/peers/bare_pillow.py PHOTOS OUTPUT WORKERS [--draft]
+    python benchmarks/peers/bare_pillow.py PHOTOS OUTPUT WORKERS [--codec=pillow|draft|own]
 
-Every process converts its share of the shuffled list and writes a TFRecord file of its own.
+Every process converts its share of the shuffled list and writes a TFRecord file of its own. With
+`--codec=own` it calls the project's codec in place of Pillow: what the rest of beam-tfrecords costs is the
+difference to that.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import multiprocessing
 import pathlib
 import struct
+from collections.abc import Callable
 
 import google_crc32c
 from photos import list_photos, shrink_photo
@@ -42,17 +46,32 @@ def _masked_crc(data: bytes) -> bytes:
     return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
-def write_records(photos: list[tuple[pathlib.Path, int]], target: pathlib.Path, draft: bool) -> None:
+def shrink_with_own_codec(path: pathlib.Path) -> bytes:
+    """What `shrink_photo` does, by the project's codec."""
+    from transforms.images.convert import convert_image
+    from transforms.images.spec import ImageSpec
+
+    return convert_image(path.read_bytes(), ImageSpec(size=(256, 256))).data
+
+
+CODECS: dict[str, Callable[[pathlib.Path], bytes]] = {
+    "pillow": shrink_photo,
+    "draft": functools.partial(shrink_photo, draft=True),
+    "own": shrink_with_own_codec,
+}
+
+
+def write_records(photos: list[tuple[pathlib.Path, int]], target: pathlib.Path, codec: str) -> None:
     """Converts photos and writes them into one TFRecord file.
 
     Args:
       photos: path and label of each.
       target: the file.
-      draft: see `photos.shrink_photo`.
+      codec: one of `CODECS`.
     """
     with open(target, "wb") as file:
         for path, label in photos:
-            record = serialize(shrink_photo(path, draft=draft), label)
+            record = serialize(CODECS[codec](path), label)
             length = struct.pack("<Q", len(record))
             file.write(b"".join((length, _masked_crc(length), record, _masked_crc(record))))
 
@@ -63,13 +82,13 @@ def main() -> None:
     parser.add_argument("photos", type=pathlib.Path)
     parser.add_argument("output", type=pathlib.Path)
     parser.add_argument("workers", type=int)
-    parser.add_argument("--draft", action="store_true", help="let libjpeg decode at a reduced scale")
+    parser.add_argument("--codec", choices=CODECS, default="pillow", help="draft: libjpeg decodes at a reduced scale")
     arguments = parser.parse_args()
 
     arguments.output.mkdir(parents=True)
     photos = list_photos(arguments.photos)
     shares = [
-        (photos[worker :: arguments.workers], arguments.output / f"{worker}.tfrecord", arguments.draft)
+        (photos[worker :: arguments.workers], arguments.output / f"{worker}.tfrecord", arguments.codec)
         for worker in range(arguments.workers)
     ]
     with multiprocessing.Pool(arguments.workers) as pool:

@@ -1,0 +1,72 @@
+"""Lists, orders and groups references, and does nothing else: what a huge dataset costs before its first image.
+
+Run it under `peak_memory.py`. With `--links=N` it first makes N hard links to a tiny image.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import pathlib
+import tempfile
+import time
+
+import apache_beam as beam
+from PIL import Image
+
+from beam_pipelines.convert import prepare_build
+from beam_pipelines.options import parse_arguments
+from beam_pipelines.request import build_spec
+from beam_pipelines.runners import choose_runner, read_options
+from transforms.assign_order import AssignOrder
+from transforms.list_source import ListSource
+
+_LINKS_PER_FILE = 10_000
+_CLASSES = 100
+
+
+def main() -> None:
+    """Prints how long each step took."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=pathlib.Path, required=True, help="image folder")
+    parser.add_argument("--links", type=int, default=0, help="make so many hard links in it first")
+    arguments = parser.parse_args()
+    if arguments.links:
+        make_links(arguments.folder, arguments.links)
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as output:
+        argv = [f"--input={arguments.folder}", f"--output={output}/out", "--image_encoding=keep", "--check=header"]
+        plan = prepare_build(build_spec(parse_arguments(argv).words))
+        listed = time.monotonic()
+        print(f"listed {sum(plan.publication.listed.values()):,} references in {listed - start:.1f} s")
+        options = read_options([], verbose=False)
+        runner, _ = choose_runner(options)
+        with beam.Pipeline(runner=runner, options=options) as root:
+            _ = (
+                root
+                | "ListSource" >> ListSource(plan.chunks)
+                | "AssignOrder" >> AssignOrder(seed=plan.spec.seed, blocks=plan.blocks)
+                | "GroupByKey" >> beam.GroupByKey()
+                | "Count" >> beam.MapTuple(lambda block, refs: print(end="" if len(list(refs)) else block))
+            )
+        print(f"ordered and grouped into {sum(plan.blocks.values()):,} blocks in {time.monotonic() - listed:.1f} s")
+
+
+def make_links(folder: pathlib.Path, count: int) -> None:
+    """Makes `count` hard links to tiny PNGs, in class folders."""
+    buffer = io.BytesIO()
+    Image.new("RGB", (4, 4), "red").save(buffer, "png")
+    for number in range(_CLASSES):
+        (folder / f"class_{number:02d}").mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        path = folder / f"class_{number % _CLASSES:02d}" / f"{number:09d}.png"
+        if number % _LINKS_PER_FILE == 0:
+            path.write_bytes(buffer.getvalue())
+            target = path
+        else:
+            os.link(target, path)
+
+
+if __name__ == "__main__":
+    main()
