@@ -1,0 +1,210 @@
+"""Feeds mutated image files to `convert_image`: it must return a picture or give a reason, nothing else.
+
+    python -m tests.fuzz_images --inputs 200000 --seed 1
+
+Input number i is the same for the same seed, whatever the number of inputs, so a failure can be had again
+with `--first i --inputs 1`. Prints a count per outcome and the slowest input; exit code 1 if anything but
+a `SampleError` came out. A decoder that crashes takes the process with it: faulthandler then shows where.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import faulthandler
+import io
+import struct
+import sys
+import time
+import traceback
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+from PIL import Image
+
+from transforms.errors import SampleError
+from transforms.images.convert import convert_image
+from transforms.images.spec import Check, Codec, ConvertedImage, ImageEncoding, ImageSpec, ResizeMode
+
+SPECS = (
+    ImageSpec(size=(24, 24)),
+    ImageSpec(size=(17, 9), resize_mode=ResizeMode.EXACT, codec=Codec.EXACT, encoding=ImageEncoding.RAW),
+    ImageSpec(channels=None, encoding=ImageEncoding.PNG),
+    ImageSpec(size=(32, 20), resize_mode=ResizeMode.PAD, channels=1, allow_truncated=True),
+    ImageSpec(encoding=ImageEncoding.KEEP, channels=None),
+    ImageSpec(encoding=ImageEncoding.KEEP, channels=None, check=Check.HEADER),
+    ImageSpec(size=(20, 30), resize_mode=ResizeMode.CROP, encoding=ImageEncoding.WEBP, allow_truncated=True),
+)
+# Small, so that a mutated header cannot make one input take seconds.
+_MAX_PIXELS = 1 << 20
+_INTERESTING = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF)
+
+
+def seed_files() -> dict[str, bytes]:
+    """Small valid files of every format and of most modes."""
+    rng = np.random.default_rng(0)
+    smooth = np.kron(rng.integers(0, 256, (5, 6, 4), np.uint8), np.ones((8, 8, 1), np.uint8))
+    rgba = Image.fromarray(smooth)
+    rgb, grey = rgba.convert("RGB"), rgba.convert("L")
+    deep = Image.fromarray(np.asarray(grey).astype(np.uint16) * 257)
+    floats = Image.fromarray(np.asarray(grey).astype(np.float32) / 255)
+    exif = Image.Exif()
+    exif[0x0112], exif[0x010F] = 6, "maker"
+    palette, frames = rgb.quantize(16), [rgb.quantize(16).rotate(90 * turn) for turn in range(3)]
+    files = {
+        "jpeg": _save(rgb, "JPEG", exif=exif),
+        "jpeg_progressive": _save(rgb, "JPEG", progressive=True, subsampling=0),
+        "jpeg_grey": _save(grey, "JPEG"),
+        "jpeg_cmyk": _save(rgb.convert("CMYK"), "JPEG"),
+        "jpeg_restart": _save(rgb, "JPEG", restart_marker_blocks=2),
+        "png_rgb": _save(rgb, "PNG", exif=exif),
+        "png_rgba": _save(rgba, "PNG"),
+        "png_la": _save(rgba.convert("LA"), "PNG"),
+        "png_palette": _save(palette, "PNG", transparency=3),
+        "png_16": _save(deep, "PNG"),
+        "png_1": _save(grey.convert("1"), "PNG"),
+        "apng": _save(frames[0], "PNG", save_all=True, append_images=frames[1:]),
+        "gif": _save(palette, "GIF", transparency=2),
+        "gif_animated": _save(frames[0], "GIF", save_all=True, append_images=frames[1:]),
+        "webp": _save(rgb, "WEBP", exif=exif),
+        "webp_lossless": _save(rgba, "WEBP", lossless=True),
+        "webp_animated": _save(frames[0], "WEBP", save_all=True, append_images=frames[1:]),
+        "tiff": _save(rgb, "TIFF", exif=exif),
+        "tiff_lzw": _save(rgb, "TIFF", compression="tiff_lzw"),
+        "tiff_deflate": _save(deep, "TIFF", compression="tiff_adobe_deflate"),
+        "tiff_jpeg": _save(rgb, "TIFF", compression="jpeg"),
+        "tiff_float": _save(floats, "TIFF"),
+        "tiff_group4": _save(grey.convert("1"), "TIFF", compression="group4"),
+        "tiff_cmyk": _save(rgb.convert("CMYK"), "TIFF", compression="packbits"),
+        "bmp": _save(rgb, "BMP"),
+        "bmp_palette": _save(palette, "BMP"),
+        "avif": _save(rgba, "AVIF"),
+        "ppm": _save(rgb, "PPM"),
+        "pgm_text": b"P2\n3 2\n255\n0 50 100\n150 200 250\n",
+        "jpeg2000": _save(rgb, "JPEG2000"),
+    }
+    return files
+
+
+def _save(image: Image.Image, file_format: str, **options: object) -> bytes:
+    file = io.BytesIO()
+    image.save(file, file_format, **options)
+    return file.getvalue()
+
+
+def mutated(files: dict[str, bytes], *, seed: int, index: int) -> bytes:
+    """Input number `index`: one of the files with one to eight changes."""
+    rng = np.random.default_rng([seed, index])
+    names = sorted(files)
+    name = names[int(rng.integers(len(names)))]
+    data = bytearray(files[name])
+    for _ in range(1 << int(rng.integers(4))):
+        _change(data, files[names[int(rng.integers(len(names)))]], rng)
+    if "png" in name and rng.random() < 0.8:
+        _repair_checksums(data)
+    return bytes(data)
+
+
+def _change(data: bytearray, other: bytes, rng: np.random.Generator) -> None:
+    """One change in place: headers are hit more often than the rest."""
+    size = len(data)
+    if size < 16:
+        return
+    first = 0 if rng.random() < 0.05 else 8
+    at = first + int((size - first) * rng.random() ** int(rng.integers(1, 5)))
+    length = int(rng.integers(1, 33))
+    kind = int(rng.integers(8))
+    if kind == 0:
+        data[at] ^= 1 << int(rng.integers(8))
+    elif kind == 1:
+        data[at] = int(rng.integers(256))
+    elif kind == 2:
+        value = _INTERESTING[int(rng.integers(len(_INTERESTING)))]
+        layout = ("<B", "<H", ">H", "<I", ">I")[int(rng.integers(5))]
+        packed = struct.pack(layout, value & ((1 << 8 * struct.calcsize(layout)) - 1))
+        data[at : at + len(packed)] = packed
+    elif kind == 3:
+        del data[at : at + length]
+    elif kind == 4:
+        data[at:at] = rng.bytes(length)
+    elif kind == 5:
+        data[at:at] = data[max(0, at - length) : at]
+    elif kind == 6:
+        start = int(rng.integers(len(other)))
+        data[at : at + length] = other[start : start + length]
+    elif rng.random() < 0.3:
+        del data[at:]
+
+
+def _repair_checksums(data: bytearray) -> None:
+    """Makes the checksums of a PNG's chunks right again, so that decoders get past them."""
+    at = 8
+    while at + 12 <= len(data):
+        end = at + 12 + struct.unpack_from(">I", data, at)[0]
+        if end > len(data):
+            return
+        struct.pack_into(">I", data, end - 4, zlib.crc32(data[at + 4 : end - 4]))
+        at = end
+
+
+def outcome(data: bytes, spec: ImageSpec) -> str:
+    """`ok`, or the reason for which the input is refused; whatever else is raised goes through."""
+    try:
+        converted = convert_image(data, spec)
+    except SampleError as error:
+        return error.reason.value
+    check_sound(converted, spec)
+    return "ok"
+
+
+def check_sound(converted: ConvertedImage, spec: ImageSpec) -> None:
+    """Raises AssertionError if a result contradicts itself or the request."""
+    assert converted.height >= 1
+    assert converted.width >= 1
+    assert converted.channels in ((spec.channels,) if spec.channels else (1, 3, 4))
+    if spec.encoding is ImageEncoding.RAW:
+        assert len(converted.data) == converted.height * converted.width * converted.channels
+    elif spec.encoding is not ImageEncoding.KEEP:
+        with Image.open(io.BytesIO(converted.data)) as image:
+            assert image.size == (converted.width, converted.height)
+
+
+def inputs(*, seed: int, first: int, count: int) -> Iterator[tuple[int, bytes, ImageSpec]]:
+    """(number, bytes, spec) of each input."""
+    files = seed_files()
+    specs = [dataclasses.replace(spec, max_pixels=_MAX_PIXELS) for spec in SPECS]
+    for index in range(first, first + count):
+        yield index, mutated(files, seed=seed, index=index), specs[index % len(specs)]
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--inputs", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0)
+    arguments = parser.parse_args()
+    faulthandler.enable()
+    counts: Counter[str] = Counter()
+    failures, slowest, begin = 0, (0.0, -1), time.monotonic()
+    for index, data, spec in inputs(seed=arguments.seed, first=arguments.first, count=arguments.inputs):
+        start = time.monotonic()
+        try:
+            counts[outcome(data, spec)] += 1
+        except Exception:
+            failures += 1
+            counts["BUG"] += 1
+            print(f"--- input {index}, {spec}", file=sys.stderr)
+            traceback.print_exc()
+        slowest = max(slowest, (time.monotonic() - start, index))
+    for name, count in counts.most_common():
+        print(f"{count:9,}  {name}")
+    print(f"{sum(counts.values()):9,}  inputs in {time.monotonic() - begin:.0f} s; seed {arguments.seed}")
+    print(f"slowest: input {slowest[1]}, {slowest[0]:.2f} s")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

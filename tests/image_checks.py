@@ -1,0 +1,57 @@
+"""What tests of images have in common."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from transforms.images.spec import ConvertedImage
+
+PHOTOS = sorted((Path(__file__).parent / "data/photos").glob("*/*.jpg"))
+PHOTO_IDS = [photo.stem for photo in PHOTOS]
+
+
+def psnr(one: np.ndarray, other: np.ndarray) -> float:
+    """Peak signal-to-noise ratio of two uint8 arrays of one shape, in dB; 99 if they are equal."""
+    assert one.shape == other.shape
+    error = np.mean((one.astype(np.float64) - other) ** 2)
+    return 99.0 if error == 0 else float(10 * np.log10(255**2 / error))
+
+
+def pixels(converted: ConvertedImage) -> np.ndarray:
+    """[H, W, C] uint8 of what was stored, whatever its encoding."""
+    if converted.format == "raw":
+        array = np.frombuffer(converted.data, np.uint8)
+        return array.reshape(converted.height, converted.width, converted.channels)
+    with Image.open(io.BytesIO(converted.data)) as image:
+        return np.asarray(image).reshape(image.height, image.width, -1)
+
+
+def upright(photo: Path) -> Image.Image:
+    """A photo as a Pillow script reads it."""
+    with Image.open(photo) as image:
+        return ImageOps.exif_transpose(image).convert("RGB")
+
+
+def encoded(image: Image.Image, file_format: str, **options: object) -> bytes:
+    """What Pillow writes."""
+    file = io.BytesIO()
+    image.save(file, file_format, **options)
+    return file.getvalue()
+
+
+def detailed(height: int, width: int, seed: int = 0) -> Image.Image:
+    """An RGB picture with edges and texture at every scale down to a few pixels, like a photo's."""
+    rng = np.random.default_rng(seed)
+    total = np.zeros((height, width, 3))
+    for step in (4, 8, 16, 64):
+        coarse = rng.normal(0, step**0.5, (-(-height // step), -(-width // step), 3)).astype(np.float32)
+        layers = [
+            np.asarray(Image.fromarray(coarse[..., channel]).resize((width, height), Image.Resampling.BICUBIC))
+            for channel in range(3)
+        ]
+        total += np.stack(layers, -1)
+    return Image.fromarray((128 + 8 * total).clip(0, 255).astype(np.uint8))

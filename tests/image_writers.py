@@ -1,0 +1,127 @@
+"""Encoders for the kinds of files that Pillow reads but does not write, each as short as its format allows."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+# Colorants relative to D50 (what an ICC profile holds) of sRGB and of Display P3, as columns R, G, B.
+SRGB_COLORANTS = np.array([[0.43607, 0.38515, 0.14307], [0.22249, 0.71687, 0.06061], [0.01392, 0.09708, 0.71410]])
+P3_COLORANTS = np.array([[0.51512, 0.29198, 0.15710], [0.24120, 0.69225, 0.06657], [-0.00105, 0.04189, 0.78407]])
+_D50 = (0.9642, 1.0, 0.8249)
+_PNG_COLOR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}
+# First row, first column, row step and column step of each pass.
+_ADAM7 = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
+
+
+def png_chunk(kind: bytes, body: bytes) -> bytes:
+    """One chunk of a PNG: length, kind, body, checksum."""
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+def png_file(samples: np.ndarray, *, interlaced: bool = False, chunks: Iterable[tuple[bytes, bytes]] = ()) -> bytes:
+    """A PNG of [H, W] or [H, W, 1-4] uint8 or uint16 samples; `chunks` go before the pixels."""
+    samples = samples.reshape(*samples.shape[:2], -1)
+    height, width, channels = samples.shape
+    depth = 8 * samples.itemsize
+    header = struct.pack(">IIBBBBB", width, height, depth, _PNG_COLOR_TYPES[channels], 0, 0, int(interlaced))
+    passes = _ADAM7 if interlaced else ((0, 0, 1, 1),)
+    pieces = [samples[row::rows, column::columns] for row, column, rows, columns in passes]
+    big_endian = f">u{samples.itemsize}"
+    raw = b"".join(b"\0" + line.astype(big_endian).tobytes() for piece in pieces if piece.size for line in piece)
+    body = [(b"IHDR", header), *chunks, (b"IDAT", zlib.compress(raw)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(kind, content) for kind, content in body)
+
+
+def png_header(width: int, height: int) -> bytes:
+    """A PNG that claims a size and holds no pixels to speak of."""
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    body = [(b"IHDR", header), (b"IDAT", zlib.compress(b"\0" * 100)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(kind, content) for kind, content in body)
+
+
+def tiff_file(tags: dict[int, Sequence[int]], pixels: bytes, *, long_tags: Sequence[int] = ()) -> bytes:
+    """A little-endian TIFF of one strip (tags 273 and 279 are added), then its directory.
+
+    Args:
+      tags: number -> values, written as 16 bits, or 32 bits for those in `long_tags`.
+      pixels: the strip.
+      long_tags: see `tags`.
+    """
+    tags = {**tags, 273: [8], 279: [len(pixels)]}
+    long_tags = (*long_tags, 273, 279)
+    directory = 8 + len(pixels)
+    beyond = directory + 2 + 12 * len(tags) + 4
+    entries, extra = b"", b""
+    for tag, values in sorted(tags.items()):
+        letter, kind = ("I", 4) if tag in long_tags else ("H", 3)
+        packed = struct.pack(f"<{len(values)}{letter}", *values)
+        if len(packed) > 4:
+            place = struct.pack("<I", beyond + len(extra))
+            extra += packed
+        else:
+            place = packed.ljust(4, b"\0")
+        entries += struct.pack("<HHI", tag, kind, len(values)) + place
+    start = b"II*\0" + struct.pack("<I", directory)
+    return start + pixels + struct.pack("<H", len(tags)) + entries + b"\0\0\0\0" + extra
+
+
+def bmp_rle8(indices: np.ndarray) -> bytes:
+    """A run-length encoded BMP of [H, W] grey levels."""
+    height, width = indices.shape
+    palette = b"".join(bytes((level, level, level, 0)) for level in range(256))
+    rows = (b"".join(bytes((1, level)) for level in row) + b"\0\0" for row in indices[::-1])
+    pixels = b"".join(rows) + b"\0\1"
+    start = 14 + 40 + len(palette)
+    header = struct.pack("<IiiHHIIiiII", 40, width, height, 1, 8, 1, len(pixels), 2835, 2835, 256, 256)
+    return b"BM" + struct.pack("<IHHI", start + len(pixels), 0, 0, start) + header + palette + pixels
+
+
+def gif_flood(frames: int) -> bytes:
+    """A GIF of many frames of one pixel; the first one's pixel is white."""
+    start = b"GIF89a" + struct.pack("<HHBBB", 1, 1, 0x80, 0, 0) + b"\0\0\0\xff\xff\xff"
+    white, black = b"\x02\x02\x4c\x01\0", b"\x02\x02\x44\x01\0"
+    frame = b"," + struct.pack("<HHHHB", 0, 0, 1, 1, 0)
+    return start + frame + white + (frame + black) * (frames - 1) + b";"
+
+
+def icc_profile(colorants: np.ndarray | None, gamma: float) -> bytes:
+    """A display profile by ICC.1:2001: a matrix and one gamma, or grey if there are no colorants."""
+
+    def xyz(values: Iterable[float]) -> bytes:
+        return b"XYZ \0\0\0\0" + b"".join(struct.pack(">i", round(value * 65536)) for value in values)
+
+    curve = b"curv\0\0\0\0" + struct.pack(">IHH", 1, round(gamma * 256), 0)
+    name = b"made by a test\0"
+    tags = {
+        b"desc": b"desc\0\0\0\0" + struct.pack(">I", len(name)) + name + bytes(78),
+        b"cprt": b"text\0\0\0\0" + name,
+        b"wtpt": xyz(_D50),
+    }
+    if colorants is None:
+        tags[b"kTRC"] = curve
+    else:
+        for letter, column in zip(b"rgb", colorants.T, strict=True):
+            tags[bytes([letter]) + b"XYZ"] = xyz(column)
+            tags[bytes([letter]) + b"TRC"] = curve
+    table, body = struct.pack(">I", len(tags)), b""
+    start = 128 + 4 + 12 * len(tags)
+    for tag, content in tags.items():
+        table += tag + struct.pack(">II", start + len(body), len(content))
+        body += content.ljust(-(-len(content) // 4) * 4, b"\0")
+    space = b"GRAY" if colorants is None else b"RGB "
+    head = struct.pack(">I4sI", start + len(body), bytes(4), 0x02100000) + b"mntr" + space + b"XYZ "
+    head += struct.pack(">6H", 2024, 1, 1, 0, 0, 0) + b"acsp" + bytes(28) + xyz(_D50)[8:]
+    return head.ljust(128, b"\0") + table + body
+
+
+def to_profile(srgb: np.ndarray, colorants: np.ndarray | None, gamma: float) -> np.ndarray:
+    """[H, W, 3] or [H, W] uint8 sRGB levels -> the levels that mean the same in `icc_profile`'s space."""
+    level = srgb / 255
+    linear = np.where(level <= 0.04045, level / 12.92, ((level + 0.055) / 1.055) ** 2.4)
+    if colorants is not None:
+        linear = linear @ (np.linalg.inv(colorants) @ SRGB_COLORANTS).T
+    return np.round(255 * linear.clip(0, 1) ** (1 / gamma)).astype(np.uint8)

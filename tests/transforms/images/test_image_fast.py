@@ -1,0 +1,196 @@
+"""codec=fast looks like codec=exact: 38 dB or more, no shift, no change of colour."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.image_checks import PHOTO_IDS, PHOTOS, detailed, encoded, pixels, psnr
+from tests.make_corpus import corpus
+from transforms.images.convert import convert_image
+from transforms.images.fast_jpeg import convert_plain_jpeg
+from transforms.images.fast_resize import _taps
+from transforms.images.spec import Codec, ImageEncoding, ImageSpec, Resample, ResizeMode
+
+FILTERED = [Resample.BICUBIC, Resample.BILINEAR, Resample.LANCZOS]
+# What the two calls of CPU_PROGRAM print is the same whatever instructions OpenCV may use.
+CPU_PROGRAM = """
+import hashlib, sys
+from pathlib import Path
+from transforms.images.convert import convert_image
+from transforms.images.spec import ImageSpec, Resample
+digest = hashlib.sha256()
+for photo in sys.argv[1:]:
+    for resample in (Resample.BICUBIC, Resample.BILINEAR, Resample.LANCZOS):
+        for side in (50, 131, 256, 400):
+            spec = ImageSpec(size=(side, side), resample=resample)
+            digest.update(convert_image(Path(photo).read_bytes(), spec).data)
+print(digest.hexdigest())
+"""
+
+
+def both(data: bytes, spec: ImageSpec) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels of the exact and of the fast result."""
+    exact = convert_image(data, dataclasses.replace(spec, codec=Codec.EXACT))
+    fast = convert_image(data, dataclasses.replace(spec, codec=Codec.FAST))
+    assert dataclasses.replace(exact, data=b"") == dataclasses.replace(fast, data=b"")
+    return pixels(exact), pixels(fast)
+
+
+def assert_faithful(exact: np.ndarray, fast: np.ndarray, least: float = 38) -> None:
+    assert psnr(exact, fast) >= least
+    difference = fast.astype(np.float64) - exact
+    assert np.abs(difference.mean(axis=(0, 1))).max() < 0.5
+    assert max(shift(exact, fast)) < 0.05
+
+
+def shift(exact: np.ndarray, fast: np.ndarray) -> tuple[float, float]:
+    """How many pixels down and across the second picture is off the first, by the slopes of the first."""
+    grey = exact.astype(np.float64).mean(axis=2)
+    slopes = np.stack([slope.ravel() for slope in np.gradient(grey)], axis=1)
+    difference = grey - fast.astype(np.float64).mean(axis=2)
+    down, across = np.linalg.lstsq(slopes, difference.ravel(), rcond=None)[0]
+    return abs(down), abs(across)
+
+
+def test_a_shift_of_a_tenth_of_a_pixel_is_seen() -> None:
+    picture = detailed(520, 520)
+    here, there = (np.asarray(picture.resize((100, 100), box=(10, top, 510, top + 500))) for top in (10, 10.5))
+    assert shift(here, there)[0] == pytest.approx(0.1, abs=0.04)
+
+
+@pytest.mark.parametrize("photo", PHOTOS, ids=PHOTO_IDS)
+@pytest.mark.parametrize("encoding", [ImageEncoding.RAW, ImageEncoding.JPEG])
+@pytest.mark.parametrize("side", [100, 256])
+def test_photos_look_the_same(photo: Path, encoding: ImageEncoding, side: int) -> None:
+    assert_faithful(*both(photo.read_bytes(), ImageSpec(size=(side, side), encoding=encoding)))
+
+
+@pytest.mark.parametrize("resample", FILTERED)
+@pytest.mark.parametrize("side", [24, 61, 88, 120, 187, 250, 299, 330, 512])
+def test_every_filter_looks_the_same_at_every_scale(resample: Resample, side: int) -> None:
+    photo = next(photo for photo in PHOTOS if photo.stem == "building_02")
+    spec = ImageSpec(size=(side, side), resample=resample, encoding=ImageEncoding.RAW)
+    assert_faithful(*both(photo.read_bytes(), spec))
+
+
+@pytest.mark.parametrize("resample", [Resample.NEAREST, Resample.BOX])
+def test_nearest_and_box_are_pillows_own(resample: Resample) -> None:
+    spec = ImageSpec(size=(70, 70), resample=resample, encoding=ImageEncoding.RAW)
+    exact, fast = both(PHOTOS[0].read_bytes(), spec)
+    np.testing.assert_array_equal(exact, fast)
+
+
+@pytest.mark.parametrize("size", [(1543, 2049), (1537, 2055), (2000, 1001)])
+@pytest.mark.parametrize("side", [60, 131, 256])
+def test_a_large_photo_decoded_at_a_fraction_is_not_shifted(size: tuple[int, int], side: int) -> None:
+    data = encoded(detailed(*size), "JPEG", quality=90)
+    spec = ImageSpec(size=(side, side), encoding=ImageEncoding.RAW)
+    exact, fast = both(data, spec)
+    assert_faithful(exact, fast)
+    # The far corner is where a wrong scale shows.
+    assert_faithful(exact[-side // 2 :, -side // 2 :], fast[-side // 2 :, -side // 2 :], least=36)
+
+
+@pytest.mark.parametrize("mode", ResizeMode)
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_every_resize_mode_and_orientation_looks_the_same(mode: ResizeMode, orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    data = encoded(detailed(151, 203), "JPEG", quality=95, exif=exif)
+    spec = ImageSpec(size=(97, 112), resize_mode=mode, encoding=ImageEncoding.RAW)
+    exact, fast = both(data, spec)
+    assert psnr(exact, fast) >= 38
+
+
+@pytest.mark.parametrize("upscale", [True, False])
+def test_a_small_photo_is_enlarged_or_left_the_same(upscale: bool) -> None:
+    data = encoded(detailed(60, 80), "JPEG", quality=95)
+    spec = ImageSpec(size=(150, 150), upscale=upscale, encoding=ImageEncoding.RAW)
+    exact, fast = both(data, spec)
+    assert exact.shape == ((150, 200, 3) if upscale else (60, 80, 3))
+    assert_faithful(exact, fast)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4, None])
+@pytest.mark.parametrize("source", ["RGB", "L"])
+@pytest.mark.parametrize("size", [None, (50, 50)])
+def test_every_number_of_channels_looks_the_same(
+    channels: int | None, source: str, size: tuple[int, int] | None
+) -> None:
+    data = encoded(detailed(100, 120).convert(source), "JPEG", quality=95)
+    spec = ImageSpec(channels=channels, size=size, encoding=ImageEncoding.RAW)
+    exact, fast = both(data, spec)
+    assert psnr(exact, fast) >= 38
+
+
+@pytest.mark.parametrize("quality", [1, 50, 75, 95, 96, 100])
+@pytest.mark.parametrize("source", ["RGB", "L"])
+def test_without_a_size_the_jpeg_is_byte_for_byte_pillows(quality: int, source: str) -> None:
+    data = encoded(detailed(101, 77).convert(source), "JPEG", quality=92)
+    for channels in (3, None):
+        spec = ImageSpec(jpeg_quality=quality, channels=channels)
+        exact = convert_image(data, dataclasses.replace(spec, codec=Codec.EXACT))
+        assert convert_image(data, spec) == exact
+
+
+def test_pictures_that_are_no_jpegs_look_the_same() -> None:
+    picture = detailed(211, 320)
+    for data in (encoded(picture, "PNG"), encoded(picture.convert("L"), "PNG"), encoded(picture, "WEBP")):
+        assert_faithful(*both(data, ImageSpec(size=(90, 90), encoding=ImageEncoding.RAW)))
+
+
+def test_a_large_picture_with_transparency_shrunk_in_strips_looks_the_same() -> None:
+    rows, columns = np.ogrid[0:4500, 0:3801]
+    picture = Image.fromarray((128 + 120 * np.sin(rows / 40) * np.cos(columns / 49)).astype(np.uint8))
+    picture.putpalette(np.random.default_rng(6).integers(0, 256, 768, np.uint8).tobytes())
+    data = encoded(picture, "PNG", compress_level=1, transparency=bytes(range(256)))
+    assert_faithful(*both(data, ImageSpec(size=(301, 301), encoding=ImageEncoding.RAW)))
+
+
+def test_a_wide_gamut_jpeg_takes_the_fast_way_and_looks_the_same() -> None:
+    data = corpus()["profile_wide.jpg"].data
+    assert convert_plain_jpeg(data, ImageSpec()) is not None
+    assert_faithful(*both(data, ImageSpec(size=(24, 24), encoding=ImageEncoding.RAW)))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["progressive.jpg", "chroma_444.jpg", "chroma_422.jpg", "restart_markers.jpg", "grey.jpg",
+     "rgb_not_ycbcr.jpg", "orientation_6.jpg", "exif_garbage.jpg", "multi_picture.mpo"],
+)  # fmt: skip
+def test_plain_jpegs_take_the_fast_way(name: str) -> None:
+    assert convert_plain_jpeg(corpus()[name].data, ImageSpec()) is not None
+
+
+@pytest.mark.parametrize("name", ["cmyk_adobe_inverted.jpg", "arithmetic.jpg", "cut_in_scan.jpg", "12_bits.jpg"])
+def test_other_jpegs_are_left_to_pillow(name: str) -> None:
+    assert convert_plain_jpeg(corpus()[name].data, ImageSpec()) is None
+
+
+@pytest.mark.parametrize("resample", FILTERED)
+def test_no_sum_of_the_filter_needs_more_bits_than_a_float_has(resample: Resample) -> None:
+    for scale_steps in range(1, 257):
+        taps = _taps(resample, scale_steps)
+        assert taps.sum() == 1
+        assert np.array_equal(taps * 128, np.round(taps * 128))
+        assert 255 * (np.abs(taps).sum() * 128) ** 2 < 2**24
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="OpenCV's names of instruction sets differ")
+def test_the_bytes_do_not_depend_on_the_cpu() -> None:
+    command = [sys.executable, "-c", CPU_PROGRAM, *map(str, PHOTOS[:3])]
+    digests = {
+        subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **settings}).stdout
+        for settings in ({}, {"OPENCV_CPU_DISABLE": "AVX512-SKX,AVX2,FP16,AVX", "JSIMD_FORCENONE": "1"})
+    }
+    assert len(digests) == 1
+    assert len(digests.pop().strip()) == hashlib.sha256().digest_size * 2

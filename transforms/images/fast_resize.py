@@ -1,0 +1,129 @@
+"""Pillow's antialiased resize, made of two OpenCV calls that take a quarter of the time.
+
+Pillow weighs the pixels around every output pixel with a kernel K that is stretched by the scale s:
+K(x / s) / s. OpenCV's cubic resize weighs only the four nearest pixels, with a kernel C that is not
+stretched. A short filter t on the source's own pixels closes the gap: t is chosen so that
+sum over k of t[k] * C(x - k) comes as near to K(x / s) / s as least squares allow. Filtering with t and
+resizing with C gives Pillow's result with 45 dB or more (bilinear: 42 dB) on the most detailed of our photos.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+
+import cv2
+import numpy as np
+from PIL import Image
+
+from transforms.images.resize import FILTERS
+from transforms.images.scratch import SCRATCH
+from transforms.images.spec import Resample
+
+# The parallelism is one process per core; more threads in each would only compete.
+cv2.setNumThreads(1)
+
+# Beyond this scale the filter gets so long that Pillow's reduce-then-resize is faster.
+_LARGEST_SCALE = 4.0
+# Pixels; a picture beyond it is not copied into an array, which would double the memory that it takes.
+_LARGEST_COPY = 1 << 24
+# Taps are multiples of 1/128: then every product and sum fits into the 24 bits that the float32 of OpenCV
+# holds exactly, and the result is the same on every CPU, in whatever order it adds.
+_TAP_STEPS = 128
+_SCALE_STEPS = 64
+_UNCHANGED = np.ones(1, np.float32)
+
+
+def _cubic(x: np.ndarray, a: float) -> np.ndarray:
+    """Keys' cubic convolution kernel (IEEE TASSP 29, 1981); a is -0.5 in Pillow, -0.75 in OpenCV."""
+    x = np.abs(x)
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = (((x - 5) * x + 8) * x - 4) * a
+    return np.where(x < 1, near, np.where(x < 2, far, 0))
+
+
+def _lanczos(x: np.ndarray) -> np.ndarray:
+    return np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0)
+
+
+# Pillow's kernels, and how far they reach.
+_KERNELS: dict[Resample, tuple[Callable[[np.ndarray], np.ndarray], int]] = {
+    Resample.BICUBIC: (lambda x: _cubic(x, -0.5), 2),
+    Resample.BILINEAR: (lambda x: np.maximum(0, 1 - np.abs(x)), 1),
+    Resample.LANCZOS: (_lanczos, 3),
+}
+
+
+def fast_resize(image: Image.Image, height: int, width: int, resample: Resample) -> Image.Image:
+    """An L or RGB picture at another size, near to `image.resize((width, height), filter)`."""
+    scale = image.height / height, image.width / width
+    if image.height * image.width > _LARGEST_COPY or not _is_filtered(scale, resample):
+        gap = 2.0 if resample in _KERNELS else None
+        return image.resize((width, height), FILTERS[resample], reducing_gap=gap)
+    return Image.fromarray(fast_resize_array(np.asarray(image), height, width, scale=scale, resample=resample))
+
+
+def fast_resize_array(
+    pixels: np.ndarray, height: int, width: int, *, scale: tuple[float, float], resample: Resample
+) -> np.ndarray:
+    """Resizes as Pillow would, without a shift even if the source has a fraction of a pixel too many.
+
+    Args:
+      pixels: [H, W] or [H, W, 3] uint8.
+      height: of the result.
+      width: of the result.
+      scale: how many source pixels down and across make one of the result. Usually H / height and
+        W / width; less if the last row or column reaches beyond the picture's edge, as it does when a
+        JPEG is decoded at a fraction of a size that the fraction does not divide.
+      resample: filter.
+
+    Returns:
+      [height, width] or [height, width, 3] uint8.
+    """
+    down, across = scale
+    if not _is_filtered(scale, resample):
+        box = (0, 0, min(width * across, pixels.shape[1]), min(height * down, pixels.shape[0]))
+        gap = 2.0 if resample in _KERNELS else None
+        image = Image.fromarray(pixels)
+        return np.asarray(image.resize((width, height), FILTERS[resample], box=box, reducing_gap=gap))
+    filtered = cv2.sepFilter2D(
+        pixels,
+        -1,
+        _UNCHANGED if across == 1 else _taps(resample, round(across * _SCALE_STEPS)),
+        _UNCHANGED if down == 1 else _taps(resample, round(down * _SCALE_STEPS)),
+        dst=SCRATCH.array("filtered", pixels.shape),
+        borderType=cv2.BORDER_REPLICATE,
+    )
+    # Given factors in place of a size, OpenCV maps coordinates by exactly these.
+    resized = cv2.resize(filtered, None, fx=1 / across, fy=1 / down, interpolation=cv2.INTER_CUBIC)
+    return resized[:height, :width]
+
+
+def _is_filtered(scale: tuple[float, float], resample: Resample) -> bool:
+    """Whether the two calls of OpenCV do it; Pillow's own resize does the rest."""
+    return resample in _KERNELS and max(scale) <= _LARGEST_SCALE
+
+
+@functools.lru_cache(maxsize=1024)
+def _taps(resample: Resample, scale_steps: int) -> np.ndarray:
+    """The filter t of the module's docstring, as odd-length float32 fractions that sum to 1.
+
+    Args:
+      resample: Pillow's filter K.
+      scale_steps: scale in steps of 1 / 64; a scale below 1 counts as 1, as in Pillow.
+    """
+    kernel, reach = _KERNELS[resample]
+    scale = max(scale_steps / _SCALE_STEPS, 1.0)
+    radius = math.ceil(reach * scale)
+    x = np.arange(0, reach * scale + 2, 1 / 16)
+    wanted = kernel(x / scale)
+    wanted /= (2 * wanted.sum() - wanted[0]) / 16
+    offsets = np.arange(radius + 1)
+    # Both are even functions, so one half of the filter and of the axis says everything.
+    made = _cubic(x[:, None] - offsets, -0.75) + _cubic(x[:, None] + offsets, -0.75) * (offsets > 0)
+    half = np.linalg.lstsq(made, wanted, rcond=None)[0]
+    taps = np.concatenate([half[:0:-1], half])
+    whole = np.round(taps * (_TAP_STEPS / taps.sum()))
+    whole[radius] += _TAP_STEPS - whole.sum()
+    return (whole / _TAP_STEPS).astype(np.float32)

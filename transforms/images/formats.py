@@ -1,0 +1,251 @@
+"""Which format a file is in, by its first bytes, and whether it ends where its own structure says."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+from transforms.errors import FailureReason, SampleError
+from transforms.images.jpeg_header import JPEG_START
+from transforms.images.refusals import refusal
+
+# Formats that are decoded: first bytes -> name.
+_SUPPORTED = (
+    (JPEG_START, "jpeg"),
+    (b"\x89PNG\r\n\x1a\n", "png"),
+    (b"GIF87a", "gif"),
+    (b"GIF89a", "gif"),
+    (b"II*\0", "tiff"),
+    (b"MM\0*", "tiff"),
+    (b"II+\0", "tiff"),
+    (b"MM\0+", "tiff"),
+    (b"BM", "bmp"),
+    (b"\0\0\0\x0cjP  \r\n\x87\n", "jpeg2000"),
+    (b"\xff\x4f\xff\x51", "jpeg2000"),
+)
+# Sizes of the second header of a BMP; texts begin with BM too.
+_BMP_HEADERS = (12, 40, 52, 56, 64, 108, 124)
+# Pictures that nothing here can decode.
+_UNSUPPORTED = (
+    (b"\xff\x0a", "JPEG XL"),
+    (b"\0\0\0\x0cJXL \r\n\x87\n", "JPEG XL"),
+    (b"8BPS", "Photoshop"),
+    (b"gimp xcf", "GIMP"),
+    (b"\x76\x2f\x31\x01", "OpenEXR"),
+    (b"#?RADIANCE", "Radiance HDR"),
+    (b"DDS ", "DirectDraw surface"),
+    (b"qoif", "QOI"),
+    (b"SIMPLE  =", "FITS"),
+    (b"\0\0\1\0", "Windows icon"),
+    (b"icns", "Apple icon"),
+    (b"%!PS", "PostScript"),
+    (b"\xc5\xd0\xd3\xc6", "PostScript"),
+    (b"AT&TFORM", "DjVu"),
+    (b"FUJIFILMCCD-RAW", "camera raw (RAF)"),
+    (b"IIRO", "camera raw (ORF)"),
+    (b"IIU\0", "camera raw (RW2)"),
+)
+# No pictures, but what is often found under a picture's name.
+_OTHER = (
+    (b"%PDF", "a PDF document"),
+    (b"PK\x03\x04", "a ZIP archive"),
+    (b"\x1f\x8b", "a GZIP file"),
+    (b"{", "JSON"),
+    (b"version https://git-lfs", "a Git LFS pointer, not the file itself"),
+)
+# Brands of ISO base media files (ISO/IEC 14496-12), the container of AVIF and HEIC.
+_AVIF_BRANDS = (b"avif", b"avis")
+_HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+
+# Formats made of boxes, and the box of their pixels. (A bare JPEG 2000 codestream starts with 0xff.)
+_PIXEL_BOXES = {"avif": b"mdat", "jpeg2000": b"jp2c"}
+
+
+def sniff(data: bytes) -> str:
+    """The name of the format that the first bytes announce, in lower case ("jpeg", "png", "gif", ...).
+
+    Raises:
+      SampleError: the file is empty, in a format that cannot be decoded (the detail names it), or no
+        image at all.
+    """
+    if not data:
+        raise refusal(FailureReason.EMPTY, "the file has no bytes")
+    for magic, name in _SUPPORTED:
+        if data.startswith(magic) and (name != "bmp" or len(data) < 18 or data[14] in _BMP_HEADERS):
+            return name
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "webp"
+    if data[:1] == b"P" and data[1:2] in b"123456Ff" and data[2:3] in (b" ", b"\t", b"\r", b"\n", b"#"):
+        return "ppm"
+    if data[4:8] == b"ftyp":
+        return _sniff_brands(data)
+    for magic, kind in _UNSUPPORTED:
+        if data.startswith(magic):
+            raise _unsupported(kind)
+    start = data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if start.startswith(b"<svg") or (start.startswith(b"<?xml") and b"<svg" in start):
+        raise _unsupported("SVG")
+    if start.startswith((b"<!doctype", b"<html", b"<?xml", b"<head", b"<script")):
+        raise _not_an_image("an HTML or XML page")
+    for magic, kind in _OTHER:
+        if data.startswith(magic):
+            raise _not_an_image(kind)
+    if not data.strip(b"\0"):
+        raise refusal(FailureReason.NOT_AN_IMAGE, "every byte is zero")
+    detail = f"starts like no image format that is known: {data[:8]!r}"
+    raise refusal(FailureReason.NOT_AN_IMAGE, detail)
+
+
+def _sniff_brands(data: bytes) -> str:
+    """AVIF, or a refusal that names what the container holds."""
+    end = min(struct.unpack_from(">I", data)[0], len(data), 256)
+    brands = {data[8:12]} | {data[i : i + 4] for i in range(16, end - 3, 4)}
+    if brands.intersection(_AVIF_BRANDS):
+        return "avif"
+    if brands.intersection(_HEIC_BRANDS):
+        raise _unsupported("HEIC")
+    if b"crx " in brands:
+        raise _unsupported("camera raw (CR3)")
+    raise _not_an_image("a video or audio file")
+
+
+def _unsupported(kind: str) -> SampleError:
+    return refusal(FailureReason.UNSUPPORTED_FORMAT, f"{kind} files cannot be decoded")
+
+
+def _not_an_image(kind: str) -> SampleError:
+    return refusal(FailureReason.NOT_AN_IMAGE, f"the file is {kind}")
+
+
+def webp_size(data: bytes) -> tuple[int, int] | None:
+    """(height, width) from a WebP's header, or None if there is none (RFC 9649).
+
+    libwebp allocates two canvases when it opens a file, so the size has to be known before that.
+    """
+    kind = data[12:16]
+    if kind == b"VP8X" and len(data) >= 30:
+        width, height = (1 + int.from_bytes(data[at : at + 3], "little") for at in (24, 27))
+    elif kind == b"VP8L" and len(data) >= 25:
+        bits = int.from_bytes(data[21:25], "little")
+        width, height = 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    elif kind == b"VP8 " and len(data) >= 30:
+        width, height = (value & 0x3FFF for value in struct.unpack_from("<HH", data, 26))
+    else:
+        return None
+    return height, width
+
+
+def check_end(data: bytes, name: str) -> None:
+    """Refuses a file that stops before its own structure ends, and a PNG with a wrong checksum.
+
+    Decoders do not tell everything: Pillow takes a PNG whose last bytes are gone, and does not look at
+    the checksums of its pixels. Formats that do not say where they end are left to the decoder. For the
+    scans of a JPEG see `decode.is_whole_jpeg`.
+
+    Raises:
+      SampleError: reason `truncated` or `corrupt`.
+    """
+    if name == "png":
+        _check_png(data)
+    elif name == "webp":
+        size = int.from_bytes(data[4:8], "little") + 8
+        if size > len(data):
+            raise _truncated(f"the header says {size} bytes, the file has {len(data)}")
+    elif name in _PIXEL_BOXES and not data.startswith(b"\xff"):
+        _check_boxes(data)
+
+
+def check_cut(data: bytes, name: str) -> None:
+    """Refuses a file as truncated if that explains why it could not be decoded.
+
+    Raises:
+      SampleError: reason `truncated`, or from `check_end`.
+    """
+    check_end(data, name)
+    if name == "jpeg" and b"\xff\xd9" not in data:
+        raise _truncated(f"JPEG ends at byte {len(data)} without an end marker")
+    if name == "gif" and not data.rstrip(b"\0").endswith(b";"):
+        raise _truncated(f"GIF ends at byte {len(data)} without a trailer")
+    if name == "tiff":
+        _check_tiff(data)
+    if name in _PIXEL_BOXES and not data.startswith(b"\xff"):
+        _check_boxes(data, _PIXEL_BOXES[name])
+
+
+def _truncated(detail: str) -> SampleError:
+    return refusal(FailureReason.TRUNCATED, detail)
+
+
+def _check_png(data: bytes) -> None:
+    view, at = memoryview(data), 8
+    while at + 12 <= len(data):
+        length, kind = struct.unpack_from(">I4s", data, at)
+        end = at + 12 + length
+        if end > len(data):
+            break
+        if zlib.crc32(view[at + 4 : end - 4]) != struct.unpack_from(">I", data, end - 4)[0]:
+            detail = f"wrong checksum in PNG chunk {kind!r} at byte {at}"
+            raise refusal(FailureReason.CORRUPT, detail)
+        if kind == b"IEND":
+            return
+        at = end
+    raise _truncated(f"PNG ends at byte {len(data)} without an IEND chunk")
+
+
+def _check_boxes(data: bytes, needed: bytes | None = None) -> None:
+    """Walks the top-level boxes of an ISO base media file: size (4 bytes), kind (4), long size (8).
+
+    With `needed`, the kind of the box that holds the pixels, that box has to be there, and nothing may
+    follow the last box.
+    """
+    at, kinds = 0, set()
+    while at + 8 <= len(data):
+        size, kind = struct.unpack_from(">I4s", data, at)
+        if size == 1 and at + 16 <= len(data):
+            size = struct.unpack_from(">Q", data, at + 8)[0]
+        kinds.add(kind)
+        if size == 0:  # to the end of the file
+            return
+        if size < 8:
+            break
+        at += size
+    if at > len(data) or (needed is not None and (at < len(data) or needed not in kinds)):
+        raise _truncated(f"the boxes need {at} bytes or more, the file has {len(data)}")
+
+
+# TIFF's tags for where strips and tiles lie and how long they are; the bytes of each type of value, and
+# the types that these tags can have.
+_TIFF_STARTS, _TIFF_LENGTHS = (273, 324), (279, 325)
+_TIFF_BYTES = (0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8, 8, 8)
+_TIFF_NUMBERS = {3: "H", 4: "L", 16: "Q"}
+
+
+def _check_tiff(data: bytes) -> None:
+    """Follows the first directory of a TIFF to the last byte that it names (TIFF 6.0, section 2)."""
+    order = "<" if data.startswith(b"II") else ">"
+    big = data[2:4] in (b"+\0", b"\0+")
+    head, entry, number = ("Q", "HHQ", "Q") if big else ("H", "HHL", "L")
+    room = struct.calcsize(order + number)
+    starts: tuple[int, ...] = ()
+    lengths: tuple[int, ...] = ()
+    needed = 0
+    try:
+        directory = struct.unpack_from(order + number, data, 8 if big else 4)[0]
+        entries = struct.unpack_from(order + head, data, directory)[0]
+        at = directory + struct.calcsize(order + head)
+        for _ in range(entries):
+            tag, kind, count = struct.unpack_from(order + entry, data, at)
+            value = at + struct.calcsize(order + entry)
+            size = count * (_TIFF_BYTES[kind] if kind < len(_TIFF_BYTES) else 0)
+            if size > room:
+                value = struct.unpack_from(order + number, data, value)[0]
+            needed = max(needed, value + size)
+            if tag in _TIFF_STARTS + _TIFF_LENGTHS and kind in _TIFF_NUMBERS and needed <= len(data):
+                values = struct.unpack_from(f"{order}{count}{_TIFF_NUMBERS[kind]}", data, value)
+                starts, lengths = (values, lengths) if tag in _TIFF_STARTS else (starts, values)
+            at += struct.calcsize(order + entry + number)
+    except struct.error as error:
+        raise _truncated(f"the directory of the TIFF reaches beyond its {len(data)} bytes") from error
+    needed = max(needed, *(sum(piece) for piece in zip(starts, lengths, strict=False)), 0)
+    if needed > len(data):
+        raise _truncated(f"the TIFF's directory names {needed} bytes, the file has {len(data)}")
