@@ -5,23 +5,25 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from beam_pipelines.checking import check_listing, open_spec_source
 from beam_pipelines.options import parse_arguments
 from beam_pipelines.request import build_spec, check_output
-from beam_pipelines.summary import describe_reasons, summarize
+from beam_pipelines.summary import describe_duplicates, describe_reasons, summarize
 from transforms import storage
-from transforms.dataset import BUILD_FOLDER, open_dataset
+from transforms.dataset import BUILD_FOLDER, DUPLICATES, FAILURES, open_dataset
 from transforms.errors import RequestError
 from transforms.listing import write_listing
-from transforms.spec import BuildSpec
+from transforms.pool import shared_pool, usable_cores
+from transforms.spec import BuildSpec, Duplicates
 
 if TYPE_CHECKING:
     from beam_pipelines.planning import BuildPlan
+    from beam_pipelines.running import Unpublished
 
-DONE, FAILED, WRONG_REQUEST, TOO_MANY_FAILURES = range(4)
+DONE, FAILED, WRONG_REQUEST, UNPUBLISHED = range(4)
 
 
 def convert(argv: Sequence[str]) -> int:
@@ -41,7 +43,8 @@ def convert(argv: Sequence[str]) -> int:
         from beam_pipelines.runners import read_options
 
         read_options(arguments.beam, verbose=arguments.verbose)
-    plan = prepare_build(spec)
+    is_local = not any(argument.startswith(("--runner", "--direct_")) for argument in arguments.beam)
+    plan = prepare_build(spec, warm_processes=usable_cores() if is_local else 0)
     from beam_pipelines.running import run_build
 
     outcome = run_build(plan, arguments.beam, verbose=arguments.verbose)
@@ -49,18 +52,32 @@ def convert(argv: Sequence[str]) -> int:
     if outcome is None:
         print("\n".join(summarize(open_dataset(spec.output).manifest, output=spec.output, seconds=seconds)))
         return DONE
-    for line in (
-        f"{outcome.failed:,} of {outcome.listed:,} samples failed; --max_failures={spec.max_failures:g} allows fewer. "
-        "Nothing was published.",
-        *describe_reasons(outcome.reasons),
-        f"listed one by one: {outcome.failures}",
-    ):
-        print(line, file=sys.stderr)
-    return TOO_MANY_FAILURES
+    print("\n".join(explain_refusal(outcome, spec)), file=sys.stderr)
+    return UNPUBLISHED
 
 
-def prepare_build(spec: BuildSpec) -> BuildPlan:
+def explain_refusal(outcome: Unpublished, spec: BuildSpec) -> Iterator[str]:
+    """The lines that tell why nothing was published."""
+    if spec.duplicates is Duplicates.FAIL and outcome.duplicates["groups"]:
+        yield "there are identical images, and --duplicates=fail allows none. Nothing was published."
+        yield from describe_duplicates(outcome.duplicates)
+        yield f"listed one by one: {storage.join(outcome.folder, DUPLICATES)}"
+    else:
+        yield (
+            f"{outcome.failed:,} of {outcome.listed:,} samples failed; --max_failures={spec.max_failures:g} allows "
+            "fewer. Nothing was published."
+        )
+    if outcome.failed:
+        yield from describe_reasons(outcome.reasons)
+        yield f"listed one by one: {storage.join(outcome.folder, FAILURES)}"
+
+
+def prepare_build(spec: BuildSpec, *, warm_processes: int = 0) -> BuildPlan:
     """Lists the input, holds the request against it, and puts the listing where all workers find it.
+
+    Args:
+      spec: the request.
+      warm_processes: how many processes of the local runner are started meanwhile.
 
     Raises:
       RequestError: if the request is wrong; nothing has been written then.
@@ -70,7 +87,13 @@ def prepare_build(spec: BuildSpec) -> BuildPlan:
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as spool:
         listing, chunks = write_listing(source.samples(), spool, splits=spec.splits, seed=spec.seed)
         class_names = check_listing(spec, source, listing)
-        # Beam takes a second to import: not before the request is known to be right.
+        # Nothing heavy is imported or started before the request is known to be right. Then this process
+        # takes a second to import Beam, in which the others import what they need.
+        if warm_processes:
+            from transforms.blocks import convert_block
+            from transforms.samples import ConvertSample
+
+            shared_pool(warm_processes).warm(convert_block, ConvertSample)
         from beam_pipelines.planning import plan_build
 
         plan = plan_build(spec, class_names=class_names, listing=listing, chunks=chunks, skipped=source.skipped)

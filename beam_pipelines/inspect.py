@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -50,12 +51,14 @@ def read_examples(dataset: Dataset, split: str) -> Iterator[bytes]:
       BuildError: if a record is damaged.
     """
     for shard in dataset.split_shards(split):
-        with storage.open_read(storage.join(dataset.path, shard.file)) as file:
-            try:
+        try:
+            with storage.open_read(storage.join(dataset.path, shard.file)) as file:
                 for record in read_records(open_stream(file, dataset.compression)):
                     yield record.data
-            except RecordError as error:
-                raise BuildError(f"{shard.file}, record {error.record} at offset {error.offset}: {error}") from error
+        except RecordError as error:
+            raise BuildError(f"{shard.file}, record {error.record} at offset {error.offset}: {error}") from error
+        except (OSError, EOFError, zlib.error) as error:
+            raise BuildError(f"{shard.file} can't be read: {error}") from error
 
 
 def describe_schema(dataset: Dataset) -> list[str]:

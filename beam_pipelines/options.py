@@ -64,6 +64,7 @@ GROUPS: Mapping[str, Sequence[Flag]] = {
         Flag("max_file_size", "larger files are refused unread (1GB)", "1GB"),
         Flag("image_timeout", "seconds that one image may take (60)", 60),
         Flag("allow_truncated", "take what there is of files that end too early", False, is_switch=True),
+        Flag("duplicates", "images with the same bytes: keep, drop (all but one) or fail (keep)", "keep"),
     ],
 }
 FLAGS: Mapping[str, Flag] = {flag.name: flag for flags in GROUPS.values() for flag in flags}

@@ -10,7 +10,7 @@ from typing import Any
 from transforms.errors import RequestError
 from transforms.examples.layouts import Layout
 from transforms.images.spec import Check, Codec, ImageEncoding, ImageSpec, Resample, ResizeMode
-from transforms.spec import NAME_RULE, Splits, is_name
+from transforms.spec import NAME_RULE, Duplicates, Splits, is_name
 from transforms.tfrecord import Compression
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
@@ -171,6 +171,16 @@ def parse_compression(value: Any) -> Compression:
     if value == "gzip":
         return "gzip"
     raise RequestError(f"--compression={value}: expected none or gzip")
+
+
+def parse_duplicates(value: Any) -> Duplicates:
+    """Reads what happens to images with the same bytes.
+
+    Raises:
+      RequestError: if it is not known.
+    """
+    duplicates: Duplicates = _choice("--duplicates", Duplicates, value)
+    return duplicates
 
 
 def parse_class_names(value: Any) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from transforms import storage
 from transforms.blocks import BlockPlan
 from transforms.dataset import BUILD_FOLDER
+from transforms.duplicates.search import DuplicateSearch
 from transforms.examples.layouts import Layout
 from transforms.images.spec import ImageEncoding, ImageSpec
 from transforms.isolation import Convert
@@ -22,7 +23,7 @@ from transforms.parts import PartPolicy
 from transforms.publish import Publication
 from transforms.samples import ConvertSample
 from transforms.sources.spec import Skipped
-from transforms.spec import BuildSpec
+from transforms.spec import BuildSpec, Duplicates
 
 LIBRARIES = (
     "beam-tfrecords",
@@ -37,8 +38,8 @@ LIBRARIES = (
 # Bytes of a stored pixel, all channels: what photos take as JPEG at quality 95, as PNG and as WebP. An
 # estimate is enough: it decides how many blocks there are, not what is in them.
 _BYTES_PER_PIXEL = {ImageEncoding.JPEG: 0.5, ImageEncoding.PNG: 1.8, ImageEncoding.WEBP: 0.3, ImageEncoding.KEEP: 0.5}
-# A build may be given another chance with more failures allowed, and keeps what it has done.
-_NOT_DECISIVE = frozenset({"output", "max_failures", "image_timeout"})
+# A build may be given another chance with more failures or duplicates allowed, and keeps what it has done.
+_NOT_DECISIVE = frozenset({"output", "max_failures", "image_timeout", "duplicates"})
 _UNKNOWN_FILE_BYTES = 100_000
 _ROW_BYTES = 200
 
@@ -53,6 +54,7 @@ class BuildPlan:
       blocks: split -> number of blocks.
       convert: converts one sample.
       block_plan: what the converting workers need.
+      search: what the search for duplicates needs.
       publication: what publishing needs.
     """
 
@@ -61,6 +63,7 @@ class BuildPlan:
     blocks: Mapping[str, int]
     convert: Convert
     block_plan: BlockPlan
+    search: DuplicateSearch
     publication: Publication
 
 
@@ -106,6 +109,14 @@ def plan_build(
             image_timeout=spec.image_timeout,
         ),
         convert=ConvertSample(spec.image, layout, class_names),
+        search=DuplicateSearch(
+            folder=folder,
+            listed=dict(listing.samples),
+            drops=spec.duplicates is Duplicates.DROP,
+            layout=layout,
+            class_names=class_names.names,
+            compression=spec.compression,
+        ),
         publication=Publication(
             output=spec.output,
             folder=folder,
@@ -115,6 +126,7 @@ def plan_build(
             class_names=class_names.names,
             listed=dict(listing.samples),
             max_failures=spec.max_failures,
+            duplicates=spec.duplicates,
             facts={
                 "skipped": {
                     kind: {"files": count, "examples": skipped.examples[kind]}

@@ -58,7 +58,8 @@ def build_spec(words: Mapping[str, Any]) -> BuildSpec:
         seed=parsing.parse_int("--seed", words["seed"], at_least=0),
         max_failures=parsing.parse_share("--max_failures", words["max_failures"]),
         max_file_size=parsing.parse_size("--max_file_size", words["max_file_size"]),
-        image_timeout=float(parsing.parse_int("--image_timeout", words["image_timeout"], at_least=1)),
+        image_timeout=parsing.parse_int("--image_timeout", words["image_timeout"], at_least=1),
+        duplicates=parsing.parse_duplicates(words["duplicates"]),
         overwrite=parsing.parse_bool("--overwrite", words["overwrite"]),
     )
 

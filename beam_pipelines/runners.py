@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Sequence
 
 from apache_beam.options.pipeline_options import DirectOptions, GoogleCloudOptions, PipelineOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
-from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
-from beam_pipelines.local_worker import COMMAND, VERBOSE
 from beam_pipelines.options import Parser, refuse_unknown
 from transforms.errors import RequestError
+from transforms.pool import usable_cores
 
 # Names under which Beam knows runners that run in this process; here they all mean the local one.
 _LOCAL = frozenset({"", "DirectRunner", "LocalRunner", "FnApiRunner", "SwitchingDirectRunner"})
@@ -33,8 +31,6 @@ def read_options(arguments: Sequence[str], *, verbose: bool) -> PipelineOptions:
         known = [flag[2:] for action in parser._actions for flag in action.option_strings]
         refuse_unknown(unknown, known)
     logging.getLogger().setLevel(logging.INFO if verbose else logging.CRITICAL)
-    if verbose:
-        os.environ[VERBOSE] = "1"
     options = PipelineOptions(list(arguments))
     if not is_local(options):
         choose_runner(options)
@@ -55,8 +51,14 @@ def temporary_location(options: PipelineOptions) -> str | None:
     return location
 
 
-def choose_runner(options: PipelineOptions) -> PipelineRunner:
-    """The runner that was asked for; options from `read_options`.
+def choose_runner(options: PipelineOptions) -> tuple[PipelineRunner, int]:
+    """The runner that was asked for, and in how many processes of ours the work is to be done.
+
+    The local runner works in this process and leaves the work that counts to `MapInProcesses`, unless
+    the user asks for another of Beam's own modes.
+
+    Args:
+      options: from `read_options`.
 
     Raises:
       RequestError: if there is no such runner, or what it needs is not installed.
@@ -64,19 +66,12 @@ def choose_runner(options: PipelineOptions) -> PipelineRunner:
     if not is_local(options):
         name = options.view_as(StandardOptions).runner
         try:
-            return create_runner(name)
+            return create_runner(name), 0
         except (ValueError, ImportError, AttributeError) as error:
             raise RequestError(f"--runner={name}: {error}") from error
     direct = options.view_as(DirectOptions)
     if direct.direct_running_mode != "multi_processing":
-        return FnApiRunner()
-    # "multi_processing" would have FnApiRunner start Beam's own workers.
-    direct.direct_running_mode = "in_memory"
-    return FnApiRunner(default_environment=SubprocessSDKEnvironment(COMMAND))
-
-
-def usable_cores() -> int:
-    """Cores that this process may use; fewer than the machine has in a container."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return FnApiRunner(), 0
+    processes = direct.direct_num_workers or usable_cores()
+    direct.direct_running_mode, direct.direct_num_workers = "in_memory", 1
+    return FnApiRunner(), processes

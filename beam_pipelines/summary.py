@@ -47,6 +47,7 @@ def summarize(manifest: Mapping[str, Any], *, output: str, seconds: float) -> li
         shown = [f"{name} {count:,}" for name, count in list(classes.items())[:_MOST_CLASSES]]
         more = [f"and {len(classes) - _MOST_CLASSES} more"] if len(classes) > _MOST_CLASSES else []
         lines.append(f"classes: {', '.join([*shown, *more])}")
+    lines += describe_duplicates(manifest["duplicates"], dropped=manifest["dropped_duplicates"])
     lines += describe_reasons(manifest["failure_reasons"])
     for kind, entry in manifest["skipped"].items():
         lines.append(f"skipped: {entry['files']:,} {kind} ({', '.join(entry['examples'])})")
@@ -62,6 +63,29 @@ def describe_reasons(reasons: Mapping[str, int]) -> list[str]:
         return []
     ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     return [f"failures: {', '.join(f'{reason} {count:,}' for reason, count in ordered)}"]
+
+
+def describe_duplicates(counts: Mapping[str, int], *, dropped: int = 0) -> list[str]:
+    """The lines about identical images, those in more than one split first; none if there are none.
+
+    Args:
+      counts: what is counted of them (`DUPLICATE_COUNTS`).
+      dropped: copies that are not in the dataset.
+    """
+    groups, across, conflicting = (
+        counts[what] for what in ("groups", "groups_across_splits", "groups_with_conflicting_labels")
+    )
+    if not groups:
+        return []
+    leaks = [f"leaks: images in more than one split: {across:,}"] if across and not dropped else []
+    facts = [
+        f"images there more than once: {groups:,}",
+        f"copies: {counts['images']:,}",
+        *([f"in more than one split: {across:,}"] if across and dropped else []),
+        *([f"with different labels: {conflicting:,}"] if conflicting else []),
+        *([f"dropped: {dropped:,}"] if dropped else []),
+    ]
+    return [*leaks, f"duplicates: {', '.join(facts)}"]
 
 
 def _count_classes(splits: Iterable[Mapping[str, Any]]) -> dict[str, int]:

@@ -43,7 +43,7 @@ def verify(argv: Sequence[str]) -> int:
     records = dataset.manifest["records"]
     where = f"{records:,} records in {len(dataset.shards):,} shards of {dataset.path}"
     if found:
-        print(f"{found:,} findings in {where}", file=sys.stderr)
+        print(f"{found:,} finding{'s' if found > 1 else ''} in {where}", file=sys.stderr)
         return 1
     print(f"all holds: {where}")
     return 0
@@ -53,7 +53,9 @@ def _findings(dataset: Dataset, beam_arguments: Sequence[str], *, verbose: bool)
     import apache_beam as beam
 
     from beam_pipelines.runners import choose_runner, is_local, read_options, temporary_location
-    from transforms.verifying import ShardCheck, VerifyShards, verify_files
+    from transforms.pool import close_pools
+    from transforms.verify_shards import VerifyShards
+    from transforms.verifying import ShardCheck, verify_files
 
     options = read_options(beam_arguments, verbose=verbose)
     for finding in verify_files(dataset):
@@ -63,15 +65,19 @@ def _findings(dataset: Dataset, beam_arguments: Sequence[str], *, verbose: bool)
         if location is None:
             raise RequestError("--temp_location is missing; expected a folder that all workers can write to")
         prefix = storage.join(location, "findings")
-        pipeline = beam.Pipeline(runner=choose_runner(options), options=options)
+        runner, processes = choose_runner(options)
+        pipeline = beam.Pipeline(runner=runner, options=options)
         _ = (
             pipeline
             | "ListShards" >> beam.Create(dataset.shards)
-            | "VerifyShards" >> VerifyShards(ShardCheck.of(dataset))
+            | "VerifyShards" >> VerifyShards(ShardCheck.of(dataset), processes=processes)
             | "ToJson" >> beam.Map(lambda finding: json.dumps(dataclasses.astuple(finding)))
             | "WriteFindings" >> beam.io.WriteToText(prefix)
         )
-        pipeline.run().wait_until_finish()
+        try:
+            pipeline.run().wait_until_finish()
+        finally:
+            close_pools()
         yield from _read_findings(location)
 
 

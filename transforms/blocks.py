@@ -1,4 +1,4 @@
-"""ConvertBlocks: the refs of a block in, its part files out; the one place where image bytes are handled."""
+"""The refs of a block in, its part files out; the one place where image bytes are handled."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-
-import apache_beam as beam
 
 from transforms import storage
 from transforms.errors import FailureReason, SampleError
@@ -23,7 +21,7 @@ from transforms.tfrecord import Compression
 from transforms.values import ConvertedSample, Part, SampleRef
 
 # Beside a block's marker: somebody has begun it.
-BEGUN = ".begun"
+_BEGUN = ".begun"
 _DUPLICATE_KEY = (FailureReason.DUPLICATE_KEY.value, "another sample has the same key")
 
 
@@ -39,7 +37,6 @@ class BlockPlan:
       read_images: whether the layout needs the images at all.
       max_file_size: bytes of the largest source file that is read.
       image_timeout: seconds that the conversion of one sample may take.
-      isolate: whether samples are converted in a process of their own from the start.
     """
 
     folder: str
@@ -49,7 +46,6 @@ class BlockPlan:
     read_images: bool
     max_file_size: int
     image_timeout: float
-    isolate: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,30 +83,6 @@ class BlockResult:
         return cls(values["split"], values["block"], parts, values["failures"], Stats.from_json(values["stats"]))
 
 
-class ConvertBlocks(beam.PTransform):
-    """Converts and writes blocks: ((split, block), packed refs) -> BlockResult.
-
-    A block that has a marker is taken from it; one that was begun and not finished, perhaps because its
-    decoder crashed, is converted in a process of its own. All attempts at one block write the same bytes.
-
-    Args:
-      plan: what the workers need to know.
-      convert: from a ref and its image's bytes (None for a row without an image) to a sample; raises
-        `SampleError` to refuse it.
-    """
-
-    def __init__(self, plan: BlockPlan, convert: Convert) -> None:
-        super().__init__()
-        self._plan = plan
-        self._convert = convert
-
-    def expand(
-        self, blocks: beam.PCollection[tuple[tuple[str, int], Iterable[bytes]]]
-    ) -> beam.PCollection[BlockResult]:
-        """Adds the converting step."""
-        return blocks | "ReadConvertWrite" >> beam.Map(convert_block, plan=self._plan, convert=self._convert)
-
-
 def convert_block(
     block: tuple[tuple[str, int], Iterable[bytes]],
     *,
@@ -123,7 +95,7 @@ def convert_block(
     marker = marker_path(plan.folder, stem)
     if storage.exists(marker):
         return BlockResult.from_json(json.loads(storage.read_bytes(marker)))
-    with _guarded(convert, plan, begun=storage.join(plan.folder, "blocks", f"{stem}{BEGUN}")) as guarded:
+    with _guarded(convert, plan, begun=storage.join(plan.folder, "blocks", f"{stem}{_BEGUN}")) as guarded:
         result = _convert_refs(split, number, stem, packed, plan=plan, convert=guarded)
     storage.write_bytes(marker, json.dumps(result.to_json()).encode())
     return result
@@ -171,7 +143,7 @@ def marker_path(folder: str, stem: str) -> str:
 @contextlib.contextmanager
 def _guarded(convert: Convert, plan: BlockPlan, *, begun: str) -> Iterator[Convert]:
     """The conversion under a time limit, or in a process of its own if an earlier attempt did not end."""
-    if plan.isolate or storage.exists(begun):
+    if storage.exists(begun):
         isolated = IsolatedConverter(convert, plan.image_timeout)
         try:
             yield isolated

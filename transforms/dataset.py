@@ -11,13 +11,30 @@ from typing import Any
 from transforms import storage
 from transforms.errors import BuildError, RequestError
 from transforms.examples.layouts import Layout, parse_layout
+from transforms.images.spec import ImageEncoding, ImageSpec, ResizeMode
 from transforms.tfrecord import Compression
 from transforms.values import Shard
 
 MANIFEST = "manifest.json"
 FAILURES = "failures.jsonl"
+DUPLICATES = "duplicates.jsonl"
 SUCCESS = "_SUCCESS"
 BUILD_FOLDER = ".build"
+INDEX_FOLDER = "index"
+_MANIFEST_TYPES: Mapping[str, type] = {
+    "name": str,
+    "listed": int,
+    "records": int,
+    "failures": int,
+    "dropped_duplicates": int,
+    "class_names": list,
+    "duplicates": dict,
+    "splits": dict,
+    "shards": list,
+    "files": dict,
+    "spec": dict,
+}
+_SHARD_TYPES: Mapping[str, type] = {"split": str, "number": int, "file": str, "records": int, "bytes": int}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +57,20 @@ class Dataset:
     def layout(self) -> Layout:
         """Features of an example."""
         return parse_layout(self.manifest["spec"]["layout"])
+
+    @property
+    def image(self) -> ImageSpec:
+        """How images were converted."""
+        spec = self.manifest["spec"]
+        size = spec["image_size"]
+        height, _, width = (size or "").partition("x")
+        return ImageSpec(
+            size=(int(height), int(width)) if size else None,
+            resize_mode=ResizeMode(spec["resize_mode"]),
+            upscale=spec["upscale"],
+            encoding=ImageEncoding(spec["image_encoding"]),
+            channels=None if spec["channels"] == "keep" else spec["channels"],
+        )
 
     @property
     def compression(self) -> Compression:
@@ -89,9 +120,18 @@ def open_dataset(path: str) -> Dataset:
         manifest = json.loads(data)
         published = json.loads(storage.read_bytes(storage.join(path, SUCCESS)))["manifest_sha256"]
         dataset = Dataset(path, manifest, hashlib.sha256(data).hexdigest(), published)
-        # A manifest that lacks what these two need is broken, and is so now rather than half-way.
-        if not list(dataset.files) or not dataset.layout.features:
-            raise ValueError("it names no files or no features")
-    except (OSError, ValueError, KeyError, TypeError, RequestError) as error:
+        # A manifest that lacks what its readers need is broken now rather than half-way.
+        _check_types(manifest, _MANIFEST_TYPES)
+        for shard in manifest["shards"]:
+            _check_types(shard, _SHARD_TYPES)
+        if not (dataset.shards and dataset.layout.features and dataset.image and dataset.compression):
+            raise ValueError("it names no shards or no features")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RequestError) as error:
         raise BuildError(f"{path}: there is a {SUCCESS}, but {MANIFEST} can't be read: {error}") from error
     return dataset
+
+
+def _check_types(values: Mapping[str, Any], types: Mapping[str, type]) -> None:
+    for name, kind in types.items():
+        if not isinstance(values[name], kind):
+            raise TypeError(f"{name} is {values[name]!r}; expected {kind.__name__}")

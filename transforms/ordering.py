@@ -1,10 +1,6 @@
-"""Split, order and block of every sample: functions of its key and the spec alone."""
+"""Order and block of every sample: functions of its key and the spec alone."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator, Mapping
-
-import apache_beam as beam
 
 from transforms.hashing import SPACE, order_hash
 from transforms.values import SampleRef
@@ -33,29 +29,3 @@ def find_block(*, order: int, blocks: int) -> int:
 def sort_refs(refs: list[SampleRef], *, seed: int) -> list[SampleRef]:
     """The refs of a block in their final order; equal keys stay next to each other, in an order of their own."""
     return sorted(refs, key=lambda ref: (order_hash(seed=seed, key=ref.key), ref.key, ref.pack()))
-
-
-class AssignOrder(beam.PTransform):
-    """Gives every packed ref its block: packed ref -> ((split, block), packed ref).
-
-    Args:
-      seed: of the order.
-      blocks: split -> number of blocks.
-    """
-
-    def __init__(self, *, seed: int, blocks: Mapping[str, int]) -> None:
-        super().__init__()
-        self._seed = seed
-        self._blocks = dict(blocks)
-
-    def expand(self, packed: beam.PCollection[bytes]) -> beam.PCollection[tuple[tuple[str, int], bytes]]:
-        """Adds the keying step."""
-        return packed | "HashKeys" >> beam.FlatMap(assign_block, seed=self._seed, blocks=self._blocks)
-
-
-def assign_block(packed: bytes, *, seed: int, blocks: Mapping[str, int]) -> Iterator[tuple[tuple[str, int], bytes]]:
-    """The block of one packed ref, as the key of a pair."""
-    ref = SampleRef.unpack(packed)
-    split = ref.split or ""
-    order = order_hash(seed=seed, key=ref.key)
-    yield (split, find_block(order=order, blocks=blocks[split])), packed

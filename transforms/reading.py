@@ -9,9 +9,9 @@ from typing import Any
 import tensorflow as tf
 
 from transforms import storage
-from transforms.dataset import Dataset, open_dataset
+from transforms.dataset import open_dataset
 from transforms.examples.layouts import Feature
-from transforms.images.spec import ImageEncoding, ImageSpec, ResizeMode
+from transforms.images.spec import ImageEncoding, ImageSpec
 from transforms.tfds_metadata import has_fixed_shape
 
 _DTYPES = {"int64": tf.int64, "float": tf.float32, "bytes": tf.string}
@@ -52,7 +52,7 @@ def load(
     """
     dataset = open_dataset(path)
     files = [storage.join(dataset.path, shard.file) for shard in dataset.split_shards(split)]
-    spec = _image_spec(dataset)
+    spec = dataset.image
     decodes = decode and dataset.layout.needs_image
     if batch_size and decodes and not (image_size or transform or has_fixed_shape(spec)):
         raise ValueError(
@@ -87,19 +87,6 @@ def load(
     if batch_size:
         examples = examples.batch(batch_size, drop_remainder=drop_remainder)
     return examples.prefetch(tf.data.AUTOTUNE)
-
-
-def _image_spec(dataset: Dataset) -> ImageSpec:
-    words = dataset.manifest["spec"]
-    size = words["image_size"]
-    height, _, width = (size or "").partition("x")
-    return ImageSpec(
-        size=(int(height), int(width)) if size else None,
-        resize_mode=ResizeMode(words["resize_mode"]),
-        upscale=words["upscale"],
-        encoding=ImageEncoding(words["image_encoding"]),
-        channels=None if words["channels"] == "keep" else words["channels"],
-    )
 
 
 def _parsing(feature: Feature) -> Any:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 import apache_beam as beam
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from transforms import storage
-from transforms.errors import BuildError
-from transforms.parts import INDEX_SCHEMA
+from transforms.compose import ShardKey, ShardNames, compose_shard, part_order
+from transforms.map_in_processes import MapInProcesses
 from transforms.values import Part, Shard
 
 # Totals are kept per range of so many blocks: a billion images are some three thousand ranges, which
@@ -22,33 +17,6 @@ from transforms.values import Part, Shard
 RANGE_BLOCKS = 1024
 
 RangeKey: TypeAlias = "tuple[str, int]"
-ShardKey: TypeAlias = "tuple[str, int, int]"
-
-
-@dataclasses.dataclass(frozen=True)
-class ShardNames:
-    """How shards and their index files are called, as TFDS does.
-
-    Attributes:
-      folder: the dataset's folder.
-      prefix: what stands before the split.
-      suffix: what stands between the split and the numbers.
-    """
-
-    folder: str
-    prefix: str
-    suffix: str = ".tfrecord"
-
-    def shard(self, key: ShardKey) -> str:
-        """File name of a shard."""
-        split, number, of = key
-        stem = "-".join(word for word in (self.prefix, split) if word)
-        return f"{stem}{self.suffix}-{number:05d}-of-{of:05d}"
-
-    def index(self, key: ShardKey) -> str:
-        """Name of a shard's index file, relative to the dataset's folder."""
-        split, number, of = key
-        return f"index/{self.prefix}-{split}-{number:05d}-of-{of:05d}.parquet"
 
 
 class PlanShards(beam.PTransform):
@@ -88,16 +56,17 @@ class ComposeShards(beam.PTransform):
     Args:
       names: how shards are called and where they go.
       with_index: whether the parts have indices.
+      processes: as in `MapInProcesses`.
     """
 
-    def __init__(self, names: ShardNames, *, with_index: bool = True) -> None:
+    def __init__(self, names: ShardNames, *, with_index: bool = True, processes: int = 0) -> None:
         super().__init__()
-        self._names = names
-        self._with_index = with_index
+        self._compose = functools.partial(compose_shard, names=names, with_index=with_index)
+        self._processes = processes
 
     def expand(self, shards: beam.PCollection[tuple[ShardKey, Iterable[Part | None]]]) -> beam.PCollection[Shard]:
         """Adds the composing step."""
-        return shards | "Concatenate" >> beam.Map(compose_shard, names=self._names, with_index=self._with_index)
+        return shards | "Concatenate" >> MapInProcesses(self._compose, processes=self._processes)
 
 
 def count_shards(total: int, *, shard_size: int, num_shards: int | None) -> int:
@@ -126,66 +95,9 @@ def place_parts(
     total = sum(size for (other, _), size in totals.items() if other == split)
     start = sum(size for (other, earlier), size in totals.items() if other == split and earlier < number)
     shards = count_shards(total, shard_size=shard_size, num_shards=num_shards)
-    for part in sorted(parts, key=_part_order):
+    for part in sorted(parts, key=part_order):
         yield (split, find_shard(start=start, size=part.bytes, total=total, shards=shards), shards), part
         start += part.bytes
-
-
-def compose_shard(keyed: tuple[ShardKey, Iterable[Part | None]], *, names: ShardNames, with_index: bool) -> Shard:
-    """Writes one shard from its parts.
-
-    Raises:
-      BuildError: if a part has not the size that its marker says.
-    """
-    key, parts = keyed
-    ordered = sorted((part for part in parts if part is not None), key=_part_order)
-    file = names.shard(key)
-    size = 0
-    digest = hashlib.sha256()
-    with storage.open_write(storage.join(names.folder, file)) as target:
-        for part in ordered:
-            begin = size
-            with storage.open_read(part.uri) as source:
-                for chunk in storage.copy_chunks(source):
-                    target.write(chunk)
-                    digest.update(chunk)
-                    size += len(chunk)
-            if size - begin != part.bytes:
-                raise BuildError(f"{part.uri} has {size - begin} bytes, but {part.bytes} were written to it")
-    index = names.index(key) if with_index else None
-    return Shard(
-        split=key[0],
-        number=key[1],
-        of=key[2],
-        file=file,
-        records=sum(part.records for part in ordered),
-        bytes=size,
-        sha256=digest.hexdigest(),
-        index=index,
-        index_sha256=_compose_index(ordered, storage.join(names.folder, index)) if index else None,
-    )
-
-
-def _compose_index(parts: Iterable[Part], path: str) -> str:
-    begin = 0
-    sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, INDEX_SCHEMA) as writer:
-        for part in parts:
-            if part.index is None:
-                raise BuildError(f"{part.uri} has no index beside it")
-            with storage.open_read(part.index) as source:
-                table = pq.read_table(pa.BufferReader(source.read()), schema=INDEX_SCHEMA)
-            column = table.schema.get_field_index("offset")
-            moved = pc.add(table["offset"], pa.scalar(begin, pa.int64()))
-            writer.write_table(table.set_column(column, INDEX_SCHEMA.field("offset"), moved))
-            begin += part.stream_bytes
-    data = sink.getvalue()
-    storage.write_bytes(path, memoryview(data))
-    return hashlib.sha256(data).hexdigest()
-
-
-def _part_order(part: Part) -> tuple[int, int, str]:
-    return part.block, part.number, part.uri
 
 
 def _key_by_range(part: Part) -> tuple[RangeKey, Part]:

@@ -10,8 +10,9 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms import storage
+from transforms.compose import ShardNames
 from transforms.parts import PART_BYTES, PARTS_PER_SHARD, PartPolicy, PartWriter
-from transforms.shards import ComposeShards, PlanShards, ShardNames
+from transforms.shards import ComposeShards, PlanShards
 from transforms.tfrecord import Compression
 from transforms.values import Part, Shard
 

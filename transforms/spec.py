@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -30,6 +31,14 @@ class Splits:
     folders: Mapping[str, str] | None = None
 
 
+class Duplicates(str, enum.Enum):
+    """What happens to images with the same bytes: KEEP all, DROP all but one, or FAIL the build."""
+
+    KEEP = "keep"
+    DROP = "drop"
+    FAIL = "fail"
+
+
 @dataclasses.dataclass(frozen=True)
 class BuildSpec:
     """Everything that decides the content of a dataset.
@@ -49,6 +58,7 @@ class BuildSpec:
       max_failures: share of the samples that may fail.
       max_file_size: bytes of the largest source file that is read.
       image_timeout: seconds that one image may take.
+      duplicates: what happens to images with the same bytes.
       overwrite: whether a finished dataset may be replaced.
     """
 
@@ -65,7 +75,8 @@ class BuildSpec:
     seed: int = 0
     max_failures: float = 0.01
     max_file_size: int = 10**9
-    image_timeout: float = 60.0
+    image_timeout: int = 60
+    duplicates: Duplicates = Duplicates.KEEP
     overwrite: bool = False
 
     def to_json(self) -> dict[str, Any]:
@@ -103,6 +114,7 @@ class BuildSpec:
             "max_file_size": self.max_file_size,
             "image_timeout": self.image_timeout,
             "allow_truncated": image.allow_truncated,
+            "duplicates": self.duplicates.value,
             "allow_outside_root": source.allow_outside_root,
         }
 

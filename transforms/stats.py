@@ -9,14 +9,18 @@ from typing import Any, TypeAlias
 
 Key: TypeAlias = "tuple[str, ...]"
 
+# What is counted of images with the same bytes: groups of them, their copies, and groups by what is wrong.
+DUPLICATE_COUNTS = ("groups", "images", "groups_across_splits", "groups_with_conflicting_labels")
+
 
 @dataclasses.dataclass(frozen=True)
 class Stats:
     """Counts by split, class and failure reason.
 
     Attributes:
-      counts: ("written", split), ("class", split, class name) and ("failed", split, reason) -> samples;
-        ("source_bytes",) -> bytes read.
+      counts: ("written", split), ("dropped", split), ("class", split, class name) and
+        ("failed", split, reason) -> samples; ("duplicates", what) -> groups or images;
+        ("source_bytes",) -> bytes read. A step that changes what an earlier one counted adds a difference.
     """
 
     counts: Mapping[Key, int] = dataclasses.field(default_factory=dict)
@@ -39,7 +43,7 @@ class Stats:
         for key, count in self.counts.items():
             if key[: len(prefix)] == prefix and len(key) > len(prefix):
                 totals[key[len(prefix)]] += count
-        return dict(sorted(totals.items()))
+        return {part: count for part, count in sorted(totals.items()) if count}
 
     def to_json(self) -> list[list[Any]]:
         """As a list of [*key, count], sorted."""

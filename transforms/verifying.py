@@ -1,4 +1,4 @@
-"""VerifyShards: everything that can be wrong with a shard, each named with its record and offset."""
+"""Everything that can be wrong with a dataset, each finding named with its shard, record and offset."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import dataclasses
 import gzip
 import hashlib
 import io
-import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
 
-import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from transforms import storage
-from transforms.dataset import Dataset
+from transforms.dataset import DUPLICATES, FAILURES, Dataset
 from transforms.errors import SampleError
 from transforms.examples.layouts import Layout
 from transforms.examples.parse import check_features, parse_example
@@ -45,8 +43,9 @@ class Finding:
     offset: int | None = None
 
     def __str__(self) -> str:
-        place = "" if self.record is None else f", record {self.record} at offset {self.offset}"
-        return f"{self.file}{place}: {self.problem}"
+        record = "" if self.record is None else f", record {self.record}"
+        offset = "" if self.offset is None else f" at offset {self.offset}"
+        return f"{self.file}{record}{offset}: {self.problem}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,15 +71,18 @@ class ShardCheck:
     @classmethod
     def of(cls, dataset: Dataset) -> ShardCheck:
         """The check of a dataset's shards."""
-        spec = dataset.manifest["spec"]
         return cls(
             path=dataset.path,
             layout=dataset.layout,
-            encoding=ImageEncoding(spec["image_encoding"]),
-            channels=None if spec["channels"] == "keep" else int(spec["channels"]),
+            encoding=dataset.image.encoding,
+            channels=dataset.image.channels,
             class_names=tuple(dataset.manifest["class_names"]),
             compression=dataset.compression,
         )
+
+    def find_all(self, shard: Shard) -> list[Finding]:
+        """Everything that is wrong with a shard and its index."""
+        return list(self(shard))
 
     def __call__(self, shard: Shard) -> Iterator[Finding]:
         """Yields everything that is wrong with a shard and its index."""
@@ -106,7 +108,8 @@ class ShardCheck:
                 for problem in self._check_record(record, row):
                     yield Finding(shard.file, problem, record.number, record.offset)
         except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-            yield Finding(shard.file, f"GZIP stream is damaged after {records} records: {error}")
+            offset = rows[records]["offset"] if rows is not None and records < len(rows) else None
+            yield Finding(shard.file, f"the GZIP stream is damaged: {error}", records, offset)
         file.drain()
         if records != shard.records:
             yield Finding(shard.file, f"has {records} records; the manifest says {shard.records}")
@@ -181,36 +184,32 @@ class ShardCheck:
                 yield f"the image has {side} {size}; expected {expected[side]}"
 
 
-class VerifyShards(beam.PTransform):
-    """Checks shards wherever the runner likes: Shard -> Finding.
-
-    Args:
-      check: what is checked.
-    """
-
-    def __init__(self, check: ShardCheck) -> None:
-        super().__init__()
-        self._check = check
-
-    def expand(self, shards: beam.PCollection[Shard]) -> beam.PCollection[Finding]:
-        """Adds the checking step."""
-        return shards | "Spread" >> beam.Reshuffle() | "CheckRecords" >> beam.FlatMap(self._check)
-
-
 def verify_files(dataset: Dataset) -> Iterator[Finding]:
     """Checks what concerns the dataset as a whole: its files, and the counts that its files give."""
     if dataset.manifest_sha256 != dataset.published_sha256:
         yield Finding("manifest.json", "has been changed since it was published")
-    expected = set(dataset.files) | {"_SUCCESS"}
+    own = set(dataset.files)
+    expected = own | {"_SUCCESS"}
     prefix = dataset.manifest["name"] + "-"
     for entry in storage.list_files(dataset.path):
         file = entry.path[len(dataset.path) :].lstrip("/")
         expected.discard(file)
-        if file.startswith((prefix, f"index/{prefix}")) and file not in set(dataset.files):
+        if file.startswith((prefix, f"index/{prefix}")) and file not in own:
             yield Finding(file, "does not belong to this build")
     for file in sorted(expected):
         yield Finding(file, "is missing")
+    for file, sha256 in dataset.manifest["files"].items():
+        if file not in expected and _hash_file(storage.join(dataset.path, file)) != sha256:
+            yield Finding(file, "has been changed since it was published: its SHA-256 is not the manifest's")
     yield from _verify_counts(dataset, missing=expected)
+
+
+def _hash_file(path: str) -> str:
+    digest = hashlib.sha256()
+    with storage.open_read(path) as file:
+        for chunk in storage.copy_chunks(file):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def _verify_counts(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Finding]:
@@ -218,23 +217,18 @@ def _verify_counts(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Find
     records = sum(shard.records for shard in dataset.shards)
     if records != manifest["records"]:
         yield Finding("manifest.json", f"says {manifest['records']} records; its shards have {records}")
-    if manifest["records"] + manifest["failures"] != manifest["listed"]:
+    if manifest["records"] + manifest["failures"] + manifest["dropped_duplicates"] != manifest["listed"]:
         yield Finding(
             "manifest.json",
-            f"says {manifest['listed']} samples were listed; {manifest['records']} were written and "
-            f"{manifest['failures']} refused",
+            f"says {manifest['listed']} samples were listed; {manifest['records']} were written, "
+            f"{manifest['failures']} refused and {manifest['dropped_duplicates']} dropped",
         )
-    if "failures.jsonl" not in missing:
-        with storage.open_read(storage.join(dataset.path, "failures.jsonl")) as file:
-            lines = sum(chunk.count(b"\n") for chunk in storage.copy_chunks(file))
-        if lines != manifest["failures"]:
-            yield Finding("failures.jsonl", f"lists {lines} samples; the manifest says {manifest['failures']}")
-    if "dataset_info.json" not in missing:
-        info = json.loads(storage.read_bytes(storage.join(dataset.path, "dataset_info.json")))
-        for split in info["splits"]:
-            lengths = [str(shard.records) for shard in dataset.shards if shard.split == split["name"]]
-            if split["shardLengths"] != lengths:
-                yield Finding("dataset_info.json", f"split {split['name']}: shardLengths are not the shards' records")
+    for name, counted in ((FAILURES, manifest["failures"]), (DUPLICATES, manifest["duplicates"]["groups"])):
+        if name not in missing:
+            with storage.open_read(storage.join(dataset.path, name)) as file:
+                lines = sum(chunk.count(b"\n") for chunk in storage.copy_chunks(file))
+            if lines != counted:
+                yield Finding(name, f"has {lines} lines; the manifest says {counted}")
 
 
 class _HashingReader(io.RawIOBase):

@@ -30,9 +30,7 @@ def test_images_that_crash_or_hang_the_decoder_are_refused_and_the_rest_is_conve
         ("space/space_03.jpg", "decode_timeout"),
     ]
     assert open_dataset(str(tmp_path / "out")).manifest["records"] == 40
-    printed = capfd.readouterr().err
-    assert "worker process died" in printed
-    assert "Traceback" not in printed
+    assert capfd.readouterr().err == ""
 
 
 def test_a_bug_in_a_conversion_stops_the_build_and_shows_where(tmp_path):

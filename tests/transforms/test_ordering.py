@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from transforms.assign_order import assign_block
 from transforms.hashing import SPACE, order_hash
-from transforms.ordering import BLOCK_BYTES, assign_block, count_blocks, find_block, sort_refs
+from transforms.ordering import BLOCK_BYTES, count_blocks, find_block, sort_refs
 from transforms.values import SampleRef
 
 ORDERS = st.integers(0, SPACE - 1)

@@ -13,17 +13,10 @@ from apache_beam.testing.util import assert_that
 from hypothesis import given
 from hypothesis import strategies as st
 
+from transforms.compose import ShardNames, compose_shard
 from transforms.errors import BuildError
 from transforms.parts import PartPolicy, PartWriter
-from transforms.shards import (
-    ComposeShards,
-    PlanShards,
-    ShardNames,
-    compose_shard,
-    count_shards,
-    find_shard,
-    place_parts,
-)
+from transforms.shards import ComposeShards, PlanShards, count_shards, find_shard, place_parts
 from transforms.tfrecord import read_records
 from transforms.values import Part
 

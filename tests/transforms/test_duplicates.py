@@ -1,0 +1,254 @@
+"""The search against a dict, step by step and without Beam; dropping by what is left in the files."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import hashlib
+import itertools
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transforms.duplicates.groups import MOST_IMAGES, DuplicatesFound, describe_groups
+from transforms.duplicates.rewrite import drop_rows
+from transforms.duplicates.search import (
+    BUCKET_SAMPLES,
+    DuplicateSearch,
+    find_bucket,
+    find_repeated,
+    part_id,
+    read_hashes,
+    read_images,
+)
+from transforms.errors import BuildError
+from transforms.examples.layouts import parse_layout
+from transforms.examples.serialize import serialize_example
+from transforms.parts import PartPolicy, PartWriter
+from transforms.stats import Stats
+from transforms.tfrecord import read_records
+from transforms.values import Part
+
+SEVERAL = parse_layout({"image": "image.encoded", "labels": {"field": "labels.index", "type": "int64"}})
+
+
+def make_search(folder: Path, *, samples: int = 10, drops: bool = True, **changes: Any) -> DuplicateSearch:
+    """A search in which `test` is the smallest split and `train` the largest."""
+    search = DuplicateSearch(
+        folder=str(folder),
+        listed={"train": samples, "test": 1, "validation": 5},
+        drops=drops,
+        layout=parse_layout("tfds"),
+        class_names=("cat", "dog"),
+        compression="none",
+    )
+    return dataclasses.replace(search, **changes)
+
+
+def write_part(
+    folder: Path, rows: Iterable[tuple[str, str, str | None]], *, split="train", block=0, compression="none"
+) -> Part:
+    """A part with a record for every (key, content hash, label); the record is its key."""
+    writer = PartWriter(
+        folder=str(folder / "parts"),
+        stem=f"{split}-{block:06d}",
+        split=split,
+        block=block,
+        policy=PartPolicy(),
+        compression=compression,
+    )
+    for key, content_hash, label in rows:
+        row = {"key": key, "uri": f"/photos/{key}", "fingerprint": "", "content_hash": content_hash, "label": label}
+        writer.add(key.encode(), {**row, "height": 1, "width": 2})
+    (part,) = writer.close()
+    return part
+
+
+def group_by_key(pairs: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, list[Any]]]:
+    groups = defaultdict(list)
+    for key, value in pairs:
+        groups[key].append(value)
+    # In the reverse of the order in which they came: no step may count on one.
+    for key in reversed(groups):
+        yield key, groups[key][::-1]
+
+
+def find(parts: list[Part], search: DuplicateSearch) -> tuple[list[dict], list[DuplicatesFound]]:
+    """All groups as they are listed, and what was found in every range."""
+    hashes = itertools.chain.from_iterable(read_hashes(part, buckets=search.buckets) for part in parts)
+    repeated = dict(group_by_key(itertools.chain.from_iterable(map(find_repeated, group_by_key(hashes)))))
+    joined = [(part_id(part), {"parts": [part], "hashes": repeated.get(part_id(part), [])}) for part in parts]
+    images = itertools.chain.from_iterable(read_images(one, search=search) for one in joined)
+    found = [describe_groups(bucket, search=search) for bucket in group_by_key(images)]
+    files = sorted(file for one in found for file in one.files)
+    return [json.loads(line) for file in files for line in Path(file).read_text().splitlines()], found
+
+
+def counts_of(found: list[DuplicatesFound]) -> dict[tuple[str, ...], int]:
+    return dict(Stats.merge(one.stats for one in found).counts)
+
+
+# The first two begin with the same 64 bits and are not the same.
+HASHES = [f"{0:063x}1", f"{0:063x}2", "8" * 64, "f" * 64, ""]
+SAMPLES = st.lists(
+    st.tuples(
+        st.sampled_from(["train", "test", "validation"]),
+        st.integers(0, 2),
+        st.sampled_from(HASHES),
+        st.sampled_from(["cat", "dog", None]),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(samples=SAMPLES, buckets=st.integers(1, 5))
+def test_groups_are_those_that_a_dict_of_all_samples_has(tmp_path_factory, samples, buckets):
+    folder = tmp_path_factory.mktemp("groups")
+    search = make_search(folder, samples=buckets * BUCKET_SAMPLES - 6)
+    assert search.buckets == buckets
+    rows = defaultdict(list)
+    for number, (split, block, content_hash, label) in enumerate(samples):
+        rows[split, block].append((f"{number}.jpg", content_hash, label))
+    parts = [write_part(folder, few, split=split, block=block) for (split, block), few in rows.items()]
+    listed, found = find(parts, search)
+
+    order = ["test", "validation", "train"]
+    expected = defaultdict(list)
+    for split, block in sorted(rows, key=lambda place: (order.index(place[0]), place[1])):
+        for row, (key, content_hash, label) in enumerate(rows[split, block]):
+            expected[content_hash].append((split, block, row, key, label))
+    expected.pop("", None)
+    groups = {content_hash: copies for content_hash, copies in expected.items() if len(copies) > 1}
+    assert {group["content_hash"] for group in listed} == set(groups)
+    dropped = defaultdict(set)
+    for group in listed:
+        copies = groups[group["content_hash"]]
+        assert [(image["split"], image["key"], image["label"]) for image in group["images"]] == [
+            (split, key, label) for split, _, _, key, label in copies
+        ]
+        splits = [split for split, *_ in copies]
+        assert group["copies"] == len(copies)
+        assert group["splits"] == {split: splits.count(split) for split in splits}
+        assert group["across_splits"] is (len(set(splits)) > 1)
+        assert group["conflicting_labels"] is (len({label for *_, label in copies}) > 1)
+        assert group["kept"] == copies[0][3]
+        for split, block, row, _, _ in copies[1:]:
+            dropped[split, block, 0].add(row)
+    across = [group["across_splits"] for group in listed]
+    assert across == sorted(across, reverse=True)
+    for part, few in group_by_key(item for one in found for item in one.dropped):
+        assert sorted(itertools.chain(*few)) == sorted(dropped.pop(part))
+    assert not dropped
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=1), st.integers(1, 10_000))
+def test_ranges_keep_the_order_of_the_hashes(prefixes, buckets):
+    numbers = [find_bucket(prefix, buckets) for prefix in sorted(prefixes)]
+    assert numbers == sorted(numbers)
+    assert 0 <= numbers[0] <= numbers[-1] < buckets
+    assert find_bucket(np.sort(np.array(prefixes, dtype=np.uint64)), buckets).tolist() == numbers
+
+
+def test_counts_tell_groups_copies_and_what_dropping_changes(tmp_path):
+    same, other = "a" * 64, "b" * 64
+    rows = [("1", same, "cat"), ("2", other, "dog"), ("3", same, "cat"), ("4", other, "cat")]
+    parts = [write_part(tmp_path, rows), write_part(tmp_path, [("5", same, "cat")], split="test")]
+    _, found = find(parts, make_search(tmp_path))
+    assert counts_of(found) == {
+        ("duplicates", "groups"): 2,
+        ("duplicates", "images"): 5,
+        ("duplicates", "groups_across_splits"): 1,
+        ("duplicates", "groups_with_conflicting_labels"): 1,
+        ("written", "train"): -3,
+        ("dropped", "train"): 3,
+        ("class", "train", "cat"): -3,
+    }
+    _, kept = find(parts, make_search(tmp_path, drops=False))
+    assert {key[0] for key in counts_of(kept)} == {"duplicates"}
+    assert all(not one.dropped for one in kept)
+
+
+def test_nothing_is_read_again_where_nothing_is_there_twice(tmp_path):
+    hashes = [hashlib.sha256(bytes([number])).hexdigest() for number in range(100)]
+    part = write_part(tmp_path, [(content_hash, content_hash, "cat") for content_hash in hashes])
+    ((_, (identity, packed)),) = read_hashes(part, buckets=1)
+    assert len(packed) == 800
+    assert list(find_repeated((0, [(identity, packed)]))) == []
+    assert list(read_images((identity, {"parts": [part], "hashes": []}), search=make_search(tmp_path))) == []
+
+
+def test_the_smaller_split_keeps_its_copy_and_train_is_the_last_of_equals(tmp_path):
+    search = make_search(tmp_path, listed={"train": 7, "validation": 7, "test": 7, "challenge": 3})
+    assert sorted(search.ranks, key=search.ranks.__getitem__) == ["challenge", "test", "validation", "train"]
+
+
+def test_an_image_that_is_there_very_often_is_counted_in_full_and_listed_in_part(tmp_path):
+    copies = 2 * MOST_IMAGES + 500
+    rows = [(f"{number:05d}", "c" * 64, "cat") for number in range(copies)]
+    parts = [write_part(tmp_path, rows[start::3], block=start) for start in (2, 1, 0)]
+    (group,), (found,) = find(parts, make_search(tmp_path))
+    assert (group["copies"], group["kept"]) == (copies, "00000")
+    assert [image["key"] for image in group["images"]] == [key for key, _, _ in (rows[0::3] + rows[1::3])[:MOST_IMAGES]]
+    assert sum(len(few) for _, few in found.dropped) == copies - 1
+
+
+def test_several_labels_are_read_from_the_record_and_their_order_is_no_conflict(tmp_path):
+    writer = PartWriter(
+        folder=str(tmp_path), stem="train", split="train", block=0, policy=PartPolicy(), compression="gzip"
+    )
+    for key, labels, content_hash in (("1", [0, 1], "a"), ("2", [1, 0], "a"), ("3", [0], "b"), ("4", [0, 1], "b")):
+        example = serialize_example(SEVERAL, {"image.encoded": b"", "labels.index": labels})
+        row = {"key": key, "uri": None, "fingerprint": "", "content_hash": 64 * content_hash}
+        writer.add(example, {**row, "label": "cat" if len(labels) == 1 else None, "height": 1, "width": 1})
+    search = make_search(tmp_path, layout=SEVERAL, compression="gzip")
+    (agreeing, conflicting), found = find(writer.close(), search)
+    assert [image["label"] for image in agreeing["images"]] == [["cat", "dog"], ["dog", "cat"]]
+    assert (agreeing["conflicting_labels"], conflicting["conflicting_labels"]) == (False, True)
+    assert counts_of(found)["class", "train", "cat"] == counts_of(found)["class", "train", "dog"] == -2
+
+
+def drop(part: Part, rows: set[int], folder: Path, *, compression="none") -> Part | None:
+    return drop_rows((part, frozenset(rows)), folder=str(folder / "distinct"), compression=compression)
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_a_part_without_its_dropped_rows_is_what_would_have_been_written_without_them(tmp_path, compression):
+    rows = [(f"{number}.jpg", f"{number:064x}", "cat") for number in range(5)]
+    part = write_part(tmp_path, rows, block=7, compression=compression)
+    left = drop(part, {1, 3, 4}, tmp_path, compression=compression)
+    expected = write_part(tmp_path / "expected", [rows[0], rows[2]], block=7, compression=compression)
+    assert dataclasses.replace(left, uri="", index=None) == dataclasses.replace(expected, uri="", index=None)
+    assert Path(left.uri).read_bytes() == Path(expected.uri).read_bytes()
+    assert pq.read_table(left.index).equals(pq.read_table(expected.index))
+    data = Path(left.uri).read_bytes()
+    (tmp_path / "stream").write_bytes(gzip.decompress(data) if compression == "gzip" else data)
+    with (tmp_path / "stream").open("rb") as file:
+        assert [record.data for record in read_records(file)] == [b"0.jpg", b"2.jpg"]
+
+
+def test_a_part_that_loses_all_is_gone(tmp_path):
+    part = write_part(tmp_path, [("a", "a" * 64, None), ("b", "b" * 64, None)])
+    assert drop(part, {0, 1}, tmp_path) is None
+    assert not (tmp_path / "distinct").exists()
+
+
+def test_a_later_part_of_a_block_keeps_its_number(tmp_path):
+    part = write_part(tmp_path, [("a", "a" * 64, None), ("b", "b" * 64, None)])
+    later = dataclasses.replace(part, number=3)
+    left = drop(later, {0}, tmp_path)
+    assert (left.number, Path(left.uri).name) == (3, "train-000000-0003-0000.tfrecord")
+
+
+def test_an_index_that_lacks_a_row_is_a_broken_build_with_both_numbers(tmp_path):
+    part = dataclasses.replace(write_part(tmp_path, [("a", "a" * 64, None)]), records=2)
+    with pytest.raises(BuildError, match="has 1 rows, but its part has 2 records"):
+        list(read_hashes(part, buckets=1))

@@ -1,0 +1,110 @@
+"""A process that calls functions, and that may die of it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+from transforms.errors import BuildError, SampleError
+
+
+class ChildDiedError(Exception):
+    """The process ended while it was at work; the message says how."""
+
+
+class ChildTimeoutError(Exception):
+    """The process did not answer in time, and was ended."""
+
+
+class Child:
+    """Calls functions in another process, which is started when it is first needed and after it has died.
+
+    Not one of multiprocessing's start methods: fork is not safe beside threads, and spawn would import the
+    parent's main module, and with it all of Beam.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection | None = None
+
+    def call(self, function: Callable[..., Any], *arguments: Any, timeout: float | None = None) -> Any:
+        """What the function returns.
+
+        Args:
+          function: importable, or built of what is (a dataclass, a partial).
+          arguments: of the function.
+          timeout: seconds that it may take; None for any time.
+
+        Raises:
+          SampleError: raised by the function.
+          BuildError: raised by the function.
+          RuntimeError: the function raised anything else; the message is its traceback.
+          ChildDiedError: the process ended.
+          ChildTimeoutError: it took longer than `timeout`.
+        """
+        try:
+            connection = self._connection or self._start()
+            connection.send((function, arguments))
+            if not connection.poll(timeout):
+                self.close()
+                raise ChildTimeoutError(f"no answer within {timeout:g} seconds")
+            outcome = connection.recv()
+        except (EOFError, ConnectionError) as error:
+            raise ChildDiedError(self._describe_death()) from error
+        if isinstance(outcome, SampleError | BuildError | RuntimeError):
+            raise outcome
+        return outcome
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._connection is not None:
+            self._connection.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._process = self._connection = None
+
+    def _start(self) -> Connection:
+        ours, theirs = multiprocessing.Pipe()
+        # With `-m` the user's working folder would come first on the path, and with it its modules.
+        program = f"import sys; sys.path[:] = {sys.path!r}; from transforms.child import serve; serve(int(sys.argv[1]))"
+        command = [sys.executable, "-c", program, str(theirs.fileno())]
+        self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+        theirs.close()
+        self._connection = ours
+        return ours
+
+    def _describe_death(self) -> str:
+        process, self._process = self._process, None
+        self.close()
+        code = process.wait() if process is not None else 0
+        return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+
+
+def do_nothing(*_: Any) -> None:
+    """Called with a function, it leaves what that function needs imported."""
+
+
+def serve(descriptor: int) -> None:
+    """The process itself: calls what it is sent until the connection is closed."""
+    # Ctrl-C reaches every process of a terminal; this one ends with its parent.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    connection = Connection(descriptor)
+    while True:
+        try:
+            function, arguments = connection.recv()
+        except EOFError:
+            return
+        try:
+            outcome = function(*arguments)
+        except (SampleError, BuildError) as error:
+            outcome = error
+        except Exception:  # a bug: the parent raises it
+            outcome = RuntimeError(traceback.format_exc())
+        connection.send(outcome)

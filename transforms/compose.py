@@ -1,0 +1,110 @@
+"""Concatenates consecutive parts to one shard, and their indices likewise."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from transforms import storage
+from transforms.errors import BuildError
+from transforms.parts import INDEX_SCHEMA
+from transforms.values import Part, Shard
+
+# (split, number, of)
+ShardKey: TypeAlias = "tuple[str, int, int]"
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardNames:
+    """How shards and their index files are called, as TFDS does.
+
+    Attributes:
+      folder: the dataset's folder.
+      prefix: what stands before the split.
+      suffix: what stands between the split and the numbers.
+    """
+
+    folder: str
+    prefix: str
+    suffix: str = ".tfrecord"
+
+    def shard(self, key: ShardKey) -> str:
+        """File name of a shard."""
+        split, number, of = key
+        stem = "-".join(word for word in (self.prefix, split) if word)
+        return f"{stem}{self.suffix}-{number:05d}-of-{of:05d}"
+
+    def index(self, key: ShardKey) -> str:
+        """Name of a shard's index file, relative to the dataset's folder."""
+        split, number, of = key
+        return f"index/{self.prefix}-{split}-{number:05d}-of-{of:05d}.parquet"
+
+
+def compose_shard(keyed: tuple[ShardKey, Iterable[Part | None]], *, names: ShardNames, with_index: bool) -> Shard:
+    """Writes one shard from its parts.
+
+    Raises:
+      BuildError: if a part or its index is not what its marker says, or storage not what was written to it.
+    """
+    key, parts = keyed
+    ordered = sorted((part for part in parts if part is not None), key=part_order)
+    file = names.shard(key)
+    size = 0
+    digest = hashlib.sha256()
+    path = storage.join(names.folder, file)
+    with storage.open_write(path) as target:
+        for part in ordered:
+            begin = size
+            with storage.open_read(part.uri) as source:
+                for chunk in storage.copy_chunks(source):
+                    target.write(chunk)
+                    digest.update(chunk)
+                    size += len(chunk)
+            if size - begin != part.bytes:
+                raise BuildError(f"{part.uri} has {size - begin} bytes, but {part.bytes} were written to it")
+    stored = storage.stat(path).size
+    if stored != size:
+        raise BuildError(f"{path} has {stored} bytes, but {size} were written to it")
+    index = names.index(key) if with_index else None
+    return Shard(
+        split=key[0],
+        number=key[1],
+        of=key[2],
+        file=file,
+        records=sum(part.records for part in ordered),
+        bytes=size,
+        sha256=digest.hexdigest(),
+        index=index,
+        index_sha256=_compose_index(ordered, storage.join(names.folder, index)) if index else None,
+    )
+
+
+def _compose_index(parts: Iterable[Part], path: str) -> str:
+    begin = 0
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, INDEX_SCHEMA) as writer:
+        for part in parts:
+            if part.index is None:
+                raise BuildError(f"{part.uri} has no index beside it")
+            with storage.open_read(part.index) as source:
+                table = pq.read_table(pa.BufferReader(source.read()), schema=INDEX_SCHEMA)
+            if table.num_rows != part.records:
+                raise BuildError(f"{part.index} has {table.num_rows} rows, but its part has {part.records} records")
+            column = table.schema.get_field_index("offset")
+            # NumPy, because importing Arrow's compute functions takes longer than this does.
+            moved = pa.array(table["offset"].to_numpy() + begin)
+            writer.write_table(table.set_column(column, INDEX_SCHEMA.field("offset"), moved))
+            begin += part.stream_bytes
+    data = sink.getvalue()
+    storage.write_bytes(path, memoryview(data))
+    return hashlib.sha256(data).hexdigest()
+
+
+def part_order(part: Part) -> tuple[int, int, str]:
+    """Where a part stands in its split."""
+    return part.block, part.number, part.uri

@@ -1,0 +1,137 @@
+"""Groups of identical images: what is listed of them, and which copies are dropped."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+
+from transforms import storage
+from transforms.duplicates.search import DuplicateSearch, Image, PartId, unpack_images
+from transforms.stats import Key, Stats
+
+# An image may be there a million times, such as a site's "not available"; its line names the first ones.
+MOST_IMAGES = 1000
+
+# Rank of the split, block, part and row: the first of all copies is the one to keep.
+Place: TypeAlias = "tuple[int, int, int, int]"
+
+
+@dataclasses.dataclass(frozen=True)
+class DuplicatesFound:
+    """What was found in one range of the hash space.
+
+    Attributes:
+      files: files with a JSON object a group; all files of a build, sorted by name, are the list.
+      dropped: the rows to drop, by part.
+      stats: counts of groups, and what dropping changes in the counts of the build.
+    """
+
+    files: tuple[str, ...]
+    dropped: tuple[tuple[PartId, tuple[int, ...]], ...]
+    stats: Stats
+
+
+@dataclasses.dataclass
+class Group:
+    """The copies of one image.
+
+    Attributes:
+      copies: how many there are.
+      splits: split -> copies.
+      labels: their labels, in whatever order an image has its own; no more than two, which is a conflict.
+      first: the place of the copy to keep.
+    """
+
+    copies: int = 0
+    splits: Counter[str] = dataclasses.field(default_factory=Counter)
+    labels: set[tuple[str, ...]] = dataclasses.field(default_factory=set)
+    first: Place | None = None
+    _images: list[tuple[Place, dict[str, Any]]] = dataclasses.field(default_factory=list)
+
+    def add(self, split: str, place: Place, image: Image) -> None:
+        """Adds a copy."""
+        self.copies += 1
+        self.splits[split] += 1
+        if len(self.labels) < 2:
+            self.labels.add(tuple(sorted(_class_names(image))))
+        self.first = place if self.first is None else min(self.first, place)
+        self._images.append((place, {"key": image.key, "uri": image.uri, "split": split, "label": image.label}))
+        if len(self._images) > 2 * MOST_IMAGES:
+            self._sort()
+
+    def to_json(self, content_hash: str, *, drops: bool) -> dict[str, Any]:
+        """The group as `duplicates.jsonl` has it, the copy to keep first."""
+        self._sort()
+        images = [image for _, image in self._images]
+        return {
+            "content_hash": content_hash,
+            "copies": self.copies,
+            "splits": dict(sorted(self.splits.items())),
+            "across_splits": len(self.splits) > 1,
+            "conflicting_labels": len(self.labels) > 1,
+            "kept": images[0]["key"] if drops else None,
+            "images": images,
+        }
+
+    def _sort(self) -> None:
+        self._images.sort(key=lambda placed: placed[0])
+        del self._images[MOST_IMAGES:]
+
+
+def describe_groups(bucket: tuple[int, Iterable[tuple[PartId, bytes]]], *, search: DuplicateSearch) -> DuplicatesFound:
+    """Lists the groups of one range of the hash space, and says which copies are to be dropped."""
+    number, packed = bucket
+    groups: dict[str, Group] = {}
+    for part, place, image in _place_images(packed, search):
+        groups.setdefault(image.content_hash, Group()).add(part[0], place, image)
+    # Two hashes that begin alike need not be the same.
+    groups = {content_hash: group for content_hash, group in sorted(groups.items()) if group.copies > 1}
+    counts: Counter[Key] = Counter()
+    dropped: dict[PartId, list[int]] = {}
+    if search.drops:
+        for part, place, image in _place_images(packed, search):
+            if image.content_hash in groups and groups[image.content_hash].first != place:
+                dropped.setdefault(part, []).append(image.row)
+                _count_dropped(counts, part[0], image)
+    files = []
+    lines = [group.to_json(content_hash, drops=search.drops) for content_hash, group in groups.items()]
+    # The list begins with the groups across splits; both kinds are in the order of their hashes.
+    for kind, is_across in (("across", True), ("within", False)):
+        chosen = [line for line in lines if line["across_splits"] is is_across]
+        if chosen:
+            files.append(storage.join(search.folder, "duplicates", f"{kind}-{number:06d}.jsonl"))
+            text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in chosen)
+            storage.write_bytes(files[-1], text.encode())
+    for line in lines:
+        counts["duplicates", "groups"] += 1
+        counts["duplicates", "images"] += line["copies"]
+        counts["duplicates", "groups_across_splits"] += line["across_splits"]
+        counts["duplicates", "groups_with_conflicting_labels"] += line["conflicting_labels"]
+    rows = tuple((part, tuple(rows)) for part, rows in dropped.items())
+    return DuplicatesFound(tuple(files), rows, Stats(dict(counts)))
+
+
+def _place_images(
+    packed: Iterable[tuple[PartId, bytes]], search: DuplicateSearch
+) -> Iterator[tuple[PartId, Place, Image]]:
+    ranks = search.ranks
+    for part, images in packed:
+        split, block, number = part
+        for image in unpack_images(images):
+            yield part, (ranks[split], block, number, image.row), image
+
+
+def _count_dropped(counts: Counter[Key], split: str, image: Image) -> None:
+    counts["written", split] -= 1
+    counts["dropped", split] += 1
+    for name in _class_names(image):
+        counts["class", split, name] -= 1
+
+
+def _class_names(image: Image) -> list[str]:
+    if image.label is None:
+        return []
+    return image.label if isinstance(image.label, list) else [image.label]
