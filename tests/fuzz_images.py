@@ -24,6 +24,7 @@ from collections.abc import Iterator
 import numpy as np
 from PIL import Image
 
+from tests.image_writers import P3_COLORANTS, icc_profile
 from transforms.errors import SampleError
 from transforms.images.convert import convert_image
 from transforms.images.spec import Check, Codec, ConvertedImage, ImageEncoding, ImageSpec, ResizeMode
@@ -59,6 +60,7 @@ def seed_files() -> dict[str, bytes]:
         "jpeg_grey": _save(grey, "JPEG"),
         "jpeg_cmyk": _save(rgb.convert("CMYK"), "JPEG"),
         "jpeg_restart": _save(rgb, "JPEG", restart_marker_blocks=2),
+        "jpeg_profile": _save(rgb, "JPEG", icc_profile=icc_profile(P3_COLORANTS, 2.2)),
         "png_rgb": _save(rgb, "PNG", exif=exif),
         "png_rgba": _save(rgba, "PNG"),
         "png_la": _save(rgba.convert("LA"), "PNG"),
@@ -72,6 +74,7 @@ def seed_files() -> dict[str, bytes]:
         "webp_lossless": _save(rgba, "WEBP", lossless=True),
         "webp_animated": _save(frames[0], "WEBP", save_all=True, append_images=frames[1:]),
         "tiff": _save(rgb, "TIFF", exif=exif),
+        "tiff_profile": _save(grey, "TIFF", icc_profile=icc_profile(None, 1.8)),
         "tiff_lzw": _save(rgb, "TIFF", compression="tiff_lzw"),
         "tiff_deflate": _save(deep, "TIFF", compression="tiff_adobe_deflate"),
         "tiff_jpeg": _save(rgb, "TIFF", compression="jpeg"),

@@ -77,7 +77,7 @@ def open_image(data: bytes, *, max_pixels: int) -> tuple[str, ImageFile.ImageFil
 def stored_size(image: ImageFile.ImageFile) -> tuple[int, int]:
     """(height, width) of the file as it is stored; Pillow's size of a TIFF is that of the turned picture."""
     if isinstance(image, TiffImagePlugin.TiffImageFile):
-        return image.tag_v2[_TIFF_HEIGHT], image.tag_v2[_TIFF_WIDTH]
+        return int(image.tag_v2[_TIFF_HEIGHT]), int(image.tag_v2[_TIFF_WIDTH])
     return image.height, image.width
 
 

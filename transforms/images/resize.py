@@ -70,12 +70,13 @@ def resize(image: Image.Image, plan: SizePlan, resample: Resample) -> Image.Imag
     """An L, RGB or RGBA picture by the plan, with Pillow's filter."""
     if image.size != (plan.width, plan.height):
         image = image.resize((plan.width, plan.height), FILTERS[resample])
-    top, left = (plan.height - plan.final_height) // 2, (plan.width - plan.final_width) // 2
-    if top > 0 or left > 0 or (image.height > plan.final_height or image.width > plan.final_width):
+    if plan.final_height < plan.height or plan.final_width < plan.width:
+        top, left = (plan.height - plan.final_height) // 2, (plan.width - plan.final_width) // 2
         return image.crop((left, top, left + plan.final_width, top + plan.final_height))
-    if image.size != (plan.final_width, plan.final_height):
+    if plan.final_height > plan.height or plan.final_width > plan.width:
+        top, left = (plan.final_height - plan.height) // 2, (plan.final_width - plan.width) // 2
         canvas = Image.new(image.mode, (plan.final_width, plan.final_height))
-        canvas.paste(image, ((plan.final_width - image.width) // 2, (plan.final_height - image.height) // 2))
+        canvas.paste(image, (left, top))
         return canvas
     return image
 
