@@ -99,7 +99,7 @@ def serve(descriptor: int) -> None:
     while True:
         try:
             function, arguments = connection.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):  # the parent has closed it, or has ended
             return
         try:
             outcome = function(*arguments)
@@ -107,4 +107,7 @@ def serve(descriptor: int) -> None:
             outcome = error
         except Exception:  # a bug: the parent raises it
             outcome = RuntimeError(traceback.format_exc())
-        connection.send(outcome)
+        try:
+            connection.send(outcome)
+        except ConnectionError:  # the parent has ended meanwhile
+            return

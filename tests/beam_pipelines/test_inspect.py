@@ -1,0 +1,109 @@
+"""`inspect`: schema, class names and examples as a person wants to read them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def pets(tmp_path_factory, picture, save) -> Path:
+    root = tmp_path_factory.mktemp("inspect") / "pets"
+    for number in range(30):
+        name = ("cat", "Schäfer Hund")[number % 2]
+        save(root / name / f"picture {number:02d}.png", picture(number, 24, 30))
+    return root
+
+
+@pytest.fixture(scope="module")
+def datasets(pets, build) -> dict[str, Path]:
+    flags = {
+        "plain": ["--layout=imagenet", "--splits=train=0.8,validation=0.2"],
+        "gzip": ["--compression=gzip", "--num_shards=2"],
+        "raw": ["--layout=raw", "--image_encoding=raw"],
+    }
+    more = ["--image_size=16x20", "--resize_mode=exact", "--name=pets"]
+    return {name: build(pets.parent / name, f"--input={pets}", *words, *more) for name, words in flags.items()}
+
+
+def test_splits_features_and_class_names_are_shown(datasets, run, read):
+    ran = run("inspect", f"--dataset={datasets['plain']}", "--limit=0")
+    assert (ran.code, ran.err) == (0, "")
+    for split in ("train", "validation"):
+        (line,) = [line for line in ran.out.splitlines() if line.startswith(split)]
+        assert str(len(read(datasets["plain"], split))) in line.split()
+    manifest = json.loads((datasets["plain"] / "manifest.json").read_text())
+    for name, feature in manifest["spec"]["layout"].items():
+        assert [name, feature["type"], feature["field"]] in [line.split() for line in ran.out.splitlines()]
+    assert "0 Schäfer Hund, 1 cat" in ran.out
+    assert "example" not in ran.out
+
+
+@pytest.mark.parametrize("name", ["plain", "gzip"])
+def test_the_first_examples_are_shown_in_the_datasets_order(datasets, run, read, name):
+    ran = run("inspect", f"--dataset={datasets[name]}", "--split=train", "--limit=5")
+    assert ran.code == 0
+    records = read(datasets[name], "train")[:5]
+    names = [f"'{record.key.split('/')[-1]}'" for record in records]
+    found = [line.split(maxsplit=1)[1] for line in ran.out.splitlines() if "filename" in line and "'picture" in line]
+    assert found == names
+    for record in records:
+        label = record.row["label"]
+        index = ["Schäfer Hund", "cat"].index(label)
+        assert f"{index} ({label})" in ran.out
+    assert ran.out.count("JPEG of 16 x 20 pixels") == 5
+
+
+def test_three_examples_of_the_first_split_are_shown_by_default(datasets, run):
+    ran = run("inspect", f"--dataset={datasets['plain']}")
+    assert [line for line in ran.out.splitlines() if " example " in line][-1].startswith("train example 2")
+    assert ran.out.count(" example ") == 3
+
+
+def test_another_split_can_be_asked_for(datasets, run, read):
+    ran = run("inspect", f"--dataset={datasets['plain']}", "--split=validation", "--limit=100")
+    assert ran.out.count("validation example ") == len(read(datasets["plain"], "validation"))
+    assert "train example" not in ran.out
+
+
+def test_long_values_are_described_rather_than_printed(datasets, run):
+    ran = run("inspect", f"--dataset={datasets['raw']}", "--limit=1")
+    assert "960 bytes" in ran.out
+    assert max(map(len, ran.out.splitlines())) < 200
+
+
+def test_a_table_is_shown_with_its_values(tmp_path, build, run):
+    (tmp_path / "rows.csv").write_text("count,weight,name\n1,0.5,first\n")
+    types = {"count": "int64", "weight": "float", "name": "bytes"}
+    spec = {"layout": {name: {"field": f"column.{name}", "type": kind} for name, kind in types.items()}}
+    (tmp_path / "spec.json").write_text(json.dumps(spec))
+    out = build(tmp_path / "out", f"--input={tmp_path / 'rows.csv'}", f"--spec={tmp_path / 'spec.json'}")
+    lines = [line.split() for line in run("inspect", f"--dataset={out}").out.splitlines()]
+    assert ["count", "1"] in lines
+    assert ["weight", "0.5"] in lines
+    assert ["name", "'first'"] in lines
+
+
+@pytest.mark.parametrize("share", [0.1, 0.25, 0.5, 0.9])
+@pytest.mark.parametrize("name", ["plain", "gzip"])
+def test_a_damaged_record_is_named_in_one_line(datasets, run, tmp_path, name, share):
+    path = shutil.copytree(datasets[name], tmp_path / "damaged")
+    for shard in path.glob("*.tfrecord-*"):
+        data = bytearray(shard.read_bytes())
+        data[int(len(data) * share)] ^= 255
+        shard.write_bytes(data)
+    ran = run("inspect", f"--dataset={path}", "--limit=100")
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "pets-train.tfrecord-00000-of-0000" in ran.err
+
+
+def test_a_missing_shard_is_named_in_one_line(datasets, run, tmp_path):
+    path = shutil.copytree(datasets["plain"], tmp_path / "damaged")
+    os.remove(path / "pets-train.tfrecord-00000-of-00001")
+    ran = run("inspect", f"--dataset={path}")
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "pets-train.tfrecord-00000-of-00001" in ran.err

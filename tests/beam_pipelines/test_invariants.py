@@ -1,0 +1,102 @@
+"""What a build checks before `_SUCCESS`: every broken sum is exit code 1 with both numbers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from transforms.errors import BuildError
+from transforms.publish import check_counts, check_shards
+from transforms.stats import Stats
+from transforms.values import Shard
+
+FLAGS = ["--name=pets", "--image_size=8", "--direct_running_mode=in_memory", "--direct_num_workers=1"]
+PICTURES = 20
+
+
+@pytest.fixture
+def resume(tmp_path, picture, save, run) -> Callable[..., str]:
+    """Builds up to the point of publishing, lets something happen to the files, and builds on; returns the error."""
+    for number in range(PICTURES):
+        save(tmp_path / f"pets/cat/{number}.png", picture(max(1, number), 9, 9))
+    (tmp_path / "pets/cat/bad.png").write_bytes(b"no image")
+    out = tmp_path / "out"
+    words = ["convert", f"--input={tmp_path / 'pets'}", f"--output={out}", *FLAGS, "--max_failures=0.1"]
+
+    def build_on(happen: Callable[[Path], None]) -> str:
+        assert run(*words, "--duplicates=fail").code == 3
+        (build,) = (out / ".build").iterdir()
+        happen(build)
+        ran = run(*words)
+        assert ran.code == 1
+        assert not (out / "_SUCCESS").exists()
+        return ran.err
+
+    return build_on
+
+
+def change_marker(build: Path, change: Callable[[dict], None]) -> None:
+    (path,) = (build / "blocks").glob("*.json")
+    marker = json.loads(path.read_text())
+    change(marker)
+    path.write_text(json.dumps(marker))
+
+
+def count_one_more(what: str) -> Callable[[dict], None]:
+    def change(marker: dict) -> None:
+        (row,) = [row for row in marker["stats"] if row[0] == what]
+        row[-1] += 1
+
+    return change
+
+
+def test_a_sample_that_was_not_listed(resume):
+    error = resume(lambda build: change_marker(build, count_one_more("written")))
+    assert "split train: 21 samples were listed, but 21 were written, 1 refused and 0 dropped" in error
+
+
+def test_a_part_that_got_lost(resume):
+    error = resume(lambda build: change_marker(build, lambda marker: marker["parts"].clear()))
+    assert "split train: 20 records were written, but its shards hold 0" in error
+
+
+def test_a_part_with_a_byte_more(resume):
+    def append(build: Path) -> None:
+        (part,) = (build / "parts").glob("*.tfrecord")
+        part.write_bytes(part.read_bytes() + b"x")
+
+    found = re.search(r"has (\d+) bytes, but (\d+) were written to it", resume(append))
+    assert int(found[1]) == int(found[2]) + 1
+
+
+def test_an_index_with_a_row_less(resume):
+    def cut(build: Path) -> None:
+        (index,) = (build / "parts").glob("*.parquet")
+        pq.write_table(pq.read_table(index).slice(1), index)
+
+    assert "has 19 rows, but its part has 20 records" in resume(cut)
+
+
+def test_a_list_of_failures_that_lost_a_line(resume):
+    def empty(build: Path) -> None:
+        (failures,) = (build / "failures").iterdir()
+        failures.write_text("")
+
+    assert "failures.jsonl has 0 lines, but 1 were counted" in resume(empty)
+
+
+def test_dropped_duplicates_belong_to_the_sum():
+    check_counts(Stats({("written", "a"): 3, ("failed", "a", "corrupt"): 1, ("dropped", "a"): 2}), listed={"a": 6})
+    with pytest.raises(BuildError, match=r"split a: 6 samples were listed.* lost 1"):
+        check_counts(Stats({("written", "a"): 3, ("dropped", "a"): 2}), listed={"a": 6})
+
+
+def test_a_shard_of_a_split_that_has_no_records():
+    shard = Shard("b", 0, 1, "b.tfrecord", 4, 100, "", None, None)
+    with pytest.raises(BuildError, match="split b: 0 records were written, but its shards hold 4"):
+        check_shards([shard], Stats(), splits=["a"])

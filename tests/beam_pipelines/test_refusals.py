@@ -1,0 +1,297 @@
+"""Wrong requests: exit code 2, one line on standard error that names what is at fault, nothing written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BEAM_TFRECORDS = Path(sys.executable).with_name("beam-tfrecords")
+
+SPECS = {
+    "typo.yaml": "input: {root}/photos\noutput: {root}/out\nimage_sise: 32\n",
+    "no_yaml.yaml": "input: [photos\noutput: out\n",
+    "binary.yaml": "\x00\x01\x02",
+    "list.yaml": "- input\n- output\n",
+    "empty.yaml": "",
+    "upscale.yaml": "upscale: maybe\n",
+    "bad_field.yaml": "layout: {image: image.encodet, label: label.index}\n",
+    "bad_type.yaml": "layout: {count: {field: column.count, type: int}}\n",
+    "label_as_bytes.yaml": "layout: {label: {field: label.index, type: bytes}}\n",
+    "bad_word.yaml": "layout: {image: {field: image.encoded, tipe: bytes}}\n",
+    "no_features.yaml": "layout: {}\n",
+    "no_column.yaml": "layout: {count: {field: column.weight, type: int64}}\n",
+    "folder_column.yaml": "layout: {image: image.encoded, count: {field: column.count, type: int64}}\n",
+    "only_image.yaml": "layout: {image: image.encoded}\n",
+    "pixels.yaml": "layout: {image: image.pixels, label: label.index}\n",
+    "splits.yaml": "splits: {train: 0.5, test: 0.4}\n",
+    "splits_list.yaml": "splits: [train, test]\n",
+    "dash_dash.yaml": "--input: photos\n",
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, picture, save, build) -> Path:
+    root = tmp_path_factory.mktemp("world")
+    for name in ("cat", "dog"):
+        for number in range(3):
+            save(root / "photos" / name / f"{name}{number}.jpg", picture(number, 40, 30))
+            save(root / "flat" / f"{name}{number}.jpg", picture(number, 40, 30))
+    (root / "nothing").mkdir()
+    (root / "texts").mkdir()
+    (root / "texts/notes.txt").write_text("no image")
+    rows = "".join(
+        f"photos/{name}/{name}{number}.jpg,{name},{number}\n" for name in ("cat", "dog") for number in (0, 1)
+    )
+    (root / "rows.csv").write_text("path,species,count\n" + rows)
+    (root / "table.csv").write_text("count,weight\n1,2.5\n2,3.5\n")
+    (root / "twice.csv").write_text("image,image,label\na.jpg,b.jpg,cat\n")
+    (root / "headless.csv").write_text("")
+    (root / "header_only.csv").write_text("image,label\n")
+    for name, text in SPECS.items():
+        (root / name).write_text(text.replace("{root}", str(root)))
+    build(root / "finished", f"--input={root}/photos")
+    return root
+
+
+# What is added to `--input=photos --output=out` (or takes its place) and what the line must name.
+WRONG = {
+    # missing input
+    "input does not exist": (["--input={root}/nowhere"], ["--input", "nowhere"]),
+    "input is no manifest": (["--input={root}/texts/notes.txt"], ["--input", "notes.txt"]),
+    "glob without folder": (["--input={root}/nowhere/*.jpg"], ["--input", "nowhere"]),
+    "glob that matches nothing": (["--input={root}/photos/*/*.png"], ["--input", "*.png", "no image"]),
+    "empty input": (["--input="], ["--input"]),
+    "input of an unknown scheme": (["--input=nowhere://bucket/photos"], ["--input", "nowhere://"]),
+    # no image found
+    "no file at all": (["--input={root}/nothing"], ["--input", "nothing", "no image"]),
+    "no image among the files": (["--input={root}/texts"], ["--input", "no image", "notes.txt"]),
+    "a manifest without rows": (["--input={root}/header_only.csv"], ["--input", "header_only.csv", "no row"]),
+    # output
+    "finished output": (["--output={root}/finished"], ["--output", "finished", "--overwrite"]),
+    "output is a file": (["--output={root}/rows.csv"], ["--output", "rows.csv", "file"]),
+    "output inside input": (["--output={root}/photos/out"], ["--output", "photos/out", "--input"]),
+    "output is the input": (["--output={root}/photos"], ["--output", "--input"]),
+    "output inside input by way of ..": (["--output={root}/nothing/../photos/out"], ["--output", "--input"]),
+    "output below a file": (["--output={root}/rows.csv/out"], ["--output", "rows.csv"]),
+    "empty output": (["--output="], ["--output"]),
+    "output of an unknown scheme": (["--output=nowhere://bucket/out"], ["--output", "nowhere://"]),
+    # flags
+    "unknown flag": (["--image_sise=32"], ["--image_sise", "--image_size"]),
+    "flag with dashes": (["--image-size=32"], ["--image-size", "--image_size"]),
+    "abbreviated flag": (["--image_si=32"], ["--image_si", "--image_size"]),
+    "unknown flag of Beam": (["--direct_num_wrokers=2"], ["--direct_num_wrokers", "--direct_num_workers"]),
+    "flag unlike any": (["--qqqq=2"], ["--qqqq"]),
+    "word that is no flag": (["photos"], ["photos"]),
+    "flag without value": (["--image_size"], ["--image_size"]),
+    "value of Beam's flag": (["--direct_num_workers=many"], ["--direct_num_workers", "many"]),
+    "unknown runner": (["--runner=FlickRunner"], ["--runner", "FlickRunner"]),
+    # classes
+    "class that is not there": (["--class_names=cat,dog,horse"], ["--class_names", "horse"]),
+    "class that is not named": (["--class_names=cat"], ["--class_names", "dog"]),
+    "class named twice": (["--class_names=cat,dog,cat"], ["--class_names", "cat"]),
+    "class without a name": (["--class_names=cat,,dog"], ["--class_names"]),
+    "file of class names that is not there": (["--class_names=names.txt"], ["--class_names", "names.txt"]),
+    # splits
+    "fractions above 1": (["--splits=train=0.9,test=0.2"], ["--splits", "1.1"]),
+    "fractions below 1": (["--splits=train=0.7,test=0.2"], ["--splits", "0.9"]),
+    "fractions in the spec": (["--spec={root}/splits.yaml"], ["splits", "0.9"]),
+    "negative fraction": (["--splits=train=1.5,test=-0.5"], ["--splits", "-0.5"]),
+    "fractions mixed with folders": (["--splits=train=0.9,test=dog"], ["--splits", "dog"]),
+    "folder that is not there": (["--splits=train=cat,test=horse"], ["--splits", "horse", "dog"]),
+    "split without a value": (["--splits=train"], ["--splits", "train"]),
+    "split named twice": (["--splits=train=0.5,train=0.5"], ["--splits", "train"]),
+    "split that TFDS cannot name": (["--splits=Train=0.5,test=0.5"], ["--splits", "Train"]),
+    "splits as a list": (["--spec={root}/splits_list.yaml"], ["splits", "train"]),
+    # labels
+    "pattern without a group": (["--label_pattern=cat|dog"], ["--label_pattern", "cat|dog", "label"]),
+    "pattern with another group": (["--label_pattern=(?P<class>cat)"], ["--label_pattern", "label"]),
+    "pattern that matches nothing": (["--label_pattern=(?P<label>horse)"], ["--label_pattern", "horse"]),
+    "pattern that is none": (["--label_pattern=(?P<label>cat"], ["--label_pattern", "(?P<label>cat"]),
+    "pattern with image_folder": (
+        ["--label_pattern=(?P<label>cat)", "--source=image_folder"],
+        ["--label_pattern", "--source"],
+    ),
+    "flat folder": (["--input={root}/flat"], ["--input", "flat", "--label_pattern"]),
+    # columns
+    "image column": (
+        ["--input={root}/rows.csv", "--image_column=picture", "--label_column=species"],
+        ["--image_column", "picture", "path", "species", "count"],
+    ),
+    "label column": (
+        ["--input={root}/rows.csv", "--image_column=path", "--label_column=kind"],
+        ["--label_column", "kind", "path", "species", "count"],
+    ),
+    "split column": (
+        ["--input={root}/rows.csv", "--image_column=path", "--label_column=species", "--split_column=part"],
+        ["--split_column", "part", "path", "species", "count"],
+    ),
+    "key column": (
+        ["--input={root}/rows.csv", "--image_column=path", "--label_column=species", "--key_column=id"],
+        ["--key_column", "id", "path", "species", "count"],
+    ),
+    "column of the layout": (
+        ["--input={root}/rows.csv", "--spec={root}/no_column.yaml"],
+        ["layout", "weight", "path", "species", "count"],
+    ),
+    "no label column": (
+        ["--input={root}/rows.csv", "--image_column=path"],
+        ["label", "--label_column", "path", "species", "count"],
+    ),
+    "column flag without a manifest": (["--label_column=species"], ["--label_column"]),
+    "column of the layout without a manifest": (["--spec={root}/folder_column.yaml"], ["layout", "count"]),
+    "table without types": (["--input={root}/table.csv"], ["--input", "count", "weight", "type"]),
+    "table where the layout has images": (
+        ["--input={root}/table.csv", "--spec={root}/only_image.yaml"],
+        ["--image_column", "count", "weight"],
+    ),
+    "column twice in the header": (["--input={root}/twice.csv"], ["--input", "twice.csv", "'image'"]),
+    "no header": (["--input={root}/headless.csv"], ["--input", "headless.csv"]),
+    # sizes and numbers
+    "shard size without sense": (["--shard_size=big"], ["--shard_size", "big"]),
+    "shard size with an unknown unit": (["--shard_size=150XB"], ["--shard_size", "150XB"]),
+    "shard size of nothing": (["--shard_size=0"], ["--shard_size", "0"]),
+    "negative shard size": (["--shard_size=-1MB"], ["--shard_size", "-1MB"]),
+    "more shards than samples": (["--num_shards=7"], ["--num_shards", "7", "6"]),
+    "no shards": (["--num_shards=0"], ["--num_shards", "0"]),
+    "shards by halves": (["--num_shards=1.5"], ["--num_shards", "1.5"]),
+    **{
+        f"image size {size}": ([f"--image_size={size}"], ["--image_size", size])
+        for size in ("0", "-5", "small", "224x", "x224", "1x2x3", "32.5", "0x32", "999999999")
+    },
+    "quality 0": (["--jpeg_quality=0"], ["--jpeg_quality", "0"]),
+    "quality 101": (["--jpeg_quality=101"], ["--jpeg_quality", "101"]),
+    "quality in words": (["--jpeg_quality=high"], ["--jpeg_quality", "high"]),
+    "two channels": (["--channels=2"], ["--channels", "2"]),
+    "seed in words": (["--seed=lucky"], ["--seed", "lucky"]),
+    "more failures than samples": (["--max_failures=1.5"], ["--max_failures", "1.5"]),
+    "negative failures": (["--max_failures=-1"], ["--max_failures", "-1"]),
+    "failures in words": (["--max_failures=some"], ["--max_failures", "some"]),
+    "failures that are no number": (["--max_failures=nan"], ["--max_failures", "nan"]),
+    # choices
+    **{
+        f"unknown {flag}": ([f"--{flag}=best"], [f"--{flag}", "best", *known])
+        for flag, known in {
+            "resize_mode": ["shorter", "longer", "exact", "pad", "crop"],
+            "resample": ["bicubic", "bilinear", "lanczos", "box", "nearest"],
+            "image_encoding": ["jpeg", "png", "webp", "raw", "keep"],
+            "codec": ["fast", "exact"],
+            "check": ["decode", "header"],
+            "layout": ["tfds", "imagenet", "tutorial", "raw"],
+            "compression": ["none", "gzip"],
+            "source": ["auto", "image_folder", "filename_pattern", "csv", "jsonl", "parquet"],
+        }.items()
+    },
+    "source that comes later": (["--source=coco"], ["--source", "coco"]),
+    "source that needs a file": (["--source=csv"], ["--source", "csv", "photos"]),
+    "name that TFDS cannot take": (["--name=My Photos"], ["--name", "My Photos"]),
+    # contradictions
+    "JPEG with transparency": (["--channels=4"], ["--channels", "4"]),
+    "WebP in grey": (["--channels=1", "--image_encoding=webp"], ["--channels", "1"]),
+    "header check of what is decoded anyway": (["--check=header"], ["--check", "header", "keep"]),
+    "header check with a size": (
+        ["--check=header", "--image_encoding=keep", "--image_size=32"],
+        ["--check", "--image_size"],
+    ),
+    "pixels that are not raw": (
+        ["--spec={root}/pixels.yaml", "--image_encoding=jpeg"],
+        ["--image_encoding", "jpeg", "image.pixels"],
+    ),
+    # spec files
+    "spec that is not there": (["--spec={root}/none.yaml"], ["--spec", "none.yaml"]),
+    "spec that is a folder": (["--spec={root}/photos"], ["--spec", "photos"]),
+    "unknown key": (["--spec={root}/typo.yaml"], ["--spec", "typo.yaml", "image_sise", "image_size"]),
+    "key with dashes": (["--spec={root}/dash_dash.yaml"], ["--spec", "--input"]),
+    "no YAML": (["--spec={root}/no_yaml.yaml"], ["--spec", "no_yaml.yaml", "YAML"]),
+    "no text": (["--spec={root}/binary.yaml"], ["--spec", "binary.yaml"]),
+    "a list": (["--spec={root}/list.yaml"], ["--spec", "list.yaml", "mapping"]),
+    "nothing": (["--spec={root}/empty.yaml"], ["--spec", "empty.yaml"]),
+    "too many pixels to mean": (["--max_pixels=0"], ["--max_pixels", "0"]),
+    "file size without sense": (["--max_file_size=big"], ["--max_file_size", "big"]),
+    "timeout in words": (["--image_timeout=soon"], ["--image_timeout", "soon"]),
+    "neither yes nor no": (["--spec={root}/upscale.yaml"], ["upscale", "maybe"]),
+    "unknown field": (["--spec={root}/bad_field.yaml"], ["layout", "image.encodet", "image.encoded"]),
+    "unknown type": (
+        ["--input={root}/rows.csv", "--spec={root}/bad_type.yaml"],
+        ["layout", "'count'", "'int'", "int64"],
+    ),
+    "type that the field has not": (["--spec={root}/label_as_bytes.yaml"], ["layout", "label", "bytes"]),
+    "unknown word in a feature": (["--spec={root}/bad_word.yaml"], ["layout", "'image'", "tipe"]),
+    "no features": (["--spec={root}/no_features.yaml"], ["layout"]),
+}
+
+
+@pytest.mark.parametrize(("words", "named"), WRONG.values(), ids=WRONG.keys())
+def test_a_wrong_request_is_refused_in_one_line(words, named, world, run, snapshot, temporary_folder, monkeypatch):
+    monkeypatch.chdir(world)
+    before = snapshot(world)
+    given = [word.format(root=world) if word.startswith("--") else word for word in words]
+    taken = {word.split("=")[0] for word in given}
+    usual = {"--input": f"{world}/photos", "--output": f"{world}/out"}
+    defaults = [f"{flag}={value}" for flag, value in usual.items() if flag not in taken]
+    ran = run("convert", *defaults, *given)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.count("\n") == 1
+    assert ran.err.startswith("beam-tfrecords: ")
+    missing = [word for word in named if word not in ran.err]
+    assert not missing, ran.err
+    assert snapshot(world) == before
+    assert snapshot(temporary_folder) == {"./": b""}
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["convert"], "--input"),
+        (["convert", "--input=photos"], "--output"),
+        (["convert", "--output=out"], "--input"),
+        (["konvert"], "convert"),
+        (["verify"], "--dataset"),
+        (["verify", "--dataset=nowhere"], "nowhere"),
+        (["verify", "--dataset=photos"], "photos"),
+        (["verify", "--dataset=finished", "--limit=few"], "--limit"),
+        (["verify", "--dataset=finished", "--quick"], "--quick"),
+        (["inspect"], "--dataset"),
+        (["inspect", "--dataset=nowhere"], "nowhere"),
+        (["inspect", "--dataset=finished", "--split=test"], "train"),
+        (["inspect", "--dataset=finished", "--quick"], "--quick"),
+        (["inspect", "--dataset=finished", "--limit=-1"], "--limit"),
+    ],
+    ids=" ".join,
+)
+def test_every_command_refuses_what_it_cannot_do(words, named, world, run, snapshot, monkeypatch):
+    monkeypatch.chdir(world)
+    before = snapshot(world)
+    ran = run(*words)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.count("\n") == 1
+    assert named in ran.err
+    assert snapshot(world) == before
+
+
+def test_no_command_at_all_shows_the_commands_there_are(run):
+    ran = run()
+    assert ran.code == 2
+    assert all(command in ran.out + ran.err for command in ("convert", "verify", "inspect"))
+
+
+@pytest.mark.parametrize(
+    "words", [["--image_sise=32"], ["--output={root}/finished"]], ids=["unknown flag", "finished output"]
+)
+def test_a_refusal_as_a_process_of_its_own(words, world, snapshot):
+    before = snapshot(world)
+    flags = [f"--input={world}/photos", f"--output={world}/out", *(word.format(root=world) for word in words)]
+    ran = subprocess.run(
+        [BEAM_TFRECORDS, "convert", *flags],
+        capture_output=True,
+        text=True,
+        cwd=world,
+        env=os.environ,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
+    assert words[0].split("=")[0] in ran.stderr
+    assert snapshot(world) == before
