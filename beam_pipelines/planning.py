@@ -39,7 +39,7 @@ LIBRARIES = (
 # estimate is enough: it decides how many blocks there are, not what is in them.
 _BYTES_PER_PIXEL = {ImageEncoding.JPEG: 0.5, ImageEncoding.PNG: 1.8, ImageEncoding.WEBP: 0.3, ImageEncoding.KEEP: 0.5}
 # A build may be given another chance with more failures or duplicates allowed, and keeps what it has done.
-_NOT_DECISIVE = frozenset({"output", "max_failures", "image_timeout", "duplicates"})
+_NOT_DECISIVE = frozenset({"output", "max_failures", "duplicates"})
 _UNKNOWN_FILE_BYTES = 100_000
 _ROW_BYTES = 200
 

@@ -10,7 +10,7 @@ import dataclasses
 import gzip
 import struct
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, Literal, TypeAlias, cast
 
 with warnings.catch_warnings():
@@ -91,17 +91,25 @@ def read_records(file: IO[bytes]) -> Iterator[Record]:
         yield record
 
 
-def scan_records(file: IO[bytes]) -> Iterator[Record | RecordError]:
-    """As `read_records`, but yields the errors and goes on after a record whose data is damaged.
+def scan_records(file: IO[bytes], *, offsets: Sequence[int] = ()) -> Iterator[Record | RecordError]:
+    """As `read_records`, but yields the errors and goes on after a damaged record.
 
-    After a damaged or truncated header nobody knows where the next record begins; the stream ends there.
+    Args:
+      file: an uncompressed stream.
+      offsets: where the records begin, as an index has it. Only that tells where to go on after a damaged
+        header; without it, the stream ends there.
     """
     number = offset = 0
     while header := _read_exactly(file, HEADER_BYTES):
         error = _header_error(header)
         if error:
             yield RecordError(error, record=number, offset=offset)
-            return
+            number += 1
+            if number >= len(offsets) or offsets[number] < offset + HEADER_BYTES:
+                return
+            _read_exactly(file, offsets[number] - offset - HEADER_BYTES)
+            offset = offsets[number]
+            continue
         (length,) = struct.unpack("<Q", header[:8])
         data = _read_exactly(file, length)
         footer = _read_exactly(file, FOOTER_BYTES)

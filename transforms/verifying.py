@@ -97,9 +97,10 @@ class ShardCheck:
 
     def _check_file(self, shard: Shard, file: _HashingReader, rows: list[dict[str, Any]] | None) -> Iterator[Finding]:
         stream = open_stream(io.BufferedReader(file), self.compression)
+        offsets = [row["offset"] for row in rows or ()]
         records = 0
         try:
-            for record in scan_records(stream):
+            for record in scan_records(stream, offsets=offsets):
                 records += 1
                 if isinstance(record, RecordError):
                     yield Finding(shard.file, str(record), record.record, record.offset)

@@ -239,9 +239,9 @@ def test_the_command_goes_on_after_the_first_finding(damaged, verify):
     expected = []
     for shard in (shards[0], shards[2]):
         rows = pq.read_table(path / shard["index"]).to_pylist()
-        for number in (1, 3):
-            # In the middle of the record's data.
-            flip(path, shard["file"], 8 * (rows[number]["offset"] + rows[number]["length"] // 2))
+        # In the length, and in the middle of the data.
+        for number, place in ((1, 0), (3, rows[3]["length"] // 2)):
+            flip(path, shard["file"], 8 * (rows[number]["offset"] + place))
             expected.append(f"{shard['file']}, record {number} at offset {rows[number]['offset']}: ")
     (path / shards[3]["index"]).unlink()
     ran = verify(path)

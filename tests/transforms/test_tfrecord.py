@@ -89,6 +89,15 @@ def test_scanning_goes_on_after_a_record_with_damaged_data():
     assert (found[1].record, found[1].offset) == (1, 21)
 
 
+def test_scanning_goes_on_after_a_damaged_header_where_the_index_says():
+    whole = bytearray(framed(b"first", b"second", b"third"))
+    whole[21] ^= 1  # the length of "second"
+    found = list(scan_records(io.BytesIO(whole), offsets=[0, 21, 43]))
+    assert [getattr(one, "data", None) for one in found] == [b"first", None, b"third"]
+    assert found[2].offset == 43
+    assert len(list(scan_records(io.BytesIO(whole)))) == 2
+
+
 def test_a_stream_that_answers_in_pieces_is_read_whole():
     class Dripping(io.BytesIO):
         def read(self, size=-1):
