@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -36,6 +37,8 @@ def main(argv: Sequence[str]) -> int:
 
 def run_command(name: str, argv: Sequence[str]) -> int:
     """Runs one command, and turns what can go wrong into a line and an exit code."""
+    # Beam warns while it is imported, of extras that are not installed; `read_options` has the last word.
+    logging.getLogger().setLevel(logging.CRITICAL)
     try:
         return _find_command(name)(argv)
     except RequestError as error:

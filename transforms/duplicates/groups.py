@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
@@ -49,7 +49,7 @@ class Group:
     splits: Counter[str] = dataclasses.field(default_factory=Counter)
     labels: set[tuple[str, ...]] = dataclasses.field(default_factory=set)
     first: Place | None = None
-    _images: list[tuple[Place, dict[str, Any]]] = dataclasses.field(default_factory=list)
+    _images: list[tuple[Place, str, Image]] = dataclasses.field(default_factory=list)
 
     def add(self, split: str, place: Place, image: Image) -> None:
         """Adds a copy."""
@@ -58,60 +58,65 @@ class Group:
         if len(self.labels) < 2:
             self.labels.add(tuple(sorted(_class_names(image))))
         self.first = place if self.first is None else min(self.first, place)
-        self._images.append((place, {"key": image.key, "uri": image.uri, "split": split, "label": image.label}))
+        self._images.append((place, split, image))
         if len(self._images) > 2 * MOST_IMAGES:
             self._sort()
 
     def to_json(self, content_hash: str, *, drops: bool) -> dict[str, Any]:
         """The group as `duplicates.jsonl` has it, the copy to keep first."""
         self._sort()
-        images = [image for _, image in self._images]
         return {
             "content_hash": content_hash,
             "copies": self.copies,
             "splits": dict(sorted(self.splits.items())),
             "across_splits": len(self.splits) > 1,
             "conflicting_labels": len(self.labels) > 1,
-            "kept": images[0]["key"] if drops else None,
-            "images": images,
+            "kept": self._images[0][2].key if drops else None,
+            "images": [
+                {"key": image.key, "uri": image.uri, "split": split, "label": image.label}
+                for _, split, image in self._images
+            ],
         }
 
     def _sort(self) -> None:
-        self._images.sort(key=lambda placed: placed[0])
+        # Places are unique, so nothing else is compared.
+        self._images.sort()
         del self._images[MOST_IMAGES:]
 
 
 def describe_groups(bucket: tuple[int, Iterable[tuple[PartId, bytes]]], *, search: DuplicateSearch) -> DuplicatesFound:
     """Lists the groups of one range of the hash space, and says which copies are to be dropped."""
     number, packed = bucket
-    groups: dict[str, Group] = {}
+    candidates: defaultdict[str, Group] = defaultdict(Group)
     for part, place, image in _place_images(packed, search):
-        groups.setdefault(image.content_hash, Group()).add(part[0], place, image)
+        candidates[image.content_hash].add(part[0], place, image)
     # Two hashes that begin alike need not be the same.
-    groups = {content_hash: group for content_hash, group in sorted(groups.items()) if group.copies > 1}
+    groups = {content_hash: group for content_hash, group in sorted(candidates.items()) if group.copies > 1}
     counts: Counter[Key] = Counter()
-    dropped: dict[PartId, list[int]] = {}
+    dropped: defaultdict[PartId, list[int]] = defaultdict(list)
     if search.drops:
         for part, place, image in _place_images(packed, search):
             if image.content_hash in groups and groups[image.content_hash].first != place:
-                dropped.setdefault(part, []).append(image.row)
+                dropped[part].append(image.row)
                 _count_dropped(counts, part[0], image)
-    files = []
-    lines = [group.to_json(content_hash, drops=search.drops) for content_hash, group in groups.items()]
     # The list begins with the groups across splits; both kinds are in the order of their hashes.
-    for kind, is_across in (("across", True), ("within", False)):
-        chosen = [line for line in lines if line["across_splits"] is is_across]
-        if chosen:
-            files.append(storage.join(search.folder, "duplicates", f"{kind}-{number:06d}.jsonl"))
-            text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in chosen)
-            storage.write_bytes(files[-1], text.encode())
-    for line in lines:
+    lines: dict[str, list[str]] = {"across": [], "within": []}
+    for content_hash, group in groups.items():
+        line = group.to_json(content_hash, drops=search.drops)
+        lines["across" if line["across_splits"] else "within"].append(json.dumps(line, ensure_ascii=False) + "\n")
         counts["duplicates", "groups"] += 1
-        counts["duplicates", "images"] += line["copies"]
+        counts["duplicates", "images"] += group.copies
         counts["duplicates", "groups_across_splits"] += line["across_splits"]
         counts["duplicates", "groups_with_conflicting_labels"] += line["conflicting_labels"]
-    rows = tuple((part, tuple(rows)) for part, rows in dropped.items())
-    return DuplicatesFound(tuple(files), rows, Stats(dict(counts)))
+    files = {storage.join(search.folder, "duplicates", f"{kind}-{number:06d}.jsonl"): lines[kind] for kind in lines}
+    for file, content in files.items():
+        if content:
+            storage.write_bytes(file, "".join(content).encode())
+    return DuplicatesFound(
+        files=tuple(file for file, content in files.items() if content),
+        dropped=tuple((part, tuple(rows)) for part, rows in dropped.items()),
+        stats=Stats(dict(counts)),
+    )
 
 
 def _place_images(

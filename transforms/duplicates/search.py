@@ -92,13 +92,11 @@ def read_hashes(part: Part, *, buckets: int) -> Iterator[tuple[int, tuple[PartId
 
 def find_repeated(bucket: tuple[int, Iterable[tuple[PartId, bytes]]]) -> Iterator[tuple[PartId, bytes]]:
     """Of the hashes of one range, those that are there more than once, by part."""
-    pieces = [(part, np.frombuffer(packed, dtype=np.uint64)) for part, packed in bucket[1]]
-    hashes, counts = np.unique(np.concatenate([piece for _, piece in pieces]), return_counts=True)
-    repeated = hashes[counts > 1]
-    if not repeated.size:
-        return
-    for part, piece in pieces:
-        found = piece[np.isin(piece, repeated)]
+    parts, pieces = zip(*((part, np.frombuffer(packed, dtype=np.uint64)) for part, packed in bucket[1]), strict=True)
+    _, places, counts = np.unique(np.concatenate(pieces), return_inverse=True, return_counts=True)
+    ends = np.cumsum([piece.size for piece in pieces])
+    for part, piece, copies in zip(parts, pieces, np.split(counts[places], ends[:-1]), strict=True):
+        found = piece[copies > 1]
         if found.size:
             yield part, found.tobytes()
 
