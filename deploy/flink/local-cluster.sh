@@ -126,7 +126,14 @@ CONFIG
 
 # A process number may have been given to someone else since: only what carries our mark is ours.
 is_ours() {
-  [[ -n $1 ]] && grep -qazxF "FLINK_LOCAL_CLUSTER=$run" "/proc/$1/environ" 2>/dev/null
+  [[ -n $1 ]] || return 1
+  # While a process becomes another program, as Flink's scripts become Java, it shows no environment.
+  for _ in 1 2 3 4 5; do
+    grep -qazxF "FLINK_LOCAL_CLUSTER=$run" "/proc/$1/environ" 2>/dev/null && return
+    kill -0 "$1" 2>/dev/null || return 1
+    sleep 0.02
+  done
+  return 1
 }
 
 pid_of() {
@@ -220,8 +227,10 @@ down() {
   # Workers whose task manager was killed, and JVMs that would not end.
   local environment pid
   for environment in /proc/[0-9]*/environ; do
-    pid=$(basename "$(dirname "$environment")")
-    if is_ours "$pid"; then kill -9 "$pid" 2>/dev/null || true; fi
+    if grep -qazxF "FLINK_LOCAL_CLUSTER=$run" "$environment" 2>/dev/null; then
+      pid=$(basename "$(dirname "$environment")")
+      kill -9 "$pid" 2>/dev/null || true
+    fi
   done
   rm -f "$run"/*.pid "$run"/*.resource
 }

@@ -27,7 +27,6 @@ go_program() {
 
 packages=()
 debian javac default-jdk-headless
-debian mvn maven
 debian go golang-go
 debian curl curl
 debian unzip unzip

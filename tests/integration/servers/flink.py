@@ -83,15 +83,6 @@ def flink_cluster(run_dir: Path, *, task_managers: int = 2, slots: int = 1) -> I
         _cluster("down", f"--run-dir={run_dir}")
 
 
-def job_server_jar() -> Path:
-    """Beam's Flink job server, fetched by Maven if it is not there yet.
-
-    Raises:
-      processes.ServerError: Maven could not fetch it.
-    """
-    return Path(_cluster("job-server-jar"))
-
-
 def compile_probe(folder: Path) -> Path:
     """A jar with `RestartProbe`, a batch job to try the cluster itself with.
 
