@@ -76,14 +76,10 @@ def _read_outcome(plan: BuildPlan) -> Unpublished | None:
         return None
     outcome = json.loads(storage.read_bytes(path))
     stats = Stats.from_json(outcome["stats"])
-    reasons: dict[str, int] = {}
-    for split in outcome["listed"]:
-        for reason, count in stats.by("failed", split).items():
-            reasons[reason] = reasons.get(reason, 0) + count
     return Unpublished(
         listed=sum(outcome["listed"].values()),
         failed=stats.total("failed"),
-        reasons=reasons,
+        reasons=stats.failure_reasons(),
         duplicates={what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS},
         folder=outcome["folder"],
     )

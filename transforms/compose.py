@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from transforms import storage
 from transforms.errors import BuildError
-from transforms.parts import INDEX_SCHEMA
+from transforms.parts import INDEX_SCHEMA, read_index
 from transforms.values import Part, Shard
 
 # (split, number, of)
@@ -89,12 +89,7 @@ def _compose_index(parts: Iterable[Part], path: str) -> str:
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, INDEX_SCHEMA) as writer:
         for part in parts:
-            if part.index is None:
-                raise BuildError(f"{part.uri} has no index beside it")
-            with storage.open_read(part.index) as source:
-                table = pq.read_table(pa.BufferReader(source.read()), schema=INDEX_SCHEMA)
-            if table.num_rows != part.records:
-                raise BuildError(f"{part.index} has {table.num_rows} rows, but its part has {part.records} records")
+            table = read_index(part)
             column = table.schema.get_field_index("offset")
             # NumPy, because importing Arrow's compute functions takes longer than this does.
             moved = pa.array(table["offset"].to_numpy() + begin)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from transforms import storage
+from transforms.errors import BuildError
 from transforms.tfrecord import FRAME_BYTES, Compression, crc32c, frame
 from transforms.values import Part
 
@@ -139,3 +140,18 @@ class PartWriter:
         )
         self._parts.append(part)
         self._begin()
+
+
+def read_index(part: Part, *columns: str) -> pa.Table:
+    """The index of a part, all columns or those that are named.
+
+    Raises:
+      BuildError: if it has not a row for every record.
+    """
+    if part.index is None:
+        raise BuildError(f"{part.uri} has no index beside it")
+    file = pq.ParquetFile(pa.BufferReader(storage.read_bytes(part.index)))
+    table = file.read(columns=list(columns) or None, use_threads=False)
+    if table.num_rows != part.records:
+        raise BuildError(f"{part.index} has {table.num_rows} rows, but its part has {part.records} records")
+    return table

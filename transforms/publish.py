@@ -248,17 +248,13 @@ def manifest_json(
         for split, listed in sorted(publication.listed.items())
         if split
     }
-    reasons: dict[str, int] = {}
-    for split in publication.listed:
-        for reason, count in stats.by("failed", split).items():
-            reasons[reason] = reasons.get(reason, 0) + count
     return {
         "name": publication.name,
         "listed": sum(publication.listed.values()),
         "records": stats.total("written"),
         "failures": stats.total("failed"),
         "dropped_duplicates": stats.total("dropped"),
-        "failure_reasons": dict(sorted(reasons.items())),
+        "failure_reasons": stats.failure_reasons(),
         "duplicates": {what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS},
         "source_bytes": stats.total("source_bytes"),
         "class_names": list(publication.class_names),

@@ -45,6 +45,13 @@ class Stats:
                 totals[key[len(prefix)]] += count
         return {part: count for part, count in sorted(totals.items()) if count}
 
+    def failure_reasons(self) -> dict[str, int]:
+        """Reason -> samples refused, over all splits, sorted by reason."""
+        reasons: Counter[str] = Counter()
+        for split in self.by("failed"):
+            reasons.update(self.by("failed", split))
+        return dict(sorted(reasons.items()))
+
     def to_json(self) -> list[list[Any]]:
         """As a list of [*key, count], sorted."""
         return [[*key, count] for key, count in sorted(self.counts.items())]

@@ -6,8 +6,7 @@ import dataclasses
 import sys
 
 from transforms import storage
-from transforms.duplicates.search import read_index
-from transforms.parts import PartPolicy, PartWriter
+from transforms.parts import PartPolicy, PartWriter, read_index
 from transforms.tfrecord import Compression, open_stream, read_records
 from transforms.values import Part
 

@@ -11,13 +11,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgpack
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from transforms import storage
-from transforms.errors import BuildError
 from transforms.examples.layouts import Layout
 from transforms.examples.parse import parse_example
+from transforms.parts import read_index
 from transforms.tfrecord import Compression, open_stream, read_records
 from transforms.values import Part
 
@@ -133,21 +131,6 @@ def read_images(
 def unpack_images(packed: bytes) -> list[Image]:
     """The images that `read_images` packed."""
     return [Image(*values) for values in msgpack.unpackb(packed)]
-
-
-def read_index(part: Part, *columns: str) -> pa.Table:
-    """The index of a part, all columns or those that are named.
-
-    Raises:
-      BuildError: if it has not a row for every record.
-    """
-    if part.index is None:
-        raise BuildError(f"{part.uri} has no index beside it")
-    file = pq.ParquetFile(pa.BufferReader(storage.read_bytes(part.index)))
-    table = file.read(columns=list(columns) or None, use_threads=False)
-    if table.num_rows != part.records:
-        raise BuildError(f"{part.index} has {table.num_rows} rows, but its part has {part.records} records")
-    return table
 
 
 def _prefix(content_hash: str) -> int:
