@@ -51,6 +51,8 @@ def summarize(manifest: Mapping[str, Any], *, output: str, seconds: float) -> li
     lines += describe_reasons(manifest["failure_reasons"])
     for kind, entry in manifest["skipped"].items():
         lines.append(f"skipped: {entry['files']:,} {kind} ({', '.join(entry['examples'])})")
+    if manifest["spec"]["compression"] == "gzip":
+        lines.append("note: TensorFlow Datasets can't read GZIP shards; tf.data and transforms.reading.load can")
     rate = manifest["listed"] / seconds
     lines.append(f"{manifest['listed']:,} samples in {seconds:.1f} s ({rate:,.0f}/s, start-up included)")
     lines.append(f"dataset: {output}")
