@@ -1,0 +1,32 @@
+"""What is not imported: TensorFlow when writing, anything heavy when refusing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+PHOTOS = Path(__file__).parents[1] / "data" / "photos"
+
+
+def modules_after(*words: str) -> set[str]:
+    """The modules that a process has imported once it has run a command."""
+    program = (
+        "import sys\n"
+        "from beam_pipelines.cli import main\n"
+        f"main({list(words)!r})\n"
+        "print('modules', *(name for name in sys.modules if '.' not in name))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True)
+    return set(ran.stdout.splitlines()[-1].split())
+
+
+def test_writing_and_verifying_import_no_tensorflow(tmp_path):
+    flags = [f"--input={PHOTOS}", f"--output={tmp_path}", "--image_size=16", "--direct_running_mode=in_memory"]
+    assert "tensorflow" not in modules_after("convert", *flags)
+    assert "tensorflow" not in modules_after("verify", f"--dataset={tmp_path}", "--direct_running_mode=in_memory")
+
+
+def test_a_refusal_waits_for_no_heavy_import(tmp_path):
+    imported = modules_after("convert", f"--input={tmp_path / 'nowhere'}", f"--output={tmp_path / 'out'}")
+    assert imported.isdisjoint({"apache_beam", "pyarrow", "numpy", "PIL", "cv2"})
