@@ -9,11 +9,9 @@ from transforms.errors import RequestError
 from transforms.examples.layouts import parse_layout, resolve_types, table_layout
 from transforms.labels import ClassNames, infer_class_names
 from transforms.listing import Listing
-from transforms.sources.detect import Source, open_source
+from transforms.sources.detect import MANIFEST_EXTENSIONS, MANIFEST_SOURCES, Source, open_source
 from transforms.sources.spec import Skipped
 from transforms.spec import BuildSpec
-
-_MANIFESTS = frozenset({"csv", "jsonl", "parquet"})
 
 
 def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
@@ -54,7 +52,7 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing) -> ClassNam
     """
     where = f"--input={', '.join(spec.source.input)}"
     if not listing.total:
-        found = "no row found" if source.name in _MANIFESTS else "no image found"
+        found = "no row found" if source.name in MANIFEST_SOURCES else "no image found"
         raise RequestError(f"{where}: {found}{describe_skipped(source.skipped)}")
     if spec.source.label_pattern is not None and not any(label is not None for label in listing.labels):
         raise RequestError(
@@ -67,7 +65,7 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing) -> ClassNam
                 raise RequestError(f"--num_shards={spec.num_shards}: split {split} has only {samples} samples")
     if spec.layout is None or not spec.layout.needs_label:
         return ClassNames(spec.class_names or ())
-    numbers_are_indices = source.name in _MANIFESTS
+    numbers_are_indices = source.name in MANIFEST_SOURCES
     if spec.class_names is None:
         return infer_class_names(listing.labels, numbers_are_indices=numbers_are_indices)
     class_names = ClassNames(spec.class_names, numbers_are_indices)
@@ -88,7 +86,7 @@ def describe_skipped(skipped: Skipped) -> str:
 
 def _may_be_table(spec: BuildSpec) -> bool:
     first = spec.source.input[0].lower()
-    return spec.source.source in _MANIFESTS or first.endswith((".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"))
+    return spec.source.source in MANIFEST_SOURCES or first.endswith(MANIFEST_EXTENSIONS)
 
 
 def _check_class_names(spec: BuildSpec, class_names: ClassNames, listing: Listing) -> None:

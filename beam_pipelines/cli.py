@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from beam_pipelines.exit_codes import DONE, FAILED, INTERRUPTED, WRONG_REQUEST
 from transforms.errors import BuildError, RequestError
 
 USAGE = """\
@@ -18,8 +19,6 @@ usage: beam-tfrecords COMMAND [--flag=value ...]
 
 beam-tfrecords COMMAND --help tells more.
 """
-# As shells have it: 128 and the number of SIGINT.
-INTERRUPTED = 130
 
 
 def main(argv: Sequence[str]) -> int:
@@ -31,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
     """
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(USAGE, end="")
-        return 0 if argv else 2
+        return DONE if argv else WRONG_REQUEST
     return run_command(argv[0], argv[1:])
 
 
@@ -43,10 +42,10 @@ def run_command(name: str, argv: Sequence[str]) -> int:
         return _find_command(name)(argv)
     except RequestError as error:
         print(f"beam-tfrecords: {error}", file=sys.stderr)
-        return 2
+        return WRONG_REQUEST
     except BuildError as error:
         print(f"beam-tfrecords: the run failed: {error}", file=sys.stderr)
-        return 1
+        return FAILED
     except (KeyboardInterrupt, RuntimeError) as error:
         # Beam makes a RuntimeError of the KeyboardInterrupt that Ctrl-C raises within its local runner.
         if not isinstance(error, KeyboardInterrupt) and not isinstance(error.__context__, KeyboardInterrupt):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from beam_pipelines.checking import check_listing, open_spec_source
+from beam_pipelines.exit_codes import DONE, UNPUBLISHED
 from beam_pipelines.options import parse_arguments
 from beam_pipelines.request import build_spec, check_output
 from beam_pipelines.summary import describe_duplicates, describe_reasons, summarize
@@ -22,8 +23,6 @@ from transforms.spec import BuildSpec, Duplicates
 if TYPE_CHECKING:
     from beam_pipelines.planning import BuildPlan
     from beam_pipelines.running import Unpublished
-
-DONE, FAILED, WRONG_REQUEST, UNPUBLISHED = range(4)
 
 
 def convert(argv: Sequence[str]) -> int:

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from beam_pipelines.exit_codes import DONE
 from beam_pipelines.options import Parser
 from beam_pipelines.parsing import parse_int
 from beam_pipelines.summary import format_bytes, format_table
@@ -41,7 +42,7 @@ def inspect(argv: Sequence[str]) -> int:
     for number, data in enumerate(itertools.islice(read_examples(dataset, split), limit)):
         print(f"\n{split} example {number} ({len(data):,} bytes)")
         print("\n".join(f"  {line}" for line in describe_example(data, dataset)))
-    return 0
+    return DONE
 
 
 def read_examples(dataset: Dataset, split: str) -> Iterator[bytes]:

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 
+from beam_pipelines.exit_codes import DONE, FAILED
 from beam_pipelines.options import Parser
 from beam_pipelines.parsing import parse_int
 from transforms import storage
@@ -44,9 +45,9 @@ def verify(argv: Sequence[str]) -> int:
     where = f"{records:,} records in {len(dataset.shards):,} shards of {dataset.path}"
     if found:
         print(f"{found:,} finding{'s' if found > 1 else ''} in {where}", file=sys.stderr)
-        return 1
+        return FAILED
     print(f"all holds: {where}")
-    return 0
+    return DONE
 
 
 def _findings(dataset: Dataset, beam_arguments: Sequence[str], *, verbose: bool) -> Iterator[str]:

@@ -21,8 +21,8 @@ from transforms.sources.table import Table
 from transforms.values import SampleRef
 
 _FOLDER_SOURCES = ("image_folder", "filename_pattern")
-_MANIFEST_SOURCES = ("csv", "jsonl", "parquet")
-_READABLE = ("auto", *_FOLDER_SOURCES, *_MANIFEST_SOURCES)
+MANIFEST_SOURCES = ("csv", "jsonl", "parquet")
+_READABLE = ("auto", *_FOLDER_SOURCES, *MANIFEST_SOURCES)
 _PLANNED = ("tar", "zip", "tfrecord", "coco", "voc", "yolo")
 _EXTENSIONS = {
     ".csv": "csv",
@@ -37,7 +37,7 @@ _EXTENSIONS = {
     ".tfrecord": "tfrecord",
     ".tfrecords": "tfrecord",
 }
-_MANIFEST_EXTENSIONS = [extension for extension, name in _EXTENSIONS.items() if name in _MANIFEST_SOURCES]
+MANIFEST_EXTENSIONS = tuple(extension for extension, name in _EXTENSIONS.items() if name in MANIFEST_SOURCES)
 
 
 class Source(Protocol):
@@ -90,7 +90,7 @@ def open_source(spec: SourceSpec) -> Source:
                 "the inputs of one dataset must be of one kind"
             )
     try:
-        if names[0] in _MANIFEST_SOURCES:
+        if names[0] in MANIFEST_SOURCES:
             return _open_manifest(names[0], paths, spec)
         return _open_folders(names[0], paths, spec)
     except OSError as error:
@@ -163,7 +163,7 @@ def _name_of_source(path: str, spec: SourceSpec) -> str:
     except (OSError, ValueError) as error:  # of which Beam raises one or the other for an unknown scheme
         raise RequestError(f"{_shown(path)} cannot be read: {error}") from error
     if not is_file:
-        if spec.source in _MANIFEST_SOURCES:
+        if spec.source in MANIFEST_SOURCES:
             raise RequestError(f"{_shown(path)} is a folder; --source={spec.source} reads a file")
         if spec.source != "auto":
             return spec.source
@@ -175,7 +175,7 @@ def _name_of_source(path: str, spec: SourceSpec) -> str:
     name = _by_extension(path)
     if name is None:
         raise RequestError(
-            f"{_shown(path)} is a file, but its name ends as no manifest's does ({', '.join(_MANIFEST_EXTENSIONS)}); "
+            f"{_shown(path)} is a file, but its name ends as no manifest's does ({', '.join(MANIFEST_EXTENSIONS)}); "
             "give the folder that holds the images, or name the manifest's format with --source"
         )
     _refuse_planned(name, _shown(path))
@@ -185,7 +185,7 @@ def _name_of_source(path: str, spec: SourceSpec) -> str:
 def _is_file(path: str, spec: SourceSpec) -> bool:
     """Whether the path is one file or a glob of manifests; False for a folder or a glob of images."""
     if has_wildcards(path):
-        return spec.source in _MANIFEST_SOURCES or (spec.source == "auto" and _by_extension(path) is not None)
+        return spec.source in MANIFEST_SOURCES or (spec.source == "auto" and _by_extension(path) is not None)
     if storage.is_folder(path):
         return False
     if not storage.is_file(path):
@@ -202,7 +202,7 @@ def _refuse_planned(name: str, shown: str) -> None:
     if name in _PLANNED:
         raise RequestError(
             f"{shown}: this version cannot read {name} yet; it can read {', '.join(_FOLDER_SOURCES)}, "
-            f"{', '.join(_MANIFEST_SOURCES)}"
+            f"{', '.join(MANIFEST_SOURCES)}"
         )
 
 

@@ -1,0 +1,11 @@
+"""How a command ends, for whoever called it."""
+
+from __future__ import annotations
+
+DONE = 0
+FAILED = 1
+WRONG_REQUEST = 2
+# More failures than allowed, or duplicates where there may be none; the lists of them are written.
+UNPUBLISHED = 3
+# As shells have it: 128 and the number of SIGINT.
+INTERRUPTED = 130
