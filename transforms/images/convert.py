@@ -44,15 +44,6 @@ def convert_image(data: bytes, spec: ImageSpec) -> ConvertedImage:
     return encode(_as_asked(picture, spec), spec.encoding, quality=spec.jpeg_quality)
 
 
-def read_header(data: bytes, spec: ImageSpec) -> ConvertedImage:
-    """Describes a file from its header alone, as it is stored; `data` of the result is the file's.
-
-    Raises:
-      SampleError: no image, a format or mode that cannot be decoded, or more pixels than allowed.
-    """
-    return _describe(data, *open_image(data, max_pixels=spec.max_pixels))
-
-
 def _describe(data: bytes, name: str, image: ImageFile.ImageFile) -> ConvertedImage:
     height, width = stored_size(image)
     channels = stored_channels(image)
