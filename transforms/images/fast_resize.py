@@ -4,7 +4,7 @@ Pillow weighs the pixels around every output pixel with a kernel K that is stret
 K(x / s) / s. OpenCV's cubic resize weighs only the four nearest pixels, with a kernel C that is not
 stretched. A short filter t on the source's own pixels closes the gap: t is chosen so that
 sum over k of t[k] * C(x - k) comes as near to K(x / s) / s as least squares allow. Filtering with t and
-resizing with C gives Pillow's result with 45 dB or more (bilinear: 42 dB) on the most detailed of our photos.
+resizing with C gives Pillow's result with 40 dB or more on the most detailed of our photos, 50 dB on most.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ def _taps(resample: Resample, scale_steps: int) -> np.ndarray:
     """
     kernel, reach = _KERNELS[resample]
     scale = max(scale_steps / _SCALE_STEPS, 1.0)
-    radius = math.ceil(reach * scale)
+    # The outermost tap of the longer kernels is nearly nothing: without it, filtering takes a fifth less time.
+    radius = math.ceil(reach * scale) - (reach > 1)
     x = np.arange(0, reach * scale + 2, 1 / 16)
     wanted = kernel(x / scale)
     wanted /= (2 * wanted.sum() - wanted[0]) / 16
