@@ -45,7 +45,7 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0) 
     stats = (
         (results | "CountBlocks" >> beam.Map(_stats), duplicates | "CountDuplicates" >> beam.Map(_stats))
         | "AllStats" >> beam.Flatten()
-        | "MergeStats" >> beam.CombineGlobally(Stats.merge)
+        | "MergeStats" >> beam.CombineGlobally(Stats.merge).without_defaults()
     )
     may_publish = stats | "OpenOutput" >> OpenOutput(plan.publication)
     published = parts | "IfPublishable" >> beam.Filter(_is_true, beam.pvalue.AsSingleton(may_publish))

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 
+from beam_pipelines.beam_import import import_beam_for_local_files
 from beam_pipelines.exit_codes import DONE, FAILED
 from beam_pipelines.options import Parser
 from beam_pipelines.parsing import parse_int
@@ -51,6 +52,8 @@ def verify(argv: Sequence[str]) -> int:
 
 
 def _findings(dataset: Dataset, beam_arguments: Sequence[str], *, verbose: bool) -> Iterator[str]:
+    if not beam_arguments and not storage.has_scheme(dataset.path):
+        import_beam_for_local_files()
     import apache_beam as beam
 
     from beam_pipelines.runners import choose_runner, is_local, read_options, temporary_location

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +14,10 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from transforms.errors import BuildError, SampleError
+
+# glibc gives large memory back at every free and asks for it again, zeroed, for the next image. What one image
+# and one part need is kept instead; a huge image's memory still goes back.
+_ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
 
 
 class ChildDiedError(Exception):
@@ -75,7 +81,7 @@ class Child:
         # With `-m` the user's working folder would come first on the path, and with it its modules.
         program = f"import sys; sys.path[:] = {sys.path!r}; from transforms.child import serve; serve(int(sys.argv[1]))"
         command = [sys.executable, "-c", program, str(theirs.fileno())]
-        self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+        self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env={**_ALLOCATOR, **os.environ})
         theirs.close()
         self._connection = ours
         return ours
@@ -85,6 +91,12 @@ class Child:
         self.close()
         code = process.wait() if process is not None else 0
         return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+
+
+def import_modules(*names: str) -> None:
+    """Leaves modules imported that later calls need."""
+    for name in names:
+        importlib.import_module(name)
 
 
 def do_nothing(*_: Any) -> None:

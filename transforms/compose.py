@@ -61,7 +61,7 @@ def compose_shard(keyed: tuple[ShardKey, Iterable[Part | None]], *, names: Shard
         for part in ordered:
             begin = size
             with storage.open_read(part.uri) as source:
-                for chunk in storage.copy_chunks(source):
+                for chunk in storage.read_chunks(source):
                     target.write(chunk)
                     digest.update(chunk)
                     size += len(chunk)

@@ -24,7 +24,8 @@ class ListSource(beam.PTransform):
         """Adds the reading steps."""
         return (
             begin
-            | "Chunks" >> beam.Create(self._chunks)
+            | "Begin" >> beam.Impulse()
+            | "Chunks" >> beam.FlatMap(lambda _, chunks: chunks, self._chunks)
             | "Spread" >> beam.Reshuffle()
             | "ReadRefs" >> beam.FlatMap(read_listing)
         )

@@ -94,13 +94,15 @@ class PartWriter:
           row: its index row but for offset and length; all records of a writer have one, or none has.
         """
         if row is not None:
-            self._rows.append({**row, "offset": self._stream_bytes, "length": len(data) + FRAME_BYTES})
+            place = {"offset": self._stream_bytes, "length": len(data) + FRAME_BYTES}
+            for column, value in {**row, **place}.items():
+                self._columns[column].append(value)
         for piece in frame(data):
-            self._buffer += self._compressor.compress(piece) if self._gzip else piece
+            self._append(self._compressor.compress(piece) if self._gzip else piece)
         self._stream_bytes += len(data) + FRAME_BYTES
         self._records += 1
         full = self._policy.records is not None and self._records >= self._policy.records
-        if full or len(self._buffer) >= self._policy.bytes:
+        if full or self._bytes >= self._policy.bytes:
             self._roll()
 
     def close(self) -> list[Part]:
@@ -110,32 +112,39 @@ class PartWriter:
         return self._parts
 
     def _begin(self) -> None:
-        self._buffer = bytearray()
+        # Kept as they come, so that no byte is copied before it is written.
+        self._pieces: list[bytes] = []
+        self._bytes = 0
         # 16 + MAX_WBITS: a GZIP member, whose header zlib writes without time or name.
         self._compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
-        self._rows: list[dict[str, Any]] = []
+        self._columns: dict[str, list[Any]] = {name: [] for name in INDEX_SCHEMA.names}
         self._stream_bytes = 0
         self._records = 0
 
+    def _append(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self._bytes += len(piece)
+
     def _roll(self) -> None:
         if self._gzip:
-            self._buffer += self._compressor.flush()
+            self._append(self._compressor.flush())
         number = len(self._parts)
         uri = storage.join(self._folder, f"{self._stem}-{number:04d}.tfrecord")
-        index = f"{uri}.parquet" if self._rows else None
-        storage.write_bytes(uri, self._buffer)
+        index = f"{uri}.parquet" if self._columns["key"] else None
+        with storage.open_write(uri) as file:
+            file.writelines(self._pieces)
         if index:
             with storage.open_write(index) as file:
-                pq.write_table(pa.Table.from_pylist(self._rows, schema=INDEX_SCHEMA), file)
+                pq.write_table(pa.table(self._columns, schema=INDEX_SCHEMA), file)
         part = Part(
             split=self._split,
             block=self._block,
             number=number,
             uri=uri,
-            bytes=len(self._buffer),
+            bytes=self._bytes,
             stream_bytes=self._stream_bytes,
             records=self._records,
-            crc32c=crc32c(bytes(self._buffer)),
+            crc32c=crc32c(*self._pieces),
             index=index,
         )
         self._parts.append(part)

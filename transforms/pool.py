@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from transforms.child import Child, ChildDiedError, do_nothing
+from transforms.child import Child, ChildDiedError, import_modules
 
 
 class ProcessPool:
@@ -33,10 +33,10 @@ class ProcessPool:
         """
         return self._threads.submit(self._call, function, *arguments)
 
-    def warm(self, *functions: Callable[..., Any]) -> None:
-        """Starts all processes and has them import what some functions need; does not wait for it."""
+    def warm(self, *modules: str) -> None:
+        """Starts all processes and has them import some modules; does not wait for it."""
         for _ in range(self.processes):
-            self.submit(do_nothing, *functions)
+            self.submit(import_modules, *modules)
 
     def close(self) -> None:
         """Ends the processes, whatever they are doing."""

@@ -104,7 +104,7 @@ class PublishDataset(beam.PTransform):
         """Adds the publishing step."""
         return (
             shards.pipeline
-            | "Once" >> beam.Create([None])
+            | "Once" >> beam.Impulse()
             | "WriteMetadata"
             >> beam.Map(
                 lambda _, shards, stats, failures, duplicates, publication: publish_dataset(
@@ -276,8 +276,8 @@ def _compose_lines(files: Iterable[str], path: str) -> tuple[str, int]:
     with storage.open_write(path) as target:
         for file in files:
             with storage.open_read(file) as source:
-                for chunk in storage.copy_chunks(source):
+                for chunk in storage.read_chunks(source):
                     target.write(chunk)
                     digest.update(chunk)
-                    lines += chunk.count(b"\n")
+                    lines += bytes(chunk).count(b"\n")
     return digest.hexdigest(), lines

@@ -44,7 +44,7 @@ class PlanShards(beam.PTransform):
         # A fixed number of shards may be more than there are parts; the empty ones are written too.
         every = (
             parts.pipeline
-            | "Once" >> beam.Create([None])
+            | "Once" >> beam.Impulse()
             | "EveryShard" >> beam.FlatMap(_every_shard, totals, **self._policy)
         )
         return (placed, every) | beam.Flatten() | "GroupShards" >> beam.GroupByKey()
@@ -109,7 +109,7 @@ def _size(key: RangeKey, part: Part) -> tuple[RangeKey, int]:
 
 
 def _every_shard(
-    _: None, totals: Mapping[RangeKey, int], *, shard_size: int, num_shards: int | None
+    _: bytes, totals: Mapping[RangeKey, int], *, shard_size: int, num_shards: int | None
 ) -> Iterator[tuple[ShardKey, Part | None]]:
     for split in {split for split, _ in totals}:
         total = sum(size for (other, _), size in totals.items() if other == split)

@@ -60,8 +60,8 @@ class WriteTFRecordShards(beam.PTransform):
         # Named while the job runs, since a template runs many times; reshuffled, so that a retry keeps it.
         folder = beam.pvalue.AsSingleton(
             records.pipeline
-            | "Once" >> beam.Create([self._names.folder])
-            | "NameTemporaryFolder" >> beam.Map(_name_temporary_folder)
+            | "Once" >> beam.Impulse()
+            | "NameTemporaryFolder" >> beam.Map(_name_temporary_folder, self._names.folder)
             | "KeepName" >> beam.Reshuffle()
         )
         shards = (
@@ -72,7 +72,7 @@ class WriteTFRecordShards(beam.PTransform):
         )
         _ = (
             records.pipeline
-            | "AtTheEnd" >> beam.Create([None])
+            | "AtTheEnd" >> beam.Impulse()
             | "RemoveParts" >> beam.Map(_remove_parts, beam.pvalue.AsIter(shards), folder)
         )
         return shards
@@ -112,11 +112,11 @@ class _WriteParts(beam.DoFn):
                 yield GlobalWindows.windowed_value(part)
 
 
-def _name_temporary_folder(folder: str) -> str:
+def _name_temporary_folder(_: bytes, folder: str) -> str:
     return storage.join(folder, f".parts-{uuid.uuid4().hex}")
 
 
-def _remove_parts(_: None, shards: Iterable[Shard], folder: str) -> None:
+def _remove_parts(_: bytes, shards: Iterable[Shard], folder: str) -> None:
     # Reading all shards is what makes this wait for them.
     for _shard in shards:
         pass

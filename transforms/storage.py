@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
 _MAGIC = re.compile(r"[*?[]")
 _UNFINISHED = re.compile(r"\.tmp-[0-9]+-[0-9a-f]{8}$")
-# Beam's readers fetch ranges of this size; larger than its 16 MiB default would break the memory bound.
-_COPY_BYTES = 1 << 20
+# What is read and written at once: large enough for few calls, small enough to stay in a core's cache.
+_READ_BYTES = _WRITE_BYTES = 1 << 18
 
 
 class StorageError(OSError):
@@ -158,7 +158,7 @@ def open_write(path: str) -> Iterator[IO[bytes]]:
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     temporary = f"{path}.tmp-{os.getpid()}-{os.urandom(4).hex()}"
     try:
-        with open(temporary, "wb") as file:
+        with open(temporary, "wb", buffering=_WRITE_BYTES) as file:
             yield file
         os.replace(temporary, path)
     except BaseException:
@@ -238,10 +238,12 @@ def delete_unfinished(folder: str) -> None:
             delete_files([entry.path for entry in entries if _UNFINISHED.search(entry.name)])
 
 
-def copy_chunks(source: IO[bytes]) -> Iterator[bytes]:
-    """The bytes of an open file in pieces of bounded size."""
-    while chunk := source.read(_COPY_BYTES):
-        yield chunk
+def read_chunks(source: IO[bytes]) -> Iterator[memoryview]:
+    """The bytes of an open file in pieces of bounded size, each valid until the next is asked for."""
+    # Fresh memory for every piece would cost more than the reading.
+    buffer = memoryview(bytearray(_READ_BYTES))
+    while size := source.readinto(buffer):  # type: ignore[attr-defined]
+        yield buffer[:size]
 
 
 def _list_local(folder: str) -> Iterator[FileEntry]:

@@ -7,6 +7,7 @@ the data, uint32 masked CRC32C of the data; all little-endian.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gzip
 import struct
 import warnings
@@ -60,9 +61,9 @@ class Record:
         return len(self.data) + FRAME_BYTES
 
 
-def crc32c(data: bytes) -> int:
-    """CRC-32C (Castagnoli) of the data."""
-    return int(google_crc32c.value(data))
+def crc32c(*pieces: bytes) -> int:
+    """CRC-32C (Castagnoli) of the pieces, one after the other."""
+    return functools.reduce(google_crc32c.extend, pieces, 0)
 
 
 def masked_crc32c(data: bytes) -> int:

@@ -208,7 +208,7 @@ def verify_files(dataset: Dataset) -> Iterator[Finding]:
 def _hash_file(path: str) -> str:
     digest = hashlib.sha256()
     with storage.open_read(path) as file:
-        for chunk in storage.copy_chunks(file):
+        for chunk in storage.read_chunks(file):
             digest.update(chunk)
     return digest.hexdigest()
 
@@ -227,7 +227,7 @@ def _verify_counts(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Find
     for name, counted in ((FAILURES, manifest["failures"]), (DUPLICATES, manifest["duplicates"]["groups"])):
         if name not in missing:
             with storage.open_read(storage.join(dataset.path, name)) as file:
-                lines = sum(chunk.count(b"\n") for chunk in storage.copy_chunks(file))
+                lines = sum(bytes(chunk).count(b"\n") for chunk in storage.read_chunks(file))
             if lines != counted:
                 yield Finding(name, f"has {lines} lines; the manifest says {counted}")
 

@@ -1,0 +1,30 @@
+"""Imports Beam in half of its time, for work on local files in local processes."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+# Clients of clouds and databases. Beam does without those that are not installed; they are nearly half of its
+# import time.
+_CLIENT_PACKAGES = ("apitools", "bson", "google.api_core", "google.auth", "google.cloud", "pymongo")
+
+
+def import_beam_for_local_files() -> None:
+    """Imports Beam as if the clients of clouds and databases were not installed.
+
+    This process cannot open `gs://` paths afterwards; others can. Does nothing if Beam is imported already.
+    """
+    if "apache_beam" in sys.modules:
+        return
+    hidden = [name for name in _CLIENT_PACKAGES if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
+    # What is imported stays to the end; the collector need not look through it, now or later.
+    gc.disable()
+    try:
+        import apache_beam.runners.portability.fn_api_runner  # noqa: F401
+    finally:
+        gc.enable()
+        for name in hidden:
+            del sys.modules[name]
+    gc.freeze()
