@@ -7,6 +7,7 @@ import dataclasses
 import io
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import tensorflow as tf
 from PIL import Image
 
 from beam_pipelines.cli import main
+from tests.beam_pipelines.dataset_checks import CLASSES, EXACT, FLAGS
 
 # Beam's local runner in this process: a build takes half a second in place of three.
 IN_PROCESS = ("--direct_running_mode=in_memory", "--direct_num_workers=1")
@@ -154,3 +156,87 @@ def temporary_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     return folder
+
+
+# What tests of `convert` start from
+
+
+@pytest.fixture(scope="session")
+def pets(tmp_path_factory, picture, save) -> Path:
+    """120 pictures of three classes under names of many kinds, and files that are no pictures."""
+    root = tmp_path_factory.mktemp("convert") / "pets"
+    for label, name in enumerate(CLASSES):
+        for number in range(40):
+            folder = root / name / ("in a deeper folder" if number % 5 == 0 else "")
+            stem = f"{name} {number:02d} 写真" if number % 7 == 0 else f"{name}{number:02d}"
+            pixels = picture(100 * label + number, 30 + number, 60 - number)
+            save(folder / f"{stem}.{'png' if number % 2 else 'jpg'}", pixels)
+    for name in (
+        ".DS_Store",
+        "cat/.hidden.jpg",
+        ".trash/cat/old.jpg",
+        "cat/notes.txt",
+        "dog/Thumbs.db",
+        "list.TXT",
+    ):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("no picture")
+    return root
+
+
+@pytest.fixture(scope="session")
+def broken(pets) -> Path:
+    """The pets, and seven files that cannot become records."""
+    root = pets.parent / "broken"
+    shutil.copytree(pets, root)
+    (root / "cat/empty.jpg").write_bytes(b"")
+    (root / "cat/text.jpg").write_text("this is no picture")
+    whole = (root / "cat/cat01.png").read_bytes()
+    (root / "dog/truncated.png").write_bytes(whole[: len(whole) // 2])
+    (root / "dog/flipped.png").write_bytes(whole[:60] + bytes([whole[60] ^ 255]) + whole[61:])
+    (root / "dog/nowhere.png").symlink_to("not-there.png")
+    os.mkfifo(root / "dog/pipe.png")
+    (root / "without_a_class.jpg").write_bytes((root / "cat/cat02.jpg").read_bytes())
+    return root
+
+
+@pytest.fixture(scope="session")
+def out(pets, build) -> Path:
+    """The pets, converted."""
+    return build(pets.parent / "out", f"--input={pets}", *FLAGS, *EXACT)
+
+
+# What tests of `verify` start from
+
+
+@pytest.fixture(scope="session")
+def datasets(tmp_path_factory, picture, save, build) -> dict[str, Path]:
+    """40 pictures as datasets of several kinds, for reading only."""
+    folder = tmp_path_factory.mktemp("verify")
+    for number in range(40):
+        name = ("cat", "dog")[number % 2]
+        save(folder / "pets" / name / f"{number}.png", picture(number, 24, 30))
+    common = ["--name=pets", "--splits=train=0.7,test=0.3", "--image_size=16x20", "--resize_mode=exact"]
+    flags = {
+        "plain": [],
+        "gzip": ["--compression=gzip"],
+        "raw": ["--layout=raw", "--image_encoding=raw"],
+        "tutorial": ["--layout=tutorial"],
+        "another": ["--seed=1"],
+    }
+    return {
+        name: build(folder / name, f"--input={folder / 'pets'}", *common, "--num_shards=2", *more)
+        for name, more in flags.items()
+    }
+
+
+@pytest.fixture
+def damaged(datasets, tmp_path) -> Callable[..., Path]:
+    """A copy of a dataset, to be damaged."""
+    return lambda name="plain": shutil.copytree(datasets[name], tmp_path / name)
+
+
+@pytest.fixture
+def verify(run) -> Callable[[Path], Any]:
+    """Runs the command in this process."""
+    return lambda path, *words: run("verify", f"--dataset={path}", *words, *IN_PROCESS)

@@ -1,0 +1,42 @@
+"""What tests of `convert` and `verify` have in common: the request, and what a dataset says of itself."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from transforms.dataset import open_dataset
+from transforms.verifying import Finding, ShardCheck, verify_files
+
+BEAM_TFRECORDS = Path(sys.executable).with_name("beam-tfrecords")
+CLASSES = ["cat", "dog", "Äpfel & Birnen"]
+FLAGS = ["--name=pets", "--splits=train=0.75,validation=0.25", "--image_size=24x32", "--resize_mode=exact"]
+EXACT = ["--image_encoding=png", "--codec=exact", "--num_shards=3"]
+
+
+def manifest_of(path: Path) -> dict[str, Any]:
+    return json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+
+
+def shards_of(path: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in path.glob("*.tfrecord-*")}
+
+
+def splits_of(path: Path) -> dict[str, str]:
+    """Key -> split, from the index."""
+    return {
+        key: shard["split"]
+        for shard in manifest_of(path)["shards"]
+        for key in pq.read_table(path / shard["index"])["key"].to_pylist()
+    }
+
+
+def find_all(path: Path) -> list[Finding]:
+    """What the command finds, without Beam."""
+    dataset = open_dataset(str(path))
+    check = ShardCheck.of(dataset)
+    return [*verify_files(dataset), *(finding for shard in dataset.shards for finding in check(shard))]

@@ -1,0 +1,108 @@
+"""`convert` from the command line: what it says, what it leaves behind, and the same bytes from any workers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, EXACT, FLAGS, manifest_of, shards_of
+
+
+@pytest.fixture(scope="module")
+def process(pets, tmp_path_factory) -> tuple[subprocess.CompletedProcess, Path, Path]:
+    """The same build as a process of its own with one worker process; its output and its temporary folder."""
+    temporary = tmp_path_factory.mktemp("temporary")
+    output = pets.parent / "process"
+    # A user's own module of the same name as ours must not get into the workers.
+    here = tmp_path_factory.mktemp("here")
+    (here / "transforms.py").write_text("raise ImportError('the wrong transforms')")
+    words = [f"--input={pets}", f"--output={output}", *FLAGS, *EXACT, "--direct_num_workers=1"]
+    ran = subprocess.run(
+        [BEAM_TFRECORDS, "convert", *words],
+        capture_output=True,
+        text=True,
+        cwd=here,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        check=False,
+    )
+    return ran, output, temporary
+
+
+def test_the_summary_counts_splits_classes_and_skipped_files(process):
+    ran, output, _ = process
+    assert ran.returncode == 0, ran.stderr
+    for words in (
+        "train",
+        "validation",
+        "cat 40",
+        "Äpfel & Birnen 40",
+        "hidden",
+        "Thumbs.db",
+        "120 samples",
+        "/s",
+    ):
+        assert words in ran.stdout
+    assert str(output) in ran.stdout
+    assert len(ran.stdout.splitlines()) < 15
+
+
+def test_a_quick_build_as_a_process_says_nothing_on_standard_error(process):
+    ran, _, _ = process
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_nothing_of_a_local_run_is_left_in_the_temporary_folder(process, snapshot):
+    ran, _, temporary = process
+    assert (ran.returncode, snapshot(temporary)) == (0, {"./": b""})
+
+
+def test_shards_and_indices_are_the_same_from_one_and_two_workers_and_in_this_process(process, out, pets, run):
+    ran, one_worker, _ = process
+    assert ran.returncode == 0, ran.stderr
+    two_workers = pets.parent / "two"
+    flags = [f"--input={pets}", f"--output={two_workers}", *FLAGS, *EXACT]
+    assert run("convert", *flags, "--runner=DirectRunner", "--direct_num_workers=2").code == 0
+    for other in (one_worker, two_workers):
+        assert shards_of(other) == shards_of(out)
+        assert manifest_of(other)["shards"] == manifest_of(out)["shards"]
+        assert manifest_of(other)["input_fingerprint"] == manifest_of(out)["input_fingerprint"]
+
+
+def test_the_module_is_the_same_program(tmp_path):
+    ran = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "beam_pipelines.convert",
+            f"--input={tmp_path}/nowhere",
+            f"--output={tmp_path}/out",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "nowhere" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["convert"], ["verify"], ["inspect"]], ids=["all", "convert", "verify", "inspect"]
+)
+def test_help_is_short_and_quick(command):
+    start = time.monotonic()
+    ran = subprocess.run([BEAM_TFRECORDS, *command, "--help"], capture_output=True, text=True, check=False)
+    assert time.monotonic() - start < 1
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert len(ran.stdout.splitlines()) < 90
+    assert "usage: beam-tfrecords" in ran.stdout
+
+
+def test_a_flag_beats_the_spec(pets, tmp_path, build):
+    (tmp_path / "spec.yaml").write_text(f"input: {pets}\nimage_size: 8\nseed: 7\nname: spec\n")
+    spec = manifest_of(build(tmp_path / "out", f"--spec={tmp_path / 'spec.yaml'}", "--image_size=16"))["spec"]
+    assert (spec["image_size"], spec["seed"], spec["name"]) == ("16x16", 7, "spec")

@@ -1,0 +1,44 @@
+"""`verify`: exit code 0 only if everything holds, 1 for a broken dataset, 2 if there is none."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+
+@pytest.mark.parametrize("name", ["plain", "gzip", "raw", "tutorial"])
+def test_a_good_dataset_holds(datasets, verify, name):
+    ran = verify(datasets[name])
+    assert (ran.code, ran.err) == (0, "")
+    assert "40 records" in ran.out
+    assert "4 shards" in ran.out
+
+
+def test_a_dataset_that_was_moved_still_holds(datasets, verify, tmp_path):
+    assert verify(shutil.copytree(datasets["plain"], tmp_path / "somewhere else")).code == 0
+
+
+def test_foreign_files_in_the_folder_are_no_findings(damaged, verify):
+    path = damaged()
+    (path / "notes.md").write_text("mine")
+    assert verify(path).code == 0
+
+
+def test_a_folder_without_a_finished_dataset_is_a_wrong_request(datasets, damaged, verify):
+    path = damaged()
+    (path / "_SUCCESS").unlink()
+    ran = verify(path)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert "_SUCCESS" in ran.err
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", "{}", "no JSON"])
+def test_a_dataset_whose_manifest_cannot_be_read_is_broken(damaged, verify, text):
+    path = damaged()
+    (path / "manifest.json").unlink()
+    if text is not None:
+        (path / "manifest.json").write_text(text)
+    ran = verify(path)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
+    assert "manifest.json" in ran.err
