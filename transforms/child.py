@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import multiprocessing
 import os
@@ -95,8 +96,12 @@ class Child:
 
 def import_modules(*names: str) -> None:
     """Leaves modules imported that later calls need."""
+    gc.disable()
     for name in names:
         importlib.import_module(name)
+    gc.enable()
+    # They stay to the end. Looking through them again and again took 5% of the time of a build.
+    gc.freeze()
 
 
 def do_nothing(*_: Any) -> None:
