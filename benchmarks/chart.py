@@ -49,7 +49,7 @@ def draw_chart(results: dict[str, Any], target: pathlib.Path) -> None:
         axes.tick_params(left=False)
     machine = results["machine"]
     figure.supxlabel(
-        f"{results['count']} photos of {results['size']} to shorter side 256, JPEG 95; median of "
+        f"{results['count']} photos of {results['size']}; median of "
         f"{results['rounds']} rounds (line: slowest to fastest)\n{machine['processor']}, "
         f"{machine['cores']} cores, Python {machine['python']}, {machine['date']}",
         fontsize=8,

@@ -3,6 +3,7 @@
     python benchmarks/run.py                                        8,000 photos of 500x375, 5 rounds
     python benchmarks/run.py --size=4000x3000 --count=300           12 megapixels
     python benchmarks/run.py --only=pillow,beam_tfrecords --rounds=9
+    python benchmarks/run.py --only=beam_tfrecords_keep_header,copy  the source's own bytes, against a copy
 
 Wall time includes start-up. Looking at memory slows a command down, so it gets a round of its own, which
 is not timed. Missing photos and environments are made first. A table (Markdown), all raw figures (JSON)
@@ -26,7 +27,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from contestants import BASELINE, CONTESTANTS, ENVIRONMENT, USUAL, count_images, environment_python
+from contestants import CONTESTANTS, ENVIRONMENT, USUAL, count_images, environment_python
 from make_photos import parse_sizes, write_photos
 from peak_memory import measure
 
@@ -79,7 +80,7 @@ class Row:
       rate: images per second.
       slowest: images per second in the slowest round.
       fastest: images per second in the fastest round.
-      ratio: rate over the baseline's, within each round; None without a baseline.
+      ratio: how many times as fast the reference is, within each round.
       peak_bytes: of all processes together; None without a round for it.
     """
 
@@ -88,7 +89,7 @@ class Row:
     rate: float
     slowest: float
     fastest: float
-    ratio: float | None
+    ratio: float
     peak_bytes: float | None
 
 
@@ -122,21 +123,22 @@ def run_once(name: str, *, photos: pathlib.Path, count: int, round_number: int, 
     return Run(name, round_number, measurement.seconds, peak_bytes, output_bytes)
 
 
-def summarize(runs: Sequence[Run], count: int) -> list[Row]:
+def summarize(runs: Sequence[Run], *, count: int, reference: str) -> list[Row]:
     """Medians of each contestant, the fastest first.
 
     Args:
       runs: of all contestants and rounds.
       count: photos of a run.
+      reference: name of the contestant that all are held against.
     """
     timed = [run for run in runs if run.peak_bytes is None]
-    baseline = {run.round: run.seconds for run in timed if run.contestant == BASELINE}
+    reference_seconds = {run.round: run.seconds for run in timed if run.contestant == reference}
     rows = []
     for name in dict.fromkeys(run.contestant for run in timed):
         own = [run for run in timed if run.contestant == name]
         rates = [count / run.seconds for run in own]
         # Within a round, so that a machine that is slower for a while is so for both.
-        ratios = [baseline[run.round] / run.seconds for run in own if baseline]
+        ratios = [run.seconds / reference_seconds[run.round] for run in own if run.round in reference_seconds]
         peaks = [run.peak_bytes for run in runs if run.contestant == name and run.peak_bytes is not None]
         rows.append(
             Row(
@@ -145,21 +147,22 @@ def summarize(runs: Sequence[Run], count: int) -> list[Row]:
                 statistics.median(rates),
                 min(rates),
                 max(rates),
-                statistics.median(ratios) if ratios else None,
+                statistics.median(ratios),
                 statistics.median(peaks) if peaks else None,
             )
         )
     return sorted(rows, key=lambda row: -row.rate)
 
 
-def format_table(rows: Sequence[Row]) -> str:
+def format_table(rows: Sequence[Row], *, reference: str) -> str:
     """The medians as a Markdown table."""
+    title = CONTESTANTS[reference].title
     lines = [
-        "| | images/s, median | slowest to fastest | to the bare Pillow pool | peak memory, all processes |",
+        f"| | images/s, median | slowest to fastest | {title} against it | peak memory, all processes |",
         "|---|---|---|---|---|",
     ]
     for row in rows:
-        ratio = f"{row.ratio:.2f}x" if row.ratio is not None else ""
+        ratio = f"{row.ratio:.2f}x" if row.contestant != reference else ""
         peak = f"{row.peak_bytes / 1e6:.0f} MB" if row.peak_bytes is not None else ""
         lines.append(f"| {row.title} | {row.rate:.0f} | {row.slowest:.0f} to {row.fastest:.0f} | {ratio} | {peak} |")
     return "\n".join(lines)
@@ -211,14 +214,24 @@ def prepare_environments(names: Sequence[str]) -> None:
     subprocess.run(command, check=True, env={**os.environ, "PYTHON": sys.executable})
 
 
-def write_results(folder: pathlib.Path, *, runs: Sequence[Run], size: str, count: int, names: Sequence[str]) -> str:
+def write_results(
+    stem: pathlib.Path, *, runs: Sequence[Run], size: str, count: int, names: Sequence[str], reference: str
+) -> str:
     """Writes the table, the raw figures and the chart of the rounds so far.
+
+    Args:
+      stem: beginning of the files' paths.
+      runs: so far.
+      size: of the photos.
+      count: photos of a run.
+      names: of the contestants.
+      reference: the one that all are held against.
 
     Returns:
       The table, with what it was measured on and with.
     """
     machine = describe_machine()
-    rows = summarize(runs, count)
+    rows = summarize(runs, count=count, reference=reference)
     rounds = len({run.round for run in runs if run.peak_bytes is None})
     environments = {name: CONTESTANTS[name].environment for name in names}
     raw = {
@@ -231,13 +244,12 @@ def write_results(folder: pathlib.Path, *, runs: Sequence[Run], size: str, count
         "runs": [dataclasses.asdict(run) for run in runs],
     }
     table = (
-        f"{count} photos of {size} pixels, shorter side to 256, JPEG of quality 95; medians of {rounds} "
-        f"interleaved rounds, start-up included.\n{machine['processor']}, {machine['cores']} cores, "
-        f"{machine['memory_bytes'] / 2**30:.0f} GiB; Python {machine['python']}; {machine['date']}.\n\n"
-        f"{format_table(rows)}\n"
+        f"{count} photos of {size} pixels; medians of {rounds} interleaved rounds, start-up included.\n"
+        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB; "
+        f"Python {machine['python']}; {machine['date']}.\n\n"
+        f"{format_table(rows, reference=reference)}\n"
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    stem = folder / f"{size.replace(',', '-')}x{count}"
+    stem.parent.mkdir(parents=True, exist_ok=True)
     stem.with_suffix(".json").write_text(json.dumps(raw, indent=1) + "\n")
     stem.with_suffix(".md").write_text(table)
     chart = [environment_python("chart"), str(_HERE / "chart.py"), f"{stem}.json", f"{stem}.png"]
@@ -253,11 +265,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="timed rounds")
     parser.add_argument("--memory_rounds", type=int, default=1, help="rounds that look at memory")
     parser.add_argument("--only", default=",".join(USUAL), help=f"some of {', '.join(CONTESTANTS)}")
+    parser.add_argument("--reference", help="the one that all are held against (beam_tfrecords, or the first)")
+    parser.add_argument("--name", help="of the results' files (size and count)")
     parser.add_argument("--results", type=pathlib.Path, default=_HERE / "results", help="folder to write to")
     arguments = parser.parse_args()
     names = arguments.only.split(",")
     if unknown := set(names) - set(CONTESTANTS):
         parser.error(f"--only: unknown {', '.join(sorted(unknown))}; there are {', '.join(CONTESTANTS)}")
+    reference = arguments.reference or ("beam_tfrecords" if "beam_tfrecords" in names else names[0])
+    if reference not in names:
+        parser.error(f"--reference: {reference} is not one of those that run")
 
     prepare_environments(names)
     photos = prepare_photos(arguments.size, arguments.count)
@@ -279,7 +296,14 @@ def main() -> None:
             runs.append(run)
             figure = f"{run.seconds:.2f} s" if run.peak_bytes is None else f"{run.peak_bytes / 1e6:.0f} MB"
             print(f"round {round_number + 1}  {name:22} {figure:>10}", file=sys.stderr)
-        table = write_results(arguments.results, runs=runs, size=arguments.size, count=arguments.count, names=names)
+        table = write_results(
+            arguments.results / (arguments.name or f"{arguments.size.replace(',', '-')}x{arguments.count}"),
+            runs=runs,
+            size=arguments.size,
+            count=arguments.count,
+            names=names,
+            reference=reference,
+        )
     print(table, end="")
 
 
