@@ -32,9 +32,9 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0) 
     results = (
         root
         | "ListSource" >> ListSource(plan.chunks)
-        # -> ((split, block), packed ref)
+        # -> ((split, block), packed refs)
         | "AssignOrder" >> AssignOrder(seed=spec.seed, blocks=plan.blocks)
-        # -> ((split, block), [packed ref])
+        # -> ((split, block), [packed refs])
         | "GroupByKey" >> beam.GroupByKey()
         # -> BlockResult
         | "ConvertBlocks" >> ConvertBlocks(plan.block_plan, plan.convert, processes=processes)

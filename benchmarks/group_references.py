@@ -11,6 +11,7 @@ import os
 import pathlib
 import tempfile
 import time
+from collections.abc import Iterable
 
 import apache_beam as beam
 from PIL import Image
@@ -21,6 +22,7 @@ from beam_pipelines.request import build_spec
 from beam_pipelines.runners import choose_runner, read_options
 from transforms.assign_order import AssignOrder
 from transforms.list_source import ListSource
+from transforms.values import unpack_refs
 
 _LINKS_PER_FILE = 10_000
 _CLASSES = 100
@@ -48,9 +50,14 @@ def main() -> None:
                 | "ListSource" >> ListSource(plan.chunks)
                 | "AssignOrder" >> AssignOrder(seed=plan.spec.seed, blocks=plan.blocks)
                 | "GroupByKey" >> beam.GroupByKey()
-                | "Count" >> beam.MapTuple(lambda block, refs: print(end="" if len(list(refs)) else block))
+                | "Count" >> beam.MapTuple(_check_block)
             )
         print(f"ordered and grouped into {sum(plan.blocks.values()):,} blocks in {time.monotonic() - listed:.1f} s")
+
+
+def _check_block(block: tuple[str, int], packed: Iterable[bytes]) -> None:
+    if not any(unpack_refs(together) for together in packed):
+        raise ValueError(f"block {block} has no references")
 
 
 def make_links(folder: pathlib.Path, count: int) -> None:

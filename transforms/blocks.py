@@ -18,7 +18,7 @@ from transforms.ordering import sort_refs
 from transforms.parts import PartPolicy, PartWriter
 from transforms.stats import Key, Stats
 from transforms.tfrecord import Compression
-from transforms.values import ConvertedSample, Part, SampleRef
+from transforms.values import ConvertedSample, Part, SampleRef, unpack_refs
 
 # Beside a block's marker: somebody has begun it.
 _BEGUN = ".begun"
@@ -104,35 +104,37 @@ def convert_block(
 def _convert_refs(
     split: str, number: int, stem: str, packed: Iterable[bytes], *, plan: BlockPlan, convert: Convert
 ) -> BlockResult:
-    refs = sort_refs([SampleRef.unpack(one) for one in packed], seed=plan.seed)
-    writer = PartWriter(
+    refs = sort_refs([ref for together in packed for ref in unpack_refs(together)], seed=plan.seed)
+    counts: Counter[Key] = Counter()
+    failures: list[str] = []
+    with PartWriter(
         folder=storage.join(plan.folder, "parts"),
         stem=stem,
         split=split,
         block=number,
         policy=plan.policies[split],
         compression=plan.compression,
-    )
-    counts: Counter[Key] = Counter()
-    failures: list[str] = []
-    for ref, data in fetch(_refuse_duplicates(refs), read_images=plan.read_images, max_file_size=plan.max_file_size):
-        try:
-            if isinstance(data, SampleError):
-                raise data
-            sample = convert(ref, data)
-        except SampleError as error:
-            counts["failed", split, error.reason.value] += 1
-            failures.append(_failure_line(ref, error))
-            continue
-        writer.add(sample.example, _index_row(ref, sample))
-        counts["written", split] += 1
-        counts["source_bytes",] += len(data or b"")
-        for name in sample.class_names:
-            counts["class", split, name] += 1
+    ) as writer:
+        fetched = fetch(_refuse_duplicates(refs), read_images=plan.read_images, max_file_size=plan.max_file_size)
+        for ref, data in fetched:
+            try:
+                if isinstance(data, SampleError):
+                    raise data
+                sample = convert(ref, data)
+            except SampleError as error:
+                counts["failed", split, error.reason.value] += 1
+                failures.append(_failure_line(ref, error))
+                continue
+            writer.add(sample.example, _index_row(ref, sample))
+            counts["written", split] += 1
+            counts["source_bytes",] += len(data or b"")
+            for name in sample.class_names:
+                counts["class", split, name] += 1
+        parts = tuple(writer.close())
     failures_path = storage.join(plan.folder, "failures", f"{stem}.jsonl") if failures else None
     if failures_path:
         storage.write_bytes(failures_path, "".join(failures).encode())
-    return BlockResult(split, number, tuple(writer.close()), failures_path, Stats(dict(counts)))
+    return BlockResult(split, number, parts, failures_path, Stats(dict(counts)))
 
 
 def marker_path(folder: str, stem: str) -> str:

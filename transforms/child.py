@@ -16,9 +16,14 @@ from typing import Any
 
 from transforms.errors import BuildError, SampleError
 
-# glibc gives large memory back at every free and asks for it again, zeroed, for the next image. What one image
-# and one part need is kept instead; a huge image's memory still goes back.
-_ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
+_ENVIRONMENT = {
+    # glibc gives large memory back at every free and asks for it again, zeroed, for the next image. What one
+    # image and one part need is kept instead; a huge image's memory still goes back.
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
+    # The parallelism is one process per core; NumPy's idle threads would only spin and take memory.
+    "OPENBLAS_NUM_THREADS": "1",
+}
 
 
 class ChildDiedError(Exception):
@@ -82,7 +87,7 @@ class Child:
         # With `-m` the user's working folder would come first on the path, and with it its modules.
         program = f"import sys; sys.path[:] = {sys.path!r}; from transforms.child import serve; serve(int(sys.argv[1]))"
         command = [sys.executable, "-c", program, str(theirs.fileno())]
-        self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env={**_ALLOCATOR, **os.environ})
+        self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env={**_ENVIRONMENT, **os.environ})
         theirs.close()
         self._connection = ours
         return ours

@@ -13,7 +13,7 @@ from transforms.map_in_processes import MapInProcesses
 
 
 class ConvertBlocks(beam.PTransform):
-    """Converts and writes blocks: ((split, block), packed refs) -> BlockResult.
+    """Converts and writes blocks: ((split, block), refs as `AssignOrder` packs them) -> BlockResult.
 
     A block that has a marker is taken from it; one that was begun and not finished, perhaps because its
     decoder crashed, is converted in a process of its own. All attempts at one block write the same bytes.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import zlib
 from collections.abc import Mapping
+from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
@@ -62,8 +64,10 @@ class PartPolicy:
         return cls(bytes=max(1, min(PART_BYTES, output_bytes // wanted)), records=max(1, samples // wanted))
 
 
-class PartWriter:
-    """Appends records to parts; holds one part in memory and no more.
+class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
+    """Appends records to parts, which appear under their names once they are whole.
+
+    As a context, it discards the part that is being written if the block ends with an error.
 
     Args:
       folder: where the parts go.
@@ -84,7 +88,13 @@ class PartWriter:
         self._policy = policy
         self._gzip = compression == "gzip"
         self._parts: list[Part] = []
+        self._opened = contextlib.ExitStack()
         self._begin()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._opened.__exit__(kind, error, traceback)
 
     def add(self, data: bytes, row: Mapping[str, Any] | None = None) -> None:
         """Appends one record.
@@ -93,12 +103,14 @@ class PartWriter:
           data: a serialized example.
           row: its index row but for offset and length; all records of a writer have one, or none has.
         """
+        if not self._records:
+            self._file = self._opened.enter_context(storage.open_write(self._uri))
         if row is not None:
             place = {"offset": self._stream_bytes, "length": len(data) + FRAME_BYTES}
             for column, value in {**row, **place}.items():
                 self._columns[column].append(value)
         for piece in frame(data):
-            self._append(self._compressor.compress(piece) if self._gzip else piece)
+            self._write(self._compressor.compress(piece) if self._gzip else piece)
         self._stream_bytes += len(data) + FRAME_BYTES
         self._records += 1
         full = self._policy.records is not None and self._records >= self._policy.records
@@ -106,45 +118,45 @@ class PartWriter:
             self._roll()
 
     def close(self) -> list[Part]:
-        """Writes what is pending, and gives all parts."""
+        """Ends the last part, and gives all."""
         if self._records:
             self._roll()
         return self._parts
 
+    @property
+    def _uri(self) -> str:
+        return storage.join(self._folder, f"{self._stem}-{len(self._parts):04d}.tfrecord")
+
     def _begin(self) -> None:
-        # Kept as they come, so that no byte is copied before it is written.
-        self._pieces: list[bytes] = []
-        self._bytes = 0
+        self._bytes = self._crc32c = 0
         # 16 + MAX_WBITS: a GZIP member, whose header zlib writes without time or name.
         self._compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
         self._columns: dict[str, list[Any]] = {name: [] for name in INDEX_SCHEMA.names}
         self._stream_bytes = 0
         self._records = 0
 
-    def _append(self, piece: bytes) -> None:
-        self._pieces.append(piece)
+    def _write(self, piece: bytes) -> None:
+        self._file.write(piece)
         self._bytes += len(piece)
+        self._crc32c = crc32c(piece, after=self._crc32c)
 
     def _roll(self) -> None:
         if self._gzip:
-            self._append(self._compressor.flush())
-        number = len(self._parts)
-        uri = storage.join(self._folder, f"{self._stem}-{number:04d}.tfrecord")
-        index = f"{uri}.parquet" if self._columns["key"] else None
-        with storage.open_write(uri) as file:
-            file.writelines(self._pieces)
+            self._write(self._compressor.flush())
+        self._opened.close()
+        index = f"{self._uri}.parquet" if self._columns["key"] else None
         if index:
             with storage.open_write(index) as file:
                 pq.write_table(pa.table(self._columns, schema=INDEX_SCHEMA), file)
         part = Part(
             split=self._split,
             block=self._block,
-            number=number,
-            uri=uri,
+            number=len(self._parts),
+            uri=self._uri,
             bytes=self._bytes,
             stream_bytes=self._stream_bytes,
             records=self._records,
-            crc32c=crc32c(*self._pieces),
+            crc32c=self._crc32c,
             index=index,
         )
         self._parts.append(part)

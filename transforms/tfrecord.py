@@ -7,7 +7,6 @@ the data, uint32 masked CRC32C of the data; all little-endian.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import gzip
 import struct
 import warnings
@@ -61,9 +60,9 @@ class Record:
         return len(self.data) + FRAME_BYTES
 
 
-def crc32c(*pieces: bytes) -> int:
-    """CRC-32C (Castagnoli) of the pieces, one after the other."""
-    return functools.reduce(google_crc32c.extend, pieces, 0)
+def crc32c(data: bytes, *, after: int = 0) -> int:
+    """CRC-32C (Castagnoli) of the data, or of what had the CRC `after` with the data behind it."""
+    return int(google_crc32c.extend(after, data))
 
 
 def masked_crc32c(data: bytes) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import zlib
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -58,6 +59,16 @@ class SampleRef:
         """The reverse of `pack`."""
         key, uri, size, fingerprint, label, split, columns, failure = msgpack.unpackb(packed)
         return cls(key, uri, size, fingerprint, label, split, columns, tuple(failure) if failure else None)
+
+
+def pack_refs(packed: list[bytes]) -> bytes:
+    """Several packed refs as one value; what they have in common, such as their folders, takes its room once."""
+    return zlib.compress(msgpack.packb(packed), level=1)
+
+
+def unpack_refs(together: bytes) -> list[SampleRef]:
+    """The refs that `pack_refs` put together."""
+    return [SampleRef.unpack(packed) for packed in msgpack.unpackb(zlib.decompress(together))]
 
 
 @dataclasses.dataclass(frozen=True)

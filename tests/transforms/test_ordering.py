@@ -46,7 +46,6 @@ def test_blocks_joined_in_order_are_the_globally_sorted_dataset():
     refs = [SampleRef(f"{number}.jpg", None, split="train") for number in range(500)]
     blocks: dict[tuple[str, int], list[SampleRef]] = {}
     for ref in refs:
-        for key, packed in assign_block(ref.pack(), seed=1, blocks={"train": 7}):
-            blocks.setdefault(key, []).append(SampleRef.unpack(packed))
+        blocks.setdefault(assign_block(ref.pack(), seed=1, blocks={"train": 7}), []).append(ref)
     joined = [ref.key for key in sorted(blocks) for ref in sort_refs(blocks[key], seed=1)]
     assert joined == sorted((ref.key for ref in refs), key=lambda key: order_hash(seed=1, key=key))

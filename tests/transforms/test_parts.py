@@ -39,6 +39,17 @@ def test_no_records_are_no_part(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_block_that_ends_with_an_error_leaves_no_part_half_written(tmp_path):
+    writer = PartWriter(
+        folder=str(tmp_path), stem="x", split="train", block=0, policy=PartPolicy(records=2), compression="none"
+    )
+    with pytest.raises(RuntimeError), writer:
+        for _ in range(3):
+            writer.add(b"record")
+        raise RuntimeError
+    assert [path.name for path in tmp_path.iterdir()] == ["x-0000.tfrecord"]
+
+
 def test_a_part_tells_the_crc_and_size_of_its_file(tmp_path):
     (part,) = write(tmp_path, [b"one", b"two"], policy=PartPolicy())
     data = Path(part.uri).read_bytes()

@@ -23,18 +23,20 @@ def drop_rows(part_and_rows: tuple[Part, frozenset[int]], *, folder: str, compre
       The new part in the old one's place, or None if nothing is left.
     """
     part, dropped = part_and_rows
-    writer = PartWriter(
-        folder=folder,
-        stem=f"{part.split}-{part.block:06d}-{part.number:04d}",
-        split=part.split,
-        block=part.block,
-        policy=PartPolicy(bytes=sys.maxsize),
-        compression=compression,
-    )
     rows = read_index(part).to_pylist()
-    with storage.open_read(part.uri) as file:
+    with (
+        storage.open_read(part.uri) as file,
+        PartWriter(
+            folder=folder,
+            stem=f"{part.split}-{part.block:06d}-{part.number:04d}",
+            split=part.split,
+            block=part.block,
+            policy=PartPolicy(bytes=sys.maxsize),
+            compression=compression,
+        ) as writer,
+    ):
         for record in read_records(open_stream(file, compression)):
             if record.number not in dropped:
                 writer.add(record.data, rows[record.number])
-    written = writer.close()
+        written = writer.close()
     return dataclasses.replace(written[0], number=part.number) if written else None
