@@ -40,13 +40,16 @@ def test_no_records_are_no_part(tmp_path):
 
 
 def test_a_block_that_ends_with_an_error_leaves_no_part_half_written(tmp_path):
-    writer = PartWriter(
-        folder=str(tmp_path), stem="x", split="train", block=0, policy=PartPolicy(records=2), compression="none"
-    )
-    with pytest.raises(RuntimeError), writer:
-        for _ in range(3):
-            writer.add(b"record")
-        raise RuntimeError
+    def write_and_fail():
+        with PartWriter(
+            folder=str(tmp_path), stem="x", split="train", block=0, policy=PartPolicy(records=2), compression="none"
+        ) as writer:
+            for _ in range(3):
+                writer.add(b"record")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_and_fail()
     assert [path.name for path in tmp_path.iterdir()] == ["x-0000.tfrecord"]
 
 
