@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import tempfile
 import time
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from beam_pipelines.planning import BuildPlan
     from beam_pipelines.running import Unpublished
 
+# In the folder for temporary files.
+_LOCK = "lock"
+
 
 def convert(argv: Sequence[str]) -> int:
     """Runs the command.
@@ -44,10 +48,11 @@ def convert(argv: Sequence[str]) -> int:
 
         read_options(arguments.beam, verbose=arguments.verbose)
     is_local = not any(argument.startswith(("--runner", "--direct_")) for argument in arguments.beam)
-    plan = prepare_build(spec, warm_processes=usable_cores() if is_local else 0)
-    from beam_pipelines.running import run_build
+    with contextlib.ExitStack() as held:
+        plan = prepare_build(spec, held, warm_processes=usable_cores() if is_local else 0)
+        from beam_pipelines.running import run_build
 
-    outcome = run_build(plan, arguments.beam, verbose=arguments.verbose)
+        outcome = run_build(plan, arguments.beam, verbose=arguments.verbose)
     seconds = time.monotonic() - start
     if outcome is None:
         print("\n".join(summarize(open_dataset(spec.output).manifest, output=spec.output, seconds=seconds)))
@@ -72,11 +77,12 @@ def explain_refusal(outcome: Unpublished, spec: BuildSpec) -> Iterator[str]:
         yield f"listed one by one: {storage.join(outcome.folder, FAILURES)}"
 
 
-def prepare_build(spec: BuildSpec, *, warm_processes: int = 0) -> BuildPlan:
+def prepare_build(spec: BuildSpec, held: contextlib.ExitStack, *, warm_processes: int = 0) -> BuildPlan:
     """Lists the input, holds the request against it, and puts the listing where all workers find it.
 
     Args:
       spec: the request.
+      held: gets the lock that keeps other builds away from a local output.
       warm_processes: how many processes of the local runner are started meanwhile.
 
     Raises:
@@ -97,6 +103,10 @@ def prepare_build(spec: BuildSpec, *, warm_processes: int = 0) -> BuildPlan:
 
         plan = plan_build(spec, class_names=class_names, listing=listing, chunks=chunks, skipped=source.skipped)
         try:
+            if not held.enter_context(storage.lock(storage.join(spec.output, BUILD_FOLDER, _LOCK))):
+                raise RequestError(
+                    f"--output={spec.output}: another build is writing to it; wait for its end, or give another folder"
+                )
             _remove_other_builds(spec.output, plan.block_plan.folder)
             for local, final in zip(chunks, plan.chunks, strict=True):
                 storage.write_bytes(final, storage.read_bytes(local))
@@ -110,7 +120,7 @@ def _remove_other_builds(output: str, folder: str) -> None:
     build_folder = storage.join(output, BUILD_FOLDER)
     if not storage.is_folder(build_folder):
         return
-    kept = folder.rstrip("/") + "/"
+    kept = (folder.rstrip("/") + "/", storage.join(build_folder, _LOCK))
     storage.delete_files([entry.path for entry in storage.list_files(build_folder) if not entry.path.startswith(kept)])
 
 

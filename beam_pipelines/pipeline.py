@@ -59,7 +59,10 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0) 
         # -> ((split, shard, of), [Part])
         | "PlanShards" >> PlanShards(shard_size=spec.shard_size, num_shards=spec.num_shards)
         # -> Shard
-        | "ComposeShards" >> ComposeShards(ShardNames(spec.output, spec.name), processes=processes)
+        | "ComposeShards"
+        >> ComposeShards(
+            ShardNames(spec.output, spec.name), processes=processes, merging=plan.merging_folder(processes)
+        )
     )
     shards | "PublishDataset" >> PublishDataset(
         plan.publication,

@@ -66,6 +66,16 @@ class BuildPlan:
     search: DuplicateSearch
     publication: Publication
 
+    def merging_folder(self, processes: int) -> str | None:
+        """Where shards are made of the parts' own files, so that the disk holds no record twice; None to copy them.
+
+        Args:
+          processes: of this machine that do the work: they compose each shard once, which no cluster promises.
+        """
+        if not processes or storage.has_scheme(self.spec.output) or self.search.reads_records:
+            return None
+        return storage.join(self.block_plan.folder, "shards")
+
 
 def plan_build(
     spec: BuildSpec, *, class_names: ClassNames, listing: Listing, chunks: list[str], skipped: Skipped

@@ -54,6 +54,7 @@ def run_build(plan: BuildPlan, beam_arguments: Sequence[str], *, verbose: bool) 
     storage.delete_files([storage.join(plan.block_plan.folder, OUTCOME)])
     options = read_options(beam_arguments, verbose=verbose)
     runner, processes = choose_runner(options)
+    _forget_taken_parts(plan, processes)
     pipeline = beam.Pipeline(runner=runner, options=options)
     build_pipeline(pipeline, plan, processes=processes)
     with Progress(plan.block_plan.folder, total=sum(plan.publication.listed.values())):
@@ -68,6 +69,22 @@ def run_build(plan: BuildPlan, beam_arguments: Sequence[str], *, verbose: bool) 
         finally:
             close_pools()
     return _read_outcome(plan)
+
+
+def _forget_taken_parts(plan: BuildPlan, processes: int) -> None:
+    """Forgets the finished blocks of an attempt that was ended while its parts became shards.
+
+    Unless this one goes the same way: then the shards are gone on with, too.
+    """
+    folder, merging = plan.block_plan.folder, plan.merging_folder(processes)
+    if storage.has_scheme(folder):
+        return
+    note, merged = storage.join(folder, "way"), storage.join(folder, "shards")
+    way = f"duplicates={plan.spec.duplicates.value} merging={merging is not None}".encode()
+    if storage.is_folder(merged) and storage.read_bytes(note) != way:
+        storage.delete_tree(storage.join(folder, "blocks"))
+        storage.delete_tree(merged)
+    storage.write_bytes(note, way)
 
 
 def _read_outcome(plan: BuildPlan) -> Unpublished | None:

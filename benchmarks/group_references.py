@@ -6,6 +6,7 @@ Run it under `peak_memory.py`. With `--links=N` it first makes N hard links to a
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import os
 import pathlib
@@ -39,7 +40,7 @@ def main() -> None:
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as output:
         argv = [f"--input={arguments.folder}", f"--output={output}/out", "--image_encoding=keep", "--check=header"]
-        plan = prepare_build(build_spec(parse_arguments(argv).words))
+        plan = prepare_build(build_spec(parse_arguments(argv).words), contextlib.ExitStack())
         listed = time.monotonic()
         print(f"listed {sum(plan.publication.listed.values()):,} references in {listed - start:.1f} s")
         options = read_options([], verbose=False)

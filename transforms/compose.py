@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 from collections.abc import Iterable
 from typing import TypeAlias
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from transforms import storage
+from transforms.dataset import BUILD_FOLDER
 from transforms.errors import BuildError
 from transforms.parts import INDEX_SCHEMA, read_index
 from transforms.values import Part, Shard
@@ -45,20 +47,48 @@ class ShardNames:
         return f"index/{self.prefix}-{split}-{number:05d}-of-{of:05d}.parquet"
 
 
-def compose_shard(keyed: tuple[ShardKey, Iterable[Part | None]], *, names: ShardNames, with_index: bool) -> Shard:
+def compose_shard(
+    keyed: tuple[ShardKey, Iterable[Part | None]], *, names: ShardNames, with_index: bool, merging: str | None = None
+) -> Shard:
     """Writes one shard from its parts.
+
+    Args:
+      keyed: the shard's key, and its parts in any order.
+      names: how shards are called and where they go.
+      with_index: whether the parts have indices.
+      merging: a local folder on the output's disk; there the parts' own files become the shard, by one process
+        at a time, and are gone afterwards. None copies them, so that any number of attempts find them.
 
     Raises:
       BuildError: if a part or its index is not what its marker says, or storage not what was written to it.
     """
     key, parts = keyed
     ordered = sorted((part for part in parts if part is not None), key=part_order)
-    file = names.shard(key)
+    path = storage.join(names.folder, names.shard(key))
+    if merging is None:
+        return _describe_shard(key, ordered, names=names, with_index=with_index, sha256=_copy_parts(ordered, path))
+    merged = storage.join(merging, names.shard(key))
+    marker = f"{merged}.json"
+    if not storage.exists(marker):
+        try:
+            storage.merge_files([(part.uri, part.bytes) for part in ordered], merged)
+        except storage.StorageError as error:
+            temporary = storage.join(names.folder, BUILD_FOLDER)
+            raise BuildError(f"{error}; remove {temporary} and run the same command again") from error
+        sha256 = storage.sha256(merged)
+        shard = _describe_shard(key, ordered, names=names, with_index=with_index, sha256=sha256)
+        storage.write_bytes(marker, json.dumps(shard.to_json()).encode())
+    if storage.exists(merged):
+        storage.move_file(merged, path)
+    return Shard(**json.loads(storage.read_bytes(marker)))
+
+
+def _copy_parts(parts: Iterable[Part], path: str) -> str:
+    """Concatenates the parts' files; gives the hex SHA-256 of the result."""
     size = 0
     digest = hashlib.sha256()
-    path = storage.join(names.folder, file)
     with storage.open_write(path) as target:
-        for part in ordered:
+        for part in parts:
             begin = size
             with storage.open_read(part.uri) as source:
                 for chunk in storage.read_chunks(source):
@@ -70,17 +100,21 @@ def compose_shard(keyed: tuple[ShardKey, Iterable[Part | None]], *, names: Shard
     stored = storage.stat(path).size
     if stored != size:
         raise BuildError(f"{path} has {stored} bytes, but {size} were written to it")
+    return digest.hexdigest()
+
+
+def _describe_shard(key: ShardKey, parts: list[Part], *, names: ShardNames, with_index: bool, sha256: str) -> Shard:
     index = names.index(key) if with_index else None
     return Shard(
         split=key[0],
         number=key[1],
         of=key[2],
-        file=file,
-        records=sum(part.records for part in ordered),
-        bytes=size,
-        sha256=digest.hexdigest(),
+        file=names.shard(key),
+        records=sum(part.records for part in parts),
+        bytes=sum(part.bytes for part in parts),
+        sha256=sha256,
         index=index,
-        index_sha256=_compose_index(ordered, storage.join(names.folder, index)) if index else None,
+        index_sha256=_compose_index(parts, storage.join(names.folder, index)) if index else None,
     )
 
 

@@ -57,11 +57,14 @@ class ComposeShards(beam.PTransform):
       names: how shards are called and where they go.
       with_index: whether the parts have indices.
       processes: as in `MapInProcesses`.
+      merging: as in `compose_shard`.
     """
 
-    def __init__(self, names: ShardNames, *, with_index: bool = True, processes: int = 0) -> None:
+    def __init__(
+        self, names: ShardNames, *, with_index: bool = True, processes: int = 0, merging: str | None = None
+    ) -> None:
         super().__init__()
-        self._compose = functools.partial(compose_shard, names=names, with_index=with_index)
+        self._compose = functools.partial(compose_shard, names=names, with_index=with_index, merging=merging)
         self._processes = processes
 
     def expand(self, shards: beam.PCollection[tuple[ShardKey, Iterable[Part | None]]]) -> beam.PCollection[Shard]:

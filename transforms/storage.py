@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
+import fcntl
 import glob as local_glob
+import hashlib
 import itertools
 import os
 import re
 import shutil
 import stat as file_mode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -244,6 +247,84 @@ def read_chunks(source: IO[bytes]) -> Iterator[memoryview]:
     buffer = memoryview(bytearray(_READ_BYTES))
     while size := source.readinto(buffer):  # type: ignore[attr-defined]
         yield buffer[:size]
+
+
+def sha256(path: str) -> str:
+    """Hex SHA-256 of a file."""
+    digest = hashlib.sha256()
+    with open_read(path) as file:
+        for chunk in read_chunks(file):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def merge_files(sources: Sequence[tuple[str, int]], target: str) -> None:
+    """Makes one local file of several and removes each of them once it is in, so that no disk holds all twice.
+
+    An attempt that was ended is gone on with. Two attempts at the same time would spoil each other's work.
+
+    Args:
+      sources: path and bytes of each file, in order.
+      target: the file that they become.
+
+    Raises:
+      StorageError: a source is not there, or does not have its bytes.
+    """
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    if sources and not os.path.exists(target):
+        _check_source(*sources[0])
+        os.replace(sources[0][0], target)
+    with open(target, "ab", buffering=0) as merged:
+        present, end = merged.tell(), 0
+        for path, size in sources:
+            begin, end = end, end + size
+            if end > present:
+                _check_source(path, size)
+                merged.truncate(begin)
+                with open(path, "rb") as source:
+                    for chunk in read_chunks(source):
+                        merged.write(chunk)
+            delete_files([path])
+
+
+def move_file(source: str, target: str) -> None:
+    """Gives a local file another name on the same disk, in the place of what had it."""
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    os.replace(source, target)
+
+
+@contextlib.contextmanager
+def lock(path: str) -> Iterator[bool]:
+    """Holds a local lock file as long as the block, or this process, lasts.
+
+    Yields:
+      False if another process holds it. Where there are no locks (object stores, some network disks): True.
+    """
+    if has_scheme(path):
+        yield True
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "ab") as file:
+        yield _lock_file(file)
+
+
+def _lock_file(file: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+    return True
+
+
+def _check_source(path: str, size: int) -> None:
+    if not os.path.exists(path):
+        raise StorageError(f"{path} is not there any more")
+    found = os.path.getsize(path)
+    if found != size:
+        raise StorageError(f"{path} has {found} bytes, but {size} were written to it")
 
 
 def _list_local(folder: str) -> Iterator[FileEntry]:

@@ -148,5 +148,5 @@ class Shard:
     index_sha256: str | None
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """As plain values; the reverse is `Shard(**values)`."""
         return dataclasses.asdict(self)

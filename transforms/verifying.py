@@ -200,17 +200,9 @@ def verify_files(dataset: Dataset) -> Iterator[Finding]:
     for file in sorted(expected):
         yield Finding(file, "is missing")
     for file, sha256 in dataset.manifest["files"].items():
-        if file not in expected and _hash_file(storage.join(dataset.path, file)) != sha256:
+        if file not in expected and storage.sha256(storage.join(dataset.path, file)) != sha256:
             yield Finding(file, "has been changed since it was published: its SHA-256 is not the manifest's")
     yield from _verify_counts(dataset, missing=expected)
-
-
-def _hash_file(path: str) -> str:
-    digest = hashlib.sha256()
-    with storage.open_read(path) as file:
-        for chunk in storage.read_chunks(file):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _verify_counts(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Finding]:

@@ -51,8 +51,8 @@ def many(tmp_path_factory, picture, save) -> Path:
     return root / "in"
 
 
-def start_build(root: Path, output: Path) -> subprocess.Popen:
-    """Starts a build in a process group of its own; returns when a few of its blocks are finished."""
+def start_build(root: Path, output: Path, *, awaited=".build/*/blocks/*.json", count=3) -> subprocess.Popen:
+    """Starts a build in a process group of its own; returns when some files are there, usually a few blocks."""
     process = subprocess.Popen(
         [BEAM_TFRECORDS, "convert", f"--input={root}", f"--output={output}", *SLOW],
         stdout=subprocess.PIPE,
@@ -63,10 +63,10 @@ def start_build(root: Path, output: Path) -> subprocess.Popen:
         env={**os.environ, "TMPDIR": str(output.parent)},
     )
     deadline = time.monotonic() + 60
-    while len(list(output.glob(".build/*/blocks/*.json"))) < 3:
+    while len(list(output.glob(awaited))) < count:
         assert process.poll() is None, f"ended before it could be stopped: {process.communicate()}"
         assert time.monotonic() < deadline
-        time.sleep(0.01)
+        time.sleep(0.001)
     return process
 
 
@@ -140,6 +140,29 @@ def test_a_killed_build_goes_on_from_its_finished_blocks_and_ends_with_the_same_
     assert sorted(snapshot(output)) == sorted(snapshot(expected))
 
 
+@pytest.mark.parametrize("words", [[], ["--duplicates=drop"]], ids=["same request", "other rule for duplicates"])
+def test_a_build_killed_while_it_made_shards_ends_with_the_same_bytes(many, tmp_path, words):
+    output = tmp_path / "out"
+    process = start_build(many, output, awaited=".build/*/shards/*", count=1)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert not (output / "_SUCCESS").exists()
+    for folder, more in ((output, words), (tmp_path / "expected", [])):
+        command = [BEAM_TFRECORDS, "convert", f"--input={many}", f"--output={folder}", *SLOW, *more]
+        subprocess.run(command, check=True, capture_output=True)
+    assert shards_of(output) == shards_of(tmp_path / "expected")
+    assert not (output / ".build").exists()
+
+
+def test_a_second_build_into_the_same_folder_is_refused_while_the_first_is_at_work(many, tmp_path, convert):
+    process = start_build(many, tmp_path / "out")
+    refused = convert(f"--input={many}", f"--output={tmp_path / 'out'}", *SLOW)
+    assert refused.code == 2
+    assert "another build is writing to it" in refused.err
+    assert process.wait() == 0
+    process.communicate()
+
+
 def test_an_interrupted_build_says_in_one_line_that_it_can_go_on(many, tmp_path):
     process = start_build(many, tmp_path / "out")
     os.killpg(process.pid, signal.SIGINT)
@@ -175,7 +198,7 @@ with storage.open_write(sys.argv[1]) as file:
 def test_a_changed_input_takes_nothing_from_an_unfinished_build(pets, broken, tmp_path, convert, build):
     output = tmp_path / "out"
     assert convert(f"--input={broken}", f"--output={output}", *FLAGS, "--max_failures=0").code == 3
-    (unfinished,) = output.glob(".build/*")
+    (unfinished,) = filter(Path.is_dir, output.glob(".build/*"))
     built = build(output, f"--input={pets}", *FLAGS, "--max_failures=0")
     assert not unfinished.exists()
     assert not (built / ".build").exists()

@@ -52,6 +52,11 @@ class DuplicateSearch:
         return max(1, -(-sum(self.listed.values()) // BUCKET_SAMPLES))
 
     @property
+    def reads_records(self) -> bool:
+        """Whether it needs the parts themselves, not their indices alone, which have one label a row."""
+        return bool(self.layout.fields & {"labels.index", "labels.name"})
+
+    @property
     def ranks(self) -> dict[str, int]:
         """Split -> its place among those that may keep a copy: the smaller first, as those are for evaluation."""
         ordered = sorted(self.listed, key=lambda split: (self.listed[split], split == "train", split))
@@ -119,7 +124,7 @@ def read_images(
         for number, row in enumerate(rows)
         if row["content_hash"] and _prefix(row["content_hash"]) in wanted
     ]
-    if search.layout.fields & {"labels.index", "labels.name"}:
+    if search.reads_records:
         images = list(_with_labels(images, part, search=search))
     by_bucket: dict[int, list[Image]] = {}
     for image in images:
