@@ -30,7 +30,7 @@ def resume(tmp_path, picture, save, run) -> Callable[..., str]:
 
     def build_on(happen: Callable[[Path], None]) -> str:
         assert run(*words, "--duplicates=fail").code == 3
-        (build,) = (out / ".build").iterdir()
+        (build,) = filter(Path.is_dir, (out / ".build").iterdir())
         happen(build)
         ran = run(*words)
         assert ran.code == 1
