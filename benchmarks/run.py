@@ -24,6 +24,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +32,7 @@ from contestants import CONTESTANTS, ENVIRONMENT, USUAL, count_images, environme
 from make_photos import parse_sizes, write_photos
 from peak_memory import measure
 
+_DROP_CACHES = pathlib.Path("/proc/sys/vm/drop_caches")
 _HERE = pathlib.Path(__file__).resolve().parent
 _LIBRARIES = (
     "apache-beam",
@@ -93,7 +95,7 @@ class Row:
     peak_bytes: float | None
 
 
-def run_once(name: str, *, photos: pathlib.Path, count: int, round_number: int, timed: bool) -> Run:
+def run_once(name: str, *, photos: pathlib.Path, count: int, round_number: int, timed: bool, cold: bool) -> Run:
     """Runs one contestant and checks that it wrote every photo.
 
     Args:
@@ -102,6 +104,7 @@ def run_once(name: str, *, photos: pathlib.Path, count: int, round_number: int, 
       count: photos in it.
       round_number: goes into the result.
       timed: whether this run is for its time; if not, it is for its memory.
+      cold: read from the disk and write to it, not to the page cache; takes root.
 
     Raises:
       RuntimeError: it failed, or wrote too few; the message ends with the end of its log.
@@ -110,7 +113,14 @@ def run_once(name: str, *, photos: pathlib.Path, count: int, round_number: int, 
         output = pathlib.Path(folder) / "output"
         with open(pathlib.Path(folder) / "log", "w+b") as log:
             command = CONTESTANTS[name].make_command(photos, output)
+            if cold:
+                os.sync()
+                _DROP_CACHES.write_text("3")
             measurement = measure(command, sample_memory=not timed, log=log, environment=ENVIRONMENT)
+            ended = time.monotonic()
+            if cold:
+                os.sync()
+            seconds = measurement.seconds + time.monotonic() - ended
             written = count_images(output)
             if measurement.exit_code or written != count:
                 log.seek(0)
@@ -120,7 +130,7 @@ def run_once(name: str, *, photos: pathlib.Path, count: int, round_number: int, 
                 )
         output_bytes = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
     peak_bytes = None if timed else measurement.peak_bytes
-    return Run(name, round_number, measurement.seconds, peak_bytes, output_bytes)
+    return Run(name, round_number, seconds, peak_bytes, output_bytes)
 
 
 def summarize(runs: Sequence[Run], *, count: int, reference: str) -> list[Row]:
@@ -267,6 +277,7 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(USUAL), help=f"some of {', '.join(CONTESTANTS)}")
     parser.add_argument("--reference", help="the one that all are held against (beam_tfrecords, or the first)")
     parser.add_argument("--name", help="of the results' files (size and count)")
+    parser.add_argument("--cold", action="store_true", help="from and to the disk, past the page cache; takes root")
     parser.add_argument("--results", type=pathlib.Path, default=_HERE / "results", help="folder to write to")
     arguments = parser.parse_args()
     names = arguments.only.split(",")
@@ -292,6 +303,7 @@ def main() -> None:
                 count=arguments.count,
                 round_number=round_number,
                 timed=round_number < arguments.rounds,
+                cold=arguments.cold,
             )
             runs.append(run)
             figure = f"{run.seconds:.2f} s" if run.peak_bytes is None else f"{run.peak_bytes / 1e6:.0f} MB"
