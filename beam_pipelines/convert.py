@@ -91,7 +91,13 @@ def prepare_build(spec: BuildSpec, held: contextlib.ExitStack, *, warm_processes
     check_output(spec)
     spec, source = open_spec_source(spec)
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as spool:
-        listing, chunks = write_listing(source.samples(), spool, splits=spec.splits, seed=spec.seed)
+        listing, chunks = write_listing(
+            source.samples(),
+            spool,
+            splits=spec.splits,
+            seed=spec.seed,
+            count_labels=spec.source.label_pattern is not None or spec.layout is None or spec.layout.needs_label,
+        )
         class_names = check_listing(spec, source, listing)
         # Nothing heavy is imported or started before the request is known to be right. Then this process
         # takes half a second to import Beam, in which the others import what they need.

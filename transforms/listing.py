@@ -28,7 +28,7 @@ class Listing:
     Attributes:
       samples: split -> samples; "" holds those without a valid split.
       bytes: split -> bytes of their source files, as far as the source tells.
-      labels: label -> samples; None counts those without.
+      labels: label -> samples, if they were counted; None counts those without.
       fingerprint: changes when a sample is added, removed or changed; does not depend on their order.
     """
 
@@ -55,8 +55,17 @@ def assign_split(ref: SampleRef, *, splits: Splits, seed: int) -> SampleRef:
     return dataclasses.replace(ref, split=None, failure=failure)
 
 
-def write_listing(samples: Iterable[SampleRef], folder: str, *, splits: Splits, seed: int) -> tuple[Listing, list[str]]:
+def write_listing(
+    samples: Iterable[SampleRef], folder: str, *, splits: Splits, seed: int, count_labels: bool = True
+) -> tuple[Listing, list[str]]:
     """Writes the refs, with their splits, to chunk files in a local folder, holding one chunk at a time.
+
+    Args:
+      samples: the refs.
+      folder: where the chunk files go.
+      splits: how samples get their split.
+      seed: of fractions of splits.
+      count_labels: False where no label is asked for: a column of them may have another one in every row.
 
     Returns:
       What they add up to, and the chunk files.
@@ -70,7 +79,7 @@ def write_listing(samples: Iterable[SampleRef], folder: str, *, splits: Splits, 
         split = ref.split or ""
         listing.samples[split] += 1
         listing.bytes[split] += ref.size
-        if ref.failure is None:
+        if count_labels and ref.failure is None:
             listing.labels.update(ref.label if isinstance(ref.label, list) else [ref.label])
         packed = ref.pack()
         # A sum does not depend on the order in which a file system lists its files.

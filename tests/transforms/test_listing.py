@@ -64,6 +64,11 @@ def test_chunks_hold_all_refs_and_the_totals_count_them(tmp_path, monkeypatch):
     assert listing.labels == {"cat": 25}
 
 
+def test_labels_that_nobody_asks_for_are_not_held(tmp_path):
+    listing, _ = write_listing(refs(25), str(tmp_path), splits=Splits(), seed=0, count_labels=False)
+    assert (listing.total, listing.labels) == (25, {})
+
+
 def test_the_fingerprint_ignores_order_and_notices_changes(tmp_path):
     def fingerprint(samples: list[SampleRef]) -> str:
         return write_listing(samples, str(tmp_path), splits=Splits(), seed=0)[0].fingerprint
