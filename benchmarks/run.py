@@ -62,6 +62,7 @@ class Run:
       round: number of the round, from 0.
       seconds: wall time.
       peak_bytes: of all processes together; None in a timed round.
+      images: written.
       output_bytes: of all files written.
     """
 
@@ -69,6 +70,7 @@ class Run:
     round: int
     seconds: float
     peak_bytes: int | None
+    images: int
     output_bytes: int
 
 
@@ -83,6 +85,7 @@ class Row:
       slowest: images per second in the slowest round.
       fastest: images per second in the fastest round.
       ratio: how many times as fast the reference is, within each round.
+      lost: photos that were not in its output, in its worst run.
       peak_bytes: of all processes together; None without a round for it.
     """
 
@@ -92,11 +95,12 @@ class Row:
     slowest: float
     fastest: float
     ratio: float
+    lost: int
     peak_bytes: float | None
 
 
 def run_once(name: str, *, photos: pathlib.Path, count: int, round_number: int, timed: bool, cold: bool) -> Run:
-    """Runs one contestant and checks that it wrote every photo.
+    """Runs one contestant and counts what it wrote; ours must write every photo.
 
     Args:
       name: of the contestant.
@@ -107,7 +111,7 @@ def run_once(name: str, *, photos: pathlib.Path, count: int, round_number: int, 
       cold: read from the disk and write to it, not to the page cache; takes root.
 
     Raises:
-      RuntimeError: it failed, or wrote too few; the message ends with the end of its log.
+      RuntimeError: it failed, or it is ours and lost photos; the message ends with the end of its log.
     """
     with tempfile.TemporaryDirectory(dir=photos.parent) as folder:
         output = pathlib.Path(folder) / "output"
@@ -122,7 +126,7 @@ def run_once(name: str, *, photos: pathlib.Path, count: int, round_number: int, 
                 os.sync()
             seconds = measurement.seconds + time.monotonic() - ended
             written = count_images(output)
-            if measurement.exit_code or written != count:
+            if measurement.exit_code or (written != count and CONTESTANTS[name].environment is None):
                 log.seek(0)
                 tail = log.read()[-4000:].decode(errors="replace")
                 raise RuntimeError(
@@ -130,7 +134,7 @@ def run_once(name: str, *, photos: pathlib.Path, count: int, round_number: int, 
                 )
         output_bytes = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
     peak_bytes = None if timed else measurement.peak_bytes
-    return Run(name, round_number, seconds, peak_bytes, output_bytes)
+    return Run(name, round_number, seconds, peak_bytes, written, output_bytes)
 
 
 def summarize(runs: Sequence[Run], *, count: int, reference: str) -> list[Row]:
@@ -158,6 +162,7 @@ def summarize(runs: Sequence[Run], *, count: int, reference: str) -> list[Row]:
                 min(rates),
                 max(rates),
                 statistics.median(ratios),
+                count - min(run.images for run in runs if run.contestant == name),
                 statistics.median(peaks) if peaks else None,
             )
         )
@@ -174,7 +179,10 @@ def format_table(rows: Sequence[Row], *, reference: str) -> str:
     for row in rows:
         ratio = f"{row.ratio:.2f}x" if row.contestant != reference else ""
         peak = f"{row.peak_bytes / 1e6:.0f} MB" if row.peak_bytes is not None else ""
-        lines.append(f"| {row.title} | {row.rate:.0f} | {row.slowest:.0f} to {row.fastest:.0f} | {ratio} | {peak} |")
+        lost = f" (lost up to {row.lost} photos a run)" if row.lost else ""
+        lines.append(
+            f"| {row.title}{lost} | {row.rate:.0f} | {row.slowest:.0f} to {row.fastest:.0f} | {ratio} | {peak} |"
+        )
     return "\n".join(lines)
 
 
@@ -307,7 +315,7 @@ def main() -> None:
             )
             runs.append(run)
             figure = f"{run.seconds:.2f} s" if run.peak_bytes is None else f"{run.peak_bytes / 1e6:.0f} MB"
-            print(f"round {round_number + 1}  {name:22} {figure:>10}", file=sys.stderr)
+            print(f"round {round_number + 1}  {name:22} {figure:>10}  {run.images} images", file=sys.stderr)
         table = write_results(
             arguments.results / (arguments.name or f"{arguments.size.replace(',', '-')}x{arguments.count}"),
             runs=runs,
