@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import sys
+
+from transforms.child import import_modules
 
 # Clients of clouds and databases. Beam does without those that are not installed; they are nearly half of its
 # import time.
@@ -19,12 +20,8 @@ def import_beam_for_local_files() -> None:
         return
     hidden = [name for name in _CLIENT_PACKAGES if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
-    # What is imported stays to the end; the collector need not look through it, now or later.
-    gc.disable()
     try:
-        import apache_beam.runners.portability.fn_api_runner  # noqa: F401
+        import_modules("apache_beam.runners.portability.fn_api_runner")
     finally:
-        gc.enable()
         for name in hidden:
             del sys.modules[name]
-    gc.freeze()

@@ -40,6 +40,8 @@ LIBRARIES = (
 _BYTES_PER_PIXEL = {ImageEncoding.JPEG: 0.5, ImageEncoding.PNG: 1.8, ImageEncoding.WEBP: 0.3, ImageEncoding.KEEP: 0.5}
 # A build may be given another chance with more failures or duplicates allowed, and keeps what it has done.
 _NOT_DECISIVE = frozenset({"output", "max_failures", "duplicates"})
+# In a build's folder: shards that are made of their parts' own files.
+MERGED = "shards"
 _UNKNOWN_FILE_BYTES = 100_000
 _ROW_BYTES = 200
 
@@ -74,7 +76,7 @@ class BuildPlan:
         """
         if not processes or storage.has_scheme(self.spec.output) or self.search.reads_records:
             return None
-        return storage.join(self.block_plan.folder, "shards")
+        return storage.join(self.block_plan.folder, MERGED)
 
 
 def plan_build(

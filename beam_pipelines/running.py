@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import apache_beam as beam
 
 from beam_pipelines.pipeline import build_pipeline
-from beam_pipelines.planning import BuildPlan
+from beam_pipelines.planning import MERGED, BuildPlan
 from beam_pipelines.progress import Progress
 from beam_pipelines.runners import choose_runner, read_options
 from transforms import storage
@@ -79,7 +79,7 @@ def _forget_taken_parts(plan: BuildPlan, processes: int) -> None:
     folder, merging = plan.block_plan.folder, plan.merging_folder(processes)
     if storage.has_scheme(folder):
         return
-    note, merged = storage.join(folder, "way"), storage.join(folder, "shards")
+    note, merged = storage.join(folder, "way"), storage.join(folder, MERGED)
     way = f"duplicates={plan.spec.duplicates.value} merging={merging is not None}".encode()
     if storage.is_folder(merged) and storage.read_bytes(note) != way:
         storage.delete_tree(storage.join(folder, "blocks"))

@@ -274,7 +274,7 @@ def merge_files(sources: Sequence[tuple[str, int]], target: str) -> None:
     if sources and not os.path.exists(target):
         _check_source(*sources[0])
         os.replace(sources[0][0], target)
-    with open(target, "ab", buffering=0) as merged:
+    with open(target, "ab", buffering=_WRITE_BYTES) as merged:
         present, end = merged.tell(), 0
         for path, size in sources:
             begin, end = end, end + size
@@ -284,7 +284,11 @@ def merge_files(sources: Sequence[tuple[str, int]], target: str) -> None:
                 with open(path, "rb") as source:
                     for chunk in read_chunks(source):
                         merged.write(chunk)
+                # A full disk shows here at the latest, with the source still there.
+                merged.flush()
             delete_files([path])
+        if merged.tell() != end:
+            raise StorageError(f"{target} has {merged.tell()} bytes, but {end} were written to it")
 
 
 def move_file(source: str, target: str) -> None:

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.transforms.part_writing import write_parts
 from transforms import storage
 from transforms.compose import ShardNames, compose_shard
 from transforms.errors import BuildError
-from transforms.parts import PartPolicy, PartWriter
-from transforms.values import Part
 
 PIECES = [b"the first", b"", b"the second, longer", b"third"]
 WHOLE = b"".join(PIECES)
@@ -45,6 +44,12 @@ def test_an_attempt_that_was_ended_anywhere_is_gone_on_with(sources, tmp_path, p
     assert merge(sources, tmp_path / "merged") == WHOLE
 
 
+def test_a_target_with_more_than_its_files_is_told(sources, tmp_path):
+    (tmp_path / "merged").write_bytes(WHOLE + b"x")
+    with pytest.raises(storage.StorageError, match=f"has {len(WHOLE) + 1} bytes, but {len(WHOLE)} were written to it"):
+        merge(sources, tmp_path / "merged")
+
+
 def test_no_files_become_an_empty_one(tmp_path):
     assert merge([], tmp_path / "merged") == b""
 
@@ -63,28 +68,11 @@ def test_a_file_that_lost_bytes_or_is_gone_is_told(sources, tmp_path, number):
 # Shards
 
 
-def write_parts(folder: Path) -> list[Part]:
-    parts = []
-    for block in range(3):
-        with PartWriter(
-            folder=str(folder / "parts"),
-            stem=f"train-{block:06d}",
-            split="train",
-            block=block,
-            policy=PartPolicy(bytes=200),
-            compression="none",
-        ) as writer:
-            for number in range(20):
-                key = f"{block}-{number}"
-                row = {"key": key, "uri": None, "fingerprint": "", "content_hash": "", "label": None}
-                writer.add(key.encode() * 5, {**row, "height": 1, "width": 2})
-            parts += writer.close()
-    return parts
-
-
 @pytest.fixture
 def compose(tmp_path):
-    parts = write_parts(tmp_path)
+    parts = write_parts(
+        tmp_path, {block: [f"{block}-{number}".encode() * 5 for number in range(20)] for block in range(3)}
+    )
 
     def compose(output: str, merging: str | None = str(tmp_path / "merging")):
         names = ShardNames(str(tmp_path / output), "pets")

@@ -13,9 +13,9 @@ from apache_beam.testing.util import assert_that
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.transforms.part_writing import write_parts
 from transforms.compose import ShardNames, compose_shard
 from transforms.errors import BuildError
-from transforms.parts import PartPolicy, PartWriter
 from transforms.shards import ComposeShards, PlanShards, count_shards, find_shard, place_parts
 from transforms.tfrecord import read_records
 from transforms.values import Part
@@ -67,24 +67,6 @@ def test_ranges_that_number_their_own_parts_agree_with_one_planner(sizes, range_
     ranged = [pair for key, group in by_range.items() for pair in place_parts((key, group[::-1]), totals, **policy)]
     whole = list(place_parts((("train", 0), parts), {("train", 0): sum(sizes)}, **policy))
     assert sorted(ranged, key=lambda pair: pair[1].block) == whole
-
-
-def write_parts(folder: Path, payloads: dict[int, list[bytes]]) -> list[Part]:
-    parts = []
-    for block, data in payloads.items():
-        writer = PartWriter(
-            folder=str(folder / "parts"),
-            stem=f"train-{block:06d}",
-            split="train",
-            block=block,
-            policy=PartPolicy(bytes=200),
-            compression="none",
-        )
-        for one in data:
-            row = {"key": one.decode(), "uri": None, "fingerprint": "", "content_hash": "", "label": None}
-            writer.add(one, {**row, "height": 1, "width": 2})
-        parts += writer.close()
-    return parts
 
 
 @pytest.mark.parametrize("num_shards", [None, 3])
