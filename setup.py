@@ -11,6 +11,7 @@ INSTALL_REQUIRES = [
     "pyarrow>=18,<26",
     "protobuf>=5.29,<7",
     "google-crc32c>=1.6,<2",
+    "blake3>=1.0.4,<2",
     "msgpack>=1.1,<2",
     "PyYAML>=6,<7",
     "simplejpeg>=1.8,<2",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from typing import Any
 
 from transforms.errors import FailureReason, SampleError, Stage
 from transforms.examples.layouts import COLUMN, Layout
 from transforms.examples.serialize import serialize_example
+from transforms.hashing import content_hash
 from transforms.images.convert import convert_image
 from transforms.images.spec import ImageSpec
 from transforms.labels import ClassNames
@@ -60,7 +60,7 @@ class ConvertSample:
         return ConvertedSample(
             example=serialize_example(self.layout, values),
             class_names=tuple(name for _, name in labels),
-            content_hash=hashlib.sha256(data).hexdigest() if data is not None else "",
+            content_hash=content_hash(data) if data is not None else "",
             height=height,
             width=width,
         )

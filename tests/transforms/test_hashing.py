@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from transforms.hashing import order_hash, split_hash
+from transforms.hashing import content_hash, order_hash, split_hash
 
 # Recipe: blake2b(key, digest_size=8, key=b"<seed>", person=b"order" or b"split"), big-endian.
 KEY = "train/cat/Größe 1.jpg"
@@ -15,6 +15,11 @@ def test_order_hash_is_the_one_of_earlier_builds():
 
 def test_split_hash_is_the_one_of_earlier_builds():
     assert split_hash(seed=0, key="a.jpg") == 0x2310C155E77811A3
+
+
+def test_content_hash_is_blake3():
+    # From the test vectors of the BLAKE3 team: the empty input.
+    assert content_hash(b"") == "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
 
 
 def test_order_split_and_seed_are_independent_of_each_other():
