@@ -71,11 +71,10 @@ def compose_shard(
     marker = f"{merged}.json"
     if not storage.exists(marker):
         try:
-            storage.merge_files([(part.uri, part.bytes) for part in ordered], merged)
+            sha256 = storage.merge_files([(part.uri, part.bytes) for part in ordered], merged)
         except storage.StorageError as error:
             temporary = storage.join(names.folder, BUILD_FOLDER)
             raise BuildError(f"{error}; remove {temporary} and run the same command again") from error
-        sha256 = storage.sha256(merged)
         shard = _describe_shard(key, ordered, names=names, with_index=with_index, sha256=sha256)
         storage.write_bytes(marker, json.dumps(shard.to_json()).encode())
     if storage.exists(merged):

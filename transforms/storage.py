@@ -17,6 +17,7 @@ import os
 import re
 import shutil
 import stat as file_mode
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
@@ -241,12 +242,18 @@ def delete_unfinished(folder: str) -> None:
             delete_files([entry.path for entry in entries if _UNFINISHED.search(entry.name)])
 
 
-def read_chunks(source: IO[bytes]) -> Iterator[memoryview]:
-    """The bytes of an open file in pieces of bounded size, each valid until the next is asked for."""
+def read_chunks(source: IO[bytes], *, limit: int = sys.maxsize) -> Iterator[memoryview]:
+    """The bytes of an open file in pieces of bounded size, each valid until the next is asked for.
+
+    Args:
+      source: the file.
+      limit: no more bytes than this are read.
+    """
     # Fresh memory for every piece would cost more than the reading.
     buffer = memoryview(bytearray(_READ_BYTES))
-    while size := source.readinto(buffer):  # type: ignore[attr-defined]
+    while size := source.readinto(buffer[:limit]):  # type: ignore[attr-defined]
         yield buffer[:size]
+        limit -= size
 
 
 def sha256(path: str) -> str:
@@ -258,7 +265,7 @@ def sha256(path: str) -> str:
     return digest.hexdigest()
 
 
-def merge_files(sources: Sequence[tuple[str, int]], target: str) -> None:
+def merge_files(sources: Sequence[tuple[str, int]], target: str) -> str:
     """Makes one local file of several and removes each of them once it is in, so that no disk holds all twice.
 
     An attempt that was ended is gone on with. Two attempts at the same time would spoil each other's work.
@@ -267,6 +274,9 @@ def merge_files(sources: Sequence[tuple[str, int]], target: str) -> None:
       sources: path and bytes of each file, in order.
       target: the file that they become.
 
+    Returns:
+      Its hex SHA-256.
+
     Raises:
       StorageError: a source is not there, or does not have its bytes.
     """
@@ -274,21 +284,28 @@ def merge_files(sources: Sequence[tuple[str, int]], target: str) -> None:
     if sources and not os.path.exists(target):
         _check_source(*sources[0])
         os.replace(sources[0][0], target)
-    with open(target, "ab", buffering=_WRITE_BYTES) as merged:
-        present, end = merged.tell(), 0
+    digest = hashlib.sha256()
+    with open(target, "r+b" if os.path.exists(target) else "w+b", buffering=_WRITE_BYTES) as merged:
+        present, end = os.path.getsize(target), 0
         for path, size in sources:
             begin, end = end, end + size
-            if end > present:
+            if end <= present:
+                for chunk in read_chunks(merged, limit=size):
+                    digest.update(chunk)
+            else:
                 _check_source(path, size)
                 merged.truncate(begin)
                 with open(path, "rb") as source:
                     for chunk in read_chunks(source):
                         merged.write(chunk)
+                        digest.update(chunk)
                 # A full disk shows here at the latest, with the source still there.
                 merged.flush()
             delete_files([path])
-        if merged.tell() != end:
-            raise StorageError(f"{target} has {merged.tell()} bytes, but {end} were written to it")
+    stored = os.path.getsize(target)
+    if stored != end:
+        raise StorageError(f"{target} has {stored} bytes, but {end} were written to it")
+    return digest.hexdigest()
 
 
 def move_file(source: str, target: str) -> None:

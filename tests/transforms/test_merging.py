@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,9 @@ def sources(tmp_path) -> list[tuple[str, int]]:
 
 
 def merge(sources: list[tuple[str, int]], target: Path) -> bytes:
-    storage.merge_files(sources, str(target))
+    sha256 = storage.merge_files(sources, str(target))
     assert not [path for path, _ in sources if Path(path).exists()]
+    assert sha256 == hashlib.sha256(target.read_bytes()).hexdigest()
     return target.read_bytes()
 
 
