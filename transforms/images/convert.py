@@ -11,7 +11,7 @@ from transforms.images.decode import is_whole_jpeg, load_pixels, open_image, sto
 from transforms.images.encode import COLORSPACES, encode
 from transforms.images.fast_jpeg import convert_plain_jpeg
 from transforms.images.fast_resize import fast_resize
-from transforms.images.jpeg_header import JPEG_START
+from transforms.images.jpeg_header import JPEG_START, parse_jpeg_header
 from transforms.images.orient import orient, orientation_of
 from transforms.images.refusals import check_pixels
 from transforms.images.resize import FILTERS, SizePlan, plan_size, resize
@@ -57,6 +57,9 @@ def _keep(data: bytes, spec: ImageSpec) -> ConvertedImage:
     request about the picture as it is seen, so with a size an EXIF orientation is applied too; without,
     it stays in the file, and height and width are those of the stored picture.
     """
+    plain = _keep_plain_jpeg(data, spec)
+    if plain is not None:
+        return plain
     name, image = open_image(data, max_pixels=spec.max_pixels)
     kept = _describe(data, name, image)
     if _needs_change(image, kept, spec):
@@ -69,6 +72,18 @@ def _keep(data: bytes, spec: ImageSpec) -> ConvertedImage:
         if not whole:
             load_pixels(data, name, image, allow_truncated=spec.allow_truncated)
     return kept
+
+
+def _keep_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
+    """A plain JPEG of which no change is asked; Pillow takes longer to open it than all else that is done with it."""
+    header = parse_jpeg_header(data) if data.startswith(JPEG_START) and spec.size is None else None
+    if header is None or not header.is_plain or spec.channels not in (None, header.components):
+        return None
+    check_pixels(header.height, header.width, spec.max_pixels)
+    if spec.check is Check.DECODE and (spec.allow_truncated or not is_whole_jpeg(data)):
+        return None
+    channels = header.components
+    return ConvertedImage(data, "jpeg", header.height, header.width, channels, COLORSPACES[channels])
 
 
 def _needs_change(image: ImageFile.ImageFile, stored: ConvertedImage, spec: ImageSpec) -> bool:

@@ -22,14 +22,13 @@ from transforms.images.resize import SizePlan, plan_size
 from transforms.images.scratch import SCRATCH
 from transforms.images.spec import ConvertedImage, ImageEncoding, ImageSpec, Resample
 
-_PLAIN_PROCESSES = (0xC0, 0xC1, 0xC2)
 # A reduced decoding keeps at least this many times the target: 47 dB and more on our photos, where a
 # factor of 1.5 has 41 dB.
 _SPARE = 2
 
 
 def convert_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
-    """What `convert_image` makes of a plain JPEG: 8 bits, grey or three colours, Huffman-coded.
+    """What `convert_image` makes of a plain JPEG.
 
     Returns:
       None if the file is anything else, or is cut or broken: Pillow's way then names the reason.
@@ -38,13 +37,7 @@ def convert_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
       SampleError: reason `too_many_pixels`.
     """
     header = parse_jpeg_header(data)
-    if (
-        header is None
-        or header.precision != 8
-        or header.components not in (1, 3)
-        or header.process not in _PLAIN_PROCESSES
-        or not header.has_end(data)
-    ):
+    if header is None or not header.is_plain or not header.has_end(data):
         return None
     check_pixels(header.height, header.width, spec.max_pixels)
     orientation = header.orientation()

@@ -12,6 +12,7 @@ JPEG_START = b"\xff\xd8\xff"
 _SOS = 0xDA
 _APP1, _APP2 = 0xE1, 0xE2
 _EOI = b"\xff\xd9"
+_PLAIN_PROCESSES = (0xC0, 0xC1, 0xC2)
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _EXIF = b"Exif\0\0"
 _ICC = b"ICC_PROFILE\0"
@@ -42,6 +43,11 @@ class JpegHeader:
     exif: bytes | None
     xmp: bytes | None
     icc_profile: bytes | None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is what nearly all JPEGs are: 8 bits, grey or three colours, Huffman-coded."""
+        return self.precision == 8 and self.components in (1, 3) and self.process in _PLAIN_PROCESSES
 
     def has_end(self, data: bytes) -> bool:
         """Whether an end-of-image marker follows the first scan; scan data cannot contain one."""
