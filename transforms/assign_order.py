@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
 
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from transforms.hashing import order_hash
-from transforms.ordering import find_block
-from transforms.values import SampleRef, pack_refs
-
-# (split, block)
-BlockKey: TypeAlias = "tuple[str, int]"
+from transforms.ordering import BlockKey, assign_block
+from transforms.values import pack_refs
 
 # A worker holds up to so many refs, some hundred bytes each, so that those of one block travel together.
 _HELD_REFS = 100_000
@@ -71,11 +66,3 @@ class _CollectBlocks(beam.DoFn):
         for key, refs in self._refs.items():
             yield key, pack_refs(refs)
         self.start_bundle()
-
-
-def assign_block(packed: bytes, *, seed: int, blocks: Mapping[str, int]) -> BlockKey:
-    """The block of one packed ref."""
-    ref = SampleRef.unpack(packed)
-    split = ref.split or ""
-    order = order_hash(seed=seed, key=ref.key)
-    return split, find_block(order=order, blocks=blocks[split])

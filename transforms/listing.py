@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import os
 from collections import Counter
@@ -12,8 +13,7 @@ from transforms import storage
 from transforms.errors import FailureReason
 from transforms.hashing import SPACE, split_hash
 from transforms.spec import NAME_RULE, Splits, is_name
-from transforms.tfrecord import frame, read_records
-from transforms.values import SampleRef, Scalar
+from transforms.values import SampleRef, Scalar, pack_refs, part_refs
 
 CHUNK_REFS = 10_000
 DEFAULT_SPLIT = "train"
@@ -46,13 +46,19 @@ class Listing:
 def assign_split(ref: SampleRef, *, splits: Splits, seed: int) -> SampleRef:
     """The ref with its final split, or with a failure if the source's word for it can't be one."""
     if splits.fractions:
-        return dataclasses.replace(ref, split=_cut(split_hash(seed=seed, key=ref.key), splits.fractions))
-    word = ref.split
-    named = _SYNONYMS.get(word, word) if word else DEFAULT_SPLIT
-    if is_name(named) and named != "all":
-        return ref if named == word else dataclasses.replace(ref, split=named)
-    failure = ref.failure or (FailureReason.UNKNOWN_SPLIT.value, f"split {word!r}; expected {NAME_RULE}")
+        return ref.with_split(_cut(split_hash(seed=seed, key=ref.key), splits.fractions))
+    named = _name_split(ref.split)
+    if named is not None:
+        return ref if named == ref.split else ref.with_split(named)
+    failure = ref.failure or (FailureReason.UNKNOWN_SPLIT.value, f"split {ref.split!r}; expected {NAME_RULE}")
     return dataclasses.replace(ref, split=None, failure=failure)
+
+
+@functools.lru_cache(maxsize=64)
+def _name_split(word: str | None) -> str | None:
+    """The split that a source's word means, or None if it can't be one."""
+    named = _SYNONYMS.get(word, word) if word else DEFAULT_SPLIT
+    return named if is_name(named) and named != "all" else None
 
 
 def write_listing(
@@ -73,22 +79,22 @@ def write_listing(
     listing = Listing()
     fingerprint = 0
     chunks: list[str] = []
-    pending = bytearray()
+    pending: list[bytes] = []
     for count, sample in enumerate(samples, start=1):
         ref = assign_split(sample, splits=splits, seed=seed)
         split = ref.split or ""
         listing.samples[split] += 1
         listing.bytes[split] += ref.size
         if count_labels and ref.failure is None:
-            listing.labels.update(ref.label if isinstance(ref.label, list) else [ref.label])
+            for label in ref.label if isinstance(ref.label, list) else (ref.label,):
+                listing.labels[label] += 1
         packed = ref.pack()
         # A sum does not depend on the order in which a file system lists its files.
         fingerprint += int.from_bytes(hashlib.blake2b(packed, digest_size=16).digest(), "big")
-        for piece in frame(packed):
-            pending += piece
+        pending.append(packed)
         if count % CHUNK_REFS == 0:
             chunks.append(_write_chunk(folder, len(chunks), pending))
-            pending = bytearray()
+            pending = []
     if pending:
         chunks.append(_write_chunk(folder, len(chunks), pending))
     listing.fingerprint = f"{fingerprint % (1 << 128):032x}"
@@ -97,14 +103,12 @@ def write_listing(
 
 def read_listing(chunk: str) -> Iterator[bytes]:
     """The packed refs of one chunk file."""
-    with storage.open_read(chunk) as file:
-        for record in read_records(file):
-            yield record.data
+    yield from part_refs(storage.read_bytes(chunk))
 
 
-def _write_chunk(folder: str, number: int, data: bytearray) -> str:
+def _write_chunk(folder: str, number: int, packed: list[bytes]) -> str:
     path = os.path.join(folder, f"{number:06d}.refs")
-    storage.write_bytes(path, data)
+    storage.write_bytes(path, pack_refs(packed))
     return path
 
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeAlias
+
 from transforms.hashing import SPACE, order_hash
-from transforms.values import SampleRef
+from transforms.values import SampleRef, unpack_place
+
+# (split, block)
+BlockKey: TypeAlias = "tuple[str, int]"
 
 BLOCK_BYTES = 16 << 20
 # A small dataset still gets blocks enough for every core to share in.
@@ -24,6 +30,13 @@ def count_blocks(*, samples: int, output_bytes: int) -> int:
 def find_block(*, order: int, blocks: int) -> int:
     """The block whose range of the hash space holds `order`."""
     return order * blocks // SPACE
+
+
+def assign_block(packed: bytes, *, seed: int, blocks: Mapping[str, int]) -> BlockKey:
+    """The block of one packed ref."""
+    key, word = unpack_place(packed)
+    split = word or ""
+    return split, find_block(order=order_hash(seed=seed, key=key), blocks=blocks[split])
 
 
 def sort_refs(refs: list[SampleRef], *, seed: int) -> list[SampleRef]:
