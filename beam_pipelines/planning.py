@@ -20,7 +20,7 @@ from transforms.labels import ClassNames
 from transforms.listing import Listing
 from transforms.ordering import count_blocks
 from transforms.parts import PartPolicy
-from transforms.publish import Publication
+from transforms.publication import Publication
 from transforms.samples import ConvertSample
 from transforms.sources.spec import Skipped
 from transforms.spec import BuildSpec, Duplicates
@@ -34,6 +34,7 @@ LIBRARIES = (
     "numpy",
     "protobuf",
     "pyarrow",
+    "blake3",
 )
 # Bytes of a stored pixel, all channels: what photos take as JPEG at quality 95, as PNG and as WebP. An
 # estimate is enough: it decides how many blocks there are, not what is in them.

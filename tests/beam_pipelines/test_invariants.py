@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from transforms.errors import BuildError
-from transforms.publish import check_counts, check_shards
+from transforms.publication import check_counts, check_shards
 from transforms.stats import Stats
 from transforms.values import Shard
 

@@ -1,0 +1,218 @@
+"""Whether a build is published, and the files that make shards a dataset, `_SUCCESS` last."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from transforms import storage
+from transforms.dataset import BUILD_FOLDER, DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, SUCCESS, open_dataset
+from transforms.errors import BuildError
+from transforms.examples.layouts import Layout
+from transforms.images.spec import ImageSpec
+from transforms.spec import Duplicates
+from transforms.stats import DUPLICATE_COUNTS, Stats
+from transforms.tfds_metadata import write_metadata
+from transforms.values import Shard
+
+OUTCOME = "outcome.json"
+_OLD_FILES = "old_files.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Publication:
+    """What publishing needs to know beside the shards.
+
+    Attributes:
+      output: the dataset's folder.
+      folder: the build's folder for temporary files.
+      name: the dataset's name.
+      layout: features of an example.
+      image: how images were converted.
+      class_names: classes in index order.
+      listed: split -> samples listed; "" holds those without a valid split.
+      max_failures: share of the samples that may fail.
+      duplicates: what happens to images with the same bytes.
+      facts: what the manifest says beside the results: spec, versions, input fingerprint, skipped files.
+    """
+
+    output: str
+    folder: str
+    name: str
+    layout: Layout
+    image: ImageSpec
+    class_names: tuple[str, ...]
+    listed: Mapping[str, int]
+    max_failures: float
+    duplicates: Duplicates
+    facts: Mapping[str, Any]
+
+    def is_publishable(self, stats: Stats) -> bool:
+        """Whether there are records, and no more failures or duplicates than allowed."""
+        if self.duplicates is Duplicates.FAIL and stats.total("duplicates", "groups"):
+            return False
+        return stats.total("written") > 0 and stats.total("failed") <= self.max_failures * sum(self.listed.values())
+
+
+def open_output(stats: Stats, *, publication: Publication) -> bool:
+    """Checks that no sample was lost; removes an older dataset if the new one is to take its place.
+
+    Raises:
+      BuildError: if samples listed are not records written plus failures plus dropped duplicates.
+    """
+    check_counts(stats, listed=publication.listed)
+    if not publication.is_publishable(stats):
+        return False
+    # Written down first: if this attempt dies half-way, the next one finds what is left to remove, and
+    # never removes what has been composed under the same name since.
+    note = storage.join(publication.folder, _OLD_FILES)
+    success = storage.join(publication.output, SUCCESS)
+    if storage.exists(success):
+        storage.write_bytes(note, json.dumps(list(open_dataset(publication.output).files)).encode())
+        storage.delete_files([success])
+    if storage.exists(note):
+        files = json.loads(storage.read_bytes(note))
+        storage.delete_files(storage.join(publication.output, file) for file in files)
+        storage.delete_files([note])
+    for folder in (publication.output, storage.join(publication.output, INDEX_FOLDER)):
+        storage.delete_unfinished(folder)
+    return True
+
+
+def check_counts(stats: Stats, *, listed: Mapping[str, int]) -> None:
+    """Holds the rule that nothing is lost: listed = written + failed + dropped, for every split.
+
+    Raises:
+      BuildError: if it is broken; the message has both numbers.
+    """
+    for split, expected in listed.items():
+        written, failed, dropped = (stats.total(what, split) for what in ("written", "failed", "dropped"))
+        if written + failed + dropped != expected:
+            raise BuildError(
+                f"split {split or '(none)'}: {expected} samples were listed, but {written} were written, {failed} "
+                f"refused and {dropped} dropped; the build lost {expected - written - failed - dropped}"
+            )
+
+
+def check_shards(shards: Iterable[Shard], stats: Stats, *, splits: Iterable[str]) -> None:
+    """Holds the rule that every split's shards have the records that were written, and no other split has any.
+
+    Raises:
+      BuildError: if it is broken; the message has both numbers.
+    """
+    records = Counter(dict.fromkeys(splits, 0))
+    for shard in shards:
+        records[shard.split] += shard.records
+    for split, found in records.items():
+        written = stats.total("written", split)
+        if found != written:
+            raise BuildError(f"split {split or '(none)'}: {written} records were written, but its shards hold {found}")
+
+
+def publish_dataset(
+    publication: Publication, *, shards: list[Shard], stats: Stats, failures: list[str], duplicates: list[str]
+) -> None:
+    """Writes failures and duplicates and, if there are not too many, metadata, manifest and `_SUCCESS`.
+
+    Raises:
+      BuildError: if the shards do not hold the records that were written, or the lists not what was counted.
+    """
+    publishable = publication.is_publishable(stats)
+    # A finished dataset that stays keeps its own lists.
+    stays = not publishable and storage.exists(storage.join(publication.output, SUCCESS))
+    folder = publication.folder if stays else publication.output
+    lists = {}
+    for name, sources, counted in (
+        (FAILURES, failures, stats.total("failed")),
+        (DUPLICATES, duplicates, stats.total("duplicates", "groups")),
+    ):
+        lists[name], lines = _compose_lines(sorted(sources), storage.join(folder, name))
+        if lines != counted:
+            raise BuildError(f"{name} has {lines} lines, but {counted} were counted")
+    if not publishable:
+        outcome = {"listed": dict(publication.listed), "stats": stats.to_json(), "folder": folder}
+        storage.write_bytes(storage.join(publication.folder, OUTCOME), dump_json(outcome))
+        return
+    check_shards(shards, stats, splits=publication.listed)
+    shards = sorted(shards, key=lambda shard: (shard.split, shard.number))
+    metadata = write_metadata(
+        name=publication.name,
+        layout=publication.layout,
+        image=publication.image,
+        class_names=publication.class_names,
+        shards=shards,
+    )
+    files = {}
+    for name, content in sorted(metadata.items()):
+        storage.write_bytes(storage.join(publication.output, name), content)
+        files[name] = hashlib.sha256(content).hexdigest()
+    files.update(lists)
+    manifest = dump_json(manifest_json(publication, shards=shards, stats=stats, files=files))
+    storage.write_bytes(storage.join(publication.output, MANIFEST), manifest)
+    # It names the manifest it belongs to, so that an edited one is found out.
+    success = dump_json({"manifest_sha256": hashlib.sha256(manifest).hexdigest()})
+    storage.write_bytes(storage.join(publication.output, SUCCESS), success)
+    storage.delete_tree(storage.join(publication.output, BUILD_FOLDER))
+
+
+def manifest_json(
+    publication: Publication, *, shards: list[Shard], stats: Stats, files: Mapping[str, str]
+) -> dict[str, Any]:
+    """The manifest: the same for the same data and spec, whoever built it, so it has no times in it.
+
+    Args:
+      publication: what publishing needs to know.
+      shards: all shards, by split and number.
+      stats: the build's counts.
+      files: the other files -> hex SHA-256.
+    """
+    splits = {
+        split: {
+            "listed": listed,
+            "records": stats.total("written", split),
+            "failures": stats.total("failed", split),
+            "dropped_duplicates": stats.total("dropped", split),
+            "bytes": sum(shard.bytes for shard in shards if shard.split == split),
+            "shards": sum(shard.split == split for shard in shards),
+            "classes": stats.by("class", split),
+        }
+        for split, listed in sorted(publication.listed.items())
+        if split
+    }
+    return {
+        "name": publication.name,
+        "listed": sum(publication.listed.values()),
+        "records": stats.total("written"),
+        "failures": stats.total("failed"),
+        "dropped_duplicates": stats.total("dropped"),
+        "failure_reasons": stats.failure_reasons(),
+        "duplicates": {what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS},
+        "source_bytes": stats.total("source_bytes"),
+        "class_names": list(publication.class_names),
+        "splits": splits,
+        "shards": [shard.to_json() for shard in shards],
+        "files": files,
+        **publication.facts,
+    }
+
+
+def dump_json(value: Any) -> bytes:
+    """JSON as a person can read it."""
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _compose_lines(files: Iterable[str], path: str) -> tuple[str, int]:
+    digest = hashlib.sha256()
+    lines = 0
+    with storage.open_write(path) as target:
+        for file in files:
+            with storage.open_read(file) as source:
+                for chunk in storage.read_chunks(source):
+                    target.write(chunk)
+                    digest.update(chunk)
+                    lines += bytes(chunk).count(b"\n")
+    return digest.hexdigest(), lines
