@@ -20,6 +20,10 @@ usage: beam-tfrecords COMMAND [--flag=value ...]
 beam-tfrecords COMMAND --help tells more.
 """
 
+# The work is done in a process per core. Threads that NumPy and Arrow would start when they are imported have
+# nothing to do there; without them, the processes can be forked.
+_NO_IDLE_THREADS = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+
 
 def main(argv: Sequence[str]) -> int:
     """Runs a command line.
@@ -36,6 +40,8 @@ def main(argv: Sequence[str]) -> int:
 
 def run_command(name: str, argv: Sequence[str]) -> int:
     """Runs one command, and turns what can go wrong into a line and an exit code."""
+    for variable, value in _NO_IDLE_THREADS.items():
+        os.environ.setdefault(variable, value)
     # Beam warns while it is imported, of extras that are not installed; `read_options` has the last word.
     logging.getLogger().setLevel(logging.CRITICAL)
     try:

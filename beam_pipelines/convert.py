@@ -19,7 +19,7 @@ from transforms import storage
 from transforms.dataset import BUILD_FOLDER, DUPLICATES, FAILURES, open_dataset
 from transforms.errors import RequestError
 from transforms.listing import write_listing
-from transforms.pool import shared_pool, usable_cores
+from transforms.pool import close_pools, usable_cores
 from transforms.spec import BuildSpec, Duplicates
 
 if TYPE_CHECKING:
@@ -48,8 +48,18 @@ def convert(argv: Sequence[str]) -> int:
 
         read_options(arguments.beam, verbose=arguments.verbose)
     is_local = not any(argument.startswith(("--runner", "--direct_")) for argument in arguments.beam)
+    processes = usable_cores() if is_local else 0
     with contextlib.ExitStack() as held:
-        plan = prepare_build(spec, held, warm_processes=usable_cores() if is_local else 0)
+        # Nothing heavy is imported or started before the request is known to be right.
+        plan = prepare_build(spec, held)
+        if processes:
+            from beam_pipelines.head_start import begin_blocks
+
+            # For what goes wrong before there is a pipeline.
+            held.callback(close_pools)
+            begin_blocks(plan, processes=processes)
+            if not any(map(storage.has_scheme, (*spec.source.input, spec.output))):
+                import_beam_for_local_files()
         from beam_pipelines.running import run_build
 
         outcome = run_build(plan, arguments.beam, verbose=arguments.verbose)
@@ -77,13 +87,12 @@ def explain_refusal(outcome: Unpublished, spec: BuildSpec) -> Iterator[str]:
         yield f"listed one by one: {storage.join(outcome.folder, FAILURES)}"
 
 
-def prepare_build(spec: BuildSpec, held: contextlib.ExitStack, *, warm_processes: int = 0) -> BuildPlan:
+def prepare_build(spec: BuildSpec, held: contextlib.ExitStack) -> BuildPlan:
     """Lists the input, holds the request against it, and puts the listing where all workers find it.
 
     Args:
       spec: the request.
       held: gets the lock that keeps other builds away from a local output.
-      warm_processes: how many processes of the local runner are started meanwhile.
 
     Raises:
       RequestError: if the request is wrong; nothing has been written then.
@@ -99,12 +108,6 @@ def prepare_build(spec: BuildSpec, held: contextlib.ExitStack, *, warm_processes
             count_labels=spec.source.label_pattern is not None or spec.layout is None or spec.layout.needs_label,
         )
         class_names = check_listing(spec, source, listing)
-        # Nothing heavy is imported or started before the request is known to be right. Then this process
-        # takes half a second to import Beam, in which the others import what they need.
-        if warm_processes:
-            shared_pool(warm_processes).warm("transforms.blocks", "transforms.samples")
-            if not any(map(storage.has_scheme, (*spec.source.input, spec.output))):
-                import_beam_for_local_files()
         from beam_pipelines.planning import plan_build
 
         plan = plan_build(spec, class_names=class_names, listing=listing, chunks=chunks, skipped=source.skipped)

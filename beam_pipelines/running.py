@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 import apache_beam as beam
 
 from beam_pipelines.pipeline import build_pipeline
-from beam_pipelines.planning import MERGED, BuildPlan
+from beam_pipelines.planning import BuildPlan
 from beam_pipelines.progress import Progress
+from beam_pipelines.resuming import forget_taken_parts
 from beam_pipelines.runners import choose_runner, read_options
 from transforms import storage
 from transforms.errors import BuildError
 from transforms.pool import close_pools
-from transforms.publish import OUTCOME
+from transforms.publication import OUTCOME
 from transforms.stats import DUPLICATE_COUNTS, Stats
 
 _BUILD_ERROR = re.compile(r"^(?:transforms\.errors\.)?BuildError: (.*?)(?: \[while running .*\])?$", re.MULTILINE)
@@ -54,7 +55,7 @@ def run_build(plan: BuildPlan, beam_arguments: Sequence[str], *, verbose: bool) 
     storage.delete_files([storage.join(plan.block_plan.folder, OUTCOME)])
     options = read_options(beam_arguments, verbose=verbose)
     runner, processes = choose_runner(options)
-    _forget_taken_parts(plan, processes)
+    forget_taken_parts(plan, processes)
     pipeline = beam.Pipeline(runner=runner, options=options)
     build_pipeline(pipeline, plan, processes=processes)
     with Progress(plan.block_plan.folder, total=sum(plan.publication.listed.values())):
@@ -69,22 +70,6 @@ def run_build(plan: BuildPlan, beam_arguments: Sequence[str], *, verbose: bool) 
         finally:
             close_pools()
     return _read_outcome(plan)
-
-
-def _forget_taken_parts(plan: BuildPlan, processes: int) -> None:
-    """Forgets the finished blocks of an attempt that was ended while its parts became shards.
-
-    Unless this one goes the same way: then the shards are gone on with, too.
-    """
-    folder, merging = plan.block_plan.folder, plan.merging_folder(processes)
-    if storage.has_scheme(folder):
-        return
-    note, merged = storage.join(folder, "way"), storage.join(folder, MERGED)
-    way = f"duplicates={plan.spec.duplicates.value} merging={merging is not None}".encode()
-    if storage.is_folder(merged) and storage.read_bytes(note) != way:
-        storage.delete_tree(storage.join(folder, "blocks"))
-        storage.delete_tree(merged)
-    storage.write_bytes(note, way)
 
 
 def _read_outcome(plan: BuildPlan) -> Unpublished | None:

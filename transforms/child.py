@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import gc
 import importlib
 import multiprocessing
@@ -12,18 +14,16 @@ import sys
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NoReturn
 
 from transforms.errors import BuildError, SampleError
 
-_ENVIRONMENT = {
-    # glibc gives large memory back at every free and asks for it again, zeroed, for the next image. What one
-    # image and one part need is kept instead; a huge image's memory still goes back.
-    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
-    # The parallelism is one process per core; NumPy's idle threads would only spin and take memory.
-    "OPENBLAS_NUM_THREADS": "1",
-}
+# glibc gives large memory back at every free and asks for it again, zeroed, for the next image. What one
+# image and one part need is kept instead; a huge image's memory still goes back. (malloc.h)
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEPT_BYTES = {_M_MMAP_THRESHOLD: 32 << 20, _M_TRIM_THRESHOLD: 64 << 20}
+_STDERR = 2
+_THREADS, _DESCRIPTORS = "/proc/self/task", "/proc/self/fd"
 
 
 class ChildDiedError(Exception):
@@ -37,13 +37,18 @@ class ChildTimeoutError(Exception):
 class Child:
     """Calls functions in another process, which is started when it is first needed and after it has died.
 
-    Not one of multiprocessing's start methods: fork is not safe beside threads, and spawn would import the
-    parent's main module, and with it all of Beam.
+    It is a fork where this process has no second thread, as before Beam is imported: then it has imported at
+    once what this one has. Forks are not safe beside threads; there it is a new interpreter. Not one of
+    multiprocessing's start methods: spawn would import the parent's main module, and with it all of Beam.
     """
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: _Fork | subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
+
+    def start(self) -> None:
+        """Starts the process now, and leaves it waiting."""
+        self._start()
 
     def call(self, function: Callable[..., Any], *arguments: Any, timeout: float | None = None) -> Any:
         """What the function returns.
@@ -84,10 +89,15 @@ class Child:
 
     def _start(self) -> Connection:
         ours, theirs = multiprocessing.Pipe()
-        # With `-m` the user's working folder would come first on the path, and with it its modules.
-        program = f"import sys; sys.path[:] = {sys.path!r}; from transforms.child import serve; serve(int(sys.argv[1]))"
-        command = [sys.executable, "-c", program, str(theirs.fileno())]
-        self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env={**_ENVIRONMENT, **os.environ})
+        if _has_one_thread():
+            self._process = _Fork(theirs.fileno())
+        else:
+            # With `-m` the user's working folder would come first on the path, and with it its modules.
+            program = (
+                f"import sys; sys.path[:] = {sys.path!r}; from transforms.child import serve; serve(int(sys.argv[1]))"
+            )
+            command = [sys.executable, "-c", program, str(theirs.fileno())]
+            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
         theirs.close()
         self._connection = ours
         return ours
@@ -97,6 +107,27 @@ class Child:
         self.close()
         code = process.wait() if process is not None else 0
         return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+
+
+class _Fork:
+    """A fork of this process that serves a connection; the methods are those of `subprocess.Popen`."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._pid = os.fork()
+        if not self._pid:
+            _serve_forked(descriptor)
+
+    def kill(self) -> None:
+        """Ends it."""
+        os.kill(self._pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        """Its exit code, once it has ended; minus the signal that ended it."""
+        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+
+
+def _has_one_thread() -> bool:
+    return os.path.isdir(_THREADS) and len(os.listdir(_THREADS)) == 1
 
 
 def import_modules(*names: str) -> None:
@@ -119,6 +150,8 @@ def serve(descriptor: int) -> None:
     """The process itself: calls what it is sent until the connection is closed."""
     # Ctrl-C reaches every process of a terminal; this one ends with its parent.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()
+    _keep_memory()
     connection = Connection(descriptor)
     while True:
         try:
@@ -135,3 +168,24 @@ def serve(descriptor: int) -> None:
             connection.send(outcome)
         except ConnectionError:  # the parent has ended meanwhile
             return
+
+
+def _serve_forked(descriptor: int) -> NoReturn:
+    # It ends with its parent, and the parent's lock and its other connections with the parent as well.
+    for other in map(int, os.listdir(_DESCRIPTORS)):
+        if other > _STDERR and other != descriptor:
+            with contextlib.suppress(OSError):  # the one that listed them
+                os.close(other)
+    try:
+        serve(descriptor)
+    except BaseException:  # nothing of the parent's must run here
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def _keep_memory() -> None:
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:  # None on macOS, which has another allocator
+        for option, size in _KEPT_BYTES.items():
+            set_option(option, size)

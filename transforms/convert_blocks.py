@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Iterable
 
 import apache_beam as beam
@@ -10,6 +11,7 @@ import apache_beam as beam
 from transforms.blocks import BlockPlan, BlockResult, convert_block
 from transforms.isolation import Convert
 from transforms.map_in_processes import MapInProcesses
+from transforms.ordering import BlockKey
 
 
 class ConvertBlocks(beam.PTransform):
@@ -31,9 +33,10 @@ class ConvertBlocks(beam.PTransform):
         self._convert = convert
         self._processes = processes
 
-    def expand(
-        self, blocks: beam.PCollection[tuple[tuple[str, int], Iterable[bytes]]]
-    ) -> beam.PCollection[BlockResult]:
+    def expand(self, blocks: beam.PCollection[tuple[BlockKey, Iterable[bytes]]]) -> beam.PCollection[BlockResult]:
         """Adds the converting step."""
         function = functools.partial(convert_block, plan=self._plan, convert=self._convert)
-        return blocks | "ReadConvertWrite" >> MapInProcesses(function, processes=self._processes)
+        # A block's call is named by its key: the first ones are begun before there is a pipeline.
+        return blocks | "ReadConvertWrite" >> MapInProcesses(
+            function, processes=self._processes, name=operator.itemgetter(0)
+        )

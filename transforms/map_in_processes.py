@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -27,26 +27,33 @@ class MapInProcesses(beam.PTransform):
     Args:
       function: importable, or built of what is; called once more with an element that killed its process.
       processes: how many; 0 applies it where the runner has the element, as on a cluster.
+      name: gives the name of an element's call, if that may have been begun already.
     """
 
-    def __init__(self, function: Callable[[Any], Any], *, processes: int) -> None:
+    def __init__(
+        self, function: Callable[[Any], Any], *, processes: int, name: Callable[[Any], Hashable] | None = None
+    ) -> None:
         super().__init__()
         self._function = function
         self._processes = processes
+        self._name = name
 
     def expand(self, elements: beam.PCollection) -> beam.PCollection:
         """Adds the one step."""
         if not self._processes:
             return elements | "Apply" >> beam.Map(self._function)
-        return elements | "ApplyInProcesses" >> beam.ParDo(_CallInProcesses(self._function, self._processes))
+        return elements | "ApplyInProcesses" >> beam.ParDo(
+            _CallInProcesses(self._function, self._processes, self._name)
+        )
 
 
 class _CallInProcesses(beam.DoFn):
     """Hands elements to the processes and emits what comes back, in the elements' order."""
 
-    def __init__(self, function: Callable[[Any], Any], processes: int) -> None:
+    def __init__(self, function: Callable[[Any], Any], processes: int, name: Callable[[Any], Hashable] | None) -> None:
         self._function = function
         self._processes = processes
+        self._name = name
         self._waiting: deque[Future[Any]] = deque()
 
     def start_bundle(self) -> None:
@@ -55,7 +62,8 @@ class _CallInProcesses(beam.DoFn):
 
     def process(self, element: Any) -> Iterator[Any]:
         """Hands on one element; waits while too many others do."""
-        self._waiting.append(shared_pool(self._processes).submit(self._function, element))
+        name = self._name(element) if self._name else None
+        self._waiting.append(shared_pool(self._processes).submit(self._function, element, name=name))
         while len(self._waiting) > _WAITING_PER_PROCESS * self._processes:
             yield self._waiting.popleft().result()
 

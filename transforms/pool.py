@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable
+import queue
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -21,38 +21,58 @@ class ProcessPool:
     def __init__(self, processes: int) -> None:
         self.processes = processes
         self._threads = ThreadPoolExecutor(processes, thread_name_prefix="pool")
-        self._local = threading.local()
-        self._children: list[Child] = []
+        self._children = [Child() for _ in range(processes)]
+        self._idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
+        for child in self._children:
+            self._idle.put(child)
+        self._begun: dict[Hashable, Future[Any]] = {}
+        self._closed = False
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    def submit(self, function: Callable[..., Any], *arguments: Any, name: Hashable = None) -> Future[Any]:
         """Calls a function; one whose process dies is called once more.
 
         Args:
           function: importable, or built of what is.
           arguments: of the function.
+          name: of the call, for one that may have been begun already.
         """
-        return self._threads.submit(self._call, function, *arguments)
+        begun = self._begun.pop(name, None)
+        return begun or self._threads.submit(self._call, function, *arguments)
 
-    def warm(self, *modules: str) -> None:
+    def begin(self, name: Hashable, function: Callable[..., Any], *arguments: Any) -> None:
+        """Calls a function ahead of its `submit`, which then gets the outcome of this call.
+
+        Args:
+          name: of the call.
+          function: as for `submit`.
+          arguments: of the function.
+        """
+        self._begun[name] = self.submit(function, *arguments)
+
+    def start(self, *modules: str) -> None:
         """Starts all processes and has them import some modules; does not wait for it."""
+        for child in self._children:
+            child.start()
         for _ in range(self.processes):
             self.submit(import_modules, *modules)
 
     def close(self) -> None:
         """Ends the processes, whatever they are doing."""
+        self._closed = True
         for child in self._children:
             child.close()
         self._threads.shutdown(cancel_futures=True)
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        child: Child | None = getattr(self._local, "child", None)
-        if child is None:
-            child = self._local.child = Child()
-            self._children.append(child)
+        child = self._idle.get()
         try:
             return child.call(function, *arguments)
         except ChildDiedError:
+            if self._closed:
+                raise
             return child.call(function, *arguments)
+        finally:
+            self._idle.put(child)
 
 
 _pools: dict[int, ProcessPool] = {}
