@@ -294,6 +294,8 @@ def main() -> None:
     reference = arguments.reference or ("beam_tfrecords" if "beam_tfrecords" in names else names[0])
     if reference not in names:
         parser.error(f"--reference: {reference} is not one of those that run")
+    if arguments.cold and not os.access(_DROP_CACHES, os.W_OK):
+        parser.error(f"--cold: {_DROP_CACHES} can't be written to; it takes Linux and root")
 
     prepare_environments(names)
     photos = prepare_photos(arguments.size, arguments.count)

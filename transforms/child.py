@@ -37,9 +37,10 @@ class ChildTimeoutError(Exception):
 class Child:
     """Calls functions in another process, which is started when it is first needed and after it has died.
 
-    It is a fork where this process has no second thread, as before Beam is imported: then it has imported at
-    once what this one has. Forks are not safe beside threads; there it is a new interpreter. Not one of
-    multiprocessing's start methods: spawn would import the parent's main module, and with it all of Beam.
+    It is a fork where this process has no second thread and no Beam yet: then it has imported at once what this
+    one has. Beside threads forks are not safe, and with Beam come clients of object stores, whose connections
+    two processes must not share; there it is a new interpreter. Not one of multiprocessing's start methods:
+    spawn would import the parent's main module, and with it all of Beam.
     """
 
     def __init__(self) -> None:
@@ -89,7 +90,7 @@ class Child:
 
     def _start(self) -> Connection:
         ours, theirs = multiprocessing.Pipe()
-        if _has_one_thread():
+        if _may_fork():
             self._process = _Fork(theirs.fileno())
         else:
             # With `-m` the user's working folder would come first on the path, and with it its modules.
@@ -126,8 +127,8 @@ class _Fork:
         return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
 
 
-def _has_one_thread() -> bool:
-    return os.path.isdir(_THREADS) and len(os.listdir(_THREADS)) == 1
+def _may_fork() -> bool:
+    return "apache_beam" not in sys.modules and os.path.isdir(_THREADS) and len(os.listdir(_THREADS)) == 1
 
 
 def import_modules(*names: str) -> None:

@@ -57,18 +57,25 @@ def append_line(path: str) -> int:
 
 
 @needs_proc
-@pytest.mark.parametrize("threads", [0, 1])
-def test_a_process_without_threads_is_forked_and_one_with_threads_is_not(threads):
+@pytest.mark.parametrize(
+    ("before", "forked"),
+    [
+        ("pass", True),
+        ("threading.Thread(target=threading.Event().wait, daemon=True).start()", False),
+        ("import apache_beam", False),
+    ],
+    ids=["alone", "with a thread", "with Beam"],
+)
+def test_a_process_is_forked_if_it_has_neither_threads_nor_beam(before, forked):
     program = """
         import colorsys, sys, threading
         from tests.transforms.test_child import Child, is_imported
-        for _ in range(int(sys.argv[1])):
-            threading.Thread(target=threading.Event().wait, daemon=True).start()
+        exec(sys.argv[1])
         child = Child()
         print(child.call(is_imported, "colorsys"))
         child.close()
     """
-    assert run_program(program, threads) == [str(threads == 0)]
+    assert run_program(program, before)[-1] == str(forked)
 
 
 @needs_proc
