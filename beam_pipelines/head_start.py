@@ -16,8 +16,8 @@ from transforms.values import pack_refs
 
 # Of more samples, finding those of the first blocks would take longer than it gains.
 _MOST_SAMPLES = 100_000
-# Work for the second or so that the pipeline takes to hand on blocks itself, however small the images.
-_BLOCKS_PER_PROCESS = 32
+# Work for the second or so that the pipeline takes to hand on blocks itself, even if files are only passed through.
+_SAMPLES_PER_PROCESS = 5_000
 
 
 def begin_blocks(plan: BuildPlan, *, processes: int) -> None:
@@ -31,11 +31,13 @@ def begin_blocks(plan: BuildPlan, *, processes: int) -> None:
     """
     pool = shared_pool(processes)
     pool.start("transforms.blocks", "transforms.samples")
-    if sum(plan.publication.listed.values()) > _MOST_SAMPLES:
+    samples = sum(plan.publication.listed.values())
+    if samples > _MOST_SAMPLES:
         return
     forget_taken_parts(plan, processes)
     every = ((split, number) for split, blocks in plan.blocks.items() for number in range(blocks))
-    first = set(itertools.islice(every, _BLOCKS_PER_PROCESS * processes))
+    enough = -(-_SAMPLES_PER_PROCESS * processes * sum(plan.blocks.values()) // samples)
+    first = set(itertools.islice(every, enough))
     refs: defaultdict[BlockKey, list[bytes]] = defaultdict(list)
     for chunk in plan.chunks:
         for packed in read_listing(chunk):

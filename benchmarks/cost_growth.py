@@ -1,20 +1,45 @@
-"""Converts 10, N and 4 N photos in turn and prints what four times the photos cost, start-up aside.
+"""Converts N and 4 N photos in turn, with beam-tfrecords and with its codec in a bare pool, and compares the times.
 
     python benchmarks/cost_growth.py                 N = 10,000, 5 rounds
 
-What ten photos take is the start-up. Where costs grow as the photos do, four times of them take four times
-as long; more than that would be something that does not scale.
+Of beam-tfrecords the start-up is taken off: what passes until the first part file is there. The bare pool
+tells what the machine itself does when four times as many files are read and written.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import pathlib
 import statistics
+import subprocess
+import tempfile
+import time
 
-from run import prepare_photos, run_once
+from contestants import CONTESTANTS, ENVIRONMENT
+from run import prepare_photos
 
 _SIZE = "500x375"
-_FEW = 10
+_POLL_SECONDS = 0.01
+
+
+def time_run(name: str, photos: pathlib.Path) -> tuple[float, float]:
+    """Seconds until a contestant's first part file was there (0 if it makes none), and until its end."""
+    with tempfile.TemporaryDirectory(dir=photos.parent) as folder:
+        output = pathlib.Path(folder) / "output"
+        command = CONTESTANTS[name].make_command(photos, output)
+        start = time.monotonic()
+        first = 0.0
+        with subprocess.Popen(
+            command, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as process:
+            while process.poll() is None:
+                time.sleep(_POLL_SECONDS)
+                if not first and any(output.glob(".build/*/parts/*")):
+                    first = time.monotonic() - start
+        if process.returncode:
+            raise RuntimeError(f"{name} ended with exit code {process.returncode}")
+        return first, time.monotonic() - start
 
 
 def main() -> None:
@@ -23,26 +48,21 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=10_000, help="of photos, and four times as many")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
-    counts = (_FEW, arguments.count, 4 * arguments.count)
-    folders = {count: prepare_photos(_SIZE, count) for count in counts}
-    for folder in folders.values():
+    folders = [prepare_photos(_SIZE, count) for count in (arguments.count, 4 * arguments.count)]
+    for folder in folders:
         for path in folder.glob("*/*.jpg"):
             path.read_bytes()  # into the page cache, for all alike
-    growths, start_ups = [], []
+    growths: dict[str, list[float]] = {"beam_tfrecords": [], "own_codec": []}
     for number in range(arguments.rounds):
-        few, some, many = (
-            run_once(
-                "beam_tfrecords", photos=folders[count], count=count, round_number=number, timed=True, cold=False
-            ).seconds
-            for count in counts
-        )
-        start_ups.append(few)
-        growths.append((many - few) / (some - few))
-        print(f"round {number + 1}: {few:.2f} s, {some:.2f} s, {many:.2f} s; {growths[-1]:.2f} times as long")
-    print(
-        f"medians: start-up {statistics.median(start_ups):.2f} s; four times the photos take "
-        f"{statistics.median(growths):.2f} times as long"
-    )
+        for name, growth in growths.items():
+            (some_first, some), (many_first, many) = (time_run(name, folder) for folder in folders)
+            growth.append((many - many_first) / (some - some_first))
+            print(
+                f"round {number + 1}  {name:15} {some:.2f} s ({some_first:.2f} s to the first part), "
+                f"{many:.2f} s ({many_first:.2f} s): {growth[-1]:.2f} times as long after start-up"
+            )
+    for name, growth in growths.items():
+        print(f"{CONTESTANTS[name].title}: {statistics.median(growth):.2f} times as long for four times the photos")
 
 
 if __name__ == "__main__":

@@ -130,7 +130,10 @@ def _compose_index(parts: Iterable[Part], path: str) -> str:
             begin += part.stream_bytes
     data = sink.getvalue()
     storage.write_bytes(path, memoryview(data))
-    return hashlib.sha256(data).hexdigest()
+    digest = hashlib.sha256(data).hexdigest()
+    # Arrow would keep what one shard took, and with the next one take more.
+    pa.default_memory_pool().release_unused()
+    return digest
 
 
 def part_order(part: Part) -> tuple[int, int, str]:

@@ -64,7 +64,7 @@ def test_blocks_that_were_begun_are_not_converted_by_the_pipeline(tmp_path):
 
 
 def test_only_so_many_blocks_are_begun(tmp_path, monkeypatch):
-    monkeypatch.setattr(head_start, "_BLOCKS_PER_PROCESS", 1)
+    monkeypatch.setattr(head_start, "_SAMPLES_PER_PROCESS", 1)
     plan = prepare(PHOTOS, tmp_path / "out")
     begin_blocks(plan, processes=1)
     wait_for_pool()
