@@ -1,10 +1,9 @@
-"""A Google Cloud Storage of our own: fake-gcs-server behind a small proxy.
+"""A local Google Cloud Storage: fake-gcs-server behind a small proxy.
 
-The emulator falls short of the real service in three ways that matter here, and the proxy makes up for them:
-it ignores parts of a batch without a `Content-ID`, which Google's Python client does not send and Beam's
-delete, copy and rename go through; it ignores generation preconditions on compose, rewrite and delete; and it
-answers 500, not 404, when a source of a compose is missing. The proxy also counts and refuses requests, for
-tests of faults.
+The proxy corrects three deviations of the emulator from the real service: it ignores the parts of a batch without a
+`Content-ID`, which Google's Python client does not send; it ignores generation preconditions on compose, rewrite
+and delete; it answers 500 instead of 404 when a source of a compose is missing. The proxy also records requests,
+and refuses them on demand.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from tests.integration.servers import processes
 
 _PROJECT_ID = "test"
 _OBJECT = r"/storage/v1/b/[^/]+/o/[^/]+"
-# What a request changes, by method and path: the object whose generation its precondition is about.
+# Method and path of the requests that change an object; the group is the object that a precondition is about.
 _CHANGES = (
     ("POST", re.compile(rf"^({_OBJECT})/compose$")),
     ("POST", re.compile(rf"^{_OBJECT}/(?:rewriteTo|copyTo)(/b/[^/]+/o/[^/]+)$")),
@@ -37,7 +36,7 @@ _CHANGES = (
     ("PATCH", re.compile(rf"^({_OBJECT})$")),
 )
 _BATCH_PART = re.compile(rb"^Content-Type: application/http\r?\n", re.MULTILINE)
-# Between the two hops, not between client and emulator.
+# These belong to one connection, not to the request.
 _HOP_HEADERS = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "date", "server"})
 
 
@@ -55,9 +54,8 @@ class GcsServer:
 
     Attributes:
       endpoint: its URL.
-      environment: what a process needs in its environment so that Beam and Google's client use it, and do not
-        look for credentials anywhere else (without them Beam looks for
-        credentials five times, with pauses that come to over 20 seconds, in every worker process).
+      environment: variables that make Beam and Google's client use this service. They include credentials:
+        without any, Beam searches for over 20 seconds in every worker process.
       requests: method and path of every request so far, as `"POST /storage/v1/b/bucket/o/name/compose"`.
     """
 
@@ -81,7 +79,7 @@ class GcsServer:
             self._refusals.append(_Refusal(method, contains, status, times))
 
     def _note(self, method: str, path: str) -> int | None:
-        """Counts a request; the status to refuse it with, if any."""
+        """Records a request; the status to refuse it with, if any."""
         with self._lock:
             self.requests.append(f"{method} {path}")
             for refusal in self._refusals:
@@ -127,12 +125,12 @@ def gcs_server(folder: Path, *, in_memory: bool = True, buckets: tuple[str, ...]
         f"-port={port}",
         f"-backend={'memory' if in_memory else 'filesystem'}",
         f"-filesystem-root={folder / 'objects'}",
-        # Where it tells clients to continue an upload: through the proxy.
+        # Clients continue an upload through the proxy too.
         f"-external-url={endpoint}",
         "-log-level=warn",
     ]
     with processes.running(command, port=port, log=folder / "gcs.log", env=dict(os.environ)):
-        thread = threading.Thread(target=proxy.serve_forever, daemon=True)
+        thread = threading.Thread(target=proxy.serve_forever, args=(0.05,), daemon=True)
         thread.start()
         try:
             for bucket in buckets:
@@ -144,7 +142,7 @@ def gcs_server(folder: Path, *, in_memory: bool = True, buckets: tuple[str, ...]
             proxy.server_close()
 
 
-# A token that never runs out, so that no one asks Google for another.
+# The token does not expire, so nobody asks Google for another.
 _CREDENTIALS = {
     "type": "authorized_user",
     "client_id": "emulator",
@@ -159,6 +157,8 @@ class _Proxy(http.server.BaseHTTPRequestHandler):
     """Passes requests on to the emulator; one instance, in a thread of its own, for each connection."""
 
     protocol_version = "HTTP/1.1"
+    # Headers and body are written apart; together with delayed acknowledgements Nagle would cost 40 ms per request.
+    disable_nagle_algorithm = True
 
     def setup(self) -> None:
         super().setup()

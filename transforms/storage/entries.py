@@ -1,0 +1,35 @@
+"""What storage returns and raises."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from transforms.errors import RequestError
+
+
+class StorageError(OSError):
+    """A storage operation failed; the message names the path."""
+
+
+class SchemeError(RequestError):
+    """There is no file system for the path's scheme: it is unknown, or its extra is not installed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FileEntry:
+    """One listed file.
+
+    Attributes:
+      path: full path or URI.
+      size: bytes; -1 for an entry that is not a regular file, such as a dangling link or a pipe.
+      modified: seconds since the epoch, with the precision of the file system.
+    """
+
+    path: str
+    size: int
+    modified: float
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when the file does."""
+        return f"{self.size}-{self.modified:.6f}"

@@ -1,0 +1,68 @@
+"""Paths and URIs as strings; no file system is asked."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+
+_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
+_WILDCARD = re.compile(r"[*?[]")
+# `**/` counts as one wildcard at the beginning of a component only: `a**/b` does not match `ab`.
+_GLOB_TOKEN = re.compile(r"(?:\A|(?<=/))\*\*/|\*\*|[*?]|\[!?\]?[^]]*\]|.", re.DOTALL)
+_GLOB_PATTERNS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+def has_scheme(path: str) -> bool:
+    """Whether the path names a file system other than the local one."""
+    return bool(_SCHEME.match(path))
+
+
+def is_glob(path: str) -> bool:
+    """Whether the path has wildcards."""
+    return bool(_WILDCARD.search(path))
+
+
+def join(base: str, *parts: str) -> str:
+    """Joins path components, with `/` in URIs and the system's separator in local paths."""
+    if has_scheme(base):
+        return "/".join([base.rstrip("/"), *(part.strip("/") for part in parts)])
+    return os.path.join(base, *parts)
+
+
+def basename(path: str) -> str:
+    """Last component of a path."""
+    return path.rstrip("/").rsplit("/", 1)[-1]
+
+
+def dirname(path: str) -> str:
+    """All but the last component of a path."""
+    if has_scheme(path):
+        return path.rstrip("/").rsplit("/", 1)[0]
+    return os.path.dirname(path)
+
+
+def absolute(path: str) -> str:
+    """The path as workers with another working directory can use it."""
+    return path if has_scheme(path) else os.path.abspath(os.path.expanduser(path))
+
+
+def literal_prefix(pattern: str) -> str:
+    """What every match of a glob begins with: all before its first wildcard."""
+    return _WILDCARD.split(pattern, maxsplit=1)[0]
+
+
+def compile_glob(pattern: str) -> re.Pattern[str]:
+    """The regular expression of a glob, for `fullmatch`.
+
+    `*` and `?` match within a component, `**` crosses components, `**/` also matches none, `[a-z]` and `[!a-z]`
+    are classes.
+    """
+    return re.compile("".join(map(_translate, _GLOB_TOKEN.findall(pattern))), re.DOTALL)
+
+
+def _translate(token: str) -> str:
+    if len(token) > 1 and token[0] == "[":
+        # The last two characters are the end-of-string anchor.
+        return "(?!/)" + fnmatch.translate(token)[:-2]
+    return _GLOB_PATTERNS.get(token) or re.escape(token)
