@@ -1,1 +1,1 @@
-"""Where samples come from: every source lists `SampleRef`s, and none reads an image."""
+"""Sources: each lists the samples of one kind of input as `SampleRef`s. No image is read here."""

@@ -1,4 +1,4 @@
-"""Csv and tsv files, read row by row; a damaged row is refused and the rest is read."""
+"""Csv and tsv files, read row by row. A damaged row is rejected and the rows after it are read."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from typing import IO
 
 from transforms import storage
 from transforms.errors import RequestError
+from transforms.sources.source_spec import SourceSpec
 from transforms.sources.table import MOST_ROW_SIZE, InvalidRow, Row
+from transforms.sources.table_source import TableSource, open_tables
 
 
 @dataclasses.dataclass(frozen=True)
 class CsvTable:
-    """A csv file in UTF-8 (with or without BOM) whose first row names its columns.
+    """A csv file in UTF-8, with or without BOM, whose first row names its columns.
 
-    Quoting follows RFC 4180 (what is between the quotes may have delimiters, line ends and doubled
-    quotes); empty lines are no rows.
+    Quoting follows RFC 4180: a quoted cell may contain delimiters, line ends and doubled quotes. Empty lines
+    are ignored.
 
     Attributes:
-      path: where the file is.
+      path: the file.
       delimiter: between the cells.
       columns: names of the columns.
-      column_types: csv has none.
+      column_types: None; csv has no types.
     """
 
     path: str
@@ -34,11 +36,11 @@ class CsvTable:
     column_types: None = None
 
     def may_hold_text(self, column: str) -> bool:
-        """All cells of a csv file are strings."""
+        """Always; all cells of a csv file are strings."""
         return True
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """Every row; one with another number of cells than the header is refused."""
+        """Every row; one whose number of cells differs from the header's is an `InvalidRow`."""
         cells = [(name, self.columns.index(name)) for name in columns]
         width = len(self.columns)
         with storage.open_read(self.path) as file:
@@ -53,6 +55,15 @@ class CsvTable:
                     yield {name: row.cells[index] for name, index in cells}
 
 
+def open_source(spec: SourceSpec) -> TableSource:
+    """Opens csv files, and tsv files by their extension.
+
+    Raises:
+      RequestError: a file cannot be read, or does not fit the request.
+    """
+    return open_tables(spec, lambda path: open_csv(path, "\t" if path.lower().endswith(".tsv") else ","))
+
+
 def open_csv(path: str, delimiter: str) -> CsvTable:
     """Reads the header.
 
@@ -62,13 +73,13 @@ def open_csv(path: str, delimiter: str) -> CsvTable:
     with storage.open_read(path) as file:
         header = next(_read_rows(file, delimiter), None)
     if header is None:
-        raise RequestError(f"--input={path} is empty; the first row of a csv file must name its columns")
+        raise RequestError(f"`input={path}` is empty; the first row of a csv file must name its columns")
     if isinstance(header, InvalidRow):
-        raise RequestError(f"--input={path}: the header cannot be read: {header.detail}")
+        raise RequestError(f"`input={path}`: the header cannot be read: {header.detail}")
     twice = [name for name, count in Counter(header.cells).items() if count > 1]
     if twice:
         raise RequestError(
-            f"--input={path}: the header names {', '.join(map(repr, twice))} more than once; "
+            f"`input={path}`: the header names {', '.join(map(repr, twice))} more than once; "
             f"it has: {', '.join(header.cells)}"
         )
     return CsvTable(path, delimiter, tuple(header.cells))
@@ -85,10 +96,10 @@ class _RowTooLongError(Exception):
 
 
 class _Lines:
-    """The lines of a csv file, with what is wrong with those of the current row."""
+    """The lines of a csv file, and the damage found in those of the current row."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        # Bytes that are no UTF-8 must spoil their row alone: they come as surrogates.
+        # Bytes that are not UTF-8 become surrogates, so that they spoil their row alone.
         self._text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
         self.damage: str | None = None
         self.number = 0
@@ -113,7 +124,7 @@ class _Lines:
             raise _RowTooLongError
         if "\0" in line:
             self.damage = "a NUL byte"
-            line = line.replace("\0", "")  # Python 3.10's csv module takes none
+            line = line.replace("\0", "")  # Python 3.10's csv module refuses NUL.
         if not line.isascii():
             try:
                 line.encode()
@@ -125,7 +136,7 @@ class _Lines:
 def _read_rows(file: IO[bytes], delimiter: str) -> Iterator[_Cells | InvalidRow]:
     csv.field_size_limit(max(csv.field_size_limit(), MOST_ROW_SIZE))
     lines = _Lines(file)
-    # Strict, because a quote that is never closed would otherwise silently swallow the rows after it.
+    # Strict, because a quote that is never closed would otherwise swallow the rows after it silently.
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
         lines.start_row()

@@ -1,44 +1,40 @@
-"""Images in folders: the class is the first folder's name, or what a pattern finds in the path."""
+"""Images in folders: the class is the first folder below the root, or what a pattern finds in the path."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from transforms import storage
-from transforms.errors import FailureReason
+from transforms.errors import FailureReason, RequestError
+from transforms.refs import File, SampleRef
+from transforms.sources.inputs import key_prefixes, quote_input, refuse_columns
 from transforms.sources.names import is_utf8, printable, skipped_kind
-from transforms.sources.roots import Root
-from transforms.sources.spec import Skipped
-from transforms.values import SampleRef
+from transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_label
+from transforms.sources.roots import Root, refuse_flat, root_of, with_splits
+from transforms.sources.source import Source
+from transforms.sources.source_spec import SourceSpec
 
-OUTSIDE_SPLITS = "outside the split folders"
-_BESIDE_SPLITS = (FailureReason.UNKNOWN_SPLIT.value, "lies beside the split folders, not in one")
+_BESIDE_SPLITS = (FailureReason.UNKNOWN_SPLIT.value, "beside the split folders, not in one of them")
 
 
-class ImageFolder:
+class ImageFolder(Source):
     """Lists the images below one or more roots.
 
-    Attributes:
-      name: "image_folder", or "filename_pattern" if labels come from a pattern.
-      skipped: files seen that are no samples; complete when `samples` has ended.
-      columns: none.
-      column_types: none.
-      has_images: always.
+    Args:
+      roots: the folders and globs.
+      label_pattern: where labels come from; None for folders. It makes the source "filename_pattern".
     """
 
-    columns: Sequence[str] = ()
-    column_types: Mapping[str, str] | None = None
-    has_images = True
-
     def __init__(self, roots: Sequence[Root], *, label_pattern: re.Pattern[str] | None = None) -> None:
+        super().__init__()
         self.name = "image_folder" if label_pattern is None else "filename_pattern"
-        self.skipped = Skipped()
         self._roots = roots
         self._label_pattern = label_pattern
 
     def samples(self) -> Iterator[SampleRef]:
-        """One reference per image, in the order in which the storage lists them; to be iterated once."""
+        """One reference per image, in the order in which storage lists them; may be iterated once."""
         for root in self._roots:
             start = root.start
             for entry in storage.list_files(root.listing, special=True):
@@ -56,30 +52,46 @@ class ImageFolder:
                 if failure is None and split is None and root.splits is not None:
                     failure = _BESIDE_SPLITS
                 if failure is not None and not is_utf8(entry.path):
-                    yield SampleRef(key=printable(key), uri=printable(entry.path), split=split, failure=failure)
+                    yield SampleRef(printable(key), File(printable(entry.path)), split=split, failure=failure)
                     continue
-                if self._label_pattern is not None:
-                    label = find_label(self._label_pattern, key)
-                else:
-                    label = class_folder(relative if split is None else rest)
-                yield SampleRef(key, entry.path, max(entry.size, 0), entry.fingerprint, label, split, {}, failure)
+                label = path_label(key, relative if split is None else rest, self._label_pattern)
+                size = max(entry.size, 0)
+                yield SampleRef(key, File(entry.path), size, entry.fingerprint, label, split, {}, failure)
 
 
-def class_folder(relative: str) -> str | None:
-    """The first folder of a path; None for a file that lies in none."""
-    folder, slash, _ = relative.partition("/")
-    return folder if slash else None
+def open_source(spec: SourceSpec) -> ImageFolder:
+    """Opens folders and globs of images.
 
-
-def find_label(pattern: re.Pattern[str], key: str) -> str | None:
-    """What the group `label` matches where the pattern first fits; None if it does not fit or is empty."""
-    match = pattern.search(key)
-    return (match["label"] or None) if match else None
+    Raises:
+      RequestError: a folder does not exist, or its layout does not fit the request.
+    """
+    if spec.source == "image_folder" and spec.label_pattern is not None:
+        raise RequestError(
+            f"`label_pattern={spec.label_pattern}` and `source=image_folder` exclude each other, because folders give "
+            "the labels there; leave one of them out"
+        )
+    if spec.source == "filename_pattern" and spec.label_pattern is None:
+        raise RequestError(
+            "`source=filename_pattern` needs `label_pattern`; say for instance `label_pattern=(?P<label>cat|dog)`"
+        )
+    pattern = compile_pattern(spec)
+    refuse_columns(spec)
+    roots = [root_of(path) for path in spec.input]
+    for root in roots:
+        if not storage.is_folder(root.folder):
+            raise RequestError(f"{quote_input(root.listing)}: there is no folder {printable(root.folder)}")
+    prefixes = key_prefixes([root.folder for root in roots])
+    roots = [dataclasses.replace(root, key_prefix=prefix) for root, prefix in zip(roots, prefixes, strict=True)]
+    roots = with_splits(roots, spec)
+    if pattern is None and spec.needs_label:
+        for root in roots:
+            refuse_flat(root)
+    return ImageFolder(roots, label_pattern=pattern)
 
 
 def _failure(entry: storage.FileEntry) -> tuple[str, str] | None:
     if not is_utf8(entry.path):
-        return (FailureReason.UNREADABLE.value, "the file's name is not valid UTF-8; rename it")
+        return (FailureReason.UNREADABLE.value, "the file name is not valid UTF-8; rename the file")
     if entry.size < 0:
-        return (FailureReason.UNREADABLE.value, "no regular file, or a link that leads nowhere")
+        return (FailureReason.UNREADABLE.value, "not a regular file, or a broken link")
     return None

@@ -1,4 +1,4 @@
-"""Where a path in a manifest points, and whether it may point there; pure, no file is looked at."""
+"""Paths of images in tables: where they lead, and whether that is allowed. Pure; no file is looked at."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ _MOST_DETAIL = 200
 def resolve(path: str, *, root: str, allow_outside_root: bool) -> str:
     """Full path or URI of an image.
 
-    Links are not followed: `link/x.jpg` lies below the root, wherever the link leads.
+    Links are not followed: `link/x.jpg` is below the root, wherever the link leads.
 
     Args:
-      path: as the manifest has it: relative to `root`, absolute, or a URI (`gs://…`, `file://…`).
-      root: the manifest's folder, absolute.
-      allow_outside_root: whether it may lie elsewhere.
+      path: as the table has it: relative to `root`, absolute, or a URI (`gs://…`, `file://…`).
+      root: the table's folder, absolute.
+      allow_outside_root: whether the image may be elsewhere.
 
     Raises:
       SampleError: the path leaves the root, or no storage can read it.
     """
     if "\0" in path:
-        raise _refused(FailureReason.UNREADABLE, "a path with a NUL character", path)
+        raise _rejected(FailureReason.UNREADABLE, "a NUL character in the path", path)
     scheme = _SCHEME.match(path)
     if scheme and scheme[1] == "file":
         path = _local_path(path)
     elif scheme and scheme[1] in ("http", "https"):
-        raise _refused(FailureReason.UNREADABLE, "images are not fetched from web addresses", path)
+        raise _rejected(FailureReason.UNREADABLE, "images are not fetched from the web", path)
     elif scheme and scheme[1] not in _STORAGE_SCHEMES:
-        raise _refused(FailureReason.UNREADABLE, f"no storage is known for {scheme[1]}://", path)
+        raise _rejected(FailureReason.UNREADABLE, f"unknown scheme {scheme[1]}://", path)
     elif not scheme and ".." not in path and not path.startswith("/"):
         return _join(root, path)
     full = path if _SCHEME.match(path) else _join(root, path)
     plain = _without_dots(full)
     if not allow_outside_root and not plain.startswith(_without_dots(root).rstrip("/") + "/"):
-        raise _refused(FailureReason.OUTSIDE_ROOT, "outside the manifest's folder (--allow_outside_root lets it)", path)
-    # An object store takes dots for part of a name; a local path keeps them, for they matter after a link.
+        raise _rejected(FailureReason.OUTSIDE_ROOT, "outside the table's folder; `allow_outside_root` permits it", path)
+    # In an object store dots are part of a name. A local path keeps them, because they matter after a link.
     return plain if _SCHEME.match(full) else full
 
 
 def shorten(text: str) -> str:
-    """A value from a manifest as a message can quote it."""
+    """A value from a table, quoted and cut for a message."""
     quoted = repr(text[: _MOST_DETAIL + 1])
     return quoted if len(text) <= _MOST_DETAIL else repr(text[:_MOST_DETAIL])[:-1] + "…'"
 
@@ -58,10 +58,10 @@ def _join(root: str, path: str) -> str:
 def _local_path(uri: str) -> str:
     host, slash, path = uri[len("file://") :].partition("/")
     if host not in ("", "localhost") or not slash:
-        raise _refused(FailureReason.UNREADABLE, "a file:// path on another machine", uri)
+        raise _rejected(FailureReason.UNREADABLE, "a file:// URI of another machine", uri)
     path = "/" + unquote(path)
     if "\0" in path:
-        raise _refused(FailureReason.UNREADABLE, "a path with a NUL character", uri)
+        raise _rejected(FailureReason.UNREADABLE, "a NUL character in the path", uri)
     return path
 
 
@@ -72,9 +72,9 @@ def _without_dots(path: str) -> str:
     bucket, _, name = path[scheme.end() :].partition("/")
     if ".." not in name:
         return path
-    # Dots never lead out of a bucket, as they never lead above "/".
+    # Dots do not lead out of a bucket, just as they do not lead above "/".
     return f"{scheme[0]}{bucket}{posixpath.normpath('/' + name)}"
 
 
-def _refused(reason: FailureReason, detail: str, path: str) -> SampleError:
+def _rejected(reason: FailureReason, detail: str, path: str) -> SampleError:
     return SampleError(Stage.LIST, reason, f"{detail}: {shorten(path)}")

@@ -1,8 +1,8 @@
-"""What a file's name says: sample, hidden, or no image; pure functions of the path below the root."""
+"""Which files are images, by their names. Pure functions of the path below the root."""
 
 from __future__ import annotations
 
-# What Pillow and its well-kept plugins open, and the names that cameras and phones give to it.
+# The formats of Pillow and its maintained plugins, with the extensions that cameras and phones use.
 # fmt: off
 IMAGE_EXTENSIONS = frozenset({
     ".jpg", ".jpeg", ".jpe", ".jfif", ".jif", ".mpo", ".png", ".apng", ".gif", ".webp", ".bmp", ".dib",
@@ -15,7 +15,7 @@ SPLIT_FOLDERS = {"train": "train", "validation": "validation", "val": "validatio
 
 
 def skipped_kind(relative: str) -> str | None:
-    """Why the file is no sample: "hidden", its lower-case extension, "folder marker"; None if it is one.
+    """Why a file is not a sample: "hidden", "folder marker" or its extension in lower case; None if it is one.
 
     Args:
       relative: path below the root, with `/` between the folders.
@@ -33,7 +33,7 @@ def skipped_kind(relative: str) -> str | None:
 
 
 def is_utf8(path: str) -> bool:
-    """Whether a name from the file system is valid UTF-8 (Python carries other bytes as surrogates)."""
+    """Whether a name from the file system is valid UTF-8; Python keeps other bytes as surrogates."""
     if path.isascii():
         return True
     try:

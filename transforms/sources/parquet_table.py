@@ -1,4 +1,4 @@
-"""Parquet files, read in batches of rows, with the types that their schema declares."""
+"""Parquet files, read in batches of rows, with the types of their schema."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ import pyarrow.parquet as pq
 
 from transforms import storage
 from transforms.errors import BuildError, RequestError
+from transforms.sources.source_spec import SourceSpec
 from transforms.sources.table import InvalidRow, Row
+from transforms.sources.table_source import TableSource, open_tables
 
 _BATCH_ROWS = 512
-# Without a buffer size pyarrow reads whole column chunks, which may be as large as the file.
+# Without a buffer size, pyarrow reads whole column chunks, which may be as large as the file.
 _BUFFER_BYTES = 1 << 20
 
 
@@ -24,15 +26,15 @@ _BUFFER_BYTES = 1 << 20
 class ParquetTable:
     """A Parquet file.
 
-    Integers, booleans, floats, strings and bytes stay what they are; times, dates and decimals become
-    strings in Arrow's notation; lists become lists.
+    Integers, booleans, floats, strings, bytes and lists keep their type. Times, dates and decimals become
+    strings in Arrow's notation.
 
     Attributes:
-      path: where the file is.
+      path: the file.
       columns: names of the top-level columns.
-      column_types: column -> "int64" (integers, booleans), "float", or "bytes" (all else); of a list
-        its elements' type.
-      text_columns: those whose values are strings.
+      column_types: column -> "int64" (integers, booleans), "float", or "bytes" (all else); for a list, the
+        type of its elements.
+      text_columns: columns whose values are strings.
     """
 
     path: str
@@ -41,11 +43,11 @@ class ParquetTable:
     text_columns: frozenset[str]
 
     def may_hold_text(self, column: str) -> bool:
-        """Whether the schema says so."""
+        """Whether the schema declares strings."""
         return column in self.text_columns
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """Every row; one with a value that Python cannot hold (a broken string) is refused.
+        """Every row; one with a value that Python cannot represent (a broken string) is an `InvalidRow`.
 
         Raises:
           BuildError: the file is damaged.
@@ -66,20 +68,29 @@ class ParquetTable:
                 raise BuildError(f"{self.path} cannot be read beyond row {number}: {error}") from error
 
 
+def open_source(spec: SourceSpec) -> TableSource:
+    """Opens Parquet files.
+
+    Raises:
+      RequestError: a file cannot be read, or does not fit the request.
+    """
+    return open_tables(spec, open_parquet)
+
+
 def open_parquet(path: str) -> ParquetTable:
     """Reads the schema.
 
     Raises:
-      RequestError: the file is no Parquet file, or two of its columns have the same name.
+      RequestError: the file is not a Parquet file, or two of its columns have the same name.
     """
     try:
         with _opened(path) as file:
             schema = file.schema_arrow
     except pa.ArrowException as error:
-        raise RequestError(f"--input={path} is not a Parquet file that can be read: {error}") from error
+        raise RequestError(f"`input={path}` is not a valid Parquet file: {error}") from error
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:
-        raise RequestError(f"--input={path} has more than one column named {', '.join(map(repr, twice))}")
+        raise RequestError(f"`input={path}` has more than one column named {', '.join(map(repr, twice))}")
     return ParquetTable(
         path,
         tuple(schema.names),
@@ -103,7 +114,7 @@ def _to_python(column: pa.Array) -> list[Any]:
         column = column.cast(plain)
     try:
         return column.to_pylist()
-    except ValueError:  # a string that is not UTF-8, a time out of Python's range: find out whose
+    except ValueError:  # A string that is not UTF-8 or a time out of Python's range: find the row.
         return [_value(cell) for cell in column]
 
 
@@ -115,7 +126,7 @@ def _value(cell: pa.Scalar) -> Any:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type in which values become plain Python values."""
+    """The type whose values are plain Python values."""
     if isinstance(kind, pa.BaseExtensionType):
         return _plain(kind.storage_type)
     if pa.types.is_dictionary(kind):

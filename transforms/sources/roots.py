@@ -1,4 +1,4 @@
-"""Folders and globs as places to list from, and what one cheap look at their top level says."""
+"""Folders and globs that images are listed from, and their split folders, found by a look at the top level."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ from collections.abc import Mapping
 
 from transforms import storage
 from transforms.errors import RequestError
+from transforms.sources.inputs import has_wildcards, quote_input
 from transforms.sources.names import SPLIT_FOLDERS, printable, skipped_kind
-from transforms.sources.spec import SourceSpec
+from transforms.sources.path_labels import named_split_folders
+from transforms.sources.source_spec import SourceSpec
 
-# A folder without an image among its first files counts as one without images: the look stays cheap.
+# A folder with no image among its first files counts as one without images, which keeps the look cheap.
 _LOOK_AT_FILES = 10_000
 _MOST_NAMES = 10
 
 
 @dataclasses.dataclass(frozen=True)
 class Root:
-    """One place to list images from.
+    """A folder or glob that images are listed from.
 
     Attributes:
       listing: the folder or glob.
       folder: the folder that keys are relative to: for a glob, the one before its first wildcard.
-      key_prefix: what keys begin with: empty, or a name and `/` if there are several roots.
+      key_prefix: prefix of the keys: empty, or with several roots a name and `/`.
       splits: folder directly below `folder` -> split; None if splits do not come from folders.
-      only_splits: files outside the split folders are no samples (else they are refused ones).
+      only_splits: whether files outside the split folders are skipped; otherwise they are rejected samples.
     """
 
     listing: str
@@ -37,38 +39,34 @@ class Root:
 
     @property
     def start(self) -> int:
-        """How many characters of a listed path come before the part relative to the folder."""
+        """Number of characters of a listed path before the part relative to the folder."""
         return len(self.folder.rstrip("/")) + 1
 
 
-def has_wildcards(path: str) -> bool:
-    """Whether the path is a glob, and not a local file or folder that is called so."""
-    return storage.is_glob(path) and (storage.has_scheme(path) or not storage.exists(path))
-
-
 def root_of(path: str) -> Root:
-    """The root for a folder or a glob, by its absolute path."""
+    """The root of a folder or a glob, given by its absolute path."""
     if not has_wildcards(path):
         return Root(path, path)
     return Root(path, re.split(r"[*?[]", path, maxsplit=1)[0].rpartition("/")[0] or "/")
 
 
 def with_splits(roots: list[Root], spec: SourceSpec) -> list[Root]:
-    """The roots with the split folders that are asked for, or in auto mode found, below each.
+    """The roots with their split folders: those that the request names, or those that are found.
 
     Raises:
-      RequestError: a folder asked for does not exist, or the folders found are ambiguous.
+      RequestError: a named folder does not exist, or the folders found are ambiguous.
     """
-    if spec.split_folders is not None:
-        wanted = {folder.strip("/"): split for folder, split in spec.split_folders.items()}
+    named = named_split_folders(spec)
+    if named is not None:
         existing = {name for root in roots for name in _folders(root)}
-        for folder in wanted:
+        for folder in named:
             if folder not in existing:
                 raise RequestError(
-                    f"--splits names the folder {printable(folder)!r}, which {_inputs(roots)} does not have; "
+                    f"`splits` names the folder {printable(folder)!r}, which "
+                    f"{', '.join(quote_input(root.listing) for root in roots)} does not have; "
                     f"it has: {_names(sorted(existing))}"
                 )
-        return [dataclasses.replace(root, splits=wanted, only_splits=True) for root in roots]
+        return [dataclasses.replace(root, splits=named, only_splits=True) for root in roots]
     if spec.splits_auto:
         return [dataclasses.replace(root, splits=_find_splits(root)) for root in roots]
     return roots
@@ -78,7 +76,7 @@ def refuse_flat(root: Root) -> None:
     """Refuses a root that has images but no folders that could be their classes.
 
     Raises:
-      RequestError: names the ways out.
+      RequestError: says what else can give the labels.
     """
     tops = [root.folder] if root.splits is None else [storage.join(root.folder, name) for name in root.splits]
     for top in tops:
@@ -86,12 +84,12 @@ def refuse_flat(root: Root) -> None:
         if any(_holds_samples(storage.join(top, name)) for name in folders):
             return
     if not _holds_samples(root.listing, start=root.start):
-        return  # no image at all: the caller counts and says so
+        return  # No image at all: the caller counts them and says so.
     where = "its split folders" if root.splits else "it"
     raise RequestError(
-        f"--input={printable(root.listing)}: the images lie directly in {where}, so that no folder names their "
-        "class; say how a name gives the label (--label_pattern='(?P<label>cat|dog)'), give a manifest "
-        "(csv, jsonl, parquet), sort the images into a folder per class, or choose a layout without a label"
+        f"{quote_input(root.listing)}: the images are directly in {where}, so that no folder names their class; "
+        "say how a name gives the label (`label_pattern=(?P<label>cat|dog)`), give a table (csv, jsonl, parquet), "
+        "sort the images into a folder per class, or choose a `layout` without a label"
     )
 
 
@@ -105,11 +103,11 @@ def _find_splits(root: Root) -> Mapping[str, str] | None:
     if other is None:
         return {name: SPLIT_FOLDERS[name] for name in found}
     if len(found) == 1:
-        return None  # a class that happens to be called "train"
+        return None  # A class that happens to be called "train".
     raise RequestError(
-        f"--input={printable(root.listing)} has the split folders {_names(found)}, but also images in "
-        f"{printable(other)!r} beside them; say which folders are the splits (--splits=train=FOLDER,test=FOLDER), "
-        "or that none is (--splits=train=0.9,test=0.1)"
+        f"{quote_input(root.listing)} has the split folders {_names(found)}, but also images in "
+        f"{printable(other)!r} beside them; say which folders are the splits (`splits=train=FOLDER,test=FOLDER`), "
+        "or that none is (`splits=train=0.9,test=0.1`)"
     )
 
 
@@ -132,10 +130,6 @@ def _holds_samples(listing: str, *, start: int | None = None) -> bool:
     start = len(listing.rstrip("/")) + 1 if start is None else start
     entries = storage.list_files(listing, limit=_LOOK_AT_FILES, special=True)
     return any(skipped_kind(entry.path[start:]) is None for entry in entries)
-
-
-def _inputs(roots: list[Root]) -> str:
-    return ", ".join(f"--input={printable(root.listing)}" for root in roots)
 
 
 def _names(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""What the readers of csv, jsonl and parquet files have in common."""
+"""The interface of a table: a csv, jsonl or parquet file."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-# A row (characters of a csv row, bytes of a jsonl line) that is longer is refused unread. References are
-# shuffled and should have a few hundred bytes; this keeps one hostile row from filling the memory.
+# A longer row (characters of a csv row, bytes of a jsonl line) is rejected unread. References should have a few
+# hundred bytes, because they are shuffled; the bound keeps a hostile row from filling the memory.
 MOST_ROW_SIZE = 4 << 20
 
 
@@ -16,7 +16,7 @@ class InvalidRow:
     """A row that cannot be read.
 
     Attributes:
-      detail: where it is and what is wrong with it.
+      detail: its position and what is wrong with it.
     """
 
     detail: str
@@ -26,15 +26,15 @@ Row: TypeAlias = Mapping[str, Any] | InvalidRow
 
 
 class Table(Protocol):
-    """A manifest's file, opened far enough to know its columns."""
+    """A file of rows whose columns are known."""
 
     @property
     def path(self) -> str:
-        """Where the file is."""
+        """The file."""
 
     @property
     def columns(self) -> Sequence[str]:
-        """Names of the columns, in the file's order."""
+        """Names of the columns, in the order of the file."""
 
     @property
     def column_types(self) -> Mapping[str, str] | None:
@@ -44,4 +44,4 @@ class Table(Protocol):
         """Whether the column's values can be strings, as paths of images are."""
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """Every row in the file's order, with these columns only; one that a row lacks is None."""
+        """Every row in the order of the file, with these columns only; None where a row lacks a column."""

@@ -1,16 +1,19 @@
-"""Folders and manifests on disk for the sources to read."""
+"""Inputs on disk for the sources to read."""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from transforms.sources.detect import Source, open_source
-from transforms.sources.spec import SourceSpec
-from transforms.values import SampleRef
+from transforms.refs import SampleRef
+from transforms.sources.containers import Container, Spool
+from transforms.sources.opening import open_source
+from transforms.sources.source import Source
+from transforms.sources.source_spec import Skipped, SourceSpec
 
 Touch = Callable[..., Path]
 Open = Callable[..., Source]
@@ -32,7 +35,7 @@ def touch(tmp_path: Path) -> Touch:
 
 @pytest.fixture
 def opened() -> Open:
-    """Opens a source by its input (one or several) and the fields of a spec."""
+    """Opens a source, given its inputs and the fields of a spec."""
 
     def make(*inputs: Any, **fields: Any) -> Source:
         return open_source(SourceSpec(input=tuple(map(str, inputs)), **fields))
@@ -42,7 +45,7 @@ def opened() -> Open:
 
 @pytest.fixture
 def listed() -> Callable[[Source], dict[str, SampleRef]]:
-    """Key -> reference; every one survives packing, and no two have the same key."""
+    """Key -> reference. Every reference survives packing, and no two have the same key."""
 
     def read(source: Source) -> dict[str, SampleRef]:
         samples = list(source.samples())
@@ -50,5 +53,24 @@ def listed() -> Callable[[Source], dict[str, SampleRef]]:
         by_key = {sample.key: sample for sample in samples}
         assert len(by_key) == len(samples)
         return by_key
+
+    return read
+
+
+@pytest.fixture
+def read_containers(tmp_path: Path) -> Callable[[Source], tuple[list[SampleRef], Skipped]]:
+    """The samples of all containers of a source, read as the pipeline does, and what they skipped."""
+
+    def read(source: Source) -> tuple[list[SampleRef], Skipped]:
+        samples: list[SampleRef] = []
+        skipped = Skipped()
+        containers = source.containers()
+        assert containers is not None
+        for number, container in enumerate(containers):
+            reader = pickle.loads(pickle.dumps(source.read_container))
+            with Spool(str(tmp_path / "spool"), f"{number:06d}") as spool:
+                samples += reader(Container.unpack(container.pack()), spool, skipped)
+        assert [SampleRef.unpack(sample.pack()) for sample in samples] == samples
+        return samples, skipped
 
     return read

@@ -36,7 +36,7 @@ def test_quotes_hold_delimiters_line_ends_and_quotes(table):
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
-def test_every_line_end_and_a_bom_are_understood(table, end, bom):
+def test_every_line_end_and_a_bom_are_read(table, end, bom):
     assert all_rows(table(bom + end.join([b"x,y", "é,ü".encode(), b"1,2"]))) == [
         {"x": "é", "y": "ü"},
         {"x": "1", "y": "2"},
@@ -48,7 +48,7 @@ def test_the_delimiter_is_the_one_given(table):
     assert table(b"a;b\n1;2\n").columns == ("a;b",)
 
 
-def test_empty_lines_are_no_rows(table):
+def test_empty_lines_are_ignored(table):
     assert all_rows(table(b"x\n\n1\n\n\n2\n\n")) == [{"x": "1"}, {"x": "2"}]
 
 
@@ -86,7 +86,7 @@ def test_a_damaged_header_is_refused(table, header):
         (b'1,"' + b"x\n" * (MOST_ROW_SIZE // 2), "a row of more than 4,194,304 characters"),
     ],
 )
-def test_a_damaged_row_is_refused_and_those_around_it_are_read(table, bad, detail):
+def test_a_damaged_row_is_invalid_and_the_rows_around_it_are_read(table, bad, detail):
     rows = all_rows(table(b"x,y\na,b\n" + bad + b"\nc,d\n"))
     assert rows[0] == {"x": "a", "y": "b"}
     assert isinstance(rows[1], InvalidRow)
@@ -95,17 +95,17 @@ def test_a_damaged_row_is_refused_and_those_around_it_are_read(table, bad, detai
     assert rows[-1] == {"x": "c", "y": "d"}
 
 
-def test_a_quote_that_is_never_closed_does_not_swallow_rows_in_silence(table):
+def test_a_quote_that_is_never_closed_makes_an_invalid_row(table):
     rows = all_rows(table(b'x,y\na,"b\nc,d\ne,f\n'))
     assert rows == [InvalidRow("line 2: unexpected end of data")]
 
 
-def test_a_field_just_within_the_bound_is_read(table):
+def test_a_field_of_the_largest_size_is_read(table):
     (row,) = all_rows(table(b"x\n" + b"y" * (MOST_ROW_SIZE - 1) + b"\n"))
     assert len(row["x"]) == MOST_ROW_SIZE - 1
 
 
-def test_a_field_of_ten_megabytes_is_refused_in_bounded_memory(table):
+def test_a_field_of_ten_megabytes_is_invalid_in_bounded_memory(table):
     opened = table(b"x,y\n1," + b"z" * 10_000_000 + b"\n2,3\n")
     tracemalloc.start()
     rows = all_rows(opened)
@@ -139,6 +139,6 @@ def test_what_csv_writer_writes_is_read_back(table, rows, style, bom):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.lists(st.sampled_from([b'"', b",", b"\n", b"\r", b"\0", b"\xff", b"a", b"\xc3\xa9"])).map(b"".join))
-def test_any_bytes_give_rows_or_refused_rows_and_nothing_else(table, data):
+def test_any_bytes_give_rows_or_invalid_rows_and_nothing_else(table, data):
     for row in all_rows(table(b"x,y\n" + data)):
         assert isinstance(row, InvalidRow) or list(row) == ["x", "y"]

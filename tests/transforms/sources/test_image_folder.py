@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 import os
-import re
 import tracemalloc
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from transforms import storage
 from transforms.errors import RequestError
-from transforms.sources.image_folder import ImageFolder, find_label
+from transforms.refs import File
+from transforms.sources.image_folder import ImageFolder
 from transforms.sources.roots import Root
 
 
@@ -26,20 +24,19 @@ def test_the_class_is_the_first_folder_below_the_root(touch, opened, listed):
     root = touch("cat/1.jpg", "cat/old/scans/2.PNG", "dog/1.jpg")
     source = opened(root)
     assert source.name == "image_folder"
-    assert source.has_images
-    assert source.columns == ()
-    assert source.column_types is None
+    assert (source.has_images, source.columns, source.column_types) == (True, (), None)
+    assert (source.unit, source.labels_may_be_indices, source.containers()) == ("image", False, None)
     assert labels(listed(source)) == {"cat/1.jpg": "cat", "cat/old/scans/2.PNG": "cat", "dog/1.jpg": "dog"}
 
 
-def test_a_reference_has_the_files_place_size_and_fingerprint(touch, opened, listed):
+def test_a_reference_has_the_locator_size_and_fingerprint_of_its_file(touch, opened, listed):
     root = touch("cat/1.jpg")
     sample = listed(opened(root))["cat/1.jpg"]
     entry = storage.stat(str(root / "cat/1.jpg"))
-    assert (sample.uri, sample.size, sample.fingerprint) == (entry.path, 6, entry.fingerprint)
+    assert (sample.locator, sample.size, sample.fingerprint) == (File(entry.path), 6, entry.fingerprint)
 
 
-def test_hidden_files_and_other_extensions_are_counted_and_are_no_samples(touch, opened, listed):
+def test_hidden_files_and_files_without_an_image_extension_are_skipped_and_counted(touch, opened, listed):
     root = touch("cat/1.jpg", "cat/a.TXT", "cat/b.txt", ".git/x.jpg", "cat/.DS_Store", "cat/.old/1.jpg", "cat/x.")
     source = opened(root)
     assert list(listed(source)) == ["cat/1.jpg"]
@@ -63,7 +60,7 @@ def test_unicode_names_stay_as_they_are(touch, opened, listed):
     assert labels(samples) == {"猫/café ☕.jpg": "猫", "e\u0301/1.jpg": "e\u0301"}
 
 
-def test_a_name_that_is_not_utf8_is_refused_under_a_printable_key(touch, opened, listed):
+def test_a_name_that_is_not_utf8_is_rejected_under_a_printable_key(touch, opened, listed):
     root = touch("cat/1.jpg")
     (root / os.fsdecode(b"cat/caf\xe9.jpg")).write_bytes(b"pixels")
     (root / os.fsdecode(b"cat/caf\xe9.t\xe9t")).write_bytes(b"text")
@@ -83,14 +80,14 @@ def test_an_input_that_is_not_utf8_is_refused(tmp_path, opened):
         opened(folder)
 
 
-def test_links_that_lead_nowhere_and_pipes_are_refused_samples(touch, opened, listed):
+def test_broken_links_and_pipes_are_rejected_samples(touch, opened, listed):
     root = touch("cat/1.jpg")
     (root / "cat/gone.jpg").symlink_to("nowhere.jpg")
     (root / "cat/itself.jpg").symlink_to("itself.jpg")
     os.mkfifo(root / "cat/pipe.jpg")
     samples = listed(opened(root))
-    refused = {key for key, sample in samples.items() if sample.failure}
-    assert refused == {"cat/gone.jpg", "cat/itself.jpg", "cat/pipe.jpg"}
+    rejected = {key for key, sample in samples.items() if sample.failure}
+    assert rejected == {"cat/gone.jpg", "cat/itself.jpg", "cat/pipe.jpg"}
     assert all(sample.size >= 0 for sample in samples.values())
 
 
@@ -104,8 +101,8 @@ def test_images_beside_class_folders_have_no_label(touch, opened, listed):
     assert labels(listed(opened(touch("1.jpg", "cat/2.jpg")))) == {"1.jpg": None, "cat/2.jpg": "cat"}
 
 
-def test_a_flat_folder_is_refused_with_the_ways_out(touch, opened):
-    with pytest.raises(RequestError, match=r"--input=.*--label_pattern.*manifest.*folder per class.*layout"):
+def test_a_flat_folder_is_refused_with_what_else_can_give_the_labels(touch, opened):
+    with pytest.raises(RequestError, match=r"`input=.*`label_pattern=.*table.*folder per class.*`layout`"):
         opened(touch("1.jpg", "2.jpg", "docs/read.txt"))
 
 
@@ -114,7 +111,7 @@ def test_flat_split_folders_are_refused(touch, opened):
         opened(touch("train/1.jpg", "test/2.jpg"))
 
 
-def test_a_flat_folder_will_do_where_no_label_is_needed(touch, opened, listed):
+def test_a_flat_folder_is_read_where_no_label_is_needed(touch, opened, listed):
     assert labels(listed(opened(touch("1.jpg"), needs_label=False))) == {"1.jpg": None}
 
 
@@ -122,7 +119,7 @@ def test_an_empty_folder_lists_nothing(tmp_path, opened):
     assert list(opened(tmp_path).samples()) == []
 
 
-def test_a_folder_of_other_files_lists_nothing_and_says_what_it_saw(touch, opened):
+def test_a_folder_of_other_files_lists_nothing_and_counts_them(touch, opened):
     source = opened(touch("a/1.txt", "2.md"))
     assert list(source.samples()) == []
     assert dict(source.skipped.counts) == {".txt": 1, ".md": 1}
@@ -155,13 +152,13 @@ def test_folders_without_images_do_not_stop_split_folders_from_being_found(touch
 
 
 def test_two_split_folders_beside_others_are_ambiguous(touch, opened):
-    with pytest.raises(RequestError, match=r"test, train.*'extra'.*--splits="):
+    with pytest.raises(RequestError, match=r"test, train.*'extra'.*`splits="):
         opened(touch("train/cat/1.jpg", "test/cat/2.jpg", "extra/3.jpg"))
 
 
-def test_images_beside_the_split_folders_found_are_refused_samples(touch, opened, listed):
+def test_images_beside_the_split_folders_found_are_rejected_samples(touch, opened, listed):
     samples = listed(opened(touch("train/cat/1.jpg", "test/cat/2.jpg", "3.jpg")))
-    assert samples["3.jpg"].failure == ("unknown_split", "lies beside the split folders, not in one")
+    assert samples["3.jpg"].failure == ("unknown_split", "beside the split folders, not in one of them")
 
 
 def test_without_auto_split_folders_are_classes(touch, opened, listed):
@@ -170,7 +167,7 @@ def test_without_auto_split_folders_are_classes(touch, opened, listed):
     assert set(splits(samples).values()) == {None}
 
 
-def test_split_folders_by_name_leave_the_rest_outside(touch, opened, listed):
+def test_files_outside_named_split_folders_are_skipped_and_counted(touch, opened, listed):
     root = touch("training_data/joy/1.jpg", "crossvalidation_data/joy/2.jpg", "spare/joy/3.jpg", "4.jpg", "n.txt")
     source = opened(root, split_folders={"training_data": "train", "crossvalidation_data/": "validation"})
     samples = listed(source)
@@ -180,7 +177,7 @@ def test_split_folders_by_name_leave_the_rest_outside(touch, opened, listed):
 
 
 def test_a_split_folder_that_does_not_exist_is_refused_with_those_that_do(touch, opened):
-    with pytest.raises(RequestError, match=r"--splits.*'training'.*it has: dev, train$"):
+    with pytest.raises(RequestError, match=r"`splits`.*'training'.*it has: dev, train$"):
         opened(touch("train/cat/1.jpg", "dev/cat/2.jpg", "3.jpg", ".git/x"), split_folders={"training": "train"})
 
 
@@ -214,23 +211,8 @@ def test_a_pattern_works_below_split_folders(touch, opened, listed):
     ],
 )
 def test_a_pattern_that_cannot_give_labels_is_refused(touch, opened, pattern, message):
-    with pytest.raises(RequestError, match=f"--label_pattern=.*{message}"):
+    with pytest.raises(RequestError, match=f"`label_pattern=.*{message}"):
         opened(touch("apple01.jpg"), label_pattern=pattern)
-
-
-WORD = st.text("abcxyz", min_size=1, max_size=5)
-
-
-@given(words=st.lists(WORD, min_size=1, max_size=3, unique=True), key=st.text("abcxyz/._1", max_size=20))
-def test_the_label_is_the_leftmost_of_the_words(words, key):
-    found = [(key.find(word), words.index(word), word) for word in words if word in key]
-    expected = min(found)[2] if found else None
-    assert find_label(re.compile(f"(?P<label>{'|'.join(words)})"), key) == expected
-
-
-@pytest.mark.parametrize("pattern", ["(?P<label>x)?a", "(?P<label>x*)"])
-def test_a_group_that_matches_nothing_is_no_label(pattern):
-    assert find_label(re.compile(pattern), "a.jpg") is None
 
 
 # Globs and several inputs
@@ -244,7 +226,7 @@ def test_keys_of_a_glob_are_relative_to_the_folder_before_the_first_wildcard(tou
 
 def test_a_glob_of_images_without_folders_is_flat(touch, opened, listed):
     root = touch("1.jpg", "cat/2.jpg")
-    with pytest.raises(RequestError, match="--label_pattern"):
+    with pytest.raises(RequestError, match="`label_pattern="):
         opened(root / "*.jpg")
     assert labels(listed(opened(root / "*.jpg", label_pattern=r"(?P<label>\d)"))) == {"1.jpg": "1"}
 
@@ -266,7 +248,7 @@ def test_keys_of_several_inputs_begin_with_their_folders_names(touch, opened, li
 
 def test_several_inputs_with_the_same_name_are_refused(touch, opened):
     root = touch("x/photos/cat/1.jpg", "y/photos/cat/1.jpg")
-    with pytest.raises(RequestError, match=r"x/photos and --input=.*y/photos have the same last component"):
+    with pytest.raises(RequestError, match=r"x/photos` and `input=.*y/photos` have the same last component"):
         opened(root / "x/photos", root / "y/photos")
 
 

@@ -26,7 +26,7 @@ def test_the_first_object_names_the_columns_and_other_rows_may_lack_some(table):
     assert list(opened.rows(["a", "b"])) == [{"a": 1, "b": "x"}, {"a": None, "b": "y"}]
 
 
-def test_a_bom_windows_line_ends_and_empty_lines_are_understood(table):
+def test_a_bom_windows_line_ends_and_empty_lines_are_read(table):
     opened = table(b'\xef\xbb\xbf{"a": "\xc3\xa9"}\r\n\r\n  \n{"a": 2}')
     assert list(opened.rows(["a"])) == [{"a": "é"}, {"a": 2}]
 
@@ -40,8 +40,8 @@ def test_a_file_without_an_object_is_refused(table, data):
 @pytest.mark.parametrize(
     ("bad", "detail"),
     [
-        (b"[1, 2]", "no JSON object"),
-        (b'"text"', "no JSON object"),
+        (b"[1, 2]", "not a JSON object"),
+        (b'"text"', "not a JSON object"),
         (b'{"a": 1', "line 2: "),
         (b'{"a": 1}{"a": 2}', "Extra data"),
         (b'{"a": "\xff"}', "not valid UTF-8"),
@@ -52,7 +52,7 @@ def test_a_file_without_an_object_is_refused(table, data):
         (b"\0", "line 2: "),
     ],
 )
-def test_a_damaged_row_is_refused_and_those_around_it_are_read(table, bad, detail):
+def test_a_damaged_row_is_invalid_and_the_rows_around_it_are_read(table, bad, detail):
     rows = list(table(b'{"a": 0}\n' + bad + b'\n{"a": 3}\n').rows(["a"]))
     assert rows[0] == {"a": 0}
     assert isinstance(rows[1], InvalidRow)

@@ -69,7 +69,7 @@ def test_a_column_has_its_schemas_type_and_plain_values(table, kind):
     assert values(opened, "x") == expected
 
 
-def test_whether_a_column_can_hold_paths_is_the_schemas_to_say(table):
+def test_the_schema_says_which_columns_can_hold_paths(table):
     opened = table({kind: array for kind, (array, _, _) in KINDS.items()})
     assert [name for name in opened.columns if opened.may_hold_text(name)] == [
         "string",
@@ -102,13 +102,13 @@ def test_a_broken_string_makes_one_invalid_row(table):
 
 def test_a_file_of_another_format_is_refused(tmp_path):
     (tmp_path / "m.parquet").write_bytes(b"image,label\n")
-    with pytest.raises(RequestError, match="is not a Parquet file"):
+    with pytest.raises(RequestError, match="is not a valid Parquet file"):
         open_parquet(str(tmp_path / "m.parquet"))
 
 
 def test_an_empty_file_is_refused(tmp_path):
     (tmp_path / "m.parquet").write_bytes(b"")
-    with pytest.raises(RequestError, match="is not a Parquet file"):
+    with pytest.raises(RequestError, match="is not a valid Parquet file"):
         open_parquet(str(tmp_path / "m.parquet"))
 
 
@@ -128,13 +128,13 @@ def test_a_damaged_file_stops_the_build(table, tmp_path):
         list(opened.rows(["x"]))
 
 
-def test_images_are_given_by_paths_and_not_by_bytes(tmp_path, opened):
+def test_an_image_column_of_bytes_is_refused(tmp_path, opened):
     pq.write_table(pa.table({"image": [b"\xff\xd8"], "label": [1]}), tmp_path / "m.parquet")
-    with pytest.raises(RequestError, match=r"'image' are no strings.*--image_column.*it has: image, label$"):
+    with pytest.raises(RequestError, match=r"'image' are not strings.*`image_column`.*it has: image, label$"):
         opened(tmp_path / "m.parquet")
 
 
-def test_a_manifest_in_parquet_has_images_labels_and_typed_columns(touch, opened, listed):
+def test_a_parquet_table_gives_images_labels_and_typed_columns(touch, opened, listed):
     root = touch("1.jpg", "2.jpg")
     columns = {"image": ["1.jpg", "2.jpg"], "label": [0, 1], "split": ["train", None], "age": [3.5, None]}
     pq.write_table(pa.table(columns), root / "m.parquet")

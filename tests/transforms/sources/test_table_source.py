@@ -1,4 +1,4 @@
-"""What holds for every kind of manifest: which column is what, and which rows are refused."""
+"""What holds for tables of every format: which column is what, and which rows are rejected."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from transforms import storage
 from transforms.errors import RequestError
+from transforms.refs import File, SampleRef
 
 
 @pytest.fixture
@@ -36,53 +37,48 @@ def only(samples):
     return sample
 
 
-def test_a_row_names_its_image_relative_to_the_manifest(touch, csv_file, opened, listed):
+def test_a_row_names_its_image_relative_to_the_table(touch, csv_file, opened, listed):
     root = touch("sub/cat.jpg")
     source = opened(csv_file("image,label", "sub/cat.jpg,cat"))
     assert source.has_images
+    assert (source.unit, source.labels_may_be_indices, source.containers()) == ("row", True, None)
     sample = listed(source)["sub/cat.jpg"]
     entry = storage.stat(str(root / "sub/cat.jpg"))
-    assert (sample.uri, sample.size, sample.fingerprint, sample.label, sample.split) == (
-        entry.path,
-        6,
-        entry.fingerprint,
-        "cat",
-        None,
-    )
+    assert sample == SampleRef("sub/cat.jpg", File(entry.path), 6, entry.fingerprint, "cat")
 
 
-def test_a_manifest_given_by_a_relative_path_gives_absolute_ones(touch, csv_file, opened, listed, monkeypatch):
+def test_a_table_given_by_a_relative_path_gives_absolute_ones(touch, csv_file, opened, listed, monkeypatch):
     monkeypatch.chdir(touch("cat.jpg"))
     csv_file("image,label", "cat.jpg,cat")
     assert only(listed(opened("m.csv"))).uri == f"{os.getcwd()}/cat.jpg"
 
 
-def test_columns_of_other_names_are_taken_where_they_are_named(touch, csv_file, opened, listed):
+def test_columns_may_be_named_by_settings(touch, csv_file, opened, listed):
     touch("1.jpg")
-    manifest = csv_file("id,path,kind,part", "row-1,1.jpg,cat,dev")
+    table = csv_file("id,path,kind,part", "row-1,1.jpg,cat,dev")
     fields = {"image_column": "path", "label_column": "kind", "split_column": "part", "key_column": "id"}
-    sample = listed(opened(manifest, **fields))["row-1"]
-    assert (sample.uri, sample.label, sample.split) == (str(manifest.parent / "1.jpg"), "cat", "dev")
+    sample = listed(opened(table, **fields))["row-1"]
+    assert (sample.uri, sample.label, sample.split) == (str(table.parent / "1.jpg"), "cat", "dev")
 
 
-@pytest.mark.parametrize("flag", ["image_column", "label_column", "split_column", "key_column"])
-def test_a_named_column_that_does_not_exist_is_refused_with_those_that_do(csv_file, opened, flag):
-    with pytest.raises(RequestError, match=rf"--{flag}=kinds: .*m\.csv has no such column; it has: image, label$"):
-        opened(csv_file("image,label"), **{flag: "kinds"})
+@pytest.mark.parametrize("setting", ["image_column", "label_column", "split_column", "key_column"])
+def test_a_named_column_that_does_not_exist_is_refused_with_those_that_do(csv_file, opened, setting):
+    with pytest.raises(RequestError, match=rf"`{setting}=kinds`: .*m\.csv has no such column; it has: image, label$"):
+        opened(csv_file("image,label"), **{setting: "kinds"})
 
 
-def test_a_manifest_without_a_label_is_refused_where_one_is_needed(csv_file, opened):
-    with pytest.raises(RequestError, match=r"no column 'label'.*--label_column.*it has: image, kind$"):
+def test_a_table_without_a_label_is_refused_where_one_is_needed(csv_file, opened):
+    with pytest.raises(RequestError, match=r"no column 'label'.*`label_column`.*it has: image, kind$"):
         opened(csv_file("image,kind"))
     assert opened(csv_file("image,kind"), needs_label=False).columns == ("image", "kind")
 
 
-def test_a_layouts_column_that_does_not_exist_is_refused_with_those_that_do(csv_file, opened):
+def test_a_column_of_the_layout_that_does_not_exist_is_refused_with_those_that_do(csv_file, opened):
     with pytest.raises(RequestError, match=r"column\.age, which .*m\.csv does not have; it has: image, label$"):
         opened(csv_file("image,label"), columns=frozenset({"age", "label"}))
 
 
-def test_a_manifest_without_images_gives_its_columns_under_row_numbers(csv_file, opened, listed):
+def test_a_table_without_images_gives_its_columns_under_row_numbers(csv_file, opened, listed):
     source = opened(csv_file("x,y", "1,a", "2,b"), needs_label=False, columns=None)
     assert not source.has_images
     samples = listed(source)
@@ -94,17 +90,17 @@ def test_a_manifest_without_images_gives_its_columns_under_row_numbers(csv_file,
 
 
 def test_only_the_columns_asked_for_are_carried(csv_file, opened, listed):
-    manifest = csv_file("label,x,y", "cat,1,2")
-    assert only(listed(opened(manifest))).columns == {}
-    assert only(listed(opened(manifest, columns=frozenset({"y"})))).columns == {"y": "2"}
-    assert only(listed(opened(manifest, columns=None))).columns == {"x": "1", "y": "2"}
+    table = csv_file("label,x,y", "cat,1,2")
+    assert only(listed(opened(table))).columns == {}
+    assert only(listed(opened(table, columns=frozenset({"y"})))).columns == {"y": "2"}
+    assert only(listed(opened(table, columns=None))).columns == {"x": "1", "y": "2"}
 
 
 def test_label_image_split_and_key_are_columns_too_if_asked_for_by_name(touch, csv_file, opened, listed):
     touch("1.jpg")
-    manifest = csv_file("image,label,split,id", "1.jpg,cat,dev,7")
+    table = csv_file("image,label,split,id", "1.jpg,cat,dev,7")
     columns = {"image": "1.jpg", "label": "cat", "split": "dev", "id": "7"}
-    assert only(listed(opened(manifest, key_column="id", columns=frozenset(columns)))).columns == columns
+    assert only(listed(opened(table, key_column="id", columns=frozenset(columns)))).columns == columns
 
 
 def test_an_empty_label_or_split_is_none(csv_file, opened, listed):
@@ -112,11 +108,11 @@ def test_an_empty_label_or_split_is_none(csv_file, opened, listed):
     assert (sample.label, sample.split, sample.failure) == (None, None, None)
 
 
-def test_a_column_that_happens_to_be_called_split_is_left_alone_without_auto(csv_file, opened, listed):
-    manifest = csv_file("label,split", "cat,dev")
-    assert only(listed(opened(manifest))).split == "dev"
-    assert only(listed(opened(manifest, splits_auto=False))).split is None
-    assert only(listed(opened(manifest, splits_auto=False, split_column="split"))).split == "dev"
+def test_a_column_that_happens_to_be_called_split_is_ignored_without_auto(csv_file, opened, listed):
+    table = csv_file("label,split", "cat,dev")
+    assert only(listed(opened(table))).split == "dev"
+    assert only(listed(opened(table, splits_auto=False))).split is None
+    assert only(listed(opened(table, splits_auto=False, split_column="split"))).split == "dev"
 
 
 def test_an_empty_key_is_an_invalid_row(csv_file, opened, listed):
@@ -148,38 +144,41 @@ def test_missing_images_and_folders_are_unreadable_and_the_rest_is_listed(touch,
     assert samples["none.jpg"].failure[1].startswith("no such file: ")
 
 
-def test_paths_that_climb_out_are_refused_unless_allowed(touch, tmp_path, opened, listed):
+def test_paths_outside_the_folder_of_the_table_are_rejected_unless_allowed(touch, tmp_path, opened, listed):
     root = touch("outside.jpg", "data/inside.jpg", "data/m.csv")
     lines = ["image,label", "../outside.jpg,a", "inside.jpg,b", f"{root}/outside.jpg,c", "gs://bucket/x.jpg,d"]
     (root / "data/m.csv").write_text("\n".join(lines))
-    refused = {key for key, sample in listed(opened(root / "data/m.csv")).items() if sample.failure}
-    assert refused == {"../outside.jpg", f"{root}/outside.jpg", "gs://bucket/x.jpg"}
+    samples = listed(opened(root / "data/m.csv"))
+    rejected = {key: sample.failure for key, sample in samples.items() if sample.failure}
+    assert {reason for reason, _ in rejected.values()} == {"outside_root"}
+    assert all("`allow_outside_root`" in detail for _, detail in rejected.values())
+    assert set(rejected) == {"../outside.jpg", f"{root}/outside.jpg", "gs://bucket/x.jpg"}
     allowed = listed(opened(root / "data/m.csv", allow_outside_root=True))
     assert {sample.failure for sample in allowed.values()} == {None}
     remote = allowed["gs://bucket/x.jpg"]
     assert (remote.uri, remote.size, remote.fingerprint) == ("gs://bucket/x.jpg", 0, "")
 
 
-def test_a_refused_row_keeps_its_key_and_split(csv_file, opened, listed):
+def test_a_rejected_row_keeps_its_key_and_split(csv_file, opened, listed):
     sample = listed(opened(csv_file("image,label,split", "none.jpg,cat,dev")))["none.jpg"]
     assert sample.split == "dev"
     assert sample.failure is not None
 
 
-def test_keys_of_several_manifests_begin_with_their_names(csv_file, opened, listed):
+def test_keys_of_several_tables_begin_with_their_names(csv_file, opened, listed):
     first, second = csv_file("label", "a", name="1.csv"), csv_file("label", "b", name="2.csv")
     assert list(listed(opened(first, second))) == ["1.csv/000000000000", "2.csv/000000000000"]
 
 
-def test_manifests_with_and_without_images_do_not_go_together(csv_file, opened):
+def test_tables_with_and_without_images_are_refused_together(csv_file, opened):
     with pytest.raises(RequestError, match="one has a column with images"):
         opened(csv_file("image,label", name="1.csv"), csv_file("label", name="2.csv"))
 
 
-def test_parquet_files_with_other_types_do_not_go_together(tmp_path, opened):
+def test_parquet_files_of_different_types_are_refused_together(tmp_path, opened):
     pq.write_table(pa.table({"label": [1]}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"label": ["cat"]}), tmp_path / "2.parquet")
-    with pytest.raises(RequestError, match=r"2\.parquet: column 'label' is bytes there, but int64"):
+    with pytest.raises(RequestError, match=r"2\.parquet`: column 'label' is bytes there, but int64"):
         opened(tmp_path / "*.parquet")
 
 
@@ -203,14 +202,12 @@ def test_a_label_keeps_its_type(jsonl_file, opened, listed, label):
         (2**64 - 1, 2**64 - 1),
     ],
 )
-def test_a_column_keeps_scalars_and_lists_and_has_the_text_of_what_is_nested(
-    jsonl_file, opened, listed, value, expected
-):
+def test_a_column_keeps_scalars_and_lists_and_gives_deeper_values_as_json(jsonl_file, opened, listed, value, expected):
     assert only(listed(opened(jsonl_file({"label": 1, "x": value}), columns=None))).columns == {"x": expected}
 
 
 @pytest.mark.parametrize("value", [2**64, -(2**63) - 1, [10**30], "\ud800", ["\ud800"]])
-def test_a_value_that_cannot_be_carried_makes_an_invalid_row(jsonl_file, opened, listed, value):
+def test_a_value_that_a_reference_cannot_hold_makes_an_invalid_row(jsonl_file, opened, listed, value):
     sample = only(listed(opened(jsonl_file({"label": 1, "x": value}), columns=None)))
     assert sample.failure is not None
     assert sample.failure[0] == "invalid_row"
@@ -220,8 +217,8 @@ def test_a_value_that_cannot_be_carried_makes_an_invalid_row(jsonl_file, opened,
     "row", [{"id": 1.5}, {"id": True}, {"id": [1]}, {"id": None}, {"id": 1, "label": {}}, {"id": 1, "split": [1]}]
 )
 def test_a_key_split_or_label_of_the_wrong_kind_makes_an_invalid_row(jsonl_file, opened, listed, row):
-    manifest = jsonl_file({"label": "cat", "split": "dev", **row})
-    sample = only(listed(opened(manifest, key_column="id")))
+    table = jsonl_file({"label": "cat", "split": "dev", **row})
+    sample = only(listed(opened(table, key_column="id")))
     assert sample.failure is not None
     assert sample.failure[0] == "invalid_row"
 

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from transforms import storage
+from transforms.errors import FailureReason, SampleError, Stage
+from transforms.refs import File, SampleRef
+from transforms.sources import containers
+from transforms.sources.containers import Container, Spool, member_path
+
+
+def content(place):
+    return storage.read_range(place.uri, place.offset, place.length)
+
+
+def test_a_container_survives_packing():
+    container = Container("gs://bucket/é.tar", 1 << 40, "7-1.5", "é.tar/")
+    assert Container.unpack(container.pack()) == container
+
+
+def test_a_rejected_container_is_one_sample_under_its_own_name():
+    error = SampleError(Stage.LIST, FailureReason.TRUNCATED, "cut")
+    expected = SampleRef("a.tar", File("/data/a.tar"), failure=("truncated", "cut"))
+    assert Container("/data/a.tar", 9, "", "a.tar/").rejected(error) == expected
+
+
+def test_a_spool_gives_back_the_bytes_of_every_sample(tmp_path):
+    with Spool(str(tmp_path), "c") as spool:
+        first = spool.add([b"ab", b"cd"], size=4, name="x#1")
+        empty = spool.add([], size=0, name="x#2")
+        last = spool.add([b"ef"], size=2, name="x#3")
+    assert [content(place) for place in (first, empty, last)] == [b"abcd", b"", b"ef"]
+    assert [place.name for place in (first, empty, last)] == ["x#1", "x#2", "x#3"]
+    assert [path.name for path in tmp_path.iterdir()] == ["c-0000.spool"]
+
+
+def test_a_sample_that_does_not_fit_begins_a_new_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(containers, "_MOST_SPOOL_BYTES", 10)
+    sizes = [4, 6, 1, 25, 10]
+    with Spool(str(tmp_path), "c") as spool:
+        places = [spool.add([bytes([n]) * size], size=size, name="") for n, size in enumerate(sizes)]
+    assert [content(place) for place in places] == [bytes([n]) * size for n, size in enumerate(sizes)]
+    files = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert files == {"c-0000.spool": 10, "c-0001.spool": 1, "c-0002.spool": 25, "c-0003.spool": 10}
+
+
+def test_a_spool_without_samples_writes_no_file(tmp_path):
+    with Spool(str(tmp_path / "spool"), "c"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_leaves_no_unfinished_file(tmp_path):
+    def write():
+        with Spool(str(tmp_path), "c") as spool:
+            spool.add([b"ab"], size=2, name="")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        write()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sample_that_fails_half_way_does_not_shift_the_next(tmp_path):
+    def broken():
+        yield b"ab"
+        raise KeyError
+
+    with Spool(str(tmp_path), "c") as spool:
+        with pytest.raises(KeyError):
+            spool.add(broken(), size=4, name="")
+        place = spool.add([b"cd"], size=2, name="")
+    assert content(place) == b"cd"
+
+
+def test_a_second_attempt_writes_the_same_files(tmp_path):
+    for _ in range(2):
+        with Spool(str(tmp_path), "c") as spool:
+            place = spool.add([b"ab"], size=2, name="")
+    assert [path.name for path in tmp_path.iterdir()] == ["c-0000.spool"]
+    assert content(place) == b"ab"
+
+
+def test_a_large_sample_is_spooled_in_the_memory_of_one_piece(tmp_path):
+    tracemalloc.start()
+    with Spool(str(tmp_path), "c") as spool:
+        spool.add((bytes(100_000) for _ in range(300)), size=30_000_000, name="")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("cat/1.jpg", "cat/1.jpg"),
+        ("./cat//./1.jpg", "cat/1.jpg"),
+        ("/etc/cat/1.jpg", "etc/cat/1.jpg"),
+        ("//cat/1.jpg", "cat/1.jpg"),
+        ("../../cat/1.jpg", "cat/1.jpg"),
+        ("a/../cat/1.jpg", "cat/1.jpg"),
+        ("caf\udce9/1.jpg", "caf\\xe9/1.jpg"),
+        (".", ""),
+    ],
+)
+def test_names_of_members_become_clean_relative_paths(name, path):
+    assert member_path(name) == path

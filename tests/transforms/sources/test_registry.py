@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from transforms.sources.registry import SOURCES, source_of_file
+
+
+@pytest.mark.parametrize("entry", SOURCES, ids=lambda entry: entry.name)
+def test_the_module_of_every_source_has_an_opener(entry):
+    assert callable(importlib.import_module(f"transforms.sources.{entry.module}").open_source)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("a.csv", "csv"),
+        ("A.TSV", "csv"),
+        ("a.b.parquet", "parquet"),
+        ("gs://bucket/a.tar.gz", "tar"),
+        ("a.TGZ", "tar"),
+        ("a.zip", "zip"),
+        ("a.gz", None),
+        ("a.tar.lz4", None),
+        ("tar", None),
+    ],
+)
+def test_the_extension_of_a_file_gives_its_source(path, name):
+    assert source_of_file(path) == name
+
+
+@pytest.mark.parametrize("name", ["photos", "m.csv"])
+def test_only_parquet_imports_pyarrow(touch, name):
+    root = touch("photos/cat/1.jpg")
+    (root / "m.csv").write_text("image,label\nphotos/cat/1.jpg,cat\n")
+    script = (
+        "import sys\n"
+        "from transforms.sources.opening import open_source\n"
+        "from transforms.sources.source_spec import SourceSpec\n"
+        f"samples = list(open_source(SourceSpec(input=({str(root / name)!r},))).samples())\n"
+        "print(len(samples), 'pyarrow' in sys.modules)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout == "1 False\n"

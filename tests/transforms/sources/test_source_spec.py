@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from transforms.errors import RequestError
+from transforms.settings import read_settings, settings_of, write_settings
+from transforms.sources.source_spec import Skipped, SourceSpec
+
+
+def read(**words):
+    return read_settings(SourceSpec, words)
+
+
+def test_one_input_is_written_as_a_string_and_several_as_a_list(tmp_path):
+    for word in (f"{tmp_path}/a", [f"{tmp_path}/a", "gs://bucket/b"]):
+        spec = read(input=word)
+        assert spec.input == tuple([word] if isinstance(word, str) else word)
+        assert write_settings(spec)["input"] == word
+        assert read_settings(SourceSpec, write_settings(spec)) == spec
+
+
+def test_relative_inputs_become_absolute(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert read(input="a").input == (f"{os.getcwd()}/a",)
+
+
+@pytest.mark.parametrize("words", [{}, {"input": ""}, {"input": []}, {"input": ["a", ""]}, {"input": [None]}])
+def test_a_missing_input_is_refused(words):
+    with pytest.raises(RequestError, match="`input` is missing; expected folder, glob, table or archive"):
+        read(**words)
+
+
+def test_every_setting_is_read_and_the_rest_have_defaults():
+    words = {
+        "input": "/a",
+        "source": "csv",
+        "label_pattern": "(?P<label>.)",
+        "image_column": "i",
+        "label_column": "l",
+        "split_column": "s",
+        "key_column": "k",
+        "allow_outside_root": "true",
+    }
+    spec = read(**words)
+    assert list(write_settings(spec)) == list(words)
+    assert write_settings(spec) == words | {"allow_outside_root": True}
+    assert read(input="/a") == SourceSpec(input=("/a",))
+
+
+def test_where_the_input_is_does_not_decide_the_bytes():
+    assert [one.name for one in settings_of(SourceSpec) if not one.decides_bytes] == ["input"]
+
+
+def test_the_help_of_source_names_the_sources():
+    (source,) = (one for one in settings_of(SourceSpec) if one.name == "source")
+    assert source.help == "auto, image_folder, filename_pattern, csv, jsonl, parquet, tar"
+
+
+def test_skipped_files_of_several_listings_add_up():
+    total, other = Skipped(), Skipped()
+    for key in "ab":
+        total.add(".txt", key)
+    for key in "cde":
+        other.add(".txt", key)
+    other.add("hidden", ".x")
+    total.merge(other)
+    assert dict(total.counts) == {".txt": 5, "hidden": 1}
+    assert total.examples == {".txt": ["a", "b", "c"], "hidden": [".x"]}
+
+
+def test_the_kinds_of_skipped_files_stay_bounded_when_listings_add_up():
+    total = Skipped()
+    for listing in range(3):
+        other = Skipped()
+        for number in range(80):
+            other.add(f".{listing}-{number}", "x")
+        total.merge(other)
+    assert len(total.counts) == 101
+    assert total.counts.total() == 240

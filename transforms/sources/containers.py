@@ -1,0 +1,114 @@
+"""Containers: files that hold many samples and are listed in parallel by the pipeline."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import posixpath
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, Any, TypeAlias
+
+import msgpack
+
+from transforms import storage
+from transforms.errors import SampleError
+from transforms.refs import File, Range, SampleRef
+from transforms.sources.names import printable
+from transforms.sources.source_spec import Skipped
+
+# Few enough files for a listing, and small enough for any disk or object store.
+_MOST_SPOOL_BYTES = 1 << 30
+
+
+@dataclasses.dataclass(frozen=True)
+class Container:
+    """A file that holds samples.
+
+    Attributes:
+      uri: the file.
+      size: bytes.
+      fingerprint: changes when the file does.
+      key_prefix: prefix of the keys of its samples: empty, or the name of the file and `/`.
+    """
+
+    uri: str
+    size: int
+    fingerprint: str
+    key_prefix: str
+
+    def pack(self) -> bytes:
+        """The container as an element of a pipeline."""
+        return msgpack.packb(dataclasses.astuple(self))
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Container:
+        """The reverse of `pack`."""
+        return cls(*msgpack.unpackb(packed))
+
+    def rejected(self, error: SampleError) -> SampleRef:
+        """The reference that counts this container as one rejected sample."""
+        return SampleRef(storage.basename(self.uri), File(self.uri), failure=(error.reason.value, error.detail))
+
+
+class Spool:
+    """Files that hold copies of samples which cannot be read at random where they are.
+
+    A context manager. A file appears under its name when it is complete; an error discards the current one.
+    The same samples give the same files, so a second attempt replaces those of the first.
+
+    Args:
+      folder: where the files go.
+      stem: prefix of their names, unique within the folder.
+    """
+
+    def __init__(self, folder: str, stem: str) -> None:
+        self._folder = folder
+        self._stem = stem
+        self._files = 0
+        self._open = contextlib.ExitStack()
+        self._file: IO[bytes] | None = None
+        self._path = ""
+        self._end = 0
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._open.__exit__(*error)
+
+    def add(self, chunks: Iterable[bytes], *, size: int, name: str) -> Range:
+        """Appends the bytes of one sample.
+
+        Args:
+          chunks: the bytes, in pieces; only one piece is in memory at a time.
+          size: number of bytes. A sample that does not fit into the current file starts a new one; a sample
+            of more than 1 GiB has a file of its own.
+          name: the name of the sample that people see.
+
+        Returns:
+          Where the bytes will be once the spool is closed.
+        """
+        if self._file is None or (self._end and self._end + size > _MOST_SPOOL_BYTES):
+            self._start_file()
+        assert self._file is not None
+        start = self._end
+        for chunk in chunks:
+            self._file.write(chunk)
+            self._end += len(chunk)
+        return Range(self._path, start, self._end - start, name)
+
+    def _start_file(self) -> None:
+        self._open.close()
+        self._path = storage.join(self._folder, f"{self._stem}-{self._files:04d}.spool")
+        self._file = self._open.enter_context(storage.open_write(self._path))
+        self._files += 1
+        self._end = 0
+
+
+# (container, spool, skipped) -> samples. The value is picklable; spooled samples can be read when the spool is closed.
+ReadContainer: TypeAlias = Callable[[Container, Spool, Skipped], Iterator[SampleRef]]
+
+
+def member_path(name: str) -> str:
+    """The name of a member as a relative path without `.` and `..`; nothing is extracted to it."""
+    return printable(posixpath.normpath(f"/{name}").lstrip("/"))

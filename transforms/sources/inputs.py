@@ -1,0 +1,106 @@
+"""The paths of the setting `input`: how messages quote them, their key prefixes, and the files of globs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import unquote
+
+from transforms import storage
+from transforms.errors import RequestError
+from transforms.sources.names import is_utf8, printable
+from transforms.sources.source_spec import SourceSpec
+
+_COLUMN_SETTINGS = ("image_column", "label_column", "split_column", "key_column")
+
+
+def input_path(word: str) -> str:
+    """The absolute path that an input names; `file://` URIs become local paths.
+
+    Raises:
+      RequestError: it is not valid UTF-8.
+    """
+    if word.startswith("file://"):
+        word = unquote(word.removeprefix("file://").removeprefix("localhost"))
+    path = storage.absolute(word)
+    _require_utf8(path)
+    return path.rstrip("/") if storage.has_scheme(path) else path
+
+
+def has_wildcards(path: str) -> bool:
+    """Whether the path is a glob, and not a local file or folder of that name."""
+    return storage.is_glob(path) and (storage.has_scheme(path) or not storage.exists(path))
+
+
+def quote_input(path: str) -> str:
+    """The setting with this path, as messages quote it."""
+    return f"`input={printable(path)}`"
+
+
+def key_prefixes(paths: Sequence[str], *, always: bool = False) -> list[str]:
+    """The prefix of the keys of each path: empty for a single path, else its last component and `/`.
+
+    Args:
+      paths: the paths.
+      always: whether a single path has a prefix too.
+
+    Raises:
+      RequestError: two paths have the same last component.
+    """
+    if len(paths) == 1 and not always:
+        return [""]
+    taken: dict[str, str] = {}
+    for path in paths:
+        prefix = storage.basename(path) + "/"
+        if prefix in taken:
+            raise RequestError(
+                f"{quote_input(taken[prefix])} and {quote_input(path)} have the same last component, which is the "
+                "prefix of their keys; rename one of them, or convert them separately"
+            )
+        taken[prefix] = path
+    return list(taken)
+
+
+def find_files(paths: Sequence[str]) -> dict[str, storage.FileEntry]:
+    """The files that paths and globs name, by their key prefixes.
+
+    Raises:
+      RequestError: a glob matches no file, or something that is not a file.
+    """
+    files: list[storage.FileEntry] = []
+    for path in paths:
+        if not has_wildcards(path):
+            files.append(storage.stat(path))
+            continue
+        found = sorted(storage.list_files(path, special=True), key=lambda file: file.path)
+        if not found:
+            raise RequestError(f"{quote_input(path)} matches no file")
+        files += found
+    for file in files:
+        _require_utf8(file.path)
+        if file.size < 0:
+            raise RequestError(f"{quote_input(file.path)} is not a regular file, or is a broken link")
+    # A glob may match more files tomorrow: its keys have a prefix from the start.
+    prefixes = key_prefixes([file.path for file in files], always=any(map(has_wildcards, paths)))
+    return dict(zip(prefixes, files, strict=True))
+
+
+def refuse_columns(spec: SourceSpec) -> None:
+    """Refuses settings and layouts that name columns, for a source that has none.
+
+    Raises:
+      RequestError: names the setting.
+    """
+    where = f"{quote_input(spec.input[0])} is read as {spec.source}, which has no columns"
+    for name in _COLUMN_SETTINGS:
+        value = getattr(spec, name)
+        if value is not None:
+            raise RequestError(f"`{name}={value}`: {where}; leave `{name}` out or give a table as `input`")
+    if spec.columns:
+        raise RequestError(
+            f"`layout` asks for column.{min(spec.columns)}, but {where}; give a table as `input` or another `layout`"
+        )
+
+
+def _require_utf8(path: str) -> None:
+    if not is_utf8(path):
+        raise RequestError(f"{quote_input(path)} is not valid UTF-8, so that it cannot be a URI; rename it")

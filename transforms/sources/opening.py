@@ -1,0 +1,73 @@
+"""Opens the source of a request."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+
+from transforms import storage
+from transforms.errors import RequestError
+from transforms.sources.inputs import has_wildcards, input_path, quote_input
+from transforms.sources.registry import FILE_EXTENSIONS, Entry, find_source, source_of_file
+from transforms.sources.source import Source
+from transforms.sources.source_spec import SourceSpec
+
+
+def open_source(spec: SourceSpec) -> Source:
+    """Opens the source that reads `spec.input`, and checks what its folders and headers can tell.
+
+    Raises:
+      RequestError: the input does not exist, or does not fit the request.
+    """
+    paths = tuple(map(input_path, spec.input))
+    entries = [_choose(path, spec) for path in paths]
+    for path, entry in zip(paths, entries, strict=True):
+        if entry != entries[0]:
+            raise RequestError(
+                f"{quote_input(paths[0])} is read as {entries[0].name}, but {quote_input(path)} as {entry.name}; "
+                "the inputs of one dataset must be of one source"
+            )
+    module = importlib.import_module(f"transforms.sources.{entries[0].module}")
+    try:
+        source: Source = module.open_source(dataclasses.replace(spec, input=paths, source=entries[0].name))
+    except OSError as error:
+        raise RequestError(f"{quote_input(','.join(paths))} cannot be read: {error}") from error
+    return source
+
+
+def _choose(path: str, spec: SourceSpec) -> Entry:
+    """The source of one path."""
+    named = None if spec.source == "auto" else find_source(spec.source, f"`source={spec.source}`")
+    shown = quote_input(path)
+    try:
+        is_file = _is_file(path, named)
+    except (OSError, storage.SchemeError) as error:
+        raise RequestError(f"{shown} cannot be read: {error}") from error
+    if not is_file:
+        if named is None:
+            return find_source("image_folder" if spec.label_pattern is None else "filename_pattern", shown)
+        if named.extensions:
+            raise RequestError(f"{shown} is a folder; `source={named.name}` reads files")
+        return named
+    if named is None:
+        name = source_of_file(path)
+        if name is None:
+            raise RequestError(
+                f"{shown} is a file without the extension of a table or an archive ({', '.join(FILE_EXTENSIONS)}); "
+                "give the folder that holds the images, or name its format with `source`"
+            )
+        return find_source(name, shown)
+    if not named.extensions:
+        raise RequestError(f"{shown} is a file; `source={named.name}` reads a folder or a glob of images")
+    return named
+
+
+def _is_file(path: str, named: Entry | None) -> bool:
+    """Whether the path is a file or a glob of tables or archives; False for a folder or a glob of images."""
+    if has_wildcards(path):
+        return bool(named.extensions) if named else source_of_file(path) is not None
+    if storage.is_folder(path):
+        return False
+    if not storage.is_file(path):
+        raise RequestError(f"{quote_input(path)} does not exist")
+    return True

@@ -1,0 +1,52 @@
+"""Labels from paths: the class is the first folder, or what a pattern finds in the key."""
+
+from __future__ import annotations
+
+import re
+
+from transforms.errors import RequestError
+from transforms.sources.source_spec import SourceSpec
+
+OUTSIDE_SPLITS = "outside the split folders"
+
+
+def path_label(key: str, below: str, pattern: re.Pattern[str] | None) -> str | None:
+    """The label of an image; None if its path gives none.
+
+    Args:
+      key: of the sample; patterns are searched in it.
+      below: the path below the root, or below the split folder; without a pattern its first folder is the class.
+      pattern: regular expression with a group `label`, or None.
+    """
+    if pattern is None:
+        folder, slash, _ = below.partition("/")
+        return folder if slash else None
+    match = pattern.search(key)
+    return (match["label"] or None) if match else None
+
+
+def compile_pattern(spec: SourceSpec) -> re.Pattern[str] | None:
+    """The pattern of `label_pattern`; None without one.
+
+    Raises:
+      RequestError: it is not a regular expression with a group `label`.
+    """
+    if spec.label_pattern is None:
+        return None
+    try:
+        pattern = re.compile(spec.label_pattern)
+    except (re.error, OverflowError) as error:
+        raise RequestError(f"`label_pattern={spec.label_pattern}` is not a regular expression: {error}") from error
+    if "label" not in pattern.groupindex:
+        raise RequestError(
+            f"`label_pattern={spec.label_pattern}` has no group named label; "
+            "say for instance `label_pattern=(?P<label>cat|dog)`"
+        )
+    return pattern
+
+
+def named_split_folders(spec: SourceSpec) -> dict[str, str] | None:
+    """Folder -> split, where the request names the folders."""
+    if spec.split_folders is None:
+        return None
+    return {folder.strip("/"): split for folder, split in spec.split_folders.items()}

@@ -1,0 +1,68 @@
+"""The sources. A new one is a module with a function `open_source(spec) -> Source`, and one line here."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from transforms.errors import RequestError
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A source that this version can read.
+
+    Attributes:
+      name: value of the setting `source`.
+      module: module of this package, imported when an input of this source is opened.
+      extensions: of the files that it reads, in lower case; none for a source that reads folders.
+    """
+
+    name: str
+    module: str
+    extensions: tuple[str, ...] = ()
+
+
+SOURCES = (
+    Entry("image_folder", "image_folder"),
+    Entry("filename_pattern", "image_folder"),
+    Entry("csv", "csv_table", (".csv", ".tsv")),
+    Entry("jsonl", "jsonl_table", (".jsonl", ".ndjson")),
+    Entry("parquet", "parquet_table", (".parquet",)),
+    Entry("tar", "tar", (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")),
+)
+_PLANNED: dict[str, tuple[str, ...]] = {
+    "zip": (".zip",),
+    "tfrecord": (".tfrecord", ".tfrecords"),
+    "coco": (),
+    "voc": (),
+    "yolo": (),
+    "webdataset": (),
+    "hf_parquet": (),
+    "hf_folder": (),
+}
+NAMES = tuple(entry.name for entry in SOURCES)
+FILE_EXTENSIONS = tuple(extension for entry in SOURCES for extension in entry.extensions)
+
+
+def find_source(name: str, shown: str) -> Entry:
+    """The source of this name.
+
+    Args:
+      name: of the source.
+      shown: the setting that asks for it, as messages quote it.
+
+    Raises:
+      RequestError: there is no such source, or this version cannot read it.
+    """
+    for entry in SOURCES:
+        if entry.name == name:
+            return entry
+    if name in _PLANNED:
+        raise RequestError(f"{shown}: this version cannot read {name} yet; it can read {', '.join(NAMES)}")
+    raise RequestError(f"{shown}: unknown source; expected one of {', '.join(('auto', *NAMES))}")
+
+
+def source_of_file(path: str) -> str | None:
+    """Name of the source, readable or planned, that a file belongs to by its extension; None if there is none."""
+    extensions = {entry.name: entry.extensions for entry in SOURCES} | _PLANNED
+    return next((name for name, endings in extensions.items() if path.lower().endswith(endings)), None)

@@ -1,0 +1,43 @@
+"""The interface of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from transforms.refs import SampleRef
+from transforms.sources.containers import Container, ReadContainer
+from transforms.sources.source_spec import Skipped
+
+
+class Source:
+    """Lists samples, or containers whose samples the pipeline lists in parallel.
+
+    Attributes:
+      name: value of the setting `source` that selects it.
+      columns: columns of a table; empty for a source that has none.
+      column_types: column -> "int64", "float" or "bytes"; None if the source has no types.
+      has_images: whether the samples have images.
+      unit: what a message calls one sample: "image" or "row".
+      labels_may_be_indices: whether a label that is a number is a class index. The name of a folder never is.
+      skipped: files that are not samples; complete when `samples` has ended. Containers are not included.
+      read_container: lists the samples of one container; None for a source without containers.
+    """
+
+    name: str
+    columns: Sequence[str] = ()
+    column_types: Mapping[str, str] | None = None
+    has_images = True
+    unit = "image"
+    labels_may_be_indices = False
+    read_container: ReadContainer | None = None
+
+    def __init__(self) -> None:
+        self.skipped = Skipped()
+
+    def samples(self) -> Iterator[SampleRef]:
+        """The samples that are not in containers, in bounded memory; may be iterated once."""
+        return iter(())
+
+    def containers(self) -> Sequence[Container] | None:
+        """The containers; None for a source without containers."""
+        return None
