@@ -1,4 +1,4 @@
-"""Files that no picture can be made of, each with the reason for which it is to be refused."""
+"""Files that cannot be converted, each with the reason of its failure."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _no_images() -> _Broken:
 
 
 def _camera_raw() -> bytes:
-    """As a DNG begins: a small preview, marked as such, and the version of the format."""
+    """The start of a DNG: a small preview, marked as one, and the version of the format."""
     tags = {254: [1], 256: [4], 257: [4], 258: [8], 259: [1], 262: [1], 277: [1], 278: [4], 50706: [1]}
     return tiff_file(tags, bytes(16))
 
@@ -187,6 +187,7 @@ def _broken_others(rgb: Image.Image) -> _Broken:
         "cut_in_directory.tif": (lzw[:-30], cut),
         "cut_in_header.tif": (tiff[:6], cut),
         "directory_far_away.tif": (b"II*\0\xff\xff\xff\x7f" + bytes(100), cut),
+        "directory_beyond_2_63.tif": (b"II+\0\x08\0\0\0" + struct.pack("<Q", (1 << 63) + 16) + bytes(100), cut),
         "empty_directory.tif": (b"II*\0\x08\0\0\0" + bytes(100), corrupt),
         "garbage_strip.tif": (lzw[:8] + b"\xff" * 200 + lzw[208:], corrupt),
         "five_channels.tif": (five_channels, mode),

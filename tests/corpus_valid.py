@@ -1,4 +1,4 @@
-"""Image files that are unusual but valid, each with the picture that a person sees (mode L, RGB or RGBA)."""
+"""Unusual but valid image files, each with the image that a viewer shows (mode L, RGB or RGBA)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import TypeAlias
 
 import numpy as np
 import simplejpeg
-from PIL import Image, ImageCms
+from PIL import Image
 
-from tests.corpus_pictures import picture, saved
+from tests.corpus_formats import animations, others, tiffs
+from tests.corpus_pictures import picture, saved, with_clear
 from tests.image_writers import (
     P3_COLORANTS,
     SRGB_COLORANTS,
-    bmp_rle8,
-    gif_flood,
     icc_profile,
     png_chunk,
     png_file,
@@ -25,7 +24,7 @@ from tests.image_writers import (
 )
 
 ORIENTATION = 0x0112
-# What undoes the turning that each EXIF orientation asks for.
+# The reverse of what each EXIF orientation asks for.
 UNDO = {
     1: None,
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -57,9 +56,9 @@ def valid_files() -> _Valid:
         **_jpegs(rgb),
         **_profiles(rgb),
         **_pngs(rgb),
-        **_animations(rgb),
-        **_tiffs(rgb),
-        **_others(rgb),
+        **animations(rgb),
+        **tiffs(rgb),
+        **others(rgb),
     }
 
 
@@ -133,6 +132,7 @@ def _profiles(rgb: Image.Image) -> _Valid:
     bright = Image.fromarray(to_profile(srgb, SRGB_COLORANTS, 1.0))
     grey_profile = icc_profile(None, 1.5)
     in_grey = Image.fromarray(to_profile(np.array(grey), None, 1.5))
+    plain_tiff = {256: [48], 257: [32], 258: [8] * 3, 259: [1], 262: [2], 277: [3], 278: [32]}
     transparent = in_wide.copy()
     transparent.putalpha(grey)
     seen_transparent = muted.copy()
@@ -149,6 +149,8 @@ def _profiles(rgb: Image.Image) -> _Valid:
         "profile_broken.jpg": (saved(rgb, "JPEG", quality=95, icc_profile=b"no profile" * 20), rgb),
         "profile_of_other_pixels.jpg": (saved(rgb, "JPEG", quality=95, icc_profile=grey_profile), rgb),
         "profile_cut.png": (saved(rgb, "PNG", icc_profile=wide[:200]), rgb),
+        "profile_of_other_type.tif": (tiff_file({**plain_tiff, 34675: [1, 2, 3]}, srgb.tobytes()), rgb),
+        "text_named_icc_profile.png": (png_file(srgb, chunks=[(b"tEXt", b"icc_profile\0some text")]), rgb),
     }
 
 
@@ -184,10 +186,10 @@ def _pngs(rgb: Image.Image) -> _Valid:
         ),
         "palette_256.png": (saved(palette, "PNG"), palette.convert("RGB")),
         "palette_2_bit.png": (saved(few, "PNG"), few.convert("RGB")),
-        "palette_transparent.png": (saved(few, "PNG", transparency=1), _with_clear(few, {1: 0})),
+        "palette_transparent.png": (saved(few, "PNG", transparency=1), with_clear(few, {1: 0})),
         "palette_half_transparent.png": (
             saved(palette, "PNG", transparency=half_clear),
-            _with_clear(palette, {0: 0, 1: 128}),
+            with_clear(palette, {0: 0, 1: 128}),
         ),
         "grey_transparent.png": (saved(keyed, "PNG", transparency=250), seen_keyed),
         "rgb_transparent.png": (
@@ -196,6 +198,7 @@ def _pngs(rgb: Image.Image) -> _Valid:
         ),
         "interlaced.png": (png_file(array, interlaced=True), rgb),
         "interlaced_16_bit.png": (png_file(deep_grey, interlaced=True), grey),
+        "long_comment.png": (png_file(array, chunks=[(b"tEXt", b"comment\0" + bytes(70_000))]), rgb),
         "many_small_chunks.png": (png_file(array, chunks=[(b"prVt", b"x")] * 2000), rgb),
         "one_row.png": (saved(rgb.crop((0, 5, 48, 6)), "PNG"), rgb.crop((0, 5, 48, 6))),
         "one_pixel.png": (saved(rgb.crop((3, 3, 4, 4)), "PNG"), rgb.crop((3, 3, 4, 4))),
@@ -203,136 +206,10 @@ def _pngs(rgb: Image.Image) -> _Valid:
     }
 
 
-def _with_clear(palette: Image.Image, alphas: dict[int, int]) -> Image.Image:
-    """A palette picture as RGBA, with the alpha given for some entries of the palette."""
-    seen = palette.convert("RGB")
-    table = [alphas.get(index, 255) for index in range(256)]
-    seen.putalpha(Image.fromarray(np.array(table, np.uint8)[np.array(palette)]))
-    return seen
-
-
 def _png_with_long_pixels(array: np.ndarray) -> bytes:
-    """A PNG whose compressed pixels go on for 32 MB after the picture's last row."""
+    """A PNG whose compressed pixels go on for 32 MB after the last row."""
     height, width = array.shape[:2]
     raw = b"".join(b"\0" + row.tobytes() for row in array) + bytes(32 << 20)
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(raw, 1)), (b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(kind, body) for kind, body in chunks)
-
-
-def _animations(rgb: Image.Image) -> _Valid:
-    palette = rgb.quantize(64)
-    seen = palette.convert("RGB")
-    more = [palette.rotate(turn) for turn in (90, 180)]
-    first = Image.new("RGB", (1, 1), "white")
-    clear = rgb.quantize(4)
-    animated: dict[str, object] = {"save_all": True, "append_images": more}
-    return {
-        "still.gif": (saved(palette, "GIF"), seen),
-        "not_interlaced.gif": (saved(palette, "GIF", interlace=0), seen),
-        "transparent.gif": (saved(clear, "GIF", transparency=2), _with_clear(clear, {2: 0})),
-        "grey.gif": (saved(rgb.convert("L"), "GIF"), rgb.convert("L").convert("RGB")),
-        "animated.gif": (saved(palette, "GIF", **animated), seen),
-        "cut_after_first_frame.gif": (saved(palette, "GIF", **animated)[:-200], seen),
-        "without_trailer.gif": (saved(palette, "GIF")[:-1], seen),
-        "frame_flood.gif": (gif_flood(100_000), first),
-        "animated.png": (saved(palette, "PNG", **animated), seen),
-        "animated.webp": (
-            saved(rgb, "WEBP", lossless=True, save_all=True, append_images=[rgb.rotate(180)]),
-            rgb,
-        ),
-        "animated.avif": (
-            saved(rgb, "AVIF", quality=95, save_all=True, append_images=[rgb.rotate(180)]),
-            rgb,
-        ),
-    }
-
-
-def _tiffs(rgb: Image.Image) -> _Valid:
-    array, grey = np.array(rgb), rgb.convert("L")
-    levels = np.array(grey)
-    floats = levels.astype(np.float32)
-    deep = levels.astype(np.uint16) * 257
-    rgba = rgb.copy()
-    rgba.putalpha(grey)
-    two_level, palette = grey.convert("1"), rgb.quantize(64)
-    stretched = Image.fromarray(((levels - levels.min()) * (255 / np.ptp(levels))).round().astype(np.uint8))
-    with_holes = floats / 255
-    with_holes[3, 4] = np.nan
-    holes_seen = levels.copy()
-    holes_seen[3, 4] = 0
-    big_endian = Image.frombytes("I;16B", grey.size, deep.astype(">u2").tobytes())
-    deep_rgb = tiff_file(
-        {256: [48], 257: [32], 258: [16] * 3, 259: [1], 262: [2], 277: [3], 278: [32]},
-        (array.astype("<u2") * 257).tobytes(),
-    )
-    white_is_zero = tiff_file(
-        {256: [48], 257: [32], 258: [8], 259: [1], 262: [0], 277: [1], 278: [32]}, (255 - levels).tobytes()
-    )
-    return {
-        "plain.tif": (saved(rgb, "TIFF"), rgb),
-        "lzw.tif": (saved(rgb, "TIFF", compression="tiff_lzw"), rgb),
-        "deflate.tif": (saved(rgb, "TIFF", compression="tiff_adobe_deflate"), rgb),
-        "packbits.tif": (saved(rgb, "TIFF", compression="packbits"), rgb),
-        "jpeg_inside.tif": (saved(rgb, "TIFF", compression="jpeg", quality=95), rgb),
-        "big.tif": (saved(rgb, "TIFF", big_tiff=True), rgb),
-        "alpha.tif": (saved(rgba, "TIFF"), rgba),
-        "palette.tif": (saved(palette, "TIFF"), palette.convert("RGB")),
-        "group4_1_bit.tif": (saved(two_level, "TIFF", compression="group4"), two_level.convert("L")),
-        "white_is_zero.tif": (white_is_zero, grey),
-        "cmyk.tif": (saved(rgb.convert("CMYK"), "TIFF"), rgb),
-        "lab.tif": (saved(_to_lab(rgb), "TIFF"), rgb),
-        "grey_16_bit.tif": (saved(Image.fromarray(deep), "TIFF"), grey),
-        "grey_16_bit_big_endian.tif": (saved(big_endian, "TIFF"), grey),
-        "grey_16_bit_lzw.tif": (saved(Image.fromarray(deep), "TIFF", compression="tiff_lzw"), grey),
-        "rgb_16_bit.tif": (deep_rgb, rgb),
-        "grey_32_bit.tif": (saved(Image.fromarray(deep.astype(np.int32)), "TIFF"), grey),
-        "grey_32_bit_wide.tif": (
-            saved(Image.fromarray((levels.astype(np.int32) - 100) * 1_000_000), "TIFF"),
-            stretched,
-        ),
-        "float_to_1.tif": (saved(Image.fromarray(floats / 255), "TIFF"), grey),
-        "float_to_255.tif": (saved(Image.fromarray(floats), "TIFF"), grey),
-        "float_to_65535.tif": (saved(Image.fromarray(floats * 257), "TIFF"), grey),
-        "float_negative.tif": (saved(Image.fromarray(floats * 40 - 5000), "TIFF"), stretched),
-        "float_with_nan.tif": (saved(Image.fromarray(with_holes), "TIFF"), Image.fromarray(holes_seen)),
-        "pages.tif": (saved(rgb, "TIFF", save_all=True, append_images=[grey, two_level]), rgb),
-    }
-
-
-def _to_lab(rgb: Image.Image) -> Image.Image:
-    srgb, lab = ImageCms.createProfile("sRGB"), ImageCms.createProfile("LAB")
-    converted = ImageCms.buildTransform(srgb, lab, "RGB", "LAB").apply(rgb)
-    del converted.info["icc_profile"]
-    return converted
-
-
-def _others(rgb: Image.Image) -> _Valid:
-    grey = rgb.convert("L")
-    levels, rgba = np.array(grey), rgb.copy()
-    rgba.putalpha(grey.point(lambda level: 255 - level // 4))
-    two_level, palette = grey.convert("1"), rgb.quantize(64)
-    deep = (levels.astype(np.uint16) * 257).astype(">u2").tobytes()
-    text = f"P3 # a comment\n48 32 255\n{' '.join(map(str, np.array(rgb).ravel()))}\n".encode()
-    floats = b"Pf\n48 32\n-1.0\n" + (levels[::-1].astype("<f4") / 255).tobytes()
-    return {
-        "lossy.webp": (saved(rgb, "WEBP", quality=95), rgb),
-        "lossless.webp": (saved(rgb, "WEBP", lossless=True), rgb),
-        "alpha.webp": (saved(rgba, "WEBP", lossless=True, exact=True), rgba),
-        "plain.avif": (saved(rgb, "AVIF", quality=95), rgb),
-        "alpha.avif": (saved(rgba, "AVIF", quality=98), rgba),
-        "plain.jp2": (saved(rgb, "JPEG2000"), rgb),
-        "codestream.j2k": (saved(rgb, "JPEG2000", no_jp2=True), rgb),
-        "grey.jp2": (saved(grey, "JPEG2000"), grey),
-        "alpha.jp2": (saved(rgba, "JPEG2000"), rgba),
-        "plain.bmp": (saved(rgb, "BMP"), rgb),
-        "palette.bmp": (saved(palette, "BMP"), palette.convert("RGB")),
-        "grey_1_bit.bmp": (saved(two_level, "BMP"), two_level.convert("L")),
-        "run_length.bmp": (bmp_rle8(levels), grey),
-        "32_bits.bmp": (saved(rgba, "BMP"), rgb),
-        "binary.ppm": (saved(rgb, "PPM"), rgb),
-        "text.ppm": (text, rgb),
-        "grey_16_bit.pgm": (b"P5\n48 32\n65535\n" + deep, grey),
-        "grey_1_bit.pbm": (saved(two_level, "PPM"), two_level.convert("L")),
-        "float.pfm": (floats, grey),
-    }

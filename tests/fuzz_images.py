@@ -1,10 +1,10 @@
-"""Feeds mutated image files to `convert_image`: it must return a picture or give a reason, nothing else.
+"""Feeds mutated image files to `convert_image`, which must return an image or raise a `SampleError`.
 
-    python -m tests.fuzz_images --inputs 200000 --seed 1
+    python -m tests.fuzz_images --inputs=200000 --seed=1 --only=tiff
 
-Input number i is the same for the same seed, whatever the number of inputs, so a failure can be had again
-with `--first i --inputs 1`. Prints a count per outcome and the slowest input; exit code 1 if anything but
-a `SampleError` came out. A decoder that crashes takes the process with it: faulthandler then shows where.
+Input number i depends on the seed and on `--only` alone, so `--first=i --inputs=1` reproduces a failure. Prints a
+count per outcome and the slowest input; the exit code is 1 if anything but a `SampleError` was raised. If a decoder
+crashes the process, faulthandler shows where.
 """
 
 from __future__ import annotations
@@ -26,21 +26,26 @@ from PIL import Image
 
 from tests.image_writers import P3_COLORANTS, icc_profile
 from transforms.errors import SampleError
-from transforms.images.convert import convert_image
-from transforms.images.spec import Check, Codec, ConvertedImage, ImageEncoding, ImageSpec, ResizeMode
+from transforms.images.convert_image import convert_image
+from transforms.images.image_spec import Check, Codec, ConvertedImage, ImageEncoding, ImageSpec, ResizeMode
+from transforms.images.process_setup import prepare_images
 
 SPECS = (
-    ImageSpec(size=(24, 24)),
-    ImageSpec(size=(17, 9), resize_mode=ResizeMode.EXACT, codec=Codec.EXACT, encoding=ImageEncoding.RAW),
-    ImageSpec(channels=None, encoding=ImageEncoding.PNG),
-    ImageSpec(size=(32, 20), resize_mode=ResizeMode.PAD, channels=1, allow_truncated=True),
-    ImageSpec(encoding=ImageEncoding.KEEP, channels=None),
-    ImageSpec(encoding=ImageEncoding.KEEP, channels=None, check=Check.HEADER),
-    ImageSpec(size=(20, 30), resize_mode=ResizeMode.CROP, encoding=ImageEncoding.WEBP, allow_truncated=True),
+    ImageSpec(image_size=(24, 24)),
+    ImageSpec(image_size=(17, 9), resize_mode=ResizeMode.EXACT, codec=Codec.EXACT, image_encoding=ImageEncoding.RAW),
+    ImageSpec(channels=None, image_encoding=ImageEncoding.PNG),
+    ImageSpec(image_size=(32, 20), resize_mode=ResizeMode.PAD, channels=1, allow_truncated=True),
+    ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None),
+    ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, check=Check.HEADER),
+    ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, check=Check.HEADER, keep_any_format=True),
+    ImageSpec(
+        image_size=(20, 30), resize_mode=ResizeMode.CROP, image_encoding=ImageEncoding.WEBP, allow_truncated=True
+    ),
 )
-# Small, so that a mutated header cannot make one input take seconds.
+# Small, so that no mutated header makes one input take seconds.
 _MAX_PIXELS = 1 << 20
-_INTERESTING = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF)
+_INTERESTING = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, (1 << 63) - 1, (1 << 64) - 1)
+_LAYOUTS = ("<B", "<H", ">H", "<I", ">I", "<Q", ">Q")
 
 
 def seed_files() -> dict[str, bytes]:
@@ -53,6 +58,7 @@ def seed_files() -> dict[str, bytes]:
     floats = Image.fromarray(np.asarray(grey).astype(np.float32) / 255)
     exif = Image.Exif()
     exif[0x0112], exif[0x010F] = 6, "maker"
+    wide = icc_profile(P3_COLORANTS, 2.2)
     palette, frames = rgb.quantize(16), [rgb.quantize(16).rotate(90 * turn) for turn in range(3)]
     files = {
         "jpeg": _save(rgb, "JPEG", exif=exif),
@@ -60,7 +66,7 @@ def seed_files() -> dict[str, bytes]:
         "jpeg_grey": _save(grey, "JPEG"),
         "jpeg_cmyk": _save(rgb.convert("CMYK"), "JPEG"),
         "jpeg_restart": _save(rgb, "JPEG", restart_marker_blocks=2),
-        "jpeg_profile": _save(rgb, "JPEG", icc_profile=icc_profile(P3_COLORANTS, 2.2)),
+        "jpeg_profile": _save(rgb, "JPEG", icc_profile=wide),
         "png_rgb": _save(rgb, "PNG", exif=exif),
         "png_rgba": _save(rgba, "PNG"),
         "png_la": _save(rgba.convert("LA"), "PNG"),
@@ -81,6 +87,8 @@ def seed_files() -> dict[str, bytes]:
         "tiff_float": _save(floats, "TIFF"),
         "tiff_group4": _save(grey.convert("1"), "TIFF", compression="group4"),
         "tiff_cmyk": _save(rgb.convert("CMYK"), "TIFF", compression="packbits"),
+        "tiff_big": _save(rgb, "TIFF", big_tiff=True, exif=exif),
+        "tiff_big_lzw": _save(rgba, "TIFF", big_tiff=True, compression="tiff_lzw", icc_profile=wide),
         "bmp": _save(rgb, "BMP"),
         "bmp_palette": _save(palette, "BMP"),
         "avif": _save(rgba, "AVIF"),
@@ -111,7 +119,7 @@ def mutated(files: dict[str, bytes], *, seed: int, index: int) -> bytes:
 
 
 def _change(data: bytearray, other: bytes, rng: np.random.Generator) -> None:
-    """One change in place: headers are hit more often than the rest."""
+    """Makes one change in place, more often near the start than elsewhere."""
     size = len(data)
     if size < 16:
         return
@@ -125,7 +133,7 @@ def _change(data: bytearray, other: bytes, rng: np.random.Generator) -> None:
         data[at] = int(rng.integers(256))
     elif kind == 2:
         value = _INTERESTING[int(rng.integers(len(_INTERESTING)))]
-        layout = ("<B", "<H", ">H", "<I", ">I")[int(rng.integers(5))]
+        layout = _LAYOUTS[int(rng.integers(len(_LAYOUTS)))]
         packed = struct.pack(layout, value & ((1 << 8 * struct.calcsize(layout)) - 1))
         data[at : at + len(packed)] = packed
     elif kind == 3:
@@ -142,7 +150,7 @@ def _change(data: bytearray, other: bytes, rng: np.random.Generator) -> None:
 
 
 def _repair_checksums(data: bytearray) -> None:
-    """Makes the checksums of a PNG's chunks right again, so that decoders get past them."""
+    """Corrects the checksums of a PNG's chunks, so that decoders get past them."""
     at = 8
     while at + 12 <= len(data):
         end = at + 12 + struct.unpack_from(">I", data, at)[0]
@@ -153,7 +161,7 @@ def _repair_checksums(data: bytearray) -> None:
 
 
 def outcome(data: bytes, spec: ImageSpec) -> str:
-    """`ok`, or the reason for which the input is refused; whatever else is raised goes through."""
+    """`ok`, or the reason of the failure; lets every other exception through."""
     try:
         converted = convert_image(data, spec)
     except SampleError as error:
@@ -163,20 +171,20 @@ def outcome(data: bytes, spec: ImageSpec) -> str:
 
 
 def check_sound(converted: ConvertedImage, spec: ImageSpec) -> None:
-    """Raises AssertionError if a result contradicts itself or the request."""
+    """Asserts that a result agrees with itself and the request."""
     assert converted.height >= 1
     assert converted.width >= 1
     assert converted.channels in ((spec.channels,) if spec.channels else (1, 3, 4))
-    if spec.encoding is ImageEncoding.RAW:
+    if spec.image_encoding is ImageEncoding.RAW:
         assert len(converted.data) == converted.height * converted.width * converted.channels
-    elif spec.encoding is not ImageEncoding.KEEP:
+    elif spec.image_encoding is not ImageEncoding.KEEP:
         with Image.open(io.BytesIO(converted.data)) as image:
             assert image.size == (converted.width, converted.height)
 
 
-def inputs(*, seed: int, first: int, count: int) -> Iterator[tuple[int, bytes, ImageSpec]]:
-    """(number, bytes, spec) of each input."""
-    files = seed_files()
+def inputs(*, seed: int, first: int, count: int, only: str = "") -> Iterator[tuple[int, bytes, ImageSpec]]:
+    """(number, bytes, spec) of each input; `only` is how the names of the seed files start."""
+    files = {name: data for name, data in seed_files().items() if name.startswith(only)}
     specs = [dataclasses.replace(spec, max_pixels=_MAX_PIXELS) for spec in SPECS]
     for index in range(first, first + count):
         yield index, mutated(files, seed=seed, index=index), specs[index % len(specs)]
@@ -188,11 +196,15 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--only", default="", help="only seed files whose names start like this")
     arguments = parser.parse_args()
     faulthandler.enable()
+    prepare_images()
     counts: Counter[str] = Counter()
     failures, slowest, begin = 0, (0.0, -1), time.monotonic()
-    for index, data, spec in inputs(seed=arguments.seed, first=arguments.first, count=arguments.inputs):
+    for index, data, spec in inputs(
+        seed=arguments.seed, first=arguments.first, count=arguments.inputs, only=arguments.only
+    ):
         start = time.monotonic()
         try:
             counts[outcome(data, spec)] += 1

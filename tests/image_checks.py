@@ -1,14 +1,15 @@
-"""What tests of images have in common."""
+"""Helpers of the tests of images."""
 
 from __future__ import annotations
 
 import io
+import struct
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps
 
-from transforms.images.spec import ConvertedImage
+from transforms.images.image_spec import ConvertedImage
 
 PHOTOS = sorted((Path(__file__).parent / "data/photos").glob("*/*.jpg"))
 PHOTO_IDS = [photo.stem for photo in PHOTOS]
@@ -22,7 +23,7 @@ def psnr(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def pixels(converted: ConvertedImage) -> np.ndarray:
-    """[H, W, C] uint8 of what was stored, whatever its encoding."""
+    """[H, W, C] uint8 pixels of a stored image of any encoding."""
     if converted.format == "raw":
         array = np.frombuffer(converted.data, np.uint8)
         return array.reshape(converted.height, converted.width, converted.channels)
@@ -31,7 +32,7 @@ def pixels(converted: ConvertedImage) -> np.ndarray:
 
 
 def upright(photo: Path) -> Image.Image:
-    """A photo as a Pillow script reads it."""
+    """A photo as a Pillow script reads it: turned, RGB."""
     with Image.open(photo) as image:
         return ImageOps.exif_transpose(image).convert("RGB")
 
@@ -43,8 +44,14 @@ def encoded(image: Image.Image, file_format: str, **options: object) -> bytes:
     return file.getvalue()
 
 
+def with_profile(jpeg: bytes, profile: bytes) -> bytes:
+    """A JPEG with an ICC profile of less than 64 KB added; its pixels are not encoded again."""
+    body = b"ICC_PROFILE\0\1\1" + profile
+    return jpeg[:2] + b"\xff\xe2" + struct.pack(">H", len(body) + 2) + body + jpeg[2:]
+
+
 def detailed(height: int, width: int, seed: int = 0) -> Image.Image:
-    """An RGB picture with edges and texture at every scale down to a few pixels, like a photo's."""
+    """An RGB image with edges and texture at every scale down to a few pixels, like a photo's."""
     rng = np.random.default_rng(seed)
     total = np.zeros((height, width, 3))
     for step in (4, 8, 16, 64):

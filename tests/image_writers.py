@@ -1,4 +1,4 @@
-"""Encoders for the kinds of files that Pillow reads but does not write, each as short as its format allows."""
+"""Writers of files that Pillow reads but does not write, each as short as its format allows."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-# Colorants relative to D50 (what an ICC profile holds) of sRGB and of Display P3, as columns R, G, B.
+# Colorants of sRGB, Display P3 and ProPhoto RGB relative to D50, as an ICC profile has them; columns R, G, B.
 SRGB_COLORANTS = np.array([[0.43607, 0.38515, 0.14307], [0.22249, 0.71687, 0.06061], [0.01392, 0.09708, 0.71410]])
 P3_COLORANTS = np.array([[0.51512, 0.29198, 0.15710], [0.24120, 0.69225, 0.06657], [-0.00105, 0.04189, 0.78407]])
+PROPHOTO_COLORANTS = np.array([[0.79767, 0.13519, 0.03134], [0.28804, 0.71187, 0.00009], [0.0, 0.0, 0.82520]])
 _D50 = (0.9642, 1.0, 0.8249)
 _PNG_COLOR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}
 # First row, first column, row step and column step of each pass.
@@ -37,7 +38,7 @@ def png_file(samples: np.ndarray, *, interlaced: bool = False, chunks: Iterable[
 
 
 def png_header(width: int, height: int) -> bytes:
-    """A PNG that claims a size and holds no pixels to speak of."""
+    """A PNG whose header gives a size, with next to no pixels."""
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     body = [(b"IHDR", header), (b"IDAT", zlib.compress(b"\0" * 100)), (b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(kind, content) for kind, content in body)
@@ -69,19 +70,23 @@ def tiff_file(tags: dict[int, Sequence[int]], pixels: bytes, *, long_tags: Seque
     return start + pixels + struct.pack("<H", len(tags)) + entries + b"\0\0\0\0" + extra
 
 
+def bmp_file(pixels: bytes, *, width: int, height: int, depth: int, compression: int = 0, table: bytes = b"") -> bytes:
+    """A BMP from its parts; `table` is what lies between header and pixels: a color table or masks."""
+    start = 14 + 40 + len(table)
+    header = struct.pack("<IiiHHIIiiII", 40, width, height, 1, depth, compression, len(pixels), 2835, 2835, 0, 0)
+    return b"BM" + struct.pack("<IHHI", start + len(pixels), 0, 0, start) + header + table + pixels
+
+
 def bmp_rle8(indices: np.ndarray) -> bytes:
     """A run-length encoded BMP of [H, W] grey levels."""
-    height, width = indices.shape
-    palette = b"".join(bytes((level, level, level, 0)) for level in range(256))
+    table = b"".join(bytes((level, level, level, 0)) for level in range(256))
     rows = (b"".join(bytes((1, level)) for level in row) + b"\0\0" for row in indices[::-1])
-    pixels = b"".join(rows) + b"\0\1"
-    start = 14 + 40 + len(palette)
-    header = struct.pack("<IiiHHIIiiII", 40, width, height, 1, 8, 1, len(pixels), 2835, 2835, 256, 256)
-    return b"BM" + struct.pack("<IHHI", start + len(pixels), 0, 0, start) + header + palette + pixels
+    height, width = indices.shape
+    return bmp_file(b"".join(rows) + b"\0\1", width=width, height=height, depth=8, compression=1, table=table)
 
 
 def gif_flood(frames: int) -> bytes:
-    """A GIF of many frames of one pixel; the first one's pixel is white."""
+    """A GIF of many one-pixel frames, the first of them white."""
     start = b"GIF89a" + struct.pack("<HHBBB", 1, 1, 0x80, 0, 0) + b"\0\0\0\xff\xff\xff"
     white, black = b"\x02\x02\x4c\x01\0", b"\x02\x02\x44\x01\0"
     frame = b"," + struct.pack("<HHHHB", 0, 0, 1, 1, 0)
@@ -89,7 +94,7 @@ def gif_flood(frames: int) -> bytes:
 
 
 def icc_profile(colorants: np.ndarray | None, gamma: float) -> bytes:
-    """A display profile by ICC.1:2001: a matrix and one gamma, or grey if there are no colorants."""
+    """A display profile (ICC.1:2001): a matrix and one gamma; of grey if there are no colorants."""
 
     def xyz(values: Iterable[float]) -> bytes:
         return b"XYZ \0\0\0\0" + b"".join(struct.pack(">i", round(value * 65536)) for value in values)
@@ -119,7 +124,7 @@ def icc_profile(colorants: np.ndarray | None, gamma: float) -> bytes:
 
 
 def to_profile(srgb: np.ndarray, colorants: np.ndarray | None, gamma: float) -> np.ndarray:
-    """[H, W, 3] or [H, W] uint8 sRGB levels -> the levels that mean the same in `icc_profile`'s space."""
+    """[H, W, 3] or [H, W] uint8 sRGB levels -> levels of the same colors in `icc_profile`'s space."""
     level = srgb / 255
     linear = np.where(level <= 0.04045, level / 12.92, ((level + 0.055) / 1.055) ** 2.4)
     if colorants is not None:

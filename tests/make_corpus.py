@@ -1,8 +1,8 @@
-"""Makes more than two hundred kinds of unusual and of broken image files, each with what must become of it.
+"""Makes more than two hundred kinds of unusual and broken image files, each with its expected result.
 
     python -m tests.make_corpus FOLDER
 
-writes them as FOLDER/ok/<kind> and FOLDER/<reason>/<kind>. `corpus()` gives them to the tests.
+writes them as FOLDER/ok/<kind> and FOLDER/<reason>/<kind>. Tests call `corpus()`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Case:
 
     Attributes:
       data: its bytes.
-      picture: what a person sees (mode L, RGB or RGBA), or None if the file is to be refused.
-      reason: why it is to be refused, or None.
+      picture: what a viewer shows (mode L, RGB or RGBA); None if the file is to be rejected.
+      reason: why it is to be rejected; None if it is not.
     """
 
     data: bytes
@@ -36,7 +36,7 @@ class Case:
 
 @functools.cache
 def corpus() -> dict[str, Case]:
-    """Every kind, by name; a name ends like its file would."""
+    """Every kind, by a file name with the right extension."""
     return {
         **{name: Case(data, picture=seen) for name, (data, seen) in valid_files().items()},
         **{name: Case(data, reason=reason) for name, (data, reason) in broken_files().items()},

@@ -1,4 +1,4 @@
-"""From whatever a file holds to the 8-bit sRGB picture that a person sees."""
+"""Pixels of any mode, depth and color space as 8-bit sRGB."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 from PIL import Image, ImageCms
 
 from transforms.errors import FailureReason
-from transforms.images.refusals import decoder_errors, refusal
+from transforms.images.decode_errors import decode_error, decoder_errors
 
 _GREY_MODES = ("1", "L", "I", "F", "I;16", "I;16L", "I;16B", "I;16N")
 _COLOR_MODES = ("P", "RGB", "RGBX", "CMYK", "YCbCr", "LAB", "HSV")
 _ALPHA_MODES = ("LA", "PA", "RGBA")
-# Modes in which one value, or entries of the palette, can stand for transparency.
+# Modes in which one value, or palette entries, can mean transparency.
 _KEYED_MODES = (*_GREY_MODES, "P", "RGB")
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-# A profile that moves no colour by more levels than this, out of 255, is sRGB.
+# A profile that moves no color by more levels than this, out of 255, counts as sRGB.
 _SRGB_TOLERANCE = 2
 _LARGEST_CACHED_PROFILE = 1 << 20
 
 
 def stored_channels(image: Image.Image) -> int:
-    """1, 3 or 4: what a picture has; transparency of any kind counts as the fourth channel.
+    """The channels of an image: 1, 3 or 4. Transparency of any kind is the fourth.
 
     Raises:
       SampleError: reason `unsupported_mode`.
@@ -34,31 +34,35 @@ def stored_channels(image: Image.Image) -> int:
         return 1
     if image.mode in _COLOR_MODES:
         return 3
-    raise refusal(FailureReason.UNSUPPORTED_MODE, f"pixels of Pillow's mode {image.mode!r}")
+    raise decode_error(FailureReason.UNSUPPORTED_MODE, f"pixels of Pillow's mode {image.mode!r}")
 
 
-def to_srgb(image: Image.Image) -> Image.Image:
-    """The picture as 8-bit sRGB of mode L, RGB or RGBA, and without a colour profile.
+def to_srgb(image: Image.Image, *, use_profile: bool) -> Image.Image:
+    """Converts an image to 8 bits of mode L, RGB or RGBA, without a color profile.
 
-    Values of more than 8 bits are scaled, not clipped (see `_to_8_bits`). An embedded profile is applied
-    unless it is sRGB's own, broken, or made for other pixels than these.
+    Values of more than 8 bits are scaled, not clipped (see `_to_8_bits`).
+
+    Args:
+      image: of any mode.
+      use_profile: apply the embedded profile, unless it is that of sRGB, broken, or for other pixels than these.
+        Without it the numbers stay as they are.
 
     Raises:
-      SampleError: reason `unsupported_mode`, or `corrupt` if a palette or transparency makes no sense.
+      SampleError: reason `unsupported_mode`, or `corrupt` if a palette or transparency value is out of range.
     """
     mode = _MODES[stored_channels(image)]
     profile = image.info.pop("icc_profile", None)
     with decoder_errors():
         image = _plain(image, mode)
-    if profile:
+    if use_profile and isinstance(profile, bytes):  # in a TIFF it can be of any type
         image = apply_profile(image, profile)
     return image if image.mode == mode else image.convert(mode)
 
 
 def to_channels(image: Image.Image, channels: int) -> Image.Image:
-    """An L, RGB or RGBA picture with 1, 3 or 4 channels; transparency is laid over white.
+    """Gives an L, RGB or RGBA image 1, 3 or 4 channels.
 
-    White, because that is what a page or a viewer shows behind a picture.
+    Transparency is blended with white, which is what a page or a viewer shows behind an image.
     """
     if image.mode == "RGBA" and channels < 4:
         canvas = Image.new("RGB", image.size, "white")
@@ -69,13 +73,17 @@ def to_channels(image: Image.Image, channels: int) -> Image.Image:
 
 
 def apply_profile(image: Image.Image, profile: bytes) -> Image.Image:
-    """The colours of an L, LA, RGB, RGBA or CMYK picture as sRGB, by an ICC profile."""
+    """Converts an L, LA, RGB, RGBA or CMYK image to sRGB by an ICC profile."""
     bands = {"LA": "L", "RGBA": "RGB"}.get(image.mode, image.mode)
     transform = to_srgb_transform(profile, bands)
     if transform is None:
         return image
-    colors = transform.apply(image.convert(bands))
-    # Made anew by the library, with a date in it.
+    colors = image.convert(bands)  # a copy
+    if bands == "RGB":
+        transform.apply_in_place(colors)
+    else:
+        colors = transform.apply(colors)
+    # Pillow adds sRGB's profile, with the current date in it.
     del colors.info["icc_profile"]
     if bands == "L":
         colors = colors.convert("L")
@@ -85,14 +93,14 @@ def apply_profile(image: Image.Image, profile: bytes) -> Image.Image:
 
 
 def to_srgb_transform(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform | None:
-    """What takes pixels of a mode to sRGB; None where nothing is to be done.
+    """The transform from a profile to sRGB.
 
     Args:
-      profile: an ICC profile as it was found in a file.
-      mode: "L", "RGB" or "CMYK".
+      profile: an ICC profile as found in a file.
+      mode: of the pixels: "L", "RGB" or "CMYK".
 
     Returns:
-      None if the profile is sRGB, broken, or not for pixels of this mode.
+      None if there is nothing to do: the profile is sRGB, broken, or for another mode.
     """
     find = _to_srgb_transform if len(profile) <= _LARGEST_CACHED_PROFILE else _to_srgb_transform.__wrapped__
     return find(profile, mode)
@@ -115,7 +123,7 @@ def _to_srgb_transform(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform 
 
 
 def _plain(image: Image.Image, mode: str) -> Image.Image:
-    """The picture as L, LA, RGB, RGBA or CMYK; `mode` is what it ends as."""
+    """The image as L, LA, RGB, RGBA or CMYK; `mode` is the one it will have in the end."""
     if image.mode in ("LA", "CMYK"):
         return image
     if image.mode == "LAB":
@@ -129,11 +137,11 @@ def _plain(image: Image.Image, mode: str) -> Image.Image:
 
 
 def _to_8_bits(image: Image.Image) -> Image.Image:
-    """Grey of 16 bits, 32 bits or floats as mode L, or LA if one value stands for transparency.
+    """Grey of 16 bits, 32 bits or floats as mode L, or LA if one value means transparency.
 
-    16 bits: 65535 becomes 255. Wider integers and floats have no fixed white. If nothing is negative,
-    white is the smallest of 1 (floats only), 255 (not for PPM, whose white is 65535) and 65535 that
-    no value is above; else the darkest and brightest values become 0 and 255, as viewers do it.
+    16 bits: 65535 becomes 255. Wider integers and floats have no fixed white. If no value is negative, white is the
+    smallest of 1 (floats only), 255 (not for PPM, whose white is 65535) and 65535 that no value exceeds; otherwise
+    the darkest and brightest values become 0 and 255, as in viewers.
     """
     values = np.asarray(image)
     key = image.info.get("transparency")
@@ -142,10 +150,10 @@ def _to_8_bits(image: Image.Image) -> Image.Image:
         grey = (values // 257 + (values % 257 > 128)).astype(np.uint8)
     else:
         grey = _stretch(values, image.format)
-    picture = Image.fromarray(grey)
+    converted = Image.fromarray(grey)
     if isinstance(key, int):
-        picture.putalpha(Image.fromarray(np.where(values == key, 0, 255).astype(np.uint8)))
-    return picture
+        converted.putalpha(Image.fromarray(np.where(values == key, 0, 255).astype(np.uint8)))
+    return converted
 
 
 def _stretch(values: np.ndarray, file_format: str | None) -> np.ndarray:

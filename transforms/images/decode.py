@@ -1,9 +1,8 @@
-"""From the bytes of a file to the picture that it holds, with every way of failing named."""
+"""Opens and decodes image files, with a reason for every failure."""
 
 from __future__ import annotations
 
 import io
-import warnings
 from collections.abc import Callable
 
 import simplejpeg
@@ -23,11 +22,11 @@ from PIL import (
 
 from transforms.errors import FailureReason, SampleError
 from transforms.images import formats
+from transforms.images.decode_errors import DECODER_ERRORS, check_pixels, decode_error, decoder_errors
 from transforms.images.jpeg_header import JpegHeader, parse_jpeg_header
-from transforms.images.refusals import DECODER_ERRORS, check_pixels, decoder_errors, refusal
 
-# Pillow's classes are called directly, not through Image.open: only the decoders named here ever see a
-# file (no Ghostscript, for example), and the limit on pixels is ours alone, not a global of Pillow's.
+# Pillow's classes are called directly, not through Image.open: no other decoder (Ghostscript, for example) ever sees
+# a file, and Pillow's process-wide limit on pixels does not apply.
 _OPENERS: dict[str, Callable[[io.BytesIO], ImageFile.ImageFile]] = {
     "avif": AvifImagePlugin.AvifImageFile,
     "bmp": BmpImagePlugin.BmpImageFile,
@@ -40,28 +39,24 @@ _OPENERS: dict[str, Callable[[io.BytesIO], ImageFile.ImageFile]] = {
     "webp": WebPImagePlugin.WebPImageFile,
 }
 _TIFF_WIDTH, _TIFF_HEIGHT, _TIFF_SUBFILE, _TIFF_DNG = 256, 257, 254, 50706
-
-# Baseline, extended, progressive, lossless; and the arithmetic-coded ones.
+# Baseline, extended, progressive, lossless, and the arithmetic-coded ones.
 _JPEG_PROCESSES = (0xC0, 0xC1, 0xC2, 0xC3, 0xC9, 0xCA)
-
-# What Pillow warns of (odd TIFF tags, APNG that is none) either does not matter or fails anyway.
-warnings.filterwarnings("ignore", module=r"PIL\.")
 
 
 def open_image(data: bytes, *, max_pixels: int) -> tuple[str, ImageFile.ImageFile]:
-    """Reads the header only.
+    """Reads the header of a file.
 
     Returns:
-      The format's name in lower case, and an image whose pixels are not decoded yet.
+      The lower-case name of the format, and an image whose pixels are not decoded yet.
 
     Raises:
-      SampleError: no image, a format or a mode that cannot be decoded, or more than `max_pixels`.
+      SampleError: no image, a format or mode that cannot be decoded, or more than `max_pixels`.
     """
     name = formats.sniff(data)
     if name == "webp" and (size := formats.webp_size(data)):
         check_pixels(*size, max_pixels)
     if name == "jpeg" and (header := parse_jpeg_header(data)):
-        _refuse_unusual_jpeg(header)
+        _check_jpeg_kind(header)
     try:
         with decoder_errors():
             image = _OPENERS[name](io.BytesIO(data))
@@ -70,25 +65,25 @@ def open_image(data: bytes, *, max_pixels: int) -> tuple[str, ImageFile.ImageFil
         raise
     check_pixels(image.height, image.width, max_pixels)
     if isinstance(image, TiffImagePlugin.TiffImageFile):
-        _refuse_camera_raw(image)
+        _check_no_camera_raw(image)
     return name, image
 
 
 def stored_size(image: ImageFile.ImageFile) -> tuple[int, int]:
-    """(height, width) of the file as it is stored; Pillow's size of a TIFF is that of the turned picture."""
+    """(height, width) of the image in the file; of a TIFF, Pillow gives the size after turning."""
     if isinstance(image, TiffImagePlugin.TiffImageFile):
         return int(image.tag_v2[_TIFF_HEIGHT]), int(image.tag_v2[_TIFF_WIDTH])
     return image.height, image.width
 
 
 def load_pixels(data: bytes, name: str, image: ImageFile.ImageFile, *, allow_truncated: bool) -> Image.Image:
-    """Decodes every pixel of the (first) picture of a file, in the mode that it has.
+    """Decodes every pixel of a file's first image, in its own mode.
 
     Args:
       data: the file.
       name: its format.
-      image: as `open_image` gives it.
-      allow_truncated: take what there is of a file that ends too early; the rest stays grey or black.
+      image: from `open_image`.
+      allow_truncated: accept a file that ends too early; the missing pixels are grey or black.
 
     Raises:
       SampleError: reason `truncated` or `corrupt`.
@@ -100,50 +95,40 @@ def load_pixels(data: bytes, name: str, image: ImageFile.ImageFile, *, allow_tru
             raise
         image = _load_truncated(data, name)
     if image.mode == "P" and image.palette is None:
-        raise refusal(FailureReason.CORRUPT, "the palette is missing")
+        raise decode_error(FailureReason.CORRUPT, "the palette is missing")
     return image
 
 
-def is_whole_jpeg(data: bytes) -> bool:
-    """Reads a JPEG to its end and refuses it if it is cut or broken; Pillow does not ask libjpeg for that.
+def check_whole_jpeg(data: bytes) -> bool:
+    """Checks that a JPEG is whole, which Pillow does not.
 
-    Every coefficient is decoded, but pixels are made at an eighth of the size, so this costs about half
-    of a full decoding.
+    Every coefficient is decoded, but only an eighth of the rows and columns, which takes half the time of decoding.
 
     Returns:
-      False if only Pillow can tell (an unusual subsampling, for example).
+      Whether the check was possible; with an unusual subsampling, for example, it is not.
 
     Raises:
       SampleError: reason `truncated` or `corrupt`.
     """
     header = parse_jpeg_header(data)
     if header is not None and not header.has_end(data):
-        raise refusal(FailureReason.TRUNCATED, f"JPEG ends at byte {len(data)} without an end marker")
+        raise decode_error(FailureReason.TRUNCATED, f"JPEG ends at byte {len(data)} without an end marker")
     try:
         simplejpeg.decode_jpeg(data, "GRAY", min_height=1, min_width=1, min_factor=8)
     except ValueError as error:
-        refuse_broken_jpeg(str(error))
+        # libjpeg's messages about lost pixels. The others are about headers and kinds that only Pillow reads.
+        message = str(error)
+        if message.startswith("Premature end"):
+            raise decode_error(FailureReason.TRUNCATED, message) from error
+        if message.startswith(("Corrupt JPEG data", "Inconsistent progression")) and "ICC" not in message:
+            raise decode_error(FailureReason.CORRUPT, message) from error
         return False
     return True
 
 
-def refuse_broken_jpeg(message: str) -> None:
-    """Raises if libjpeg's message means lost pixels.
-
-    Other messages are about an odd header, or about a kind of JPEG that TurboJPEG cannot read.
-
-    Raises:
-      SampleError: reason `truncated` or `corrupt`.
-    """
-    if message.startswith("Premature end"):
-        raise refusal(FailureReason.TRUNCATED, message)
-    if message.startswith(("Corrupt JPEG data", "Inconsistent progression")) and "ICC" not in message:
-        raise refusal(FailureReason.CORRUPT, message)
-
-
 def _load_whole(data: bytes, name: str, image: ImageFile.ImageFile) -> None:
     if name == "jpeg":
-        is_whole_jpeg(data)
+        check_whole_jpeg(data)
     else:
         formats.check_end(data, name)
     try:
@@ -155,15 +140,15 @@ def _load_whole(data: bytes, name: str, image: ImageFile.ImageFile) -> None:
 
 
 def _load_truncated(data: bytes, name: str) -> ImageFile.ImageFile:
-    """What there is of a truncated file, without Pillow's process-wide LOAD_TRUNCATED_IMAGES."""
-    # libjpeg fills the rest itself once it meets an end marker; Pillow's own switch does the same.
+    """Decodes a truncated file without Pillow's process-wide switch LOAD_TRUNCATED_IMAGES."""
+    # At an end marker libjpeg fills in the rest; Pillow's switch does the same.
     end = b"\xff\xd9" if name == "jpeg" else b""
     with decoder_errors():
         image = _OPENERS[name](io.BytesIO(data + end))
     try:
         image.load()
     except DECODER_ERRORS:
-        # The rows that were decoded are in memory. With tiles left, Pillow's load did not get to its end.
+        # The decoded rows are in memory. If tiles are left, Pillow's load was interrupted.
         if image.tile:
             image.tile = []
             with decoder_errors():
@@ -173,15 +158,15 @@ def _load_truncated(data: bytes, name: str) -> ImageFile.ImageFile:
     return image
 
 
-def _refuse_camera_raw(image: TiffImagePlugin.TiffImageFile) -> None:
-    """Camera raw files are TIFFs whose first picture is a small preview: not what a person means."""
+def _check_no_camera_raw(image: TiffImagePlugin.TiffImageFile) -> None:
+    """Rejects camera raw files: TIFFs whose first image is only a small preview."""
     if _TIFF_DNG in image.tag_v2 or image.tag_v2.get(_TIFF_SUBFILE, 0) == 1:
         detail = "camera raw files (DNG, NEF, ...) cannot be decoded"
-        raise refusal(FailureReason.UNSUPPORTED_FORMAT, detail)
+        raise decode_error(FailureReason.UNSUPPORTED_FORMAT, detail)
 
 
-def _refuse_unusual_jpeg(header: JpegHeader) -> None:
-    """Names the kinds of JPEG that libjpeg-turbo or Pillow cannot read."""
+def _check_jpeg_kind(header: JpegHeader) -> None:
+    """Rejects the kinds of JPEG that libjpeg-turbo or Pillow cannot read."""
     if header.precision != 8:
         kind = f"{header.precision} bits per channel"
     elif header.components not in (1, 3, 4):
@@ -190,4 +175,4 @@ def _refuse_unusual_jpeg(header: JpegHeader) -> None:
         kind = f"process 0x{header.process:x} (hierarchical or differential)"
     else:
         return
-    raise refusal(FailureReason.UNSUPPORTED_MODE, f"JPEG with {kind}")
+    raise decode_error(FailureReason.UNSUPPORTED_MODE, f"JPEG with {kind}")

@@ -1,4 +1,4 @@
-"""From a picture to the bytes that are stored."""
+"""From pixels to the bytes that are stored."""
 
 from __future__ import annotations
 
@@ -7,38 +7,42 @@ import io
 from PIL import Image
 
 from transforms.errors import FailureReason, SampleError, Stage
-from transforms.images.spec import ConvertedImage, ImageEncoding
+from transforms.images.image_spec import ConvertedImage, ImageEncoding
 
 COLORSPACES = {1: "Grayscale", 3: "RGB", 4: "RGBA"}
-# Longest side in pixels that a format (libjpeg, libwebp) can hold.
+# Longest side in pixels that libjpeg and libwebp can write.
 _LONGEST_SIDE = {ImageEncoding.JPEG: 65_500, ImageEncoding.WEBP: 16_383}
+# Bytes of a JPEG comment. Pillow passes the source's comment on, which can be longer in a PNG or GIF.
+_LONGEST_COMMENT = 65_533
 
 
 def check_side(height: int, width: int, encoding: ImageEncoding) -> None:
-    """Refuses a picture that is too long for its format.
+    """Checks a size against what the encoding can hold.
 
     Raises:
       SampleError: reason `too_many_pixels`.
     """
     limit = _LONGEST_SIDE.get(encoding)
     if limit is not None and max(height, width) > limit:
-        detail = f"{width} x {height} does not fit into a {encoding.value} file of at most {limit} per side"
+        detail = f"{width} x {height} exceeds the {limit} pixels per side of {encoding.name}"
         raise SampleError(Stage.ENCODE, FailureReason.TOO_MANY_PIXELS, detail)
 
 
 def encode(image: Image.Image, encoding: ImageEncoding, *, quality: int) -> ConvertedImage:
-    """An L, RGB or RGBA picture as JPEG, PNG, WebP or raw pixels.
+    """Encodes an L, RGB or RGBA image as JPEG, PNG, WebP or raw pixels.
 
-    Pillow's own settings but for the quality, so that the bytes are those of
-    `image.save(file, "JPEG", quality=quality)`. JPEG holds no transparency (callers take it away);
-    WebP holds no grey, which becomes RGB.
+    The bytes are those of `image.save(file, "JPEG", quality=quality)`: Pillow's defaults except for the quality.
+    JPEG has no transparency, which callers remove; WebP has no grey, which becomes RGB here.
 
     Raises:
-      SampleError: reason `too_many_pixels` if the format cannot hold the size.
+      SampleError: reason `too_many_pixels` if the encoding cannot hold the size.
     """
     check_side(image.height, image.width, encoding)
     if encoding is ImageEncoding.WEBP and image.mode == "L":
         image = image.convert("RGB")
+    comment = image.info.get("comment", b"")
+    if len(comment.encode() if isinstance(comment, str) else comment) > _LONGEST_COMMENT:
+        del image.info["comment"]
     if encoding is ImageEncoding.RAW:
         data = image.tobytes()
     else:

@@ -1,9 +1,8 @@
-"""The short way for the files that nearly all data sets consist of: plain JPEGs.
+"""The fast codec of plain JPEGs, which most datasets consist of.
 
-Measured against Pillow's way on photos of 500x375 and 4000x3000 (see the benchmarks): TurboJPEG decodes to
-an array at 1/2, 1/4 or 1/8 of the size where twice the target remains, which is also the check that the
-file is whole; `fast_resize` takes a quarter of Pillow's time; OpenCV's encoder writes Pillow's very bytes
-from that array, where simplejpeg's own would use a less exact transform below quality 96.
+TurboJPEG decodes to an array at 1/2, 1/4 or 1/8 of the size where twice the target remains, and reports a broken file
+on the way. `fast_resize` takes a quarter of Pillow's time. OpenCV's encoder writes the same bytes as Pillow from that
+array; simplejpeg's encoder would use a less exact transform below quality 96.
 """
 
 from __future__ import annotations
@@ -14,24 +13,23 @@ import simplejpeg
 from PIL import Image
 
 from transforms.images.color import apply_profile, to_channels, to_srgb_transform
+from transforms.images.decode_errors import check_pixels
 from transforms.images.encode import COLORSPACES, check_side, encode
 from transforms.images.fast_resize import fast_resize_array
+from transforms.images.geometry import Geometry, plan_geometry
+from transforms.images.image_spec import ConvertedImage, ImageEncoding, ImageSpec, Metadata, Resample
 from transforms.images.jpeg_header import JpegHeader, parse_jpeg_header
-from transforms.images.refusals import check_pixels
-from transforms.images.resize import SizePlan, plan_size
 from transforms.images.scratch import SCRATCH
-from transforms.images.spec import ConvertedImage, ImageEncoding, ImageSpec, Resample
 
-# A reduced decoding keeps at least this many times the target: 47 dB and more on our photos, where a
-# factor of 1.5 has 41 dB.
+# A reduced image keeps at least this many times the target: 47 dB and more on the test photos; 1.5 has 41 dB.
 _SPARE = 2
 
 
 def convert_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
-    """What `convert_image` makes of a plain JPEG.
+    """Does what `convert_image` does, for plain JPEGs.
 
     Returns:
-      None if the file is anything else, or is cut or broken: Pillow's way then names the reason.
+      None if the file is anything else, truncated or broken; Pillow's decoder then finds the reason.
 
     Raises:
       SampleError: reason `too_many_pixels`.
@@ -40,37 +38,31 @@ def convert_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
     if header is None or not header.is_plain or not header.has_end(data):
         return None
     check_pixels(header.height, header.width, spec.max_pixels)
-    orientation = header.orientation()
-    turned = orientation >= 5
-    size = (header.width, header.height) if turned else (header.height, header.width)
-    plan = plan_size(*size, spec)
-    check_pixels(plan.height, plan.width, spec.max_pixels)
-    height, width = (plan.width, plan.height) if turned else (plan.height, plan.width)
+    orientation = header.orientation() if spec.orientation is Metadata.APPLY else 1
+    geometry = plan_geometry(header.height, header.width, orientation=orientation, spec=spec)
 
-    profile = header.icc_profile
+    profile = header.icc_profile if spec.color_profile is Metadata.APPLY else None
     if profile and not to_srgb_transform(profile, "L" if header.components == 1 else "RGB"):
         profile = None
-    if header.components == 1 or (spec.channels == 1 and profile is None):
-        colors = "GRAY"
-    else:
-        colors = "RGB" if profile or spec.encoding is not ImageEncoding.JPEG else "BGR"
-    pixels = _decode(data, header, height, width, spec.resample, colors)
+    # OpenCV's encoder takes BGR.
+    order = "BGR" if spec.image_encoding is ImageEncoding.JPEG else "RGB"
+    grey = header.components == 1 or (spec.channels == 1 and profile is None)
+    pixels = _decode(data, header, geometry, spec.resample, "GRAY" if grey else order)
     if pixels is None:
         return None
     if profile:
-        pixels = np.asarray(apply_profile(Image.fromarray(pixels), profile))
-    pixels = _fit(_turn(pixels, orientation), plan)
-    if colors == "RGB" or spec.encoding is not ImageEncoding.JPEG:
-        image = Image.fromarray(pixels)
-        image = to_channels(image, spec.channels or len(image.getbands()))
-        return encode(image, spec.encoding, quality=spec.jpeg_quality)
-    return _encode_jpeg(pixels, spec)
+        pixels = _to_srgb(pixels, profile, order, grey=spec.channels == 1)
+    pixels = _fit(_turn(pixels, orientation), geometry)
+    if spec.image_encoding is ImageEncoding.JPEG:
+        return _encode_jpeg(pixels, spec)
+    image = Image.fromarray(pixels)
+    image = to_channels(image, spec.channels or len(image.getbands()))
+    return encode(image, spec.image_encoding, quality=spec.jpeg_quality)
 
 
-def _decode(
-    data: bytes, header: JpegHeader, height: int, width: int, resample: Resample, colors: str
-) -> np.ndarray | None:
-    """The stored picture at height x width: [H, W] (for "GRAY") or [H, W, 3] uint8; None if it is broken."""
+def _decode(data: bytes, header: JpegHeader, geometry: Geometry, resample: Resample, colors: str) -> np.ndarray | None:
+    """The resized image, not yet turned: [H, W] (for "GRAY") or [H, W, 3] uint8; None if the file is broken."""
+    height, width = geometry.resized_unturned
     reduction = 1
     if resample not in (Resample.NEAREST, Resample.BOX):
         while reduction < 8 and min(header.height / height, header.width / width) >= 2 * reduction * _SPARE:
@@ -89,25 +81,41 @@ def _decode(
     return fast_resize_array(pixels, height, width, scale=scale, resample=resample)
 
 
+def _to_srgb(pixels: np.ndarray, profile: bytes, order: str, *, grey: bool) -> np.ndarray:
+    """Applies a color profile after the resize, where fewer pixels are left.
+
+    Args:
+      pixels: [H, W] uint8, or [H, W, 3] in the given order.
+      profile: for these pixels.
+      order: "RGB" or "BGR".
+      grey: return [H, W] in any case.
+    """
+    height, width = pixels.shape[:2]
+    mode, stored = ("L", "L") if pixels.ndim == 2 else ("RGB", order)
+    image = Image.frombytes(mode, (width, height), np.ascontiguousarray(pixels), "raw", stored)
+    image = apply_profile(image, profile)
+    if grey or mode == "L":
+        return np.asarray(image.convert("L"))
+    return np.frombuffer(image.tobytes("raw", order), np.uint8).reshape(height, width, 3)
+
+
 def _turn(pixels: np.ndarray, orientation: int) -> np.ndarray:
-    """The picture upright, from EXIF's orientation."""
+    """Turns an image upright."""
     if orientation >= 5:
         pixels = cv2.transpose(pixels)
     flip = {2: 1, 3: -1, 4: 0, 6: 1, 7: -1, 8: 0}.get(orientation)
     return pixels if flip is None else cv2.flip(pixels, flip)
 
 
-def _fit(pixels: np.ndarray, plan: SizePlan) -> np.ndarray:
-    """Cuts the middle out, or lays the picture on the middle of a black canvas."""
-    over_height, over_width = plan.height - plan.final_height, plan.width - plan.final_width
+def _fit(pixels: np.ndarray, geometry: Geometry) -> np.ndarray:
+    """Crops an upright image, or puts it on a black canvas."""
+    height, width = geometry.final_height, geometry.final_width
+    over_height, over_width = height - pixels.shape[0], width - pixels.shape[1]
+    top, left = geometry.offset
     if over_height > 0 or over_width > 0:
-        top, left = over_height // 2, over_width // 2
-        return pixels[top : top + plan.final_height, left : left + plan.final_width]
-    if over_height < 0 or over_width < 0:
-        top, left = -over_height // 2, -over_width // 2
-        bottom, right = -over_height - top, -over_width - left
-        return cv2.copyMakeBorder(pixels, top, bottom, left, right, cv2.BORDER_CONSTANT, value=0)
-    return pixels
+        bottom, right = over_height + top, over_width + left
+        return cv2.copyMakeBorder(pixels, -top, bottom, -left, right, cv2.BORDER_CONSTANT, value=0)
+    return pixels[top : top + height, left : left + width]
 
 
 def _encode_jpeg(pixels: np.ndarray, spec: ImageSpec) -> ConvertedImage:

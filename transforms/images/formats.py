@@ -1,4 +1,4 @@
-"""Which format a file is in, by its first bytes, and whether it ends where its own structure says."""
+"""The format of a file, from its first bytes, and whether the file ends where its structure says."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import struct
 import zlib
 
 from transforms.errors import FailureReason, SampleError
+from transforms.images.decode_errors import decode_error
 from transforms.images.jpeg_header import JPEG_START
-from transforms.images.refusals import refusal
 
-# Formats that are decoded: first bytes -> name.
+# Formats that are decoded: (first bytes, name).
 _SUPPORTED = (
     (JPEG_START, "jpeg"),
     (b"\x89PNG\r\n\x1a\n", "png"),
@@ -23,9 +23,9 @@ _SUPPORTED = (
     (b"\0\0\0\x0cjP  \r\n\x87\n", "jpeg2000"),
     (b"\xff\x4f\xff\x51", "jpeg2000"),
 )
-# Sizes of the second header of a BMP; texts begin with BM too.
+# Sizes of the second header of a BMP. Texts can begin with BM too.
 _BMP_HEADERS = (12, 40, 52, 56, 64, 108, 124)
-# Pictures that nothing here can decode.
+# Image formats that no decoder here reads.
 _UNSUPPORTED = (
     (b"\xff\x0a", "JPEG XL"),
     (b"\0\0\0\x0cJXL \r\n\x87\n", "JPEG XL"),
@@ -45,7 +45,7 @@ _UNSUPPORTED = (
     (b"IIRO", "camera raw (ORF)"),
     (b"IIU\0", "camera raw (RW2)"),
 )
-# No pictures, but what is often found under a picture's name.
+# What is often found under the name of an image.
 _OTHER = (
     (b"%PDF", "a PDF document"),
     (b"PK\x03\x04", "a ZIP archive"),
@@ -57,19 +57,18 @@ _OTHER = (
 _AVIF_BRANDS = (b"avif", b"avis")
 _HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 
-# Formats made of boxes, and the box of their pixels. (A bare JPEG 2000 codestream starts with 0xff.)
+# Formats made of boxes, and the box of their pixels. A bare JPEG 2000 codestream (it starts with 0xff) has none.
 _PIXEL_BOXES = {"avif": b"mdat", "jpeg2000": b"jp2c"}
 
 
 def sniff(data: bytes) -> str:
-    """The name of the format that the first bytes announce, in lower case ("jpeg", "png", "gif", ...).
+    """The lower-case name of a file's format ("jpeg", "png", "gif", ...), from its first bytes.
 
     Raises:
-      SampleError: the file is empty, in a format that cannot be decoded (the detail names it), or no
-        image at all.
+      SampleError: the file is empty, no image, or in a format that cannot be decoded; the detail names it.
     """
     if not data:
-        raise refusal(FailureReason.EMPTY, "the file has no bytes")
+        raise decode_error(FailureReason.EMPTY, "the file has no bytes")
     for magic, name in _SUPPORTED:
         if data.startswith(magic) and (name != "bmp" or len(data) < 18 or data[14] in _BMP_HEADERS):
             return name
@@ -91,13 +90,12 @@ def sniff(data: bytes) -> str:
         if data.startswith(magic):
             raise _not_an_image(kind)
     if not data.strip(b"\0"):
-        raise refusal(FailureReason.NOT_AN_IMAGE, "every byte is zero")
-    detail = f"starts like no image format that is known: {data[:8]!r}"
-    raise refusal(FailureReason.NOT_AN_IMAGE, detail)
+        raise decode_error(FailureReason.NOT_AN_IMAGE, "every byte is zero")
+    raise decode_error(FailureReason.NOT_AN_IMAGE, f"unknown image format; the first bytes are {data[:8]!r}")
 
 
 def _sniff_brands(data: bytes) -> str:
-    """AVIF, or a refusal that names what the container holds."""
+    """AVIF, or an error that names what the container holds."""
     end = min(struct.unpack_from(">I", data)[0], len(data), 256)
     brands = {data[8:12]} | {data[i : i + 4] for i in range(16, end - 3, 4)}
     if brands.intersection(_AVIF_BRANDS):
@@ -110,17 +108,17 @@ def _sniff_brands(data: bytes) -> str:
 
 
 def _unsupported(kind: str) -> SampleError:
-    return refusal(FailureReason.UNSUPPORTED_FORMAT, f"{kind} files cannot be decoded")
+    return decode_error(FailureReason.UNSUPPORTED_FORMAT, f"{kind} files cannot be decoded")
 
 
 def _not_an_image(kind: str) -> SampleError:
-    return refusal(FailureReason.NOT_AN_IMAGE, f"the file is {kind}")
+    return decode_error(FailureReason.NOT_AN_IMAGE, f"the file is {kind}")
 
 
 def webp_size(data: bytes) -> tuple[int, int] | None:
-    """(height, width) from a WebP's header, or None if there is none (RFC 9649).
+    """(height, width) from the header of a WebP file (RFC 9649), or None if it is not there.
 
-    libwebp allocates two canvases when it opens a file, so the size has to be known before that.
+    libwebp allocates two canvases when it opens a file, so the limit has to be checked before.
     """
     kind = data[12:16]
     if kind == b"VP8X" and len(data) >= 30:
@@ -136,11 +134,10 @@ def webp_size(data: bytes) -> tuple[int, int] | None:
 
 
 def check_end(data: bytes, name: str) -> None:
-    """Refuses a file that stops before its own structure ends, and a PNG with a wrong checksum.
+    """Checks that a file reaches the end of its own structure, and the checksums of a PNG.
 
-    Decoders do not tell everything: Pillow takes a PNG whose last bytes are gone, and does not look at
-    the checksums of its pixels. Formats that do not say where they end are left to the decoder. For the
-    scans of a JPEG see `decode.is_whole_jpeg`.
+    Pillow accepts a PNG whose last bytes are missing and does not verify the checksums of its pixels. Formats that
+    do not say where they end are left to the decoder, and the scans of a JPEG to `decode.check_whole_jpeg`.
 
     Raises:
       SampleError: reason `truncated` or `corrupt`.
@@ -156,7 +153,7 @@ def check_end(data: bytes, name: str) -> None:
 
 
 def check_cut(data: bytes, name: str) -> None:
-    """Refuses a file as truncated if that explains why it could not be decoded.
+    """Looks for a missing end that explains why a file could not be decoded.
 
     Raises:
       SampleError: reason `truncated`, or from `check_end`.
@@ -173,7 +170,7 @@ def check_cut(data: bytes, name: str) -> None:
 
 
 def _truncated(detail: str) -> SampleError:
-    return refusal(FailureReason.TRUNCATED, detail)
+    return decode_error(FailureReason.TRUNCATED, detail)
 
 
 def _check_png(data: bytes) -> None:
@@ -185,7 +182,7 @@ def _check_png(data: bytes) -> None:
             break
         if zlib.crc32(view[at + 4 : end - 4]) != struct.unpack_from(">I", data, end - 4)[0]:
             detail = f"wrong checksum in PNG chunk {kind!r} at byte {at}"
-            raise refusal(FailureReason.CORRUPT, detail)
+            raise decode_error(FailureReason.CORRUPT, detail)
         if kind == b"IEND":
             return
         at = end
@@ -195,8 +192,8 @@ def _check_png(data: bytes) -> None:
 def _check_boxes(data: bytes, needed: bytes | None = None) -> None:
     """Walks the top-level boxes of an ISO base media file: size (4 bytes), kind (4), long size (8).
 
-    With `needed`, the kind of the box that holds the pixels, that box has to be there, and nothing may
-    follow the last box.
+    If `needed` (the kind of the box with the pixels) is given, that box has to exist and nothing may follow the
+    last box.
     """
     at, kinds = 0, set()
     while at + 8 <= len(data):
@@ -213,15 +210,14 @@ def _check_boxes(data: bytes, needed: bytes | None = None) -> None:
         raise _truncated(f"the boxes need {at} bytes or more, the file has {len(data)}")
 
 
-# TIFF's tags for where strips and tiles lie and how long they are; the bytes of each type of value, and
-# the types that these tags can have.
+# TIFF tags: offsets and lengths of strips and tiles. Bytes of each value type, and the types of these tags.
 _TIFF_STARTS, _TIFF_LENGTHS = (273, 324), (279, 325)
 _TIFF_BYTES = (0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8, 8, 8)
 _TIFF_NUMBERS = {3: "H", 4: "L", 16: "Q"}
 
 
 def _check_tiff(data: bytes) -> None:
-    """Follows the first directory of a TIFF to the last byte that it names (TIFF 6.0, section 2)."""
+    """Checks that every byte that the first directory of a TIFF names is there (TIFF 6.0, section 2)."""
     order = "<" if data.startswith(b"II") else ">"
     big = data[2:4] in (b"+\0", b"\0+")
     head, entry, number = ("Q", "HHQ", "Q") if big else ("H", "HHL", "L")
@@ -244,7 +240,7 @@ def _check_tiff(data: bytes) -> None:
                 values = struct.unpack_from(f"{order}{count}{_TIFF_NUMBERS[kind]}", data, value)
                 starts, lengths = (values, lengths) if tag in _TIFF_STARTS else (starts, values)
             at += struct.calcsize(order + entry + number)
-    except struct.error as error:
+    except (struct.error, OverflowError) as error:  # the latter from a BigTIFF's offsets of 2**63 and more
         raise _truncated(f"the directory of the TIFF reaches beyond its {len(data)} bytes") from error
     needed = max(needed, *(sum(piece) for piece in zip(starts, lengths, strict=False)), 0)
     if needed > len(data):

@@ -1,4 +1,4 @@
-"""What a JPEG says about itself before its pixels: size, components, profile, orientation (ITU T.81, B.2)."""
+"""The header of a JPEG: size, components, color profile, orientation (ITU T.81, B.2)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class JpegHeader:
     Attributes:
       height: pixels.
       width: pixels.
-      components: 1 (grey), 3 (colour) or 4 (CMYK).
+      components: 1 (grey), 3 (color) or 4 (CMYK).
       precision: bits per component.
       process: the frame's marker: 0xC0 baseline, 0xC1 extended, 0xC2 progressive, others rare.
       scan: offset of the first scan's marker.
       exif: the EXIF block, or None.
       xmp: the XMP packet, or None.
-      icc_profile: the colour profile, or None.
+      icc_profile: the color profile, or None.
     """
 
     height: int
@@ -46,7 +46,7 @@ class JpegHeader:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is what nearly all JPEGs are: 8 bits, grey or three colours, Huffman-coded."""
+        """Whether it is of the usual kind: 8 bits, grey or three colors, Huffman-coded."""
         return self.precision == 8 and self.components in (1, 3) and self.process in _PLAIN_PROCESSES
 
     def has_end(self, data: bytes) -> bool:
@@ -54,7 +54,7 @@ class JpegHeader:
         return data.rfind(_EOI, self.scan) >= 0
 
     def orientation(self) -> int:
-        """1 to 8 as EXIF has it; 1 where it says nothing or cannot be read."""
+        """The orientation in EXIF or XMP, 1 to 8; 1 if there is none or it cannot be read."""
         if self.exif is None and self.xmp is None:
             return 1
         image = Image.Image()
@@ -66,7 +66,7 @@ class JpegHeader:
 
 
 def parse_jpeg_header(data: bytes) -> JpegHeader | None:
-    """The header of a well-formed JPEG, or None if anything about it is odd (Pillow then decides)."""
+    """The header of a well-formed JPEG; None if anything about it is odd."""
     exif = xmp = None
     profile: list[tuple[int, int, bytes]] = []
     frame: tuple[int, int, int, int, int] | None = None

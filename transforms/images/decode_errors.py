@@ -1,4 +1,4 @@
-"""From what a decoder raises to the reason for which a sample is refused."""
+"""From what a decoder raises to the reason of a failure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from PIL import Image
 
 from transforms.errors import FailureReason, SampleError, Stage
 
-# Pillow documents OSError, SyntaxError and ValueError; its parsers of headers let the others through.
+# Pillow documents OSError, SyntaxError and ValueError; its header parsers let the others through.
 DECODER_ERRORS = (
     OSError,
     SyntaxError,
@@ -25,7 +25,7 @@ DECODER_ERRORS = (
     struct.error,
     zlib.error,
 )
-# Words in their messages that mean a file that ends too early, and pixels of a kind they cannot read.
+# Words of their messages that mean a file that ends too early, and pixels of a kind they cannot read.
 _TRUNCATED_WORDS = (
     "truncated",
     "unexpected end",
@@ -37,38 +37,37 @@ _TRUNCATED_WORDS = (
 _UNSUPPORTED_WORDS = ("unsupported", "not supported", "unknown pixel mode", "cannot handle")
 
 
-def refusal(reason: FailureReason, detail: str) -> SampleError:
-    """The refusal of a sample in the stage of decoding."""
+def decode_error(reason: FailureReason, detail: str) -> SampleError:
+    """The error of a sample that is rejected while its image is decoded."""
     return SampleError(Stage.DECODE, reason, detail)
 
 
 def check_pixels(height: int, width: int, max_pixels: int) -> None:
-    """Refuses a size beyond the limit.
+    """Checks a size against the limit.
 
     Raises:
       SampleError: reason `too_many_pixels`.
     """
     if height * width > max_pixels:
-        detail = f"{width} x {height} is {height * width} pixels, the limit is {max_pixels}"
-        raise refusal(FailureReason.TOO_MANY_PIXELS, detail)
+        detail = f"{width} x {height} is {height * width} pixels; the limit is `max_pixels={max_pixels}`"
+        raise decode_error(FailureReason.TOO_MANY_PIXELS, detail)
 
 
 @contextlib.contextmanager
 def decoder_errors() -> Iterator[None]:
-    """Names what a decoder raises in the block.
+    """Turns what a decoder raises in the block into a `SampleError`.
 
     Raises:
-      SampleError: reason `truncated`, `corrupt`, `unsupported_mode`, or `too_many_pixels` if memory did
-        not suffice.
+      SampleError: reason `truncated`, `corrupt`, `unsupported_mode`, or `too_many_pixels` if memory runs out.
     """
     try:
         yield
     except DECODER_ERRORS as error:
         detail = " ".join(str(error).split())[:200] or type(error).__name__
-        raise refusal(_reason(detail.lower()), detail) from error
+        raise decode_error(_reason(detail.lower()), detail) from error
     except (MemoryError, Image.DecompressionBombError) as error:
         detail = str(error) or "the decoder ran out of memory"
-        raise refusal(FailureReason.TOO_MANY_PIXELS, detail) from error
+        raise decode_error(FailureReason.TOO_MANY_PIXELS, detail) from error
 
 
 def _reason(message: str) -> FailureReason:

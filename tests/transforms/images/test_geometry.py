@@ -1,0 +1,139 @@
+"""Sizes of stored images, and where the pixels of the source end up in them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from tests.image_checks import encoded, pixels
+from transforms.images.convert_image import convert_image
+from transforms.images.geometry import Geometry, plan_geometry
+from transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
+
+SIDES = st.integers(1, 5000)
+COVERING = (ResizeMode.SHORTER, ResizeMode.CROP)
+FITTING = (ResizeMode.LONGER, ResizeMode.PAD)
+
+
+def plan(
+    height: int, width: int, size: tuple[int, int], mode: ResizeMode, *, upscale: bool = True, orientation: int = 1
+) -> Geometry:
+    spec = ImageSpec(image_size=size, resize_mode=mode, upscale=upscale, max_pixels=10**12)
+    return plan_geometry(height, width, orientation=orientation, spec=spec)
+
+
+@given(SIDES, SIDES, SIDES, SIDES, st.sampled_from([*COVERING, *FITTING]))
+def test_the_scale_is_the_smallest_that_covers_or_the_largest_that_fits(
+    height: int, width: int, target_height: int, target_width: int, mode: ResizeMode
+) -> None:
+    made = plan(height, width, (target_height, target_width), mode)
+    choose = max if mode in COVERING else min
+    scale = choose(target_height / height, target_width / width)
+    assert abs(made.resized_height - height * scale) <= 0.5 + 1e-6 or made.resized_height == 1
+    assert abs(made.resized_width - width * scale) <= 0.5 + 1e-6 or made.resized_width == 1
+    assert made.resized_height == target_height or made.resized_width == target_width
+
+
+@given(SIDES, SIDES, SIDES, SIDES)
+def test_exact_crop_and_pad_end_with_the_size_asked_for(
+    height: int, width: int, target_height: int, target_width: int
+) -> None:
+    for mode in (ResizeMode.EXACT, ResizeMode.CROP, ResizeMode.PAD):
+        made = plan(height, width, (target_height, target_width), mode)
+        assert (made.final_height, made.final_width) == (target_height, target_width)
+
+
+@given(SIDES, SIDES, SIDES, SIDES, st.sampled_from(ResizeMode))
+def test_nothing_grows_without_upscaling(
+    height: int, width: int, target_height: int, target_width: int, mode: ResizeMode
+) -> None:
+    size = target_height, target_width
+    with_it, without = (plan(height, width, size, mode, upscale=upscale) for upscale in (True, False))
+    assert without.resized_height <= height
+    assert without.resized_width <= width
+    if with_it.resized_height <= height and with_it.resized_width <= width:
+        assert without == with_it
+
+
+@pytest.mark.parametrize(
+    ("mode", "upscale", "expected"),
+    [
+        (ResizeMode.SHORTER, True, (256, 341)),
+        (ResizeMode.LONGER, True, (192, 256)),
+        (ResizeMode.EXACT, True, (256, 256)),
+        (ResizeMode.PAD, True, (256, 256)),
+        (ResizeMode.CROP, True, (256, 256)),
+        (ResizeMode.SHORTER, False, (256, 341)),
+    ],
+)
+def test_a_photo_of_375x500_to_256(mode: ResizeMode, upscale: bool, expected: tuple[int, int]) -> None:
+    made = plan(375, 500, (256, 256), mode, upscale=upscale)
+    assert (made.final_height, made.final_width) == expected
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        (ResizeMode.SHORTER, (30, 80)),
+        (ResizeMode.LONGER, (23, 60)),
+        (ResizeMode.EXACT, (30, 60)),
+        (ResizeMode.CROP, (30, 60)),
+        (ResizeMode.PAD, (60, 60)),
+    ],
+)
+def test_an_image_of_30x80_to_60_without_upscaling(mode: ResizeMode, expected: tuple[int, int]) -> None:
+    made = plan(30, 80, (60, 60), mode, upscale=False)
+    assert (made.final_height, made.final_width) == expected
+
+
+@given(
+    st.integers(1, 90), st.integers(1, 90), st.integers(1, 70), st.integers(1, 70),
+    st.sampled_from(ResizeMode), st.sampled_from(Codec), st.booleans(), st.sampled_from(["JPEG", "PNG"]),
+)  # fmt: skip
+def test_the_stored_image_has_the_planned_size(
+    height: int, width: int, target_height: int, target_width: int,
+    mode: ResizeMode, codec: Codec, upscale: bool, file_format: str,
+) -> None:  # fmt: skip
+    spec = ImageSpec(
+        image_size=(target_height, target_width), resize_mode=mode, codec=codec, upscale=upscale,
+        image_encoding=ImageEncoding.RAW,
+    )  # fmt: skip
+    converted = convert_image(encoded(Image.new("RGB", (width, height), "red"), file_format), spec)
+    made = plan_geometry(height, width, orientation=1, spec=spec)
+    assert (converted.height, converted.width) == (made.final_height, made.final_width)
+    assert len(converted.data) == converted.height * converted.width * 3
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("file_format", ["JPEG", "PNG"])
+@pytest.mark.parametrize("mode", ResizeMode)
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_the_map_says_where_a_bright_dot_is_stored(
+    orientation: int, mode: ResizeMode, file_format: str, codec: Codec
+) -> None:
+    image = Image.new("L", (120, 90))
+    image.paste(255, (48, 32, 56, 40))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    data = encoded(image, file_format, exif=exif)
+    spec = ImageSpec(image_size=(60, 50), resize_mode=mode, codec=codec, channels=1, image_encoding=ImageEncoding.RAW)
+    stored = pixels(convert_image(data, spec))[..., 0].astype(float)
+    stored[stored < 30] = 0  # ringing and the noise of JPEG
+    rows, columns = np.indices(stored.shape) + 0.5
+    seen = (stored * columns).sum() / stored.sum(), (stored * rows).sum() / stored.sum()
+    geometry = plan_geometry(90, 120, orientation=orientation, spec=spec)
+    assert geometry.to_stored() @ (52, 36, 1) == pytest.approx(seen, abs=0.15)
+
+
+@given(SIDES, SIDES, SIDES, SIDES, st.sampled_from(ResizeMode), st.integers(1, 8))
+def test_the_map_takes_the_whole_source_to_the_whole_resized_image(
+    height: int, width: int, target_height: int, target_width: int, mode: ResizeMode, orientation: int
+) -> None:
+    made = plan(height, width, (target_height, target_width), mode, orientation=orientation)
+    corners = made.to_stored() @ np.array([[0, width], [0, height], [1, 1]])
+    top, left = made.offset
+    assert sorted(corners[0]) == pytest.approx([-left, made.resized_width - left])
+    assert sorted(corners[1]) == pytest.approx([-top, made.resized_height - top])

@@ -1,0 +1,143 @@
+"""image_encoding=keep stores the source's own bytes unless the request asks for a change."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+
+import pytest
+from PIL import Image
+
+from tests.image_checks import PHOTOS, detailed, encoded
+from transforms.errors import FailureReason, SampleError
+from transforms.images.convert_image import convert_image
+from transforms.images.image_spec import Check, ImageEncoding, ImageSpec, Metadata, ResizeMode
+
+KEEP = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None)
+HEADER = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, check=Check.HEADER)
+
+
+def turned(orientation: int, file_format: str = "JPEG") -> bytes:
+    """A file of 30 x 50 pixels (height x width) with an EXIF orientation."""
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return encoded(detailed(30, 50), file_format, exif=exif)
+
+
+@pytest.mark.parametrize("spec", [KEEP, HEADER], ids=["decode", "header"])
+def test_the_source_bytes_are_stored(spec: ImageSpec) -> None:
+    data = PHOTOS[0].read_bytes()
+    assert convert_image(data, spec).data is data
+
+
+@pytest.mark.parametrize("file_format", ["JPEG", "TIFF", "PNG", "WEBP"])
+@pytest.mark.parametrize("spec", [KEEP, HEADER], ids=["decode", "header"])
+def test_height_and_width_are_those_of_the_pixels_in_the_file(file_format: str, spec: ImageSpec) -> None:
+    converted = convert_image(turned(6, file_format), dataclasses.replace(spec, keep_any_format=True))
+    assert (converted.height, converted.width) == (30, 50)
+    assert converted.format == file_format.lower()
+
+
+def test_check_header_reads_no_pixels() -> None:
+    data = PHOTOS[0].read_bytes()
+    cut = data[: len(data) // 2]
+    assert convert_image(cut, HEADER).data is cut
+    with pytest.raises(SampleError) as rejected:
+        convert_image(cut, KEEP)
+    assert rejected.value.reason is FailureReason.TRUNCATED
+
+
+def test_check_decode_finds_a_hole() -> None:
+    data = PHOTOS[0].read_bytes()
+    with pytest.raises(SampleError) as rejected:
+        convert_image(data[: len(data) // 2] + data[len(data) // 2 + 5000 :], KEEP)
+    assert rejected.value.reason is FailureReason.CORRUPT
+
+
+def test_an_image_that_has_the_size_already_is_kept() -> None:
+    data = encoded(detailed(30, 50), "PNG")
+    spec = ImageSpec(image_encoding=ImageEncoding.KEEP, image_size=(30, 50), resize_mode=ResizeMode.EXACT)
+    assert convert_image(data, spec).data is data
+
+
+def test_a_small_image_is_kept_without_upscaling() -> None:
+    data = encoded(detailed(30, 50), "PNG")
+    spec = ImageSpec(image_encoding=ImageEncoding.KEEP, image_size=(90, 90), upscale=False)
+    assert convert_image(data, spec).data is data
+
+
+@pytest.mark.parametrize(
+    ("source", "stored"),
+    [("JPEG", "jpeg"), ("PNG", "png"), ("WEBP", "webp"), ("BMP", "png"), ("TIFF", "png"), ("GIF", "png")],
+)
+def test_a_resized_image_is_stored_in_its_own_format_or_as_png(source: str, stored: str) -> None:
+    spec = dataclasses.replace(KEEP, image_size=(20, 20), keep_any_format=True)
+    converted = convert_image(encoded(detailed(30, 50), source), spec)
+    assert (converted.format, converted.height, converted.width) == (stored, 20, 33)
+    with Image.open(io.BytesIO(converted.data)) as image:
+        assert (image.format.lower(), image.size) == (stored, (33, 20))
+
+
+def test_with_a_size_the_orientation_is_applied() -> None:
+    spec = ImageSpec(
+        image_encoding=ImageEncoding.KEEP, channels=None, image_size=(50, 30), resize_mode=ResizeMode.EXACT
+    )
+    converted = convert_image(turned(6), spec)
+    assert (converted.height, converted.width) == (50, 30)
+    assert converted.data != turned(6)
+
+
+def test_with_a_size_an_ignored_orientation_stays_in_the_file() -> None:
+    data = turned(6)
+    spec = dataclasses.replace(KEEP, image_size=(30, 50), orientation=Metadata.IGNORE)
+    assert convert_image(data, spec).data is data
+
+
+@pytest.mark.parametrize("file_format", ["TIFF", "WEBP"])
+@pytest.mark.parametrize("spec", [KEEP, HEADER], ids=["decode", "header"])
+def test_a_format_that_tensorflow_cannot_read_is_stored_upright_as_png(file_format: str, spec: ImageSpec) -> None:
+    converted = convert_image(turned(6, file_format), spec)
+    assert (converted.format, converted.replaced_format) == ("png", file_format.lower())
+    assert (converted.height, converted.width) == (50, 30)
+
+
+@pytest.mark.parametrize(
+    ("source", "stored", "replaced"),
+    [("WEBP", "png", "webp"), ("TIFF", "png", "tiff"), ("BMP", "png", None), ("JPEG", "jpeg", None)],
+)
+def test_a_resized_image_counts_as_replaced_if_its_format_is_unreadable(
+    source: str, stored: str, replaced: str | None
+) -> None:
+    converted = convert_image(encoded(detailed(30, 50), source), dataclasses.replace(KEEP, image_size=(20, 20)))
+    assert (converted.format, converted.replaced_format) == (stored, replaced)
+
+
+def test_a_resized_cmyk_jpeg_is_stored_as_rgb_jpeg() -> None:
+    data = encoded(detailed(30, 50).convert("CMYK"), "JPEG")
+    converted = convert_image(data, dataclasses.replace(KEEP, image_size=(20, 20)))
+    assert (converted.format, converted.channels, converted.replaced_format) == ("jpeg", 3, None)
+
+
+def test_a_truncated_file_of_an_unreadable_format_is_rejected_by_check_header_too() -> None:
+    data = encoded(detailed(30, 50), "TIFF")
+    with pytest.raises(SampleError) as rejected:
+        convert_image(data[: len(data) // 2], HEADER)
+    assert rejected.value.reason is FailureReason.TRUNCATED
+
+
+@pytest.mark.parametrize(
+    ("mode", "file_format", "channels", "stored"),
+    [("L", "JPEG", 3, "jpeg"), ("RGB", "JPEG", 4, "png"), ("RGB", "WEBP", 1, "png"), ("RGBA", "PNG", 3, "png")],
+)
+def test_an_image_with_other_channels_than_asked_is_encoded_again(
+    mode: str, file_format: str, channels: int, stored: str
+) -> None:
+    data = encoded(detailed(30, 50).convert(mode), file_format)
+    converted = convert_image(data, dataclasses.replace(KEEP, channels=channels, keep_any_format=True))
+    assert (converted.format, converted.channels) == (stored, channels)
+
+
+def test_a_truncated_file_is_kept_if_allowed() -> None:
+    data = PHOTOS[0].read_bytes()[:-4000]
+    spec = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, allow_truncated=True)
+    assert convert_image(data, spec).data is data

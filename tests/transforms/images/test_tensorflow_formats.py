@@ -1,0 +1,120 @@
+"""The rule about what `tf.io.decode_image` reads, compared with TensorFlow itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.fuzz_images import seed_files
+from tests.image_checks import PHOTO_IDS, PHOTOS, pixels
+from tests.make_corpus import corpus
+from transforms.images.convert_image import convert_image
+from transforms.images.image_spec import Check, ConvertedImage, ImageEncoding, ImageSpec
+from transforms.images.tensorflow_formats import unreadable_by_tensorflow
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
+KEEP = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None)
+HEADER = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, check=Check.HEADER)
+LOSSLESS = ImageSpec(image_encoding=ImageEncoding.PNG, channels=None)
+FILES = {name: case.data for name, case in corpus().items() if case.reason is None} | seed_files()
+
+
+def decoded(image: ConvertedImage) -> np.ndarray:
+    """[H, W, C] uint8 as TensorFlow decodes it."""
+    return tf.io.decode_image(image.data, expand_animations=False).numpy()
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("spec", [KEEP, HEADER], ids=["decode", "header"])
+def test_tensorflow_decodes_whatever_keep_stores_with_its_height_and_width(name: str, spec: ImageSpec) -> None:
+    image = convert_image(FILES[name], spec)
+    assert decoded(image).shape[:2] == (image.height, image.width)
+
+
+@pytest.mark.parametrize("photo", PHOTOS, ids=PHOTO_IDS)
+def test_photos_are_kept_and_decoded(photo: bytes) -> None:
+    image = convert_image(photo.read_bytes(), KEEP)
+    assert (image.format, image.replaced_format) == ("jpeg", None)
+    assert decoded(image).shape == (image.height, image.width, image.channels)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_either_kept_or_replaced_by_a_lossless_png_of_what_it_shows(name: str) -> None:
+    data = FILES[name]
+    image = convert_image(data, KEEP)
+    if unreadable_by_tensorflow(data) is None:
+        assert image.data is data
+        assert image.replaced_format is None
+        return
+    assert image.format == "png"
+    assert image.replaced_format in ("avif", "bmp", "gif", "jpeg", "jpeg2000", "ppm", "tiff", "webp")
+    np.testing.assert_array_equal(pixels(image), pixels(convert_image(data, LOSSLESS)))
+    assert unreadable_by_tensorflow(image.data) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("lossy.webp", "a WebP image"),
+        ("plain.avif", "an AVIF image"),
+        ("plain.tif", "a TIFF image"),
+        ("big.tif", "a TIFF image"),
+        ("plain.jp2", "a JPEG 2000 image"),
+        ("codestream.j2k", "a JPEG 2000 image"),
+        ("binary.ppm", "a PPM image"),
+        ("cmyk_adobe_inverted.jpg", "a CMYK JPEG"),
+        ("ycck_adobe_inverted.jpg", "a CMYK JPEG"),
+        ("arithmetic.jpg", "a JPEG of process 0xc9"),
+        ("first_frame_smaller.gif", "a GIF whose first frame does not fill the screen"),
+        ("grey_1_bit.bmp", "a BMP of 1 bits per pixel"),
+        ("palette_4_bit.bmp", "a BMP of 4 bits per pixel"),
+        ("palette.bmp", "a BMP with a color table"),
+        ("16_bits.bmp", "a compressed BMP"),
+        ("32_bits.bmp", "a BMP of 32 bits per pixel"),
+        ("run_length.bmp", "a compressed BMP"),
+        ("os2.bmp", "a BMP with an OS/2 header"),
+        ("followed_by_zeros.bmp", "a BMP with bytes missing or left over"),
+    ],
+)
+def test_the_rule_names_the_kind_that_tensorflow_does_not_read(name: str, kind: str) -> None:
+    assert unreadable_by_tensorflow(FILES[name]) == kind
+
+
+def test_a_gif_without_a_color_table_is_replaced() -> None:
+    data = FILES["still.gif"]
+    colors = 3 << (data[10] & 7) + 1
+    without = data[:10] + bytes((data[10] & 0x7F,)) + data[11:13] + data[13 + colors :]
+    assert unreadable_by_tensorflow(without) == "a GIF without a color table"
+    assert decoded(convert_image(without, KEEP)).shape == (32, 48, 1)
+
+
+def test_a_gif_with_an_unknown_block_is_replaced() -> None:
+    data = FILES["still.gif"]
+    frame = data.index(b",\0\0\0\0")
+    irregular = data[:frame] + b"\0" + data[frame:]
+    assert unreadable_by_tensorflow(irregular) == "a GIF of irregular structure"
+    assert decoded(convert_image(irregular, KEEP)).shape == (32, 48, 3)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_rule_is_not_stricter_than_tensorflow(name: str) -> None:
+    data = FILES[name]
+    kind = unreadable_by_tensorflow(data)
+    # TensorFlow decodes these three as well, but not in every release or build of it.
+    if kind is None or "WebP" in kind or "CMYK" in kind or "process" in kind:
+        return
+    try:
+        seen = tf.io.decode_image(data, expand_animations=False).numpy()
+    except tf.errors.InvalidArgumentError:
+        return
+    assert seen.shape != pixels(convert_image(data, LOSSLESS)).shape
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["progressive.jpg", "grey.jpg", "rgb_not_ycbcr.jpg", "multi_picture.mpo", "interlaced.png", "rgb_16_bit.png",
+     "animated.png", "animated.gif", "local_colors.gif", "plain.bmp", "grey.bmp", "top_down.bmp"],
+)  # fmt: skip
+def test_the_usual_kinds_are_kept(name: str) -> None:
+    assert unreadable_by_tensorflow(FILES[name]) is None

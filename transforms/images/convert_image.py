@@ -1,0 +1,122 @@
+"""From the bytes of an image file to the image that is stored."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from PIL import Image
+
+from transforms.images.color import stored_channels, to_channels, to_srgb
+from transforms.images.decode import check_whole_jpeg, load_pixels, open_image, stored_size
+from transforms.images.decode_errors import check_pixels
+from transforms.images.encode import COLORSPACES, encode
+from transforms.images.fast_jpeg import convert_plain_jpeg
+from transforms.images.fast_resize import fast_resize
+from transforms.images.geometry import plan_geometry
+from transforms.images.image_spec import (
+    IMPOSSIBLE_CHANNELS,
+    Check,
+    Codec,
+    ConvertedImage,
+    ImageEncoding,
+    ImageSpec,
+    Metadata,
+    Resample,
+)
+from transforms.images.jpeg_header import JPEG_START, parse_jpeg_header
+from transforms.images.orient import orient, orientation_of
+from transforms.images.resize import FILTERS, resize
+from transforms.images.shrink import shrink_large
+from transforms.images.tensorflow_formats import unreadable_by_tensorflow
+
+_OWN_ENCODINGS = {"jpeg": ImageEncoding.JPEG, "png": ImageEncoding.PNG, "webp": ImageEncoding.WEBP}
+
+
+def convert_image(data: bytes, spec: ImageSpec) -> ConvertedImage:
+    """Decodes, turns, resizes and encodes one image; pure.
+
+    Args:
+      data: the bytes of the file, whatever they are.
+      spec: what is asked.
+
+    Raises:
+      SampleError: the bytes are no image, or one that cannot be converted; the only error there is.
+    """
+    if spec.image_encoding is ImageEncoding.KEEP:
+        return _keep_plain_jpeg(data, spec) or _keep(data, spec)
+    if spec.codec is Codec.FAST and data.startswith(JPEG_START):
+        converted = convert_plain_jpeg(data, spec)
+        if converted is not None:
+            return converted
+    name, opened = open_image(data, max_pixels=spec.max_pixels)
+    image = load_pixels(data, name, opened, allow_truncated=spec.allow_truncated)
+    return encode(_convert_pixels(image, spec), spec.image_encoding, quality=spec.jpeg_quality)
+
+
+def _keep_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
+    """Keeps a plain JPEG that needs no change; without Pillow, which takes longer than everything else here."""
+    header = parse_jpeg_header(data) if data.startswith(JPEG_START) and spec.image_size is None else None
+    if header is None or not header.is_plain or spec.channels not in (None, header.components):
+        return None
+    check_pixels(header.height, header.width, spec.max_pixels)
+    if spec.check is Check.DECODE and (spec.allow_truncated or not check_whole_jpeg(data)):
+        return None
+    channels = header.components
+    return ConvertedImage(data, "jpeg", header.height, header.width, channels, COLORSPACES[channels])
+
+
+def _keep(data: bytes, spec: ImageSpec) -> ConvertedImage:
+    """Keeps the source's bytes if TensorFlow reads them and the request needs no change.
+
+    A changed image is encoded in its own format if that is JPEG or PNG (or WebP with `keep_any_format`), anything
+    else as PNG. Sizes are about the upright image, so with `image_size` an EXIF orientation is applied; without, it
+    stays in the file, and height and width are those of the file's pixels.
+    """
+    name, image = open_image(data, max_pixels=spec.max_pixels)
+    height, width = stored_size(image)
+    channels = stored_channels(image)
+    unreadable = not spec.keep_any_format and unreadable_by_tensorflow(data) is not None
+    changes = spec.channels not in (None, channels)
+    if spec.image_size is not None and not changes:
+        changes = not plan_geometry(height, width, orientation=_orientation(image, spec), spec=spec).keeps_pixels
+    if not changes and not unreadable:
+        if spec.check is Check.DECODE:
+            load_pixels(data, name, image, allow_truncated=spec.allow_truncated)
+        return ConvertedImage(data, name, height, width, channels, COLORSPACES[channels])
+
+    encoding = _OWN_ENCODINGS.get(name, ImageEncoding.PNG) if changes else ImageEncoding.PNG
+    if IMPOSSIBLE_CHANNELS.get(encoding) == spec.channels or (unreadable and encoding is ImageEncoding.WEBP):
+        encoding = ImageEncoding.PNG
+    changed = dataclasses.replace(spec, image_encoding=encoding, check=Check.DECODE, keep_any_format=False)
+    converted = convert_image(data, changed)
+    replaced = unreadable and converted.format != name
+    return dataclasses.replace(converted, replaced_format=name if replaced else None)
+
+
+def _orientation(image: Image.Image, spec: ImageSpec) -> int:
+    return orientation_of(image) if spec.orientation is Metadata.APPLY else 1
+
+
+def _convert_pixels(image: Image.Image, spec: ImageSpec) -> Image.Image:
+    """A decoded image upright and in sRGB, with the channels and the size of the request."""
+    channels = spec.channels or stored_channels(image)
+    if spec.image_encoding is ImageEncoding.JPEG:
+        channels = min(channels, 3)
+
+    def convert(part: Image.Image) -> Image.Image:
+        return to_channels(to_srgb(part, use_profile=spec.color_profile is Metadata.APPLY), channels)
+
+    # Pillow has already turned a TIFF by its own tag.
+    orientation = _orientation(image, spec)
+    geometry = plan_geometry(image.height, image.width, orientation=orientation, spec=spec)
+    filtered = spec.resample not in (Resample.NEAREST, Resample.BOX)
+    if spec.codec is Codec.FAST and filtered:
+        size = geometry.resized_unturned[::-1]
+        small = shrink_large(image, convert=convert, size=size, resample=FILTERS[spec.resample])
+        if small is not None:
+            return resize(orient(small, orientation), geometry, spec.resample)
+    image = orient(convert(image), orientation)
+    resized = geometry.resized_height, geometry.resized_width
+    if spec.codec is Codec.FAST and image.mode != "RGBA" and image.size != resized[::-1]:
+        image = fast_resize(image, *resized, spec.resample)
+    return resize(image, geometry, spec.resample)

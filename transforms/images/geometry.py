@@ -1,0 +1,131 @@
+"""Orientation and sizes of an image, planned once for both codecs and for what is drawn on the image."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from transforms.images.decode_errors import check_pixels
+from transforms.images.image_spec import ImageSpec, ResizeMode
+
+# EXIF orientation -> (x, y) in the upright image, each as factors of (x, y, width, height) in the file.
+_UPRIGHT = {
+    1: ((1, 0, 0, 0), (0, 1, 0, 0)),
+    2: ((-1, 0, 1, 0), (0, 1, 0, 0)),
+    3: ((-1, 0, 1, 0), (0, -1, 0, 1)),
+    4: ((1, 0, 0, 0), (0, -1, 0, 1)),
+    5: ((0, 1, 0, 0), (1, 0, 0, 0)),
+    6: ((0, -1, 0, 1), (1, 0, 0, 0)),
+    7: ((0, -1, 0, 1), (-1, 0, 1, 0)),
+    8: ((0, 1, 0, 0), (-1, 0, 1, 0)),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Geometry:
+    """How the pixels of a file become those of the stored image: turned, resized, then cropped or padded.
+
+    Attributes:
+      height: of the image in the file, in pixels, before it is turned.
+      width: of the same.
+      orientation: 1 to 8, as EXIF numbers them.
+      resized_height: of the whole upright image after the resize.
+      resized_width: of the same.
+      final_height: of the stored image: the middle of the resized one, or a black canvas with the resized one in
+        its middle. An odd pixel goes to the bottom and the right.
+      final_width: of the same.
+    """
+
+    height: int
+    width: int
+    orientation: int
+    resized_height: int
+    resized_width: int
+    final_height: int
+    final_width: int
+
+    @property
+    def keeps_pixels(self) -> bool:
+        """Whether every pixel stays where it is."""
+        resized, final = (self.resized_height, self.resized_width), (self.final_height, self.final_width)
+        return self.orientation == 1 and (self.height, self.width) == resized == final
+
+    @property
+    def resized_unturned(self) -> tuple[int, int]:
+        """(height, width) of the resized image if it is resized before it is turned."""
+        if self.orientation >= 5:
+            return self.resized_width, self.resized_height
+        return self.resized_height, self.resized_width
+
+    @property
+    def offset(self) -> tuple[int, int]:
+        """(rows, columns) cropped above and left of the stored image; negative where the canvas adds them."""
+        # Rounded towards zero, so that the odd pixel is at the other end in both cases.
+        return int((self.resized_height - self.final_height) / 2), int((self.resized_width - self.final_width) / 2)
+
+    def to_stored(self) -> np.ndarray:
+        """The affine map from the file's pixel coordinates to those of the stored image.
+
+        Coordinates are (x, y) from the top left corner of the image: the centre of the first pixel is (0.5, 0.5).
+
+        Returns:
+          [2, 3] float64 M, such that M @ (x, y, 1) is a point in the stored image.
+        """
+        down, across = self.resized_unturned
+        scaled = np.array([[across / self.width, 0, 0], [0, down / self.height, 0], [0, 0, across], [0, 0, down]])
+        stored = np.array(_UPRIGHT[self.orientation]) @ scaled
+        stored[:, 2] -= self.offset[::-1]
+        return stored
+
+
+def plan_geometry(height: int, width: int, *, orientation: int, spec: ImageSpec) -> Geometry:
+    """Plans the sizes of one image.
+
+    The side that decides fits exactly; the other is rounded to the nearest pixel (halves up), at least 1. Without
+    `upscale` no side of the image grows: SHORTER, LONGER, PAD and CROP leave a smaller image at scale 1, EXACT
+    limits each side by itself, CROP cuts no more than there is, and PAD's canvas keeps its size.
+
+    Args:
+      height: of the image in the file, in pixels.
+      width: of the same.
+      orientation: 1 to 8, as EXIF numbers them.
+      spec: asked size and mode.
+
+    Raises:
+      SampleError: reason `too_many_pixels` if the resized image or the canvas would exceed `max_pixels`.
+    """
+    upright = (width, height) if orientation >= 5 else (height, width)
+    resized, final = _sizes(*upright, spec)
+    check_pixels(*resized, spec.max_pixels)
+    check_pixels(*final, spec.max_pixels)
+    return Geometry(height, width, orientation, *resized, *final)
+
+
+def _sizes(height: int, width: int, spec: ImageSpec) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Resized and final (height, width) of an upright image."""
+    if spec.image_size is None:
+        return (height, width), (height, width)
+    target_height, target_width = spec.image_size
+    if spec.resize_mode is ResizeMode.EXACT:
+        if not spec.upscale:
+            target_height, target_width = min(target_height, height), min(target_width, width)
+        return (target_height, target_width), (target_height, target_width)
+
+    cover = spec.resize_mode in (ResizeMode.SHORTER, ResizeMode.CROP)
+    # Compares target_height / height with target_width / width, in whole numbers.
+    height_needs_more = target_height * width > target_width * height
+    if cover == height_needs_more:
+        resized = target_height, _scale(width, target_height, height)
+    else:
+        resized = _scale(height, target_width, width), target_width
+    if not spec.upscale and (resized[0] > height or resized[1] > width):
+        resized = height, width
+
+    if spec.resize_mode is ResizeMode.CROP:
+        return resized, (min(target_height, resized[0]), min(target_width, resized[1]))
+    return resized, spec.image_size if spec.resize_mode is ResizeMode.PAD else resized
+
+
+def _scale(length: int, numerator: int, denominator: int) -> int:
+    return max(1, (2 * length * numerator + denominator) // (2 * denominator))

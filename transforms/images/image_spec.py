@@ -1,0 +1,234 @@
+"""The settings of image conversion, and what is made of one image."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from transforms.errors import RequestError
+from transforms.settings import FAILURES, IMAGES, one_of, setting, switch, whole_number
+
+
+class ResizeMode(str, enum.Enum):
+    """How an image reaches the target size of H x W pixels (one number N means H = W = N).
+
+    * SHORTER: keeps the aspect ratio; the smallest scale at which the image covers H x W. With one number the
+      shorter side becomes N.
+    * LONGER: keeps the aspect ratio; the largest scale at which the image fits into H x W.
+    * EXACT: H x W, whatever the aspect ratio.
+    * PAD: as LONGER, then centred on a black H x W canvas.
+    * CROP: as SHORTER, then the central H x W.
+    """
+
+    SHORTER = "shorter"
+    LONGER = "longer"
+    EXACT = "exact"
+    PAD = "pad"
+    CROP = "crop"
+
+
+class Resample(str, enum.Enum):
+    """Resize filters, antialiased when an image shrinks."""
+
+    BICUBIC = "bicubic"
+    BILINEAR = "bilinear"
+    LANCZOS = "lanczos"
+    BOX = "box"
+    NEAREST = "nearest"
+
+
+class ImageEncoding(str, enum.Enum):
+    """What is stored: an encoded file, raw pixels, or the source's own bytes."""
+
+    JPEG = "jpeg"
+    PNG = "png"
+    WEBP = "webp"
+    RAW = "raw"
+    KEEP = "keep"
+
+
+class Codec(str, enum.Enum):
+    """EXACT writes the bytes that a Pillow script writes; FAST stays within 38 dB PSNR of its pixels."""
+
+    FAST = "fast"
+    EXACT = "exact"
+
+
+class Check(str, enum.Enum):
+    """How much of a kept file is read: every pixel, or the header only."""
+
+    DECODE = "decode"
+    HEADER = "header"
+
+
+class Metadata(str, enum.Enum):
+    """Whether something that a file says about its pixels is applied to them."""
+
+    APPLY = "apply"
+    IGNORE = "ignore"
+
+
+# Channels that an encoding cannot hold: transparency in JPEG, grey in WebP.
+IMPOSSIBLE_CHANNELS: Mapping[ImageEncoding, int] = {ImageEncoding.JPEG: 4, ImageEncoding.WEBP: 1}
+
+
+def read_image_size(word: Any) -> tuple[int, int]:
+    """Reads `256` (both sides) or `224x160` (height x width), in pixels."""
+    match = re.fullmatch(r"\s*([0-9]{1,5})(?:\s*[xX]\s*([0-9]{1,5}))?\s*", str(word))
+    if match:
+        height = int(match[1])
+        width = int(match[2] or height)
+        if height and width:
+            return height, width
+    raise ValueError("expected pixels as 256, or height x width as 224x160")
+
+
+def read_channels(word: Any) -> int | None:
+    """Reads a number of channels; None for `keep`."""
+    if word == "keep":
+        return None
+    if str(word) in ("1", "3", "4"):
+        return int(word)
+    raise ValueError("expected 1, 3, 4 or keep")
+
+
+def _default_encoding(earlier: Mapping[str, Any]) -> ImageEncoding:
+    layout = earlier.get("layout")
+    return ImageEncoding.RAW if layout and "image.pixels" in layout.fields else ImageEncoding.JPEG
+
+
+def _default_channels(earlier: Mapping[str, Any]) -> int | None:
+    return None if earlier["image_encoding"] is ImageEncoding.KEEP else 3
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageSpec:
+    """How images are read, resized and encoded; each field is a setting."""
+
+    image_size: tuple[int, int] | None = setting(
+        None,
+        help="target size in pixels: 256, or height x width as 224x160",
+        shown_default="the size of each image",
+        group=IMAGES,
+        read=read_image_size,
+        write=lambda size: None if size is None else f"{size[0]}x{size[1]}",
+    )
+    resize_mode: ResizeMode = setting(
+        ResizeMode.SHORTER,
+        help="how the target size is reached: shorter, longer, exact, pad or crop",
+        group=IMAGES,
+        read=one_of(ResizeMode),
+    )
+    resample: Resample = setting(
+        Resample.BICUBIC,
+        help="resize filter: bicubic, bilinear, lanczos, box or nearest",
+        group=IMAGES,
+        read=one_of(Resample),
+    )
+    upscale: bool = setting(
+        True, help="enlarge smaller images; `no_upscale` leaves them", shown_default="on", group=IMAGES, read=switch
+    )
+    orientation: Metadata = setting(
+        Metadata.APPLY,
+        help="EXIF orientation: apply (images are stored upright) or ignore",
+        group=IMAGES,
+        read=one_of(Metadata),
+    )
+    color_profile: Metadata = setting(
+        Metadata.APPLY,
+        help="embedded color profile: apply (pixels become sRGB) or ignore, as tf.io.decode_jpeg does",
+        group=IMAGES,
+        read=one_of(Metadata),
+    )
+    image_encoding: ImageEncoding = setting(
+        ImageEncoding.JPEG,
+        help="jpeg, png, webp, raw, or keep: the source's own bytes",
+        shown_default="jpeg; raw if the layout asks for image.pixels",
+        default_from=_default_encoding,
+        group=IMAGES,
+        read=one_of(ImageEncoding),
+    )
+    keep_any_format: bool = setting(
+        False,
+        help="with `image_encoding=keep`: keep formats that tf.io.decode_image cannot read too",
+        group=IMAGES,
+        read=switch,
+    )
+    codec: Codec = setting(
+        Codec.FAST,
+        help="fast, or exact: byte for byte what Pillow writes",
+        group=IMAGES,
+        read=one_of(Codec),
+    )
+    jpeg_quality: int = setting(
+        95, help="quality of JPEG and WebP files, 1 to 100", group=IMAGES, read=whole_number(1, 100)
+    )
+    channels: int | None = setting(
+        3,
+        help="channels of the stored image: 1, 3, 4 or keep",
+        shown_default="3; keep with `image_encoding=keep`",
+        default_from=_default_channels,
+        group=IMAGES,
+        read=read_channels,
+        write=lambda channels: channels or "keep",
+    )
+    check: Check = setting(
+        Check.DECODE,
+        help="decode every pixel of a kept file, or read its header only: decode or header",
+        group=IMAGES,
+        read=one_of(Check),
+    )
+    max_pixels: int = setting(
+        178_956_970, help="images with more pixels are rejected before decoding", group=FAILURES, read=whole_number(1)
+    )
+    allow_truncated: bool = setting(
+        False, help="take truncated files; the missing rows are grey or black", group=FAILURES, read=switch
+    )
+
+    def __post_init__(self) -> None:
+        encoding, channels = self.image_encoding, self.channels
+        if self.image_size is not None and min(self.image_size) < 1:
+            raise RequestError("`image_size={}x{}`: both sides must be 1 pixel or more".format(*self.image_size))
+        if channels not in (None, 1, 3, 4):
+            raise RequestError(f"`channels={channels}`: expected 1, 3, 4 or keep")
+        if not 1 <= self.jpeg_quality <= 100:
+            raise RequestError(f"`jpeg_quality={self.jpeg_quality}`: expected a whole number from 1 to 100")
+        if channels is not None and IMPOSSIBLE_CHANNELS.get(encoding) == channels:
+            lacks, other = ("transparency", "webp") if channels == 4 else ("grey images", "jpeg")
+            raise RequestError(
+                f"`channels={channels}`: {encoding.name} has no {lacks}; "
+                f"say `image_encoding=png`, `image_encoding={other}` or `image_encoding=raw`"
+            )
+        if self.check is Check.HEADER and encoding is not ImageEncoding.KEEP:
+            raise RequestError("`check=header`: only `image_encoding=keep` can do without decoding")
+        if self.check is Check.HEADER and self.image_size is not None:
+            raise RequestError("`check=header`: `image_size` needs decoding; leave one of the two out")
+        if self.keep_any_format and encoding is not ImageEncoding.KEEP:
+            raise RequestError("`keep_any_format`: it has a meaning with `image_encoding=keep` only")
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvertedImage:
+    """An image as an example stores it.
+
+    Attributes:
+      data: encoded file, or raw [H, W, C] uint8 pixels in row-major order.
+      format: "jpeg", "png", "webp", "raw", or the lower-case name of the format of a kept file.
+      height: pixels.
+      width: pixels.
+      channels: 1, 3 or 4; of a kept file, what the file has.
+      colorspace: "RGB", "Grayscale" or "RGBA".
+      replaced_format: format of a source that was to be kept and is stored as PNG because tf.io.decode_image
+        cannot read it, or None.
+    """
+
+    data: bytes
+    format: str
+    height: int
+    width: int
+    channels: int
+    colorspace: str
+    replaced_format: str | None = None

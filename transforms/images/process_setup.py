@@ -1,0 +1,15 @@
+"""Settings of the image libraries that hold for a whole process."""
+
+from __future__ import annotations
+
+import warnings
+
+import cv2
+
+
+def prepare_images() -> None:
+    """Prepares a worker process for converting images; the results do not depend on it."""
+    # One process per core already uses every core; OpenCV's own threads would only compete.
+    cv2.setNumThreads(1)
+    # Pillow warns about odd TIFF tags and invalid APNGs, which either do not matter or fail anyway.
+    warnings.filterwarnings("ignore", module=r"PIL\.")

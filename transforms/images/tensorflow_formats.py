@@ -1,0 +1,98 @@
+"""Which image files `tf.io.decode_image` reads, told from their headers; tests compare with TensorFlow."""
+
+from __future__ import annotations
+
+import struct
+
+from transforms.images.formats import sniff
+from transforms.images.jpeg_header import parse_jpeg_header
+
+# Only recent releases of TensorFlow read WebP, and 2.21 aborts the process on an animated one.
+_UNREADABLE = {
+    "avif": "an AVIF image",
+    "jpeg2000": "a JPEG 2000 image",
+    "ppm": "a PPM image",
+    "tiff": "a TIFF image",
+    "webp": "a WebP image",
+}
+_GIF_EXTENSION, _GIF_IMAGE = 0x21, 0x2C
+
+
+def unreadable_by_tensorflow(data: bytes) -> str | None:
+    """Says why `tf.io.decode_image(data, expand_animations=False)` would not give the image of a valid file.
+
+    Kinds that TensorFlow decodes to other pixels or to another size than the file has count as unreadable.
+
+    Args:
+      data: the file. Whether its pixels are whole is not checked.
+
+    Returns:
+      What the file is, such as "a WebP image" or "a CMYK JPEG"; None if TensorFlow reads it.
+
+    Raises:
+      SampleError: the file is no image, or in a format that cannot be decoded here either.
+    """
+    name = sniff(data)
+    if name == "jpeg":
+        return _unreadable_jpeg(data)
+    if name == "gif":
+        return _unreadable_gif(data)
+    if name == "bmp":
+        return _unreadable_bmp(data)
+    return _UNREADABLE.get(name)
+
+
+def _unreadable_jpeg(data: bytes) -> str | None:
+    header = parse_jpeg_header(data)
+    if header is None:
+        return "a JPEG with an unusual header"
+    if header.components == 4:
+        return "a CMYK JPEG"
+    return None if header.is_plain else f"a JPEG of process 0x{header.process:x}"
+
+
+def _unreadable_gif(data: bytes) -> str | None:
+    """TensorFlow takes the size from the frames, not from the screen, and stops at unknown blocks."""
+    broken = "a GIF of irregular structure"
+    try:
+        screen_width, screen_height, flags = struct.unpack_from("<HHB", data, 6)
+        has_colors = flags & 0x80
+        at = 13 + (3 << (flags & 7) + 1 if has_colors else 0)
+        while data[at] == _GIF_EXTENSION:
+            at = _skip_blocks(data, at + 2)
+        if data[at] != _GIF_IMAGE:
+            return broken
+        left, top, width, height, flags = struct.unpack_from("<HHHHB", data, at + 1)
+    except (IndexError, struct.error):
+        return broken
+    if not (has_colors or flags & 0x80):
+        return "a GIF without a color table"
+    if (left, top, width, height) != (0, 0, screen_width, screen_height):
+        return "a GIF whose first frame does not fill the screen"
+    return None
+
+
+def _skip_blocks(data: bytes, at: int) -> int:
+    """The offset behind a sequence of data sub-blocks (GIF89a, section 15)."""
+    while data[at]:
+        at += 1 + data[at]
+    return at + 1
+
+
+def _unreadable_bmp(data: bytes) -> str | None:
+    """TensorFlow reads rows of bytes and nothing else: color tables are ignored, a fourth byte is alpha."""
+    if len(data) < 54 or data[14] < 40:
+        return "a BMP with an OS/2 header"
+    start, header, width, height, _, depth, compression = struct.unpack_from("<IIiiHHI", data, 10)
+    if compression:
+        return "a compressed BMP"
+    if depth not in (8, 24):
+        return f"a BMP of {depth} bits per pixel"
+    row = (width * depth // 8 + 3) // 4 * 4
+    if len(data) != start + row * abs(height):
+        return "a BMP with bytes missing or left over"
+    colors = data[14 + header : start]
+    grey = bytes(range(256))
+    if depth == 8 and not colors[::4] == colors[1::4] == colors[2::4] == grey:
+        return "a BMP with a color table"
+    return None
