@@ -1,4 +1,4 @@
-"""The refs of a block in, its part files out; the one place where image bytes are handled."""
+"""ConvertBlocks: the references of a block in, its parts out; the one place where image bytes are handled."""
 
 from __future__ import annotations
 
@@ -7,21 +7,25 @@ import dataclasses
 import functools
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import apache_beam as beam
 
 from transforms import storage
-from transforms.errors import FailureReason, SampleError
+from transforms.errors import FailureReason, SampleError, Stage
 from transforms.fetching import fetch
-from transforms.isolation import Convert, IsolatedConverter, TimeLimit
-from transforms.ordering import sort_refs
-from transforms.parts import PartPolicy, PartWriter
+from transforms.hashing import order_hash
+from transforms.parts import Part, PartPolicy, PartWriter
+from transforms.processes.isolation import isolated, time_limit
+from transforms.processes.map_in_processes import MapInProcesses
+from transforms.refs import BlockKey, SampleRef, split_refs, unpack_key_and_split
+from transforms.samples import ConvertedSample
 from transforms.stats import Key, Stats
 from transforms.tfrecord import Compression
-from transforms.values import ConvertedSample, Part, SampleRef, unpack_refs
 
-# Beside a block's marker: somebody has begun it.
-_BEGUN = ".begun"
+Convert: TypeAlias = "Callable[[SampleRef, bytes | None], ConvertedSample]"
+
 _DUPLICATE_KEY = (FailureReason.DUPLICATE_KEY.value, "another sample has the same key")
 
 
@@ -34,8 +38,8 @@ class BlockPlan:
       seed: of the order.
       policies: split -> when its parts end.
       compression: of the parts.
-      read_images: whether the layout needs the images at all.
-      max_file_size: bytes of the largest source file that is read.
+      read_images: whether the layout needs the images.
+      max_file_size: bytes of the largest image file that is read.
       image_timeout: seconds that the conversion of one sample may take.
     """
 
@@ -56,7 +60,7 @@ class BlockResult:
       split: its split.
       block: its number.
       parts: its part files, in order.
-      failures: file with the samples that it refused, a JSON object a line; None if there are none.
+      failures: file with the samples that it rejected, a JSON object per line; None if there are none.
       stats: its counts.
     """
 
@@ -67,44 +71,86 @@ class BlockResult:
     stats: Stats
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values, for the block's marker."""
-        return {
-            "split": self.split,
-            "block": self.block,
-            "parts": [part.to_json() for part in self.parts],
-            "failures": self.failures,
-            "stats": self.stats.to_json(),
-        }
+        """As plain values, for the marker of the block."""
+        return {**dataclasses.asdict(self), "stats": self.stats.to_json()}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> BlockResult:
         """The reverse of `to_json`."""
         parts = tuple(Part(**part) for part in values["parts"])
-        return cls(values["split"], values["block"], parts, values["failures"], Stats.from_json(values["stats"]))
+        return cls(**{**values, "parts": parts, "stats": Stats.from_json(values["stats"])})
 
 
-def convert_block(
-    block: tuple[tuple[str, int], Iterable[bytes]],
-    *,
-    plan: BlockPlan,
-    convert: Convert,
-) -> BlockResult:
-    """Converts one block, unless its marker says that this has been done."""
-    (split, number), packed = block
+class ConvertBlocks(beam.PTransform):
+    """Converts and writes blocks: ((split, block), [references joined by `AssignOrder`]) -> BlockResult.
+
+    A block that has a marker is taken from it. A block that was started and not finished, perhaps because a
+    decoder crashed, is converted in a child process. All attempts at one block write the same bytes.
+
+    Args:
+      plan: what the workers need to know.
+      convert: from a reference and the bytes of its image (None for a row without an image) to a sample.
+        Whatever it raises is a failure of that sample.
+      processes: as in `MapInProcesses`.
+    """
+
+    def __init__(self, plan: BlockPlan, convert: Convert, *, processes: int) -> None:
+        super().__init__()
+        self._convert = functools.partial(convert_block, plan=plan, convert=convert)
+        self._processes = processes
+
+    def expand(self, blocks: beam.PCollection[tuple[BlockKey, Iterable[bytes]]]) -> beam.PCollection[BlockResult]:
+        return blocks | "ReadConvertWrite" >> MapInProcesses(self._convert, processes=self._processes)
+
+
+def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, convert: Convert) -> BlockResult:
+    """Converts one block, unless its marker says that it is finished."""
+    (split, number), joined = block
     stem = f"{split}-{number:06d}"
-    marker = marker_path(plan.folder, stem)
+    marker, started = (storage.join(plan.folder, "blocks", f"{stem}.{kind}") for kind in ("json", "started"))
     if storage.exists(marker):
         return BlockResult.from_json(json.loads(storage.read_bytes(marker)))
-    with _guarded(convert, plan, begun=storage.join(plan.folder, "blocks", f"{stem}{_BEGUN}")) as guarded:
-        result = _convert_refs(split, number, stem, packed, plan=plan, convert=guarded)
+    attempt = functools.partial(convert_sample, convert)
+    if storage.exists(started):
+        guard = isolated(attempt, plan.image_timeout)
+    else:
+        storage.write_bytes(started, b"")
+        guard = _in_time(attempt, plan.image_timeout)
+    refs = _reject_duplicates(read_block(joined, seed=plan.seed))
+    with guard as guarded:
+        result = _convert_refs(refs, (split, number), stem=stem, plan=plan, convert=guarded)
     storage.write_bytes(marker, json.dumps(result.to_json()).encode())
     return result
 
 
+def read_block(joined: Iterable[bytes], *, seed: int) -> Iterator[SampleRef]:
+    """The references of a block in their final order; equal keys stay next to each other, in an order of their own."""
+    packed = [one for together in joined for one in split_refs(together)]
+    keys = [unpack_key_and_split(one)[0] for one in packed]
+    ordered = sorted(zip((order_hash(seed=seed, key=key) for key in keys), keys, packed, strict=True))
+    for _, _, one in ordered:
+        yield SampleRef.unpack(one)
+
+
+def convert_sample(convert: Convert, ref: SampleRef, data: bytes | None) -> ConvertedSample | SampleError:
+    """Converts one sample; whatever `convert` raises is a failure of this sample, and of no other."""
+    try:
+        return convert(ref, data)
+    except SampleError as error:
+        return error
+    except Exception as error:
+        return SampleError.internal(Stage.CONVERT, error)
+
+
 def _convert_refs(
-    split: str, number: int, stem: str, packed: Iterable[bytes], *, plan: BlockPlan, convert: Convert
+    refs: Iterable[SampleRef],
+    key: BlockKey,
+    *,
+    stem: str,
+    plan: BlockPlan,
+    convert: Callable[[SampleRef, bytes | None], ConvertedSample | SampleError],
 ) -> BlockResult:
-    refs = sort_refs([ref for together in packed for ref in unpack_refs(together)], seed=plan.seed)
+    split, number = key
     counts: Counter[Key] = Counter()
     failures: list[str] = []
     with PartWriter(
@@ -115,19 +161,18 @@ def _convert_refs(
         policy=plan.policies[split],
         compression=plan.compression,
     ) as writer:
-        fetched = fetch(_refuse_duplicates(refs), read_images=plan.read_images, max_file_size=plan.max_file_size)
-        for ref, data in fetched:
-            try:
-                if isinstance(data, SampleError):
-                    raise data
-                sample = convert(ref, data)
-            except SampleError as error:
-                counts["failed", split, error.reason.value] += 1
-                failures.append(_failure_line(ref, error))
+        for ref, data in fetch(refs, read_images=plan.read_images, max_file_size=plan.max_file_size):
+            sample = data if isinstance(data, SampleError) else convert(ref, data)
+            if isinstance(sample, SampleError):
+                counts["failed", split, sample.reason.value] += 1
+                failures.append(_failure_line(ref, sample))
                 continue
             writer.add(sample.example, _index_row(ref, sample))
             counts["written", split] += 1
-            counts["source_bytes",] += len(data or b"")
+            if isinstance(data, bytes):
+                counts["source_bytes",] += len(data)
+            if sample.replaced_format:
+                counts["stored_as_png", sample.replaced_format] += 1
             for name in sample.class_names:
                 counts["class", split, name] += 1
         parts = tuple(writer.close())
@@ -137,39 +182,19 @@ def _convert_refs(
     return BlockResult(split, number, parts, failures_path, Stats(dict(counts)))
 
 
-def marker_path(folder: str, stem: str) -> str:
-    """Where the marker of a finished block is."""
-    return storage.join(folder, "blocks", f"{stem}.json")
-
-
 @contextlib.contextmanager
-def _guarded(convert: Convert, plan: BlockPlan, *, begun: str) -> Iterator[Convert]:
-    """The conversion under a time limit, or in a process of its own if an earlier attempt did not end."""
-    if storage.exists(begun):
-        isolated = IsolatedConverter(convert, plan.image_timeout)
-        try:
-            yield isolated
-        finally:
-            isolated.close()
-        return
-    storage.write_bytes(begun, b"")
-    limit = _time_limit(plan.image_timeout)
+def _in_time(attempt: Callable[..., Any], seconds: float) -> Iterator[Callable[..., Any]]:
+    """The conversion in this process, which is killed if a sample takes longer than `seconds`."""
 
-    def convert_in_time(ref: SampleRef, data: bytes | None) -> ConvertedSample:
-        with limit.watch():
-            return convert(ref, data)
+    def convert_in_time(ref: SampleRef, data: bytes | None) -> Any:
+        with time_limit(seconds):
+            return attempt(ref, data)
 
     yield convert_in_time
 
 
-@functools.cache
-def _time_limit(seconds: float) -> TimeLimit:
-    # One for the process: its threads share the timer.
-    return TimeLimit(seconds)
-
-
-def _refuse_duplicates(refs: Iterable[SampleRef]) -> Iterator[SampleRef]:
-    """The sorted refs, all but the first of those with one key as failures."""
+def _reject_duplicates(refs: Iterable[SampleRef]) -> Iterator[SampleRef]:
+    """The sorted references; of those with one key, all except the first as failures."""
     before = None
     for ref in refs:
         if ref.key == before:
@@ -198,4 +223,6 @@ def _failure_line(ref: SampleRef, error: SampleError) -> str:
         "reason": error.reason.value,
         "detail": error.detail,
     }
+    if error.traceback:
+        line["traceback"] = error.traceback
     return json.dumps(line, ensure_ascii=False) + "\n"

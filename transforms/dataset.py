@@ -1,4 +1,4 @@
-"""What lies in a finished dataset's folder, and how to open it."""
+"""The files of a finished dataset, and how to open it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 from transforms import storage
 from transforms.errors import BuildError, RequestError
 from transforms.examples.layouts import Layout, parse_layout
-from transforms.images.spec import ImageEncoding, ImageSpec, ResizeMode
+from transforms.images.image_spec import ImageSpec
+from transforms.settings import read_settings
 from transforms.tfrecord import Compression
-from transforms.values import Shard
 
 MANIFEST = "manifest.json"
 FAILURES = "failures.jsonl"
@@ -35,6 +35,33 @@ _MANIFEST_TYPES: Mapping[str, type] = {
     "spec": dict,
 }
 _SHARD_TYPES: Mapping[str, type] = {"split": str, "number": int, "file": str, "records": int, "bytes": int}
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """A finished shard.
+
+    Attributes:
+      split: its split.
+      number: its number, from 0.
+      of: number of shards of the split.
+      file: name of its file.
+      records: number of records.
+      bytes: size of the file.
+      sha256: hex digest of the file.
+      index: name of its index file relative to the dataset, or None.
+      index_sha256: hex digest of the index file, or None.
+    """
+
+    split: str
+    number: int
+    of: int
+    file: str
+    records: int
+    bytes: int
+    sha256: str
+    index: str | None
+    index_sha256: str | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,16 +88,7 @@ class Dataset:
     @property
     def image(self) -> ImageSpec:
         """How images were converted."""
-        spec = self.manifest["spec"]
-        size = spec["image_size"]
-        height, _, width = (size or "").partition("x")
-        return ImageSpec(
-            size=(int(height), int(width)) if size else None,
-            resize_mode=ResizeMode(spec["resize_mode"]),
-            upscale=spec["upscale"],
-            encoding=ImageEncoding(spec["image_encoding"]),
-            channels=None if spec["channels"] == "keep" else spec["channels"],
-        )
+        return read_settings(ImageSpec, self.manifest["spec"])
 
     @property
     def compression(self) -> Compression:
@@ -96,12 +114,12 @@ class Dataset:
         """The shards of a split, by number.
 
         Raises:
-          RequestError: if there is no such split.
+          RequestError: there is no such split.
         """
         shards = [shard for shard in self.shards if shard.split == split]
         if not shards:
             known = sorted({shard.split for shard in self.shards})
-            raise RequestError(f"{self.path}: no split {split!r}; there are: {', '.join(known)}")
+            raise RequestError(f"{self.path}: no split {split!r}; it has: {', '.join(known)}")
         return shards
 
 
@@ -109,25 +127,25 @@ def open_dataset(path: str) -> Dataset:
     """Opens a finished dataset.
 
     Raises:
-      RequestError: if there is none.
-      BuildError: if there is one whose manifest can't be read.
+      RequestError: there is none.
+      BuildError: its manifest cannot be read.
     """
     path = storage.absolute(path).rstrip("/")
     if not storage.exists(storage.join(path, SUCCESS)):
-        raise RequestError(f"{path}: no finished dataset (there is no {SUCCESS}); expected the --output of a build")
+        raise RequestError(f"{path}: no finished dataset (there is no {SUCCESS}); expected the `output` of a build")
     try:
         data = storage.read_bytes(storage.join(path, MANIFEST))
         manifest = json.loads(data)
         published = json.loads(storage.read_bytes(storage.join(path, SUCCESS)))["manifest_sha256"]
         dataset = Dataset(path, manifest, hashlib.sha256(data).hexdigest(), published)
-        # A manifest that lacks what its readers need is broken now rather than half-way.
+        # Checked here, so that a reader does not fail half-way.
         _check_types(manifest, _MANIFEST_TYPES)
         for shard in manifest["shards"]:
             _check_types(shard, _SHARD_TYPES)
         if not (dataset.shards and dataset.layout.features and dataset.image and dataset.compression):
             raise ValueError("it names no shards or no features")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RequestError) as error:
-        raise BuildError(f"{path}: there is a {SUCCESS}, but {MANIFEST} can't be read: {error}") from error
+        raise BuildError(f"{path}: there is a {SUCCESS}, but {MANIFEST} cannot be read: {error}") from error
     return dataset
 
 

@@ -1,24 +1,25 @@
-"""The three ways in which something can be wrong: the request, the build, one sample."""
+"""The three kinds of errors: a wrong request, a failed build, a rejected sample."""
 
 from __future__ import annotations
 
 import enum
+import traceback
 
 
 class RequestError(Exception):
     """The request is wrong; nothing has been started (exit code 2).
 
-    The message is one line that names the flag or value at fault, says what was found, what was
-    expected and what to do.
+    The message is one line that names the setting at fault, says what was found, what was expected and what
+    to do. Settings are quoted as `name` or `name=value`; the command line shows them as flags.
     """
 
 
 class BuildError(Exception):
-    """The build itself failed: a broken invariant or storage that does not answer (exit code 1)."""
+    """The build failed: an invariant is broken, or storage does not answer (exit code 1)."""
 
 
 class Stage(str, enum.Enum):
-    """Where on its way a sample was refused."""
+    """The step that rejected a sample."""
 
     LIST = "list"
     READ = "read"
@@ -26,10 +27,11 @@ class Stage(str, enum.Enum):
     ENCODE = "encode"
     LABEL = "label"
     EXAMPLE = "example"
+    CONVERT = "convert"
 
 
 class FailureReason(str, enum.Enum):
-    """The closed list of reasons for which a sample is refused; the README says what to do about each."""
+    """The closed list of reasons for which a sample is rejected; docs/failures.md says what to do about each."""
 
     UNREADABLE = "unreadable"
     EMPTY = "empty"
@@ -50,22 +52,31 @@ class FailureReason(str, enum.Enum):
     OUTSIDE_ROOT = "outside_root"
     DUPLICATE_KEY = "duplicate_key"
     INVALID_ROW = "invalid_row"
+    INTERNAL_ERROR = "internal_error"
 
 
 class SampleError(Exception):
-    """One sample is refused; it is counted and listed, and the build goes on.
+    """One sample is rejected; it is counted and listed, and the build continues.
 
     Attributes:
-      stage: where on its way the sample was refused.
+      stage: the step that rejected it.
       reason: one of the closed list.
       detail: what was found, for a person; one line.
+      traceback: of an exception that nobody expected, or None.
     """
 
-    def __init__(self, stage: Stage, reason: FailureReason, detail: str) -> None:
+    def __init__(self, stage: Stage, reason: FailureReason, detail: str, traceback: str | None = None) -> None:
         super().__init__(f"{stage.value}: {reason.value}: {detail}")
         self.stage = stage
         self.reason = reason
         self.detail = detail
+        self.traceback = traceback
 
-    def __reduce__(self) -> tuple[type[SampleError], tuple[Stage, FailureReason, str]]:
-        return type(self), (self.stage, self.reason, self.detail)
+    @classmethod
+    def internal(cls, stage: Stage, error: Exception) -> SampleError:
+        """The failure of a sample that made our own code raise an exception that nobody expected."""
+        detail = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+        return cls(stage, FailureReason.INTERNAL_ERROR, detail, "".join(traceback.format_exception(error)))
+
+    def __reduce__(self) -> tuple[type[SampleError], tuple[Stage, FailureReason, str, str | None]]:
+        return type(self), (self.stage, self.reason, self.detail, self.traceback)

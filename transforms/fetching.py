@@ -2,79 +2,134 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeAlias
 
 from transforms import storage
-from transforms.errors import FailureReason, SampleError, Stage
-from transforms.values import SampleRef
+from transforms.errors import BuildError, FailureReason, SampleError, Stage
+from transforms.refs import DeflatedRange, File, Locator, SampleRef
 
-# An object store takes some 50 ms for an image, whatever its size; this many are asked for at once.
+# An object store takes some 50 ms for an image, whatever its size; this many requests run at once.
 _THREADS = 16
-# What may lie read and not yet converted: a worker's memory is bounded by it.
+# Bytes that may be read and not yet converted; a worker's memory is bounded by them.
 _AHEAD_BYTES = 32 << 20
-# A manifest does not tell the sizes of remote files.
-_UNKNOWN_BYTES = 1 << 20
+# Bytes read at once of a remote file of unknown size (tables do not tell); a larger file is read when it is its turn.
+_HEAD_BYTES = 1 << 20
+
+# The bytes of an image, None for a row without one, or why there are none.
+Fetched: TypeAlias = "bytes | SampleError | None"
 
 
-def fetch(
-    refs: Iterable[SampleRef], *, read_images: bool, max_file_size: int
-) -> Iterator[tuple[SampleRef, bytes | SampleError | None]]:
-    """The refs in their order, each with its image's bytes (None without an image), or why they can't be had.
+def fetch(refs: Iterable[SampleRef], *, read_images: bool, max_file_size: int) -> Iterator[tuple[SampleRef, Fetched]]:
+    """Yields the references in their order, each with the bytes of its image.
 
     Args:
       refs: samples.
-      read_images: False if the layout needs none.
-      max_file_size: bytes of the largest file that is read.
+      read_images: False if the layout needs no images.
+      max_file_size: bytes of the largest image file that is read.
     """
-    waiting: deque[tuple[SampleRef, Future[bytes | SampleError]]] = deque()
+    # (reference, what is read ahead, bytes that it counts for)
+    waiting: deque[tuple[SampleRef, Future[Fetched], int]] = deque()
     ahead = 0
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="fetch") as threads:
         for ref in refs:
-            uri = ref.uri if read_images and ref.failure is None else None
-            if uri is None or not storage.has_scheme(uri):
-                while waiting:
-                    yield _next(waiting)
-                data = None if uri is None else read_image(uri, size=ref.size, max_file_size=max_file_size)
-                yield ref, _refusal(ref) or data
+            locator = ref.locator if read_images and ref.failure is None else None
+            is_remote = locator is not None and storage.has_scheme(locator.uri)
+            if not (is_remote or waiting):
+                yield ref, _read(ref, locator, max_file_size)
                 continue
-            size = ref.size or _UNKNOWN_BYTES
+            size = min(ref.size, max_file_size) or (_HEAD_BYTES if locator else 0)
             while waiting and (ahead + size > _AHEAD_BYTES or len(waiting) >= 2 * _THREADS):
-                ahead -= waiting[0][0].size or _UNKNOWN_BYTES
-                yield _next(waiting)
-            waiting.append((ref, threads.submit(read_image, uri, size=ref.size, max_file_size=max_file_size)))
+                ahead -= waiting[0][2]
+                yield _finish(waiting.popleft(), max_file_size)
+            if isinstance(locator, File) and not ref.size:
+                future = threads.submit(_read_head, locator, max_file_size)
+            else:
+                future = threads.submit(_read, ref, locator, max_file_size)
+            waiting.append((ref, future, size))
             ahead += size
         while waiting:
-            yield _next(waiting)
+            yield _finish(waiting.popleft(), max_file_size)
 
 
-def read_image(uri: str, *, size: int, max_file_size: int) -> bytes | SampleError:
-    """The bytes of one image, or why they can't be had.
+def read_image(locator: Locator, *, size: int, max_file_size: int) -> bytes | SampleError:
+    """The bytes of one image, or why it is rejected.
 
     Args:
-      uri: the file.
-      size: its bytes, or 0 if they are not known.
-      max_file_size: bytes of the largest file that is read.
+      locator: where they are.
+      size: their number, or 0 if it is not known.
+      max_file_size: bytes of the largest image that is read.
     """
     try:
-        size = size or storage.stat(uri).size
+        if isinstance(locator, File):
+            size = size or storage.stat(locator.uri).size
         if size > max_file_size:
-            detail = f"the file has {size:,} bytes; --max_file_size allows {max_file_size:,}"
-            return SampleError(Stage.READ, FailureReason.TOO_LARGE_FILE, detail)
-        data = storage.read_bytes(uri)
+            return _too_large(size, max_file_size)
+        if isinstance(locator, File):
+            data = storage.read_bytes(locator.uri)
+        else:
+            data = storage.read_range(locator.uri, locator.offset, locator.length)
+            if len(data) != locator.length:
+                detail = f"{locator.uri} ends {locator.length - len(data)} bytes before the end of this member"
+                return SampleError(Stage.READ, FailureReason.TRUNCATED, detail)
+        if isinstance(locator, DeflatedRange):
+            data = _inflate(data, max_file_size)
+    except SampleError as error:
+        return error
     except OSError as error:
         return SampleError(Stage.READ, FailureReason.UNREADABLE, error.strerror or str(error))
+    except BuildError:
+        raise
+    except Exception as error:
+        return SampleError.internal(Stage.READ, error)
     return data or SampleError(Stage.READ, FailureReason.EMPTY, "the file has no bytes")
 
 
-def _refusal(ref: SampleRef) -> SampleError | None:
-    if ref.failure is None:
-        return None
-    reason, detail = ref.failure
-    return SampleError(Stage.LIST, FailureReason(reason), detail)
+def _read(ref: SampleRef, locator: Locator | None, max_file_size: int) -> Fetched:
+    if ref.failure is not None:
+        reason, detail = ref.failure
+        return SampleError(Stage.LIST, FailureReason(reason), detail)
+    return None if locator is None else read_image(locator, size=ref.size, max_file_size=max_file_size)
 
 
-def _next(waiting: deque[tuple[SampleRef, Future[bytes | SampleError]]]) -> tuple[SampleRef, bytes | SampleError]:
-    ref, future = waiting.popleft()
-    return ref, future.result()
+def _read_head(locator: File, max_file_size: int) -> Fetched:
+    """The whole file if it is small, else None: `_finish` then reads it, when no other is held."""
+    try:
+        data = storage.read_range(locator.uri, 0, _HEAD_BYTES)
+    except OSError as error:
+        return SampleError(Stage.READ, FailureReason.UNREADABLE, error.strerror or str(error))
+    if len(data) < min(_HEAD_BYTES, max_file_size + 1):
+        return data or SampleError(Stage.READ, FailureReason.EMPTY, "the file has no bytes")
+    return None
+
+
+def _finish(waiting: tuple[SampleRef, Future[Fetched], int], max_file_size: int) -> tuple[SampleRef, Fetched]:
+    ref, future, _ = waiting
+    fetched = future.result()
+    return ref, _read(ref, ref.locator, max_file_size) if fetched is None else fetched
+
+
+def _inflate(data: bytes, max_file_size: int) -> bytes:
+    """The content of a raw DEFLATE stream.
+
+    Raises:
+      SampleError: it is damaged, cut, or larger than `max_file_size`.
+    """
+    stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
+    try:
+        content = stream.decompress(data, max_file_size + 1)
+    except zlib.error as error:
+        raise SampleError(Stage.READ, FailureReason.CORRUPT, f"the compressed member is damaged: {error}") from error
+    if len(content) > max_file_size:
+        raise _too_large(len(content), max_file_size)
+    if not stream.eof:
+        raise SampleError(Stage.READ, FailureReason.TRUNCATED, "the compressed member is cut")
+    return content
+
+
+def _too_large(size: int, max_file_size: int) -> SampleError:
+    detail = f"the file has {size:,} bytes or more; `max_file_size` allows {max_file_size:,}"
+    return SampleError(Stage.READ, FailureReason.TOO_LARGE_FILE, detail)

@@ -1,4 +1,4 @@
-"""Hashes that decide order and split, and that tell equal images."""
+"""Hashes that decide order and split, and that identify equal images."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def split_hash(*, seed: int, key: str) -> int:
 
 def content_hash(data: bytes) -> str:
     """Hex BLAKE3 of a file's bytes, as `b3sum` prints it."""
-    # It may never change either: later builds find unchanged images by it. It takes every byte of the input,
-    # a quarter of SHA-256's time where the processor has instructions for that, a tenth where it has not.
+    # This hash may never change: later builds find unchanged images by it. BLAKE3 takes a quarter of the time of
+    # SHA-256 where the processor has SHA instructions, a tenth elsewhere.
     return str(blake3(data).hexdigest())
 
 
 def _hash64(purpose: bytes, seed: int, key: str) -> int:
-    # This may never change: with another hash, every image would move to another place, and with
-    # fractions to another split, so that test images of yesterday's build train tomorrow's model.
+    # This hash may never change: with another one every image would move, and with fractions also to another
+    # split, so that test images of yesterday's build would train tomorrow's model.
     # blake2b is stable across platforms and Python versions; Python's own hash() is neither.
     digest = hashlib.blake2b(key.encode(), digest_size=8, key=b"%d" % seed, person=purpose)
     return int.from_bytes(digest.digest(), "big")

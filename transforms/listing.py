@@ -1,121 +1,227 @@
-"""The listing: every sample's reference, taken once, so that retries and re-starts see the same input."""
+"""IndexContainers and ListSource: all references are listed once, so that retries and resumed builds see the same."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import hashlib
-import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+
+import apache_beam as beam
+import msgpack
 
 from transforms import storage
-from transforms.errors import FailureReason
-from transforms.hashing import SPACE, split_hash
-from transforms.spec import NAME_RULE, Splits, is_name
-from transforms.values import SampleRef, Scalar, pack_refs, part_refs
+from transforms.processes.map_in_processes import MapInProcesses
+from transforms.refs import SampleRef, Scalar, pack_refs, split_refs
+from transforms.sources.containers import Container, ReadContainer, Spool
+from transforms.sources.source_spec import Skipped
+from transforms.splits import Splits, assign_split
 
 CHUNK_REFS = 10_000
-DEFAULT_SPLIT = "train"
-# Splits that sources name in other ways than TFDS does.
-_SYNONYMS = {"val": "validation", "valid": "validation"}
 
 
 @dataclasses.dataclass
 class Listing:
-    """What a listing adds up to.
+    """The listed samples, in totals and in chunk files.
 
     Attributes:
       samples: split -> samples; "" holds those without a valid split.
-      bytes: split -> bytes of their source files, as far as the source tells.
-      labels: label -> samples, if they were counted; None counts those without.
-      fingerprint: changes when a sample is added, removed or changed; does not depend on their order.
+      source_bytes: split -> bytes of their image files, as far as the source tells.
+      labels: label -> samples, if they were counted; None counts those without a label.
+      digest: sum of the hashes of all references, modulo 2**128: it does not depend on their order.
+      chunks: files with the references.
     """
 
     samples: Counter[str] = dataclasses.field(default_factory=Counter)
-    bytes: Counter[str] = dataclasses.field(default_factory=Counter)
+    source_bytes: Counter[str] = dataclasses.field(default_factory=Counter)
     labels: Counter[Scalar] = dataclasses.field(default_factory=Counter)
-    fingerprint: str = ""
+    digest: int = 0
+    chunks: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def total(self) -> int:
         """All samples."""
         return sum(self.samples.values())
 
+    @property
+    def fingerprint(self) -> str:
+        """Changes when a sample is added, removed or changed."""
+        return f"{self.digest:032x}"
 
-def assign_split(ref: SampleRef, *, splits: Splits, seed: int) -> SampleRef:
-    """The ref with its final split, or with a failure if the source's word for it can't be one."""
-    if splits.fractions:
-        return ref.with_split(_cut(split_hash(seed=seed, key=ref.key), splits.fractions))
-    named = _name_split(ref.split)
-    if named is not None:
-        return ref if named == ref.split else ref.with_split(named)
-    failure = ref.failure or (FailureReason.UNKNOWN_SPLIT.value, f"split {ref.split!r}; expected {NAME_RULE}")
-    return dataclasses.replace(ref, split=None, failure=failure)
-
-
-@functools.lru_cache(maxsize=64)
-def _name_split(word: str | None) -> str | None:
-    """The split that a source's word means, or None if it can't be one."""
-    named = _SYNONYMS.get(word, word) if word else DEFAULT_SPLIT
-    return named if is_name(named) and named != "all" else None
-
-
-def write_listing(
-    samples: Iterable[SampleRef], folder: str, *, splits: Splits, seed: int, count_labels: bool = True
-) -> tuple[Listing, list[str]]:
-    """Writes the refs, with their splits, to chunk files in a local folder, holding one chunk at a time.
-
-    Args:
-      samples: the refs.
-      folder: where the chunk files go.
-      splits: how samples get their split.
-      seed: of fractions of splits.
-      count_labels: False where no label is asked for: a column of them may have another one in every row.
-
-    Returns:
-      What they add up to, and the chunk files.
-    """
-    listing = Listing()
-    fingerprint = 0
-    chunks: list[str] = []
-    pending: list[bytes] = []
-    for count, sample in enumerate(samples, start=1):
-        ref = assign_split(sample, splits=splits, seed=seed)
+    def add(self, ref: SampleRef, *, count_labels: bool) -> None:
+        """Counts one reference."""
         split = ref.split or ""
-        listing.samples[split] += 1
-        listing.bytes[split] += ref.size
+        self.samples[split] += 1
+        self.source_bytes[split] += ref.size
         if count_labels and ref.failure is None:
             for label in ref.label if isinstance(ref.label, list) else (ref.label,):
-                listing.labels[label] += 1
-        packed = ref.pack()
-        # A sum does not depend on the order in which a file system lists its files.
-        fingerprint += int.from_bytes(hashlib.blake2b(packed, digest_size=16).digest(), "big")
-        pending.append(packed)
-        if count % CHUNK_REFS == 0:
-            chunks.append(_write_chunk(folder, len(chunks), pending))
-            pending = []
+                self.labels[label] += 1
+        digest = int.from_bytes(hashlib.blake2b(ref.identity(), digest_size=16).digest(), "big")
+        self.digest = (self.digest + digest) % (1 << 128)
+
+    def merge(self, other: Listing) -> None:
+        """Adds the samples of another listing."""
+        self.samples.update(other.samples)
+        self.source_bytes.update(other.source_bytes)
+        self.labels.update(other.labels)
+        self.digest = (self.digest + other.digest) % (1 << 128)
+        self.chunks += other.chunks
+
+    def pack(self) -> bytes:
+        """The listing as bytes, for the marker of a container."""
+        totals = (dict(self.samples), dict(self.source_bytes), list(self.labels.items()))
+        return msgpack.packb((*totals, self.fingerprint, self.chunks))
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Listing:
+        """The reverse of `pack`."""
+        samples, sizes, labels, fingerprint, chunks = msgpack.unpackb(packed)
+        counted = Counter(dict(labels))
+        return cls(Counter(samples), Counter(sizes), counted, int(fingerprint, 16), chunks)
+
+
+@dataclasses.dataclass(frozen=True)
+class ListPlan:
+    """How samples are listed.
+
+    Attributes:
+      splits: how samples get their split.
+      seed: of the fractions of splits.
+      count_labels: False where no label is needed: a column may hold another one in every row.
+    """
+
+    splits: Splits
+    seed: int
+    count_labels: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class IndexPlan:
+    """What a worker needs to know to index containers.
+
+    Attributes:
+      folder: the build's folder for temporary files.
+      read: lists the samples of one container.
+      listing: how samples are listed.
+    """
+
+    folder: str
+    read: ReadContainer
+    listing: ListPlan
+
+
+class IndexContainers(beam.PTransform):
+    """Lists the samples of containers, and spools what cannot be read at random: -> marker files.
+
+    Args:
+      containers: the files to index.
+      plan: what the workers need to know.
+      processes: as in `MapInProcesses`.
+    """
+
+    def __init__(self, containers: Iterable[Container], plan: IndexPlan, *, processes: int) -> None:
+        super().__init__()
+        self._containers = list(containers)
+        self._index = functools.partial(index_container, plan=plan)
+        self._processes = processes
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
+        return (
+            begin
+            | "Containers" >> beam.Create(self._containers)
+            | "Spread" >> beam.Reshuffle()
+            | "Index" >> MapInProcesses(self._index, processes=self._processes)
+        )
+
+
+class ListSource(beam.PTransform):
+    """Emits the packed references of a listing, spread over the workers.
+
+    Args:
+      chunks: chunk files of the listing.
+    """
+
+    def __init__(self, chunks: Iterable[str]) -> None:
+        super().__init__()
+        self._chunks = list(chunks)
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[bytes]:
+        return (
+            begin
+            | "Begin" >> beam.Impulse()
+            | "Chunks" >> beam.FlatMap(lambda _, chunks: chunks, self._chunks)
+            | "Spread" >> beam.Reshuffle()
+            | "ReadRefs" >> beam.FlatMap(read_chunk)
+        )
+
+
+def write_listing(samples: Iterable[SampleRef], folder: str, *, plan: ListPlan, stem: str = "") -> Listing:
+    """Writes references, with their splits, to chunk files, holding one chunk in memory.
+
+    Args:
+      samples: the references.
+      folder: where the chunk files go.
+      plan: how samples are listed.
+      stem: beginning of the names of the chunk files.
+    """
+    listing = Listing()
+    pending: list[bytes] = []
+
+    def write_chunk() -> None:
+        path = storage.join(folder, f"{stem}{len(listing.chunks):06d}.refs")
+        storage.write_bytes(path, pack_refs(pending))
+        listing.chunks.append(path)
+        pending.clear()
+
+    for sample in samples:
+        ref = assign_split(sample, splits=plan.splits, seed=plan.seed)
+        listing.add(ref, count_labels=plan.count_labels)
+        pending.append(ref.pack())
+        if len(pending) == CHUNK_REFS:
+            write_chunk()
     if pending:
-        chunks.append(_write_chunk(folder, len(chunks), pending))
-    listing.fingerprint = f"{fingerprint % (1 << 128):032x}"
-    return listing, chunks
+        write_chunk()
+    return listing
 
 
-def read_listing(chunk: str) -> Iterator[bytes]:
-    """The packed refs of one chunk file."""
-    yield from part_refs(storage.read_bytes(chunk))
+def read_chunk(chunk: str) -> Iterator[bytes]:
+    """The packed references of one chunk file."""
+    yield from split_refs(storage.read_bytes(chunk))
 
 
-def _write_chunk(folder: str, number: int, packed: list[bytes]) -> str:
-    path = os.path.join(folder, f"{number:06d}.refs")
-    storage.write_bytes(path, pack_refs(packed))
-    return path
+def index_container(container: Container, *, plan: IndexPlan) -> str:
+    """Lists the samples of one container, unless its marker says that this is done; returns the marker file."""
+    marker = _marker(container, plan.folder)
+    if not storage.exists(marker):
+        stem = _stem(container)
+        skipped = Skipped()
+        with Spool(storage.join(plan.folder, "spool"), stem) as spool:
+            samples = plan.read(container, spool, skipped)
+            listing = write_listing(samples, storage.join(plan.folder, "listing"), plan=plan.listing, stem=f"{stem}-")
+        values = (listing.pack(), dict(skipped.counts), skipped.examples)
+        storage.write_bytes(marker, msgpack.packb(values))
+    return marker
 
 
-def _cut(value: int, fractions: Mapping[str, float]) -> str:
-    bound = 0.0
-    for split, fraction in fractions.items():
-        bound += fraction
-        if value < bound * SPACE:
-            return split
-    return split
+def read_index_markers(containers: Iterable[Container], folder: str) -> tuple[Listing, Skipped]:
+    """The samples of indexed containers, and the files that were skipped.
+
+    Args:
+      containers: as they were given to `IndexContainers`.
+      folder: the build's folder for temporary files.
+    """
+    listing, skipped = Listing(), Skipped()
+    for container in containers:
+        packed, counts, examples = msgpack.unpackb(storage.read_bytes(_marker(container, folder)))
+        listing.merge(Listing.unpack(packed))
+        skipped.merge(Skipped(Counter(counts), examples))
+    return listing, skipped
+
+
+def _marker(container: Container, folder: str) -> str:
+    return storage.join(folder, "containers", f"{_stem(container)}.msgpack")
+
+
+def _stem(container: Container) -> str:
+    return hashlib.blake2b(container.uri.encode(), digest_size=8).hexdigest()

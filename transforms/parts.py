@@ -1,4 +1,4 @@
-"""Part files: pieces of a shard, each written at once, with its index beside it."""
+"""Parts: files of records written by one block, each with its index beside it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 
 from transforms import storage
 from transforms.errors import BuildError
-from transforms.tfrecord import FRAME_BYTES, Compression, crc32c, frame
-from transforms.values import Part
+from transforms.tfrecord import FRAME_BYTES, Compression, frame
 
 PART_BYTES = 16 << 20
 # A shard is off its share by at most one part, so small shards want parts that are smaller still.
@@ -37,12 +36,37 @@ INDEX_SCHEMA = pa.schema(
 
 
 @dataclasses.dataclass(frozen=True)
+class Part:
+    """A finished part file.
+
+    Attributes:
+      split: split of its records.
+      block: block that wrote it; parts of a split are ordered by (block, number).
+      number: of the part in its block, from 0.
+      uri: the file.
+      bytes: size of the file.
+      stream_bytes: size of its uncompressed content.
+      records: number of records.
+      index: its index file, or None.
+    """
+
+    split: str
+    block: int
+    number: int
+    uri: str
+    bytes: int
+    stream_bytes: int
+    records: int
+    index: str | None
+
+
+@dataclasses.dataclass(frozen=True)
 class PartPolicy:
     """When a part ends.
 
     Attributes:
-      bytes: a part is closed once its file has this size.
-      records: a part is closed once it has so many records.
+      bytes: a part ends once its file has this size.
+      records: a part ends once it has this many records.
     """
 
     bytes: int = PART_BYTES
@@ -50,13 +74,13 @@ class PartPolicy:
 
     @classmethod
     def plan(cls, *, shard_size: int, num_shards: int | None, samples: int, output_bytes: int) -> PartPolicy:
-        """The policy for a split, from the spec and the listing alone.
+        """The policy of a split, from the spec and the listing alone.
 
         Args:
           shard_size: bytes of a shard.
           num_shards: fixed number of shards, or None.
           samples: samples listed.
-          output_bytes: estimate of what they will take in the output.
+          output_bytes: estimate of the bytes of their records.
         """
         if num_shards is None:
             return cls(bytes=max(1, min(PART_BYTES, shard_size // PARTS_PER_SHARD)))
@@ -65,13 +89,13 @@ class PartPolicy:
 
 
 class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
-    """Appends records to parts, which appear under their names once they are whole.
+    """Appends records to parts, which appear under their names once they are complete.
 
-    As a context, it discards the part that is being written if the block ends with an error.
+    As a context manager, it discards the unfinished part if an error is raised.
 
     Args:
       folder: where the parts go.
-      stem: beginning of their names, unique to this writer's content.
+      stem: beginning of their names, unique to the content of this writer.
       split: split of the records.
       block: block of the records.
       policy: when a part ends.
@@ -101,7 +125,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
 
         Args:
           data: a serialized example.
-          row: its index row but for offset and length; all records of a writer have one, or none has.
+          row: its index row without offset and length; all records of a writer have one, or none has.
         """
         if not self._records:
             self._file = self._opened.enter_context(storage.open_write(self._uri))
@@ -118,7 +142,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
             self._roll()
 
     def close(self) -> list[Part]:
-        """Ends the last part, and gives all."""
+        """Ends the last part and returns all."""
         if self._records:
             self._roll()
         return self._parts
@@ -128,7 +152,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         return storage.join(self._folder, f"{self._stem}-{len(self._parts):04d}.tfrecord")
 
     def _begin(self) -> None:
-        self._bytes = self._crc32c = 0
+        self._bytes = 0
         # 16 + MAX_WBITS: a GZIP member, whose header zlib writes without time or name.
         self._compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
         self._columns: dict[str, list[Any]] = {name: [] for name in INDEX_SCHEMA.names}
@@ -138,7 +162,6 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
     def _write(self, piece: bytes) -> None:
         self._file.write(piece)
         self._bytes += len(piece)
-        self._crc32c = crc32c(piece, after=self._crc32c)
 
     def _roll(self) -> None:
         if self._gzip:
@@ -156,7 +179,6 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
             bytes=self._bytes,
             stream_bytes=self._stream_bytes,
             records=self._records,
-            crc32c=self._crc32c,
             index=index,
         )
         self._parts.append(part)
@@ -164,10 +186,10 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
 
 
 def read_index(part: Part, *columns: str) -> pa.Table:
-    """The index of a part, all columns or those that are named.
+    """The index of a part: all columns, or the ones named.
 
     Raises:
-      BuildError: if it has not a row for every record.
+      BuildError: it does not have a row for every record.
     """
     if part.index is None:
         raise BuildError(f"{part.uri} has no index beside it")

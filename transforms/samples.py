@@ -1,4 +1,4 @@
-"""From a reference and its image's bytes to an example: where the pure pieces of one sample meet."""
+"""From a reference and the bytes of its image to an example: where the pure steps of one sample meet."""
 
 from __future__ import annotations
 
@@ -9,10 +9,31 @@ from transforms.errors import FailureReason, SampleError, Stage
 from transforms.examples.layouts import COLUMN, Layout
 from transforms.examples.serialize import serialize_example
 from transforms.hashing import content_hash
-from transforms.images.convert import convert_image
-from transforms.images.spec import ImageSpec
+from transforms.images.convert_image import convert_image
+from transforms.images.image_spec import ImageSpec
 from transforms.labels import ClassNames
-from transforms.values import ConvertedSample, SampleRef
+from transforms.refs import SampleRef
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvertedSample:
+    """One sample, ready to be written.
+
+    Attributes:
+      example: the serialized example.
+      class_names: names of its classes; empty if it has no label.
+      content_hash: hex BLAKE3 of the image file; "" for a row without an image.
+      height: pixels of the stored image, or None.
+      width: pixels of the stored image, or None.
+      replaced_format: format of an image file that was to be kept and is stored as PNG, or None.
+    """
+
+    example: bytes
+    class_names: tuple[str, ...] = ()
+    content_hash: str = ""
+    height: int | None = None
+    width: int | None = None
+    replaced_format: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,35 +55,34 @@ class ConvertSample:
 
         Args:
           ref: the sample.
-          data: its image's bytes; None for a row without an image.
+          data: the bytes of its image; None for a row without an image.
 
         Raises:
-          SampleError: if the sample is refused.
+          SampleError: the sample is rejected.
         """
         values: dict[str, Any] = {"key": ref.key, "filename": ref.key.rsplit("/", 1)[-1]}
         values.update((COLUMN + name, value) for name, value in ref.columns.items())
-        # Labels first: they cost nothing, and decoding an image that is refused anyway does.
+        # Labels first: they cost nothing, and decoding an image that is rejected anyway does.
         labels = self._resolve_labels(ref)
         values["labels.index"] = [index for index, _ in labels]
         values["labels.name"] = [name for _, name in labels]
         if labels:
             values["label.index"], values["label.name"] = values["labels.index"], values["labels.name"]
-        height = width = None
-        if data is not None and self.layout.needs_image:
-            image = convert_image(data, self.image)
-            height, width = image.height, image.width
+        image = convert_image(data, self.image) if data is not None and self.layout.needs_image else None
+        if image is not None:
             values["image.encoded"] = values["image.pixels"] = image.data
             values["image.format"] = image.format
-            values["image.height"] = height
-            values["image.width"] = width
+            values["image.height"] = image.height
+            values["image.width"] = image.width
             values["image.channels"] = image.channels
             values["image.colorspace"] = image.colorspace
         return ConvertedSample(
             example=serialize_example(self.layout, values),
             class_names=tuple(name for _, name in labels),
             content_hash=content_hash(data) if data is not None else "",
-            height=height,
-            width=width,
+            height=image.height if image else None,
+            width=image.width if image else None,
+            replaced_format=image.replaced_format if image else None,
         )
 
     def _resolve_labels(self, ref: SampleRef) -> list[tuple[int, str]]:

@@ -1,80 +1,120 @@
-"""PlanShards and ComposeShards: consecutive parts become shards of about the size that was asked for."""
+"""PlanShards and ComposeShards: consecutive parts become shards of about the requested size."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from transforms.compose import ShardKey, ShardNames, compose_shard, part_order
-from transforms.map_in_processes import MapInProcesses
-from transforms.values import Part, Shard
+from transforms import storage
+from transforms.dataset import Shard
+from transforms.errors import BuildError
+from transforms.parts import INDEX_SCHEMA, Part, read_index
+from transforms.processes.map_in_processes import MapInProcesses
 
-# Totals are kept per range of so many blocks: a billion images are some three thousand ranges, which
-# every worker can hold, and each range finds its own shards from a prefix sum.
+# Totals are kept per range of this many blocks: a billion images are some three thousand ranges, which every
+# worker can hold, and each range finds its own shards from a prefix sum.
 RANGE_BLOCKS = 1024
 
 RangeKey: TypeAlias = "tuple[str, int]"
+# (split, number, of)
+ShardKey: TypeAlias = "tuple[str, int, int]"
 
 
-class PlanShards(beam.PTransform):
-    """Cuts each split into shards: Part -> ((split, shard, of), [Part]).
+@dataclasses.dataclass(frozen=True)
+class ShardNames:
+    """File names of shards and their indices, as TFDS has them.
 
-    Args:
+    Attributes:
+      folder: the dataset's folder.
+      prefix: what comes before the split.
+      suffix: what comes between the split and the numbers.
+    """
+
+    folder: str
+    prefix: str
+    suffix: str = ".tfrecord"
+
+    def shard(self, key: ShardKey) -> str:
+        """File name of a shard."""
+        split, number, of = key
+        stem = "-".join(word for word in (self.prefix, split) if word)
+        return f"{stem}{self.suffix}-{number:05d}-of-{of:05d}"
+
+    def index(self, key: ShardKey) -> str:
+        """Name of a shard's index file, relative to the dataset's folder."""
+        split, number, of = key
+        return f"index/{self.prefix}-{split}-{number:05d}-of-{of:05d}.parquet"
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardPolicy:
+    """How many shards a split has.
+
+    Attributes:
       shard_size: bytes of a shard.
       num_shards: fixed number of shards per split, or None.
     """
 
-    def __init__(self, *, shard_size: int, num_shards: int | None = None) -> None:
+    shard_size: int
+    num_shards: int | None = None
+
+    def count(self, total: int) -> int:
+        """The number of shards of a split of `total` bytes."""
+        return self.num_shards or max(1, round(total / self.shard_size))
+
+
+class PlanShards(beam.PTransform):
+    """Cuts each split into shards: Part -> ((split, number, of), [Part]).
+
+    Args:
+      policy: how many shards a split has.
+    """
+
+    def __init__(self, policy: ShardPolicy) -> None:
         super().__init__()
-        self._policy = {"shard_size": shard_size, "num_shards": num_shards}
+        self._policy = policy
 
     def expand(self, parts: beam.PCollection[Part]) -> beam.PCollection[tuple[ShardKey, Iterable[Part | None]]]:
-        """Adds the planning steps."""
         by_range = parts | "KeyByRange" >> beam.Map(_key_by_range)
         totals = beam.pvalue.AsDict(by_range | "Sizes" >> beam.MapTuple(_size) | beam.CombinePerKey(sum))
         # (split, range) -> [Part]
         placed = (
             by_range
             | "GroupRanges" >> beam.GroupByKey()
-            | "PlaceParts" >> beam.FlatMap(place_parts, totals, **self._policy)
+            | "PlaceParts" >> beam.FlatMap(place_parts, totals, policy=self._policy)
         )
-        # A fixed number of shards may be more than there are parts; the empty ones are written too.
+        # A fixed number of shards may exceed the number of parts; the empty shards are written too.
         every = (
             parts.pipeline
             | "Once" >> beam.Impulse()
-            | "EveryShard" >> beam.FlatMap(_every_shard, totals, **self._policy)
+            | "EveryShard" >> beam.FlatMap(_every_shard, totals, policy=self._policy)
         )
         return (placed, every) | beam.Flatten() | "GroupShards" >> beam.GroupByKey()
 
 
 class ComposeShards(beam.PTransform):
-    """Concatenates parts to shards, and their indices likewise: ((split, shard, of), [Part]) -> Shard.
+    """Concatenates parts to shards, and their indices likewise: ((split, number, of), [Part]) -> Shard.
 
     Args:
-      names: how shards are called and where they go.
+      names: file names of the shards.
       with_index: whether the parts have indices.
       processes: as in `MapInProcesses`.
-      merging: as in `compose_shard`.
     """
 
-    def __init__(
-        self, names: ShardNames, *, with_index: bool = True, processes: int = 0, merging: str | None = None
-    ) -> None:
+    def __init__(self, names: ShardNames, *, with_index: bool = True, processes: int = 0) -> None:
         super().__init__()
-        self._compose = functools.partial(compose_shard, names=names, with_index=with_index, merging=merging)
+        self._compose = functools.partial(compose_shard, names=names, with_index=with_index)
         self._processes = processes
 
     def expand(self, shards: beam.PCollection[tuple[ShardKey, Iterable[Part | None]]]) -> beam.PCollection[Shard]:
-        """Adds the composing step."""
         return shards | "Concatenate" >> MapInProcesses(self._compose, processes=self._processes)
-
-
-def count_shards(total: int, *, shard_size: int, num_shards: int | None) -> int:
-    """The number of shards of a split of `total` bytes."""
-    return num_shards or max(1, round(total / shard_size))
 
 
 def find_shard(*, start: int, size: int, total: int, shards: int) -> int:
@@ -87,20 +127,87 @@ def find_shard(*, start: int, size: int, total: int, shards: int) -> int:
 
 
 def place_parts(
-    keyed: tuple[RangeKey, Iterable[Part]],
-    totals: Mapping[RangeKey, int],
-    *,
-    shard_size: int,
-    num_shards: int | None,
+    keyed: tuple[RangeKey, Iterable[Part]], totals: Mapping[RangeKey, int], *, policy: ShardPolicy
 ) -> Iterator[tuple[ShardKey, Part | None]]:
-    """Gives every part of one range of blocks its shard."""
+    """Assigns every part of one range of blocks to its shard."""
     (split, number), parts = keyed
     total = sum(size for (other, _), size in totals.items() if other == split)
     start = sum(size for (other, earlier), size in totals.items() if other == split and earlier < number)
-    shards = count_shards(total, shard_size=shard_size, num_shards=num_shards)
-    for part in sorted(parts, key=part_order):
+    shards = policy.count(total)
+    for part in sorted(parts, key=_part_order):
         yield (split, find_shard(start=start, size=part.bytes, total=total, shards=shards), shards), part
         start += part.bytes
+
+
+def compose_shard(keyed: tuple[ShardKey, Iterable[Part | None]], *, names: ShardNames, with_index: bool) -> Shard:
+    """Writes one shard from its parts, and leaves the parts as they are.
+
+    Args:
+      keyed: the key of the shard, and its parts in any order.
+      names: file names of the shards.
+      with_index: whether the parts have indices.
+
+    Raises:
+      BuildError: a part does not have its bytes, or the shard does not.
+    """
+    key, found = keyed
+    parts = sorted((part for part in found if part is not None), key=_part_order)
+    index = names.index(key) if with_index else None
+    return Shard(
+        split=key[0],
+        number=key[1],
+        of=key[2],
+        file=names.shard(key),
+        records=sum(part.records for part in parts),
+        bytes=sum(part.bytes for part in parts),
+        sha256=_compose_records(parts, storage.join(names.folder, names.shard(key))),
+        index=index,
+        index_sha256=_compose_index(parts, storage.join(names.folder, index)) if index else None,
+    )
+
+
+def _compose_records(parts: Iterable[Part], path: str) -> str:
+    """Concatenates the files of parts; returns the hex SHA-256 of the result."""
+    size = 0
+    digest = hashlib.sha256()
+    with storage.open_write(path) as target:
+        for part in parts:
+            begin = size
+            with storage.open_read(part.uri) as source:
+                for chunk in storage.read_chunks(source):
+                    target.write(chunk)
+                    digest.update(chunk)
+                    size += len(chunk)
+            if size - begin != part.bytes:
+                raise BuildError(f"{part.uri} has {size - begin} bytes, but {part.bytes} were written to it")
+    stored = storage.stat(path).size
+    if stored != size:
+        raise BuildError(f"{path} has {stored} bytes, but {size} were written to it")
+    return digest.hexdigest()
+
+
+def _compose_index(parts: Iterable[Part], path: str) -> str:
+    """Concatenates the indices of parts, offsets moved; returns the hex SHA-256 of the result."""
+    begin = 0
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, INDEX_SCHEMA) as writer:
+        for part in parts:
+            table = read_index(part)
+            column = table.schema.get_field_index("offset")
+            # NumPy, because importing Arrow's compute functions takes longer than this does.
+            moved = pa.array(table["offset"].to_numpy() + begin)
+            writer.write_table(table.set_column(column, INDEX_SCHEMA.field("offset"), moved))
+            begin += part.stream_bytes
+    data = sink.getvalue()
+    storage.write_bytes(path, memoryview(data))
+    digest = hashlib.sha256(data).hexdigest()
+    # Arrow would keep the memory of one shard, and with the next one take more.
+    pa.default_memory_pool().release_unused()
+    return digest
+
+
+def _part_order(part: Part) -> tuple[int, int, str]:
+    return part.block, part.number, part.uri
 
 
 def _key_by_range(part: Part) -> tuple[RangeKey, Part]:
@@ -112,10 +219,9 @@ def _size(key: RangeKey, part: Part) -> tuple[RangeKey, int]:
 
 
 def _every_shard(
-    _: bytes, totals: Mapping[RangeKey, int], *, shard_size: int, num_shards: int | None
+    _: bytes, totals: Mapping[RangeKey, int], *, policy: ShardPolicy
 ) -> Iterator[tuple[ShardKey, Part | None]]:
     for split in {split for split, _ in totals}:
-        total = sum(size for (other, _), size in totals.items() if other == split)
-        shards = count_shards(total, shard_size=shard_size, num_shards=num_shards)
+        shards = policy.count(sum(size for (other, _), size in totals.items() if other == split))
         for number in range(shards):
             yield (split, number, shards), None

@@ -10,30 +10,29 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms import storage
-from transforms.compose import ShardNames
-from transforms.parts import PART_BYTES, PARTS_PER_SHARD, PartPolicy, PartWriter
-from transforms.shards import ComposeShards, PlanShards
+from transforms.dataset import Shard
+from transforms.parts import PART_BYTES, PARTS_PER_SHARD, Part, PartPolicy, PartWriter
+from transforms.shards import ComposeShards, PlanShards, ShardNames, ShardPolicy
 from transforms.tfrecord import Compression
-from transforms.values import Part, Shard
 
-# Parts are put into order by a random number, of which `PlanShards` keeps totals per thousand.
+# Parts are ordered by a random number below this; `PlanShards` keeps totals per thousand of them.
 _ORDERS = 1 << 20
 
 
 class WriteTFRecordShards(beam.PTransform):
     """Writes records to TFRecord shards: bytes -> Shard.
 
-    The records are written to parts where they are, bundle by bundle, and the parts are joined; no record
-    goes through a shuffle. The order of the records is the runner's. An empty input writes no shard.
+    Each bundle is written to parts of its own, and the parts are joined; no record goes through a shuffle. The
+    order of the records is the runner's. An empty input writes no shard.
 
     Args:
       path: folder and beginning of the files' names: `out/cats` gives `out/cats.tfrecord-00000-of-00007`.
-      shard_size: bytes of a shard that shards come near to.
+      shard_size: approximate bytes of a shard.
       num_shards: fixed number of shards, or None for `shard_size` to decide.
       compression: "none" or "gzip".
 
     Raises:
-      ValueError: if a size or number is not positive.
+      ValueError: a size or number is not positive.
     """
 
     def __init__(
@@ -49,14 +48,12 @@ class WriteTFRecordShards(beam.PTransform):
             raise ValueError(f"shard_size={shard_size}, num_shards={num_shards}: expected positive numbers")
         path = storage.absolute(path)
         self._names = ShardNames(storage.dirname(path), storage.basename(path))
-        self._shard_size = shard_size
-        self._num_shards = num_shards
+        self._policy = ShardPolicy(shard_size, num_shards)
         self._compression = compression
 
     def expand(self, records: beam.PCollection[bytes]) -> beam.PCollection[Shard]:
-        """Adds the writing, planning and composing steps."""
-        size = PART_BYTES if self._num_shards is None else PART_BYTES // PARTS_PER_SHARD
-        policy = PartPolicy(bytes=max(1, min(size, self._shard_size // PARTS_PER_SHARD)))
+        size = PART_BYTES if self._policy.num_shards is None else PART_BYTES // PARTS_PER_SHARD
+        policy = PartPolicy(bytes=max(1, min(size, self._policy.shard_size // PARTS_PER_SHARD)))
         # Named while the job runs, since a template runs many times; reshuffled, so that a retry keeps it.
         folder = beam.pvalue.AsSingleton(
             records.pipeline
@@ -67,7 +64,7 @@ class WriteTFRecordShards(beam.PTransform):
         shards = (
             records
             | "WriteParts" >> beam.ParDo(_WriteParts(policy, self._compression), folder)
-            | "PlanShards" >> PlanShards(shard_size=self._shard_size, num_shards=self._num_shards)
+            | "PlanShards" >> PlanShards(self._policy)
             | "ComposeShards" >> ComposeShards(self._names, with_index=False)
         )
         _ = (
@@ -87,11 +84,9 @@ class _WriteParts(beam.DoFn):
         self._writer: PartWriter | None = None
 
     def start_bundle(self) -> None:
-        """Forgets what a failed bundle has left."""
         self._writer = None
 
     def process(self, record: bytes, folder: str) -> None:
-        """Appends one record."""
         if self._writer is None:
             name = uuid.uuid4()
             self._writer = PartWriter(
@@ -105,7 +100,6 @@ class _WriteParts(beam.DoFn):
         self._writer.add(record)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        """Emits the bundle's parts."""
         if self._writer is not None:
             part: Part
             for part in self._writer.close():
@@ -117,7 +111,7 @@ def _name_temporary_folder(_: bytes, folder: str) -> str:
 
 
 def _remove_parts(_: bytes, shards: Iterable[Shard], folder: str) -> None:
-    # Reading all shards is what makes this wait for them.
+    # This step waits for all shards because it reads them.
     for _shard in shards:
         pass
     storage.delete_tree(folder)

@@ -1,4 +1,4 @@
-"""Counts of a build: mergeable, so that any number of workers can add to them."""
+"""Counts of a build, which any number of workers can add to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 Key: TypeAlias = "tuple[str, ...]"
 
-# What is counted of images with the same bytes: groups of them, their copies, and groups by what is wrong.
+# Counts of images with the same bytes: groups of them, their copies, and groups by what is wrong.
 DUPLICATE_COUNTS = ("groups", "images", "groups_across_splits", "groups_with_conflicting_labels")
 
 
@@ -19,8 +19,9 @@ class Stats:
 
     Attributes:
       counts: ("written", split), ("dropped", split), ("class", split, class name) and
-        ("failed", split, reason) -> samples; ("duplicates", what) -> groups or images;
-        ("source_bytes",) -> bytes read. A step that changes what an earlier one counted adds a difference.
+        ("failed", split, reason) -> samples; ("stored_as_png", format) -> images that were to be kept;
+        ("duplicates", what) -> groups or images; ("source_bytes",) -> bytes read. A step that changes what an
+        earlier one counted adds a difference.
     """
 
     counts: Mapping[Key, int] = dataclasses.field(default_factory=dict)
@@ -46,7 +47,7 @@ class Stats:
         return {part: count for part, count in sorted(totals.items()) if count}
 
     def failure_reasons(self) -> dict[str, int]:
-        """Reason -> samples refused, over all splits, sorted by reason."""
+        """Reason -> samples rejected, over all splits, sorted by reason."""
         reasons: Counter[str] = Counter()
         for split in self.by("failed"):
             reasons.update(self.by("failed", split))

@@ -1,4 +1,4 @@
-"""The files that TensorFlow Datasets wants beside the shards.
+"""The files that TensorFlow Datasets reads besides the shards.
 
 Contract: tensorflow_datasets `read_only_builder.builder_from_directory`, which reads `dataset_info.json`
 (dataset_info.proto as JSON), `features.json` (feature.proto as JSON) and `<feature>.labels.txt`.
@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from transforms.dataset import Shard
 from transforms.examples.layouts import Feature, Layout
-from transforms.images.spec import ImageEncoding, ImageSpec, ResizeMode
-from transforms.values import Shard
+from transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
 
 VERSION = "1.0.0"
 _PACKAGE = "tensorflow_datasets.core.features"
@@ -52,7 +52,7 @@ def features_json(layout: Layout, image: ImageSpec, class_names: tuple[str, ...]
 
 
 def _nests(layout: Layout) -> bool:
-    """Whether no feature's name is also the first part of another's (`image` beside `image/height`)."""
+    """Whether no feature's name is also the first part of another's (`image` and `image/height`)."""
     names = {feature.name for feature in layout.features}
     return not any(
         "/".join(name.split("/")[:depth]) in names for name in names for depth in range(1, name.count("/") + 1)
@@ -86,24 +86,24 @@ def _feature_json(feature: Feature, image: ImageSpec, class_names: tuple[str, ..
 
 
 def _image_json(image: ImageSpec) -> dict[str, Any]:
-    height, width = image.size if image.size and has_fixed_shape(image) else (-1, -1)
+    height, width = image.image_size if image.image_size and has_fixed_shape(image) else (-1, -1)
     dimensions = [str(height), str(width), str(image.channels or -1)]
-    if image.encoding is ImageEncoding.RAW:
+    if image.image_encoding is ImageEncoding.RAW:
         if "-1" not in dimensions:
             return {
                 "pythonClassName": f"{_PACKAGE}.tensor_feature.Tensor",
                 "tensor": {"shape": {"dimensions": dimensions}, "dtype": "uint8", "encoding": "bytes"},
             }
-    elif image.encoding in (ImageEncoding.JPEG, ImageEncoding.PNG) and image.channels:
+    elif image.image_encoding in (ImageEncoding.JPEG, ImageEncoding.PNG) and image.channels:
         return {
             "pythonClassName": f"{_PACKAGE}.image_feature.Image",
             "image": {
                 "shape": {"dimensions": dimensions},
                 "dtype": "uint8",
-                "encodingFormat": image.encoding.value,
+                "encodingFormat": image.image_encoding.value,
             },
         }
-    # TFDS has no image feature for what is left (WebP, shapes or formats that differ): the bytes as they are.
+    # TFDS has no image feature for the rest (WebP, shapes or formats that differ), so it gets the bytes.
     return {
         "pythonClassName": f"{_PACKAGE}.scalar.Scalar",
         "tensor": {"shape": {}, "dtype": "string", "encoding": "none"},
@@ -111,9 +111,9 @@ def _image_json(image: ImageSpec) -> dict[str, Any]:
 
 
 def has_fixed_shape(image: ImageSpec) -> bool:
-    """Whether every stored image has exactly the height and width asked for."""
+    """Whether every stored image has exactly the requested height and width."""
     fixed = (ResizeMode.EXACT, ResizeMode.PAD, ResizeMode.CROP)
-    return image.size is not None and image.resize_mode in fixed and image.upscale
+    return image.image_size is not None and image.resize_mode in fixed and image.upscale
 
 
 def _label_json(class_names: tuple[str, ...]) -> dict[str, Any]:

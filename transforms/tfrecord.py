@@ -60,14 +60,9 @@ class Record:
         return len(self.data) + FRAME_BYTES
 
 
-def crc32c(data: bytes, *, after: int = 0) -> int:
-    """CRC-32C (Castagnoli) of the data, or of what had the CRC `after` with the data behind it."""
-    return int(google_crc32c.extend(after, data))
-
-
 def masked_crc32c(data: bytes) -> int:
-    """The CRC as TFRecord stores it: rotated right by 15 bits, plus a constant."""
-    crc = crc32c(data)
+    """The CRC-32C (Castagnoli) as TFRecord stores it: rotated right by 15 bits, plus a constant."""
+    crc = google_crc32c.value(data)
     return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
 
 
@@ -82,8 +77,7 @@ def read_records(file: IO[bytes]) -> Iterator[Record]:
     """Reads framed records from an uncompressed stream and checks their CRCs.
 
     Raises:
-      RecordError: if a record is damaged. One whose data alone is damaged does not end the stream:
-        see `scan_records`.
+      RecordError: a record is damaged.
     """
     for record in scan_records(file):
         if isinstance(record, RecordError):
@@ -92,12 +86,12 @@ def read_records(file: IO[bytes]) -> Iterator[Record]:
 
 
 def scan_records(file: IO[bytes], *, offsets: Sequence[int] = ()) -> Iterator[Record | RecordError]:
-    """As `read_records`, but yields the errors and goes on after a damaged record.
+    """As `read_records`, but yields errors and continues after a damaged record.
 
     Args:
       file: an uncompressed stream.
-      offsets: where the records begin, as an index has it. Only that tells where to go on after a damaged
-        header; without it, the stream ends there.
+      offsets: where the records begin, from an index. After a damaged header only this tells where the next
+        record begins; without it, the stream ends there.
     """
     number = offset = 0
     while header := _read_exactly(file, HEADER_BYTES):

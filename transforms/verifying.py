@@ -1,4 +1,4 @@
-"""Everything that can be wrong with a dataset, each finding named with its shard, record and offset."""
+"""VerifyShards: shards in; everything that is wrong with them out, named by shard, record and offset."""
 
 from __future__ import annotations
 
@@ -10,37 +10,66 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
 
+import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from transforms import storage
-from transforms.dataset import DUPLICATES, FAILURES, Dataset
+from transforms.dataset import DUPLICATES, FAILURES, MANIFEST, SUCCESS, Dataset, Shard
 from transforms.errors import SampleError
 from transforms.examples.layouts import Layout
 from transforms.examples.parse import check_features, parse_example
-from transforms.images.convert import convert_image
-from transforms.images.spec import ImageEncoding, ImageSpec
+from transforms.images.convert_image import convert_image
+from transforms.images.image_spec import ImageEncoding, ImageSpec
+from transforms.images.tensorflow_formats import unreadable_by_tensorflow
+from transforms.processes.map_in_processes import MapInProcesses
 from transforms.tfrecord import Compression, Record, RecordError, open_stream, scan_records
-from transforms.values import Shard
 
 _INDEX_COLUMNS = ["key", "offset", "length", "label", "height", "width"]
+_UNREAD = "which tf.io.decode_image does not read"
+# Decodes a stored image and changes nothing.
+_AS_STORED = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, keep_any_format=True)
+
+
+class VerifyShards(beam.PTransform):
+    """Checks shards: Shard -> Finding.
+
+    Args:
+      check: what is checked.
+      processes: as in `MapInProcesses`.
+    """
+
+    def __init__(self, check: ShardCheck, *, processes: int) -> None:
+        super().__init__()
+        self._check = check
+        self._processes = processes
+
+    def expand(self, shards: beam.PCollection[Shard]) -> beam.PCollection[Finding]:
+        return (
+            shards
+            | "Spread" >> beam.Reshuffle()
+            | "CheckRecords" >> MapInProcesses(self._check.find_all, processes=self._processes)
+            | "Findings" >> beam.FlatMap(_each)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One thing that does not hold.
+    """One thing that is wrong.
 
     Attributes:
       file: the file it is in, relative to the dataset.
       problem: what was found and what was expected.
       record: number of the record in the file, from 0, or None.
-      offset: where the record begins, in bytes of the uncompressed stream, or None.
+      offset: start of the record, in bytes of the uncompressed stream, or None.
+      is_note: whether the request asked for it (`keep_any_format`), so that nothing is wrong.
     """
 
     file: str
     problem: str
     record: int | None = None
     offset: int | None = None
+    is_note: bool = False
 
     def __str__(self) -> str:
         record = "" if self.record is None else f", record {self.record}"
@@ -55,16 +84,14 @@ class ShardCheck:
     Attributes:
       path: the dataset's folder.
       layout: features of an example.
-      encoding: how images are stored.
-      channels: channels of a stored image, or None if they differ.
+      image: how images were converted.
       class_names: classes in index order.
       compression: of the shards.
     """
 
     path: str
     layout: Layout
-    encoding: ImageEncoding
-    channels: int | None
+    image: ImageSpec
     class_names: tuple[str, ...]
     compression: Compression
 
@@ -74,8 +101,7 @@ class ShardCheck:
         return cls(
             path=dataset.path,
             layout=dataset.layout,
-            encoding=dataset.image.encoding,
-            channels=dataset.image.channels,
+            image=dataset.image,
             class_names=tuple(dataset.manifest["class_names"]),
             compression=dataset.compression,
         )
@@ -93,7 +119,7 @@ class ShardCheck:
             with storage.open_read(storage.join(self.path, shard.file)) as file:
                 yield from self._check_file(shard, _HashingReader(file), rows)
         except OSError as error:
-            yield Finding(shard.file, f"can't be read: {error.strerror or error}")
+            yield Finding(shard.file, f"cannot be read: {error.strerror or error}")
 
     def _check_file(self, shard: Shard, file: _HashingReader, rows: list[dict[str, Any]] | None) -> Iterator[Finding]:
         stream = open_stream(io.BufferedReader(file), self.compression)
@@ -107,7 +133,8 @@ class ShardCheck:
                     continue
                 row = rows[record.number] if rows is not None and record.number < len(rows) else None
                 for problem in self._check_record(record, row):
-                    yield Finding(shard.file, problem, record.number, record.offset)
+                    is_note = self.image.keep_any_format and problem.endswith(_UNREAD)
+                    yield Finding(shard.file, problem, record.number, record.offset, is_note)
         except (gzip.BadGzipFile, zlib.error, EOFError) as error:
             offset = rows[records]["offset"] if rows is not None and records < len(rows) else None
             yield Finding(shard.file, f"the GZIP stream is damaged: {error}", records, offset)
@@ -130,7 +157,7 @@ class ShardCheck:
                 return None, "is not the index that was published: its SHA-256 is not the manifest's"
             return pq.read_table(pa.BufferReader(data), columns=_INDEX_COLUMNS).to_pylist(), None
         except (OSError, pa.ArrowInvalid) as error:
-            return None, f"can't be read: {error}"
+            return None, f"cannot be read: {error}"
 
     def _check_record(self, record: Record, row: Mapping[str, Any] | None) -> Iterator[str]:
         try:
@@ -168,18 +195,20 @@ class ShardCheck:
         for side, size in stored.items():
             if size is not None and size != expected[side]:
                 yield f"the record says {side} {size}; the index says {expected[side]}"
-        if self.encoding is ImageEncoding.RAW:
+        if self.image.image_encoding is ImageEncoding.RAW:
             height, width = expected["height"], expected["width"]
             pixels = height * width if height and width else len(data)
-            channels = by_field.get("image.channels", [self.channels])[0]
+            channels = by_field.get("image.channels", [self.image.channels])[0]
             if not pixels or len(data) % pixels or (channels and len(data) != pixels * channels):
                 yield f"the image has {len(data)} bytes of pixels; expected {height} x {width} x {channels or 'any'}"
             return
         try:
-            image = convert_image(data, ImageSpec(encoding=ImageEncoding.KEEP, channels=None))
+            image = convert_image(data, _AS_STORED)
         except SampleError as error:
             yield f"the image does not decode: {error.detail}"
             return
+        if self.image.image_encoding is ImageEncoding.KEEP and (unreadable := unreadable_by_tensorflow(data)):
+            yield f"the image is {unreadable}, {_UNREAD}"
         for side, size in (("height", image.height), ("width", image.width)):
             if expected[side] not in (None, size):
                 yield f"the image has {side} {size}; expected {expected[side]}"
@@ -188,9 +217,9 @@ class ShardCheck:
 def verify_files(dataset: Dataset) -> Iterator[Finding]:
     """Checks what concerns the dataset as a whole: its files, and the counts that its files give."""
     if dataset.manifest_sha256 != dataset.published_sha256:
-        yield Finding("manifest.json", "has been changed since it was published")
+        yield Finding(MANIFEST, "has been changed since it was published")
     own = set(dataset.files)
-    expected = own | {"_SUCCESS"}
+    expected = own | {SUCCESS}
     prefix = dataset.manifest["name"] + "-"
     for entry in storage.list_files(dataset.path):
         file = entry.path[len(dataset.path) :].lstrip("/")
@@ -209,12 +238,12 @@ def _verify_counts(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Find
     manifest = dataset.manifest
     records = sum(shard.records for shard in dataset.shards)
     if records != manifest["records"]:
-        yield Finding("manifest.json", f"says {manifest['records']} records; its shards have {records}")
+        yield Finding(MANIFEST, f"says {manifest['records']} records; its shards have {records}")
     if manifest["records"] + manifest["failures"] + manifest["dropped_duplicates"] != manifest["listed"]:
         yield Finding(
-            "manifest.json",
+            MANIFEST,
             f"says {manifest['listed']} samples were listed; {manifest['records']} were written, "
-            f"{manifest['failures']} refused and {manifest['dropped_duplicates']} dropped",
+            f"{manifest['failures']} rejected and {manifest['dropped_duplicates']} dropped",
         )
     for name, counted in ((FAILURES, manifest["failures"]), (DUPLICATES, manifest["duplicates"]["groups"])):
         if name not in missing:
@@ -248,3 +277,7 @@ class _HashingReader(io.RawIOBase):
         buffer = bytearray(1 << 20)
         while self.readinto(buffer):
             pass
+
+
+def _each(findings: Iterable[Finding]) -> Iterable[Finding]:
+    return findings

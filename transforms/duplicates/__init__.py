@@ -1,1 +1,1 @@
-"""Images that are there more than once, above all in more than one split."""
+"""Identical images, above all in different splits."""

@@ -1,4 +1,4 @@
-"""FindDuplicates: which images have the same source bytes, and in which splits they are."""
+"""FindDuplicates: images with the same source bytes, and the splits they are in."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import apache_beam as beam
 
 from transforms.duplicates.groups import DuplicatesFound, describe_groups
 from transforms.duplicates.search import DuplicateSearch, find_repeated, part_id, read_hashes, read_images
-from transforms.values import Part
+from transforms.parts import Part
 
 
 class FindDuplicates(beam.PTransform):
@@ -21,7 +21,6 @@ class FindDuplicates(beam.PTransform):
         self._search = search
 
     def expand(self, parts: beam.PCollection[Part]) -> beam.PCollection[DuplicatesFound]:
-        """Adds the searching steps."""
         search = self._search
         hashes = (
             parts

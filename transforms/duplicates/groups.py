@@ -1,4 +1,4 @@
-"""Groups of identical images: what is listed of them, and which copies are dropped."""
+"""Groups of identical images: their lines in `duplicates.jsonl`, and the copies to drop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from transforms import storage
 from transforms.duplicates.search import DuplicateSearch, Image, PartId, unpack_images
 from transforms.stats import Key, Stats
 
-# An image may be there a million times, such as a site's "not available"; its line names the first ones.
+# An image may occur a million times, such as a site's "not available"; its line names the first ones.
 MOST_IMAGES = 1000
 
 # Rank of the split, block, part and row: the first of all copies is the one to keep.
@@ -21,12 +21,12 @@ Place: TypeAlias = "tuple[int, int, int, int]"
 
 @dataclasses.dataclass(frozen=True)
 class DuplicatesFound:
-    """What was found in one range of the hash space.
+    """The duplicates in one range of the hash space.
 
     Attributes:
-      files: files with a JSON object a group; all files of a build, sorted by name, are the list.
+      files: files with a JSON object per group; all files of a build, sorted by name, are the list.
       dropped: the rows to drop, by part.
-      stats: counts of groups, and what dropping changes in the counts of the build.
+      stats: counts of groups, and the changes that dropping makes to the counts of the build.
     """
 
     files: tuple[str, ...]
@@ -39,9 +39,9 @@ class Group:
     """The copies of one image.
 
     Attributes:
-      copies: how many there are.
+      copies: number of copies.
       splits: split -> copies.
-      labels: their labels, in whatever order an image has its own; no more than two, which is a conflict.
+      labels: their labels, each sorted; no more than two are kept, because two are a conflict.
       first: the place of the copy to keep.
     """
 
@@ -85,12 +85,12 @@ class Group:
 
 
 def describe_groups(bucket: tuple[int, Iterable[tuple[PartId, bytes]]], *, search: DuplicateSearch) -> DuplicatesFound:
-    """Lists the groups of one range of the hash space, and says which copies are to be dropped."""
+    """Lists the groups of one range of the hash space, and the copies to drop."""
     number, packed = bucket
     candidates: defaultdict[str, Group] = defaultdict(Group)
     for part, place, image in _place_images(packed, search):
         candidates[image.content_hash].add(part[0], place, image)
-    # Two hashes that begin alike need not be the same.
+    # Hashes with the same first 64 bits may still differ.
     groups = {content_hash: group for content_hash, group in sorted(candidates.items()) if group.copies > 1}
     counts: Counter[Key] = Counter()
     dropped: defaultdict[PartId, list[int]] = defaultdict(list)
@@ -99,7 +99,7 @@ def describe_groups(bucket: tuple[int, Iterable[tuple[PartId, bytes]]], *, searc
             if image.content_hash in groups and groups[image.content_hash].first != place:
                 dropped[part].append(image.row)
                 _count_dropped(counts, part[0], image)
-    # The list begins with the groups across splits; both kinds are in the order of their hashes.
+    # Groups across splits come first; both kinds are sorted by hash.
     lines: dict[str, list[str]] = {"across": [], "within": []}
     for content_hash, group in groups.items():
         line = group.to_json(content_hash, drops=search.drops)

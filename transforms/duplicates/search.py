@@ -1,6 +1,6 @@
-"""The search: eight bytes a hash are shuffled, packed by part and by range of the hash space.
+"""The search for identical images: eight bytes per hash are shuffled, packed by part and range of the hash space.
 
-Only of hashes that are there twice the index rows are read again, and then whole hashes are compared.
+Index rows are read again only for hashes that occur twice; then whole hashes are compared.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import numpy as np
 from transforms import storage
 from transforms.examples.layouts import Layout
 from transforms.examples.parse import parse_example
-from transforms.parts import read_index
+from transforms.parts import Part, read_index
 from transforms.tfrecord import Compression, open_stream, read_records
-from transforms.values import Part
 
-# What one worker looks at together: their hashes at first, then the index rows of those that are there twice.
+# Samples per range of the hash space: one worker compares their hashes, then the index rows of those that repeat.
 BUCKET_SAMPLES = 100_000
 
 # Split, block and number.
@@ -33,7 +32,7 @@ class DuplicateSearch:
     Attributes:
       folder: the build's folder for temporary files.
       listed: split -> samples listed.
-      drops: whether all copies of an image but one are to be dropped.
+      drops: whether all copies of an image except one are dropped.
       layout: features of an example.
       class_names: classes in index order.
       compression: of the parts.
@@ -53,12 +52,12 @@ class DuplicateSearch:
 
     @property
     def reads_records(self) -> bool:
-        """Whether it needs the parts themselves, not their indices alone, which have one label a row."""
+        """Whether it reads the records, because the index has only one label per row."""
         return bool(self.layout.fields & {"labels.index", "labels.name"})
 
     @property
     def ranks(self) -> dict[str, int]:
-        """Split -> its place among those that may keep a copy: the smaller first, as those are for evaluation."""
+        """Split -> its rank for keeping a copy: smaller splits first, because they are for evaluation."""
         ordered = sorted(self.listed, key=lambda split: (self.listed[split], split == "train", split))
         return {split: rank for rank, split in enumerate(ordered)}
 
@@ -74,17 +73,17 @@ class Image(NamedTuple):
 
 
 def part_id(part: Part) -> PartId:
-    """What names a part within its build."""
+    """Identifies a part within its build."""
     return part.split, part.block, part.number
 
 
 def find_bucket(prefix: Any, buckets: int) -> Any:
-    """The range of the hash space that a hash's first 64 bits lie in; of an integer or of a uint64 array."""
+    """The range of the hash space for the first 64 bits of a hash: an integer, or a uint64 array."""
     return (prefix >> 32) * buckets >> 32
 
 
 def read_hashes(part: Part, *, buckets: int) -> Iterator[tuple[int, tuple[PartId, bytes]]]:
-    """The first 64 bits of a part's content hashes, by range of the hash space; rows without an image have none."""
+    """The first 64 bits of a part's content hashes, by range of the hash space."""
     hashes = read_index(part, "content_hash")["content_hash"].to_pylist()
     packed = bytes.fromhex("".join(content_hash[:16] for content_hash in hashes))
     prefixes = np.sort(np.frombuffer(packed, dtype=">u8").astype(np.uint64))
@@ -94,7 +93,7 @@ def read_hashes(part: Part, *, buckets: int) -> Iterator[tuple[int, tuple[PartId
 
 
 def find_repeated(bucket: tuple[int, Iterable[tuple[PartId, bytes]]]) -> Iterator[tuple[PartId, bytes]]:
-    """Of the hashes of one range, those that are there more than once, by part."""
+    """The hashes of one range that occur more than once, by part."""
     parts, pieces = zip(*((part, np.frombuffer(packed, dtype=np.uint64)) for part, packed in bucket[1]), strict=True)
     _, places, counts = np.unique(np.concatenate(pieces), return_inverse=True, return_counts=True)
     ends = np.cumsum([piece.size for piece in pieces])
@@ -107,10 +106,10 @@ def find_repeated(bucket: tuple[int, Iterable[tuple[PartId, bytes]]]) -> Iterato
 def read_images(
     joined: tuple[PartId, Mapping[str, Iterable[Any]]], *, search: DuplicateSearch
 ) -> Iterator[tuple[int, tuple[PartId, bytes]]]:
-    """A part's images whose hashes were found more than once, packed, by range of the hash space.
+    """The images of a part whose hashes repeat, packed, by range of the hash space.
 
     Args:
-      joined: the part's id, and under `parts` the part, under `hashes` what `find_repeated` found in it.
+      joined: the part's id; under `parts` the part, under `hashes` its repeated hashes.
       search: what the search needs to know.
     """
     identity, values = joined
@@ -143,7 +142,7 @@ def _prefix(content_hash: str) -> int:
 
 
 def _with_labels(images: list[Image], part: Part, *, search: DuplicateSearch) -> Iterator[Image]:
-    """The images with all their labels, of which the index has only one that is alone."""
+    """The images with all their labels; the index has a label only where there is one."""
     by_row = {image.row: image for image in images}
     with storage.open_read(part.uri) as file:
         for record in read_records(open_stream(file, search.compression)):

@@ -1,4 +1,4 @@
-"""Layouts: which feature of an example holds which field of a sample, and of what type."""
+"""Layouts: the features of an example, the field of the sample that each holds, and its type."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from transforms.errors import RequestError
 
 COLUMN = "column."
 TYPES = ("int64", "float", "bytes")
-# field -> its type. `image.encoded` is the stored image in whichever encoding was asked for;
-# `image.pixels` is the same, and a promise that the encoding is raw.
+# field -> its type. `image.encoded` is the stored image in any encoding; `image.pixels` is the same and requires
+# that the encoding is raw.
 FIELDS: Mapping[str, str] = {
     "image.encoded": "bytes",
     "image.pixels": "bytes",
@@ -65,8 +65,8 @@ class Feature:
     Attributes:
       name: the key in the example's feature map.
       field: the field of the sample that it holds.
-      type: "int64", "float" or "bytes"; "" for a manifest's column whose type its source declares.
-      several: whether it holds any number of values, rather than exactly one.
+      type: "int64", "float" or "bytes"; "" for a table's column whose type the table declares.
+      several: whether it holds any number of values instead of exactly one.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Feature:
 
     @property
     def column(self) -> str | None:
-        """The manifest column it holds, if it holds one."""
+        """The table column that it holds, or None."""
         return self.field[len(COLUMN) :] if self.field.startswith(COLUMN) else None
 
 
@@ -93,7 +93,7 @@ class Layout:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The manifest columns that the layout asks for."""
+        """The table columns that the layout asks for."""
         return frozenset(feature.column for feature in self.features if feature.column is not None)
 
     @property
@@ -107,7 +107,7 @@ class Layout:
         return any(field.startswith(("label.", "labels.")) for field in self.fields)
 
     def to_json(self) -> dict[str, dict[str, Any]]:
-        """The layout in the words of a spec file."""
+        """The layout as a spec file has it."""
         return {
             feature.name: {"field": feature.field, "type": feature.type}
             | ({"several": True} if feature.several else {})
@@ -119,14 +119,14 @@ def parse_layout(value: str | Mapping[str, Any]) -> Layout:
     """Reads a layout: a name, or a mapping of feature to field or to `{field: …, type: …}`.
 
     Raises:
-      RequestError: if the name, a field or a type is not known.
+      RequestError: the name, a field or a type is unknown.
     """
     if isinstance(value, str):
         if value == "detection":
-            raise RequestError("--layout=detection needs boxes, and no source of this version has them yet")
+            raise RequestError("`layout=detection` needs boxes, and no source of this version has them yet")
         if value not in NAMED:
             raise RequestError(
-                f"--layout={value}: no such layout; expected one of {', '.join(NAMED)}, or in a spec file a "
+                f"`layout={value}`: unknown layout; expected one of {', '.join(NAMED)}, or in a spec file a "
                 "mapping of feature to field"
             )
         value = NAMED[value]
@@ -137,17 +137,17 @@ def parse_layout(value: str | Mapping[str, Any]) -> Layout:
 
 
 def table_layout(column_types: Mapping[str, str]) -> Layout:
-    """The layout of a table without images whose source declares its columns' types: every column."""
+    """The layout of a table without images that declares the types of its columns: every column."""
     return Layout(
         tuple(Feature(name, COLUMN + name, column_types[name]) for name in sorted(column_types)),
     )
 
 
 def resolve_types(layout: Layout, column_types: Mapping[str, str] | None) -> Layout:
-    """Fills in the types that the source declares and the layout does not.
+    """Fills in the types that the table declares and the layout does not.
 
     Raises:
-      RequestError: if a column's type is said nowhere.
+      RequestError: neither declares the type of a column.
     """
     resolved = []
     for feature in layout.features:
@@ -174,18 +174,18 @@ def _parse_feature(name: str, value: Any) -> Feature:
             f"layout: feature {name!r}: expected `field`, `type` and `several: true` or false, found {value!r}"
         )
     if declared and declared not in TYPES:
-        raise RequestError(f"layout: feature {name!r}: no type {declared!r}; expected one of {', '.join(TYPES)}")
+        raise RequestError(f"layout: feature {name!r}: unknown type {declared!r}; expected one of {', '.join(TYPES)}")
     if field.startswith(COLUMN) and field != COLUMN:
         return Feature(name, field, declared, several)
     if field not in FIELDS:
-        raise RequestError(f"layout: feature {name!r}: no field {field!r}; {_nearest(field)}")
+        raise RequestError(f"layout: feature {name!r}: unknown field {field!r}; {_nearest(field)}")
     natural = FIELDS[field]
     if declared not in ("", natural) and (natural, declared) != ("int64", "float"):
-        raise RequestError(f"layout: feature {name!r}: {field} is {natural} and can't be stored as {declared}")
+        raise RequestError(f"layout: feature {name!r}: {field} is {natural} and cannot be stored as {declared}")
     return Feature(name, field, declared or natural, several)
 
 
 def _nearest(field: str) -> str:
     near = difflib.get_close_matches(field, FIELDS, n=1)
     known = ", ".join([*FIELDS, COLUMN + "<name>"])
-    return f"did you mean {near[0]}? (there are: {known})" if near else f"there are: {known}"
+    return f"did you mean {near[0]}? (known are {known})" if near else f"known are {known}"

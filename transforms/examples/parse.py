@@ -1,4 +1,4 @@
-"""From a serialized example back to values, without TensorFlow."""
+"""Parses serialized examples, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def parse_example(data: bytes) -> dict[str, tuple[str, list[Any]]]:
     """Reads an example: feature name -> (type, values), sorted by name.
 
     Raises:
-      ValueError: if the data is no example.
+      ValueError: the data is not an example.
     """
     try:
         example = example_pb2.Example.FromString(data)
     except DecodeError as error:
-        raise ValueError(f"no tf.train.Example: {error}") from error
+        raise ValueError(f"not a tf.train.Example: {error}") from error
     parsed = {}
     for name in sorted(example.features.feature):
         feature = example.features.feature[name]
@@ -32,7 +32,7 @@ def parse_example(data: bytes) -> dict[str, tuple[str, list[Any]]]:
 
 
 def check_features(parsed: dict[str, tuple[str, list[Any]]], layout: Layout) -> Iterator[str]:
-    """Holds a parsed example against its layout; yields what does not fit."""
+    """Compares a parsed example with its layout; yields the differences."""
     expected = {feature.name: feature for feature in layout.features}
     for name in sorted(expected.keys() | parsed.keys()):
         if name not in parsed:

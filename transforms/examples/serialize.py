@@ -1,4 +1,4 @@
-"""Values by field -> a serialized `tf.train.Example`."""
+"""Serializes a `tf.train.Example` from the values of its fields."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ def serialize_example(layout: Layout, values: Mapping[str, Any]) -> bytes:
       values: field name -> its value, or a list of values.
 
     Raises:
-      SampleError: if a value is missing or does not fit its feature's declared type; the detail names
-        the feature.
+      SampleError: a value is missing or does not have the type of its feature; the detail names the feature.
     """
     example = example_pb2.Example()
     feature_map = example.features.feature
@@ -41,7 +40,7 @@ def serialize_example(layout: Layout, values: Mapping[str, Any]) -> bytes:
             message.int64_list.value.extend([_to_int64(feature, item) for item in items])
         else:
             message.float_list.value.extend([_to_float(feature, item) for item in items])
-    # Maps are serialized in no set order otherwise.
+    # Otherwise the order of map entries is not defined.
     return example.SerializeToString(deterministic=True)
 
 
@@ -57,7 +56,7 @@ def _to_bytes(feature: Feature, value: Any) -> bytes:
 
 
 def _to_int64(feature: Feature, value: Any) -> int:
-    # Text is what a CSV has for every type; 1.0 is refused as text and as a number alike.
+    # A CSV file has text for every type; 1.0 is rejected as text and as a number alike.
     if isinstance(value, str):
         text = value.strip()
         if not text:

@@ -1,8 +1,7 @@
-"""Reads a dataset with tf.data, its features taken from its own metadata. The one module that imports TensorFlow."""
+"""Reads a dataset with tf.data; its own metadata says which features it has. Only this module imports TensorFlow."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ import tensorflow as tf
 from transforms import storage
 from transforms.dataset import open_dataset
 from transforms.examples.layouts import Feature
-from transforms.images.spec import ImageEncoding, ImageSpec
+from transforms.images.image_spec import ImageEncoding, ImageSpec
 from transforms.tfds_metadata import has_fixed_shape
 
 _DTYPES = {"int64": tf.int64, "float": tf.float32, "bytes": tf.string}
@@ -37,18 +36,18 @@ def load(
       path: the dataset's folder.
       split: name of the split.
       batch_size: examples in a batch; None for single examples.
-      shuffle: examples in the shuffle buffer; 0 for the dataset's own order, which is shuffled once for all.
+      shuffle: examples in the shuffle buffer; 0 for the order of the dataset, which the build shuffled.
       seed: of the shuffle.
       decode: images as [H, W, C] uint8 tensors; False leaves them as the bytes that are stored.
       image_size: (height, width) in pixels that decoded images are resized to.
-      channels: of decoded images, 1, 3 or 4, or 0 for each file's own; None for those the build asked for,
-        and 3 if it kept each file's own. Raw pixels have the channels they were stored with.
+      channels: of decoded images: 1, 3 or 4, or 0 for those of each file. None: those that the build asked
+        for, or 3 if it kept those of each file. Raw pixels have the channels they were stored with.
       transform: applied to every example, a dict of tensors by feature name, before batching.
-      drop_remainder: whether a last batch that is not full is left out.
+      drop_remainder: whether to drop a last batch that is not full.
 
     Raises:
-      RequestError: if there is no such dataset or split.
-      ValueError: if images of different sizes would be batched.
+      RequestError: there is no such dataset or split.
+      ValueError: images of different sizes would be batched.
     """
     dataset = open_dataset(path)
     files = [storage.join(dataset.path, shard.file) for shard in dataset.split_shards(split)]
@@ -56,7 +55,7 @@ def load(
     decodes = decode and dataset.layout.needs_image
     if batch_size and decodes and not (image_size or transform or has_fixed_shape(spec)):
         raise ValueError(
-            f"{dataset.path}: its images have different sizes and can't be batched as they are; pass image_size=, "
+            f"{dataset.path}: its images have different sizes and cannot be batched as they are; pass image_size=, "
             "a transform= that makes them equal, or decode=False"
         )
     compression = "GZIP" if dataset.compression == "gzip" else ""
@@ -98,28 +97,16 @@ def _parsing(feature: Feature) -> Any:
 def _decode(
     example: dict[str, Any], name: str, spec: ImageSpec, shapes: dict[str, str], channels: int | None
 ) -> tf.Tensor:
-    if spec.encoding is not ImageEncoding.RAW:
+    if spec.image_encoding is not ImageEncoding.RAW:
         channels = channels if channels is not None else spec.channels or 3
         image = tf.io.decode_image(example[name], channels=channels, expand_animations=False)
         image.set_shape([None, None, channels or None])
         return image
     pixels = tf.io.decode_raw(example[name], tf.uint8)
-    if has_fixed_shape(spec) and spec.size and spec.channels:
-        return tf.reshape(pixels, [*spec.size, spec.channels])
+    if has_fixed_shape(spec) and spec.image_size and spec.channels:
+        return tf.reshape(pixels, [*spec.image_size, spec.channels])
     missing = [field for field in ("image.height", "image.width") if field not in shapes]
     if missing:
         raise ValueError(f"raw images of different sizes need {' and '.join(missing)} in the layout to be decoded")
     height, width = example[shapes["image.height"]], example[shapes["image.width"]]
     return tf.reshape(pixels, tf.stack([height, width, tf.constant(spec.channels or -1, tf.int64)]))
-
-
-def _describe(path: str) -> None:
-    """Reads a batch of every split, and prints the shapes of its features."""
-    for split in sorted({shard.split for shard in open_dataset(path).shards}):
-        batch = next(iter(load(path, split, batch_size=8, image_size=(224, 224))))
-        shapes = ", ".join(f"{name} {value.dtype.name}{list(value.shape)}" for name, value in sorted(batch.items()))
-        print(f"a batch of {split}: {shapes}")
-
-
-if __name__ == "__main__":
-    _describe(sys.argv[1])

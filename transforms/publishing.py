@@ -1,4 +1,4 @@
-"""Whether a build is published, and the files that make shards a dataset, `_SUCCESS` last."""
+"""OpenOutput and PublishDataset: counts and shards in; a dataset with its metadata out, `_SUCCESS` last."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import apache_beam as beam
+
 from transforms import storage
-from transforms.dataset import BUILD_FOLDER, DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, SUCCESS, open_dataset
+from transforms.build_spec import Duplicates
+from transforms.dataset import BUILD_FOLDER, DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, SUCCESS, Shard, open_dataset
 from transforms.errors import BuildError
 from transforms.examples.layouts import Layout
-from transforms.images.spec import ImageSpec
-from transforms.spec import Duplicates
+from transforms.images.image_spec import ImageSpec
 from transforms.stats import DUPLICATE_COUNTS, Stats
 from transforms.tfds_metadata import write_metadata
-from transforms.values import Shard
 
 OUTCOME = "outcome.json"
 _OLD_FILES = "old_files.json"
@@ -25,7 +26,7 @@ _OLD_FILES = "old_files.json"
 
 @dataclasses.dataclass(frozen=True)
 class Publication:
-    """What publishing needs to know beside the shards.
+    """What publishing needs to know besides the shards.
 
     Attributes:
       output: the dataset's folder.
@@ -37,7 +38,7 @@ class Publication:
       listed: split -> samples listed; "" holds those without a valid split.
       max_failures: share of the samples that may fail.
       duplicates: what happens to images with the same bytes.
-      facts: what the manifest says beside the results: spec, versions, input fingerprint, skipped files.
+      facts: what the manifest says besides the results: spec, versions, input fingerprint, skipped files.
     """
 
     output: str
@@ -58,17 +59,66 @@ class Publication:
         return stats.total("written") > 0 and stats.total("failed") <= self.max_failures * sum(self.listed.values())
 
 
+class OpenOutput(beam.PTransform):
+    """Decides whether a dataset is to be published, and if so makes room for it: Stats -> bool.
+
+    Args:
+      publication: what publishing needs to know.
+    """
+
+    def __init__(self, publication: Publication) -> None:
+        super().__init__()
+        self._publication = publication
+
+    def expand(self, stats: beam.PCollection[Stats]) -> beam.PCollection[bool]:
+        return stats | "Decide" >> beam.Map(open_output, publication=self._publication)
+
+
+class PublishDataset(beam.PTransform):
+    """Writes everything that is not a shard or an index: Shard -> nothing.
+
+    Args:
+      publication: what publishing needs to know.
+      stats: the counts of the build, one value.
+      failures: files with rejected samples.
+      duplicates: files with groups of identical images.
+    """
+
+    def __init__(
+        self,
+        publication: Publication,
+        *,
+        stats: beam.PCollection[Stats],
+        failures: beam.PCollection[str],
+        duplicates: beam.PCollection[str],
+    ) -> None:
+        super().__init__()
+        self._publication = publication
+        self._inputs = {
+            "stats": beam.pvalue.AsSingleton(stats),
+            "failures": beam.pvalue.AsIter(failures),
+            "duplicates": beam.pvalue.AsIter(duplicates),
+        }
+
+    def expand(self, shards: beam.PCollection[Shard]) -> beam.PCollection[None]:
+        return (
+            shards.pipeline
+            | "Once" >> beam.Create([self._publication])
+            | "WriteMetadata" >> beam.Map(publish_dataset, shards=beam.pvalue.AsIter(shards), **self._inputs)
+        )
+
+
 def open_output(stats: Stats, *, publication: Publication) -> bool:
-    """Checks that no sample was lost; removes an older dataset if the new one is to take its place.
+    """Checks that no sample is lost, and removes the dataset that the new one replaces.
 
     Raises:
-      BuildError: if samples listed are not records written plus failures plus dropped duplicates.
+      BuildError: the samples listed are not the records written plus failures plus dropped duplicates.
     """
     check_counts(stats, listed=publication.listed)
     if not publication.is_publishable(stats):
         return False
-    # Written down first: if this attempt dies half-way, the next one finds what is left to remove, and
-    # never removes what has been composed under the same name since.
+    # Noted first: if this attempt dies half-way, the next one finds what is left to remove, and never removes
+    # what has been composed under the same name since.
     note = storage.join(publication.folder, _OLD_FILES)
     success = storage.join(publication.output, SUCCESS)
     if storage.exists(success):
@@ -84,25 +134,25 @@ def open_output(stats: Stats, *, publication: Publication) -> bool:
 
 
 def check_counts(stats: Stats, *, listed: Mapping[str, int]) -> None:
-    """Holds the rule that nothing is lost: listed = written + failed + dropped, for every split.
+    """Checks that nothing is lost: listed = written + failed + dropped, for every split.
 
     Raises:
-      BuildError: if it is broken; the message has both numbers.
+      BuildError: something is lost.
     """
     for split, expected in listed.items():
         written, failed, dropped = (stats.total(what, split) for what in ("written", "failed", "dropped"))
         if written + failed + dropped != expected:
             raise BuildError(
                 f"split {split or '(none)'}: {expected} samples were listed, but {written} were written, {failed} "
-                f"refused and {dropped} dropped; the build lost {expected - written - failed - dropped}"
+                f"rejected and {dropped} dropped; the build lost {expected - written - failed - dropped}"
             )
 
 
 def check_shards(shards: Iterable[Shard], stats: Stats, *, splits: Iterable[str]) -> None:
-    """Holds the rule that every split's shards have the records that were written, and no other split has any.
+    """Checks that the shards of every split hold the records that were written, and no other split has any.
 
     Raises:
-      BuildError: if it is broken; the message has both numbers.
+      BuildError: they do not.
     """
     records = Counter(dict.fromkeys(splits, 0))
     for shard in shards:
@@ -114,15 +164,21 @@ def check_shards(shards: Iterable[Shard], stats: Stats, *, splits: Iterable[str]
 
 
 def publish_dataset(
-    publication: Publication, *, shards: list[Shard], stats: Stats, failures: list[str], duplicates: list[str]
+    publication: Publication,
+    *,
+    shards: Iterable[Shard],
+    stats: Stats,
+    failures: Iterable[str],
+    duplicates: Iterable[str],
 ) -> None:
     """Writes failures and duplicates and, if there are not too many, metadata, manifest and `_SUCCESS`.
 
     Raises:
-      BuildError: if the shards do not hold the records that were written, or the lists not what was counted.
+      BuildError: the shards do not hold the records that were written, or the lists not what was counted.
     """
+    shards = sorted(shards, key=lambda shard: (shard.split, shard.number))
     publishable = publication.is_publishable(stats)
-    # A finished dataset that stays keeps its own lists.
+    # A finished dataset that is not replaced keeps its own lists.
     stays = not publishable and storage.exists(storage.join(publication.output, SUCCESS))
     folder = publication.folder if stays else publication.output
     lists = {}
@@ -138,7 +194,6 @@ def publish_dataset(
         storage.write_bytes(storage.join(publication.folder, OUTCOME), dump_json(outcome))
         return
     check_shards(shards, stats, splits=publication.listed)
-    shards = sorted(shards, key=lambda shard: (shard.split, shard.number))
     metadata = write_metadata(
         name=publication.name,
         layout=publication.layout,
@@ -153,7 +208,7 @@ def publish_dataset(
     files.update(lists)
     manifest = dump_json(manifest_json(publication, shards=shards, stats=stats, files=files))
     storage.write_bytes(storage.join(publication.output, MANIFEST), manifest)
-    # It names the manifest it belongs to, so that an edited one is found out.
+    # It names the manifest it belongs to, so that `verify` finds an edited one.
     success = dump_json({"manifest_sha256": hashlib.sha256(manifest).hexdigest()})
     storage.write_bytes(storage.join(publication.output, SUCCESS), success)
     storage.delete_tree(storage.join(publication.output, BUILD_FOLDER))
@@ -162,12 +217,12 @@ def publish_dataset(
 def manifest_json(
     publication: Publication, *, shards: list[Shard], stats: Stats, files: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The manifest: the same for the same data and spec, whoever built it, so it has no times in it.
+    """The manifest: the same for the same data and spec, whoever built it, so it has no times.
 
     Args:
       publication: what publishing needs to know.
       shards: all shards, by split and number.
-      stats: the build's counts.
+      stats: the counts of the build.
       files: the other files -> hex SHA-256.
     """
     splits = {
@@ -190,18 +245,19 @@ def manifest_json(
         "failures": stats.total("failed"),
         "dropped_duplicates": stats.total("dropped"),
         "failure_reasons": stats.failure_reasons(),
+        "stored_as_png": stats.by("stored_as_png"),
         "duplicates": {what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS},
         "source_bytes": stats.total("source_bytes"),
         "class_names": list(publication.class_names),
         "splits": splits,
-        "shards": [shard.to_json() for shard in shards],
+        "shards": [dataclasses.asdict(shard) for shard in shards],
         "files": files,
         **publication.facts,
     }
 
 
 def dump_json(value: Any) -> bytes:
-    """JSON as a person can read it."""
+    """JSON that a person can read."""
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 

@@ -1,0 +1,167 @@
+"""The request of a build: one immutable value, checked before anything starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+from typing import Any
+
+from transforms import storage
+from transforms.errors import RequestError
+from transforms.examples.layouts import Layout, parse_layout
+from transforms.images.image_spec import ImageEncoding, ImageSpec
+from transforms.settings import (
+    FAILURES,
+    INPUT,
+    OUTPUT,
+    check_unique,
+    number_of_bytes,
+    one_of,
+    setting,
+    share,
+    switch,
+    whole_number,
+    write_settings,
+)
+from transforms.sources.source_spec import SourceSpec
+from transforms.splits import NAME_RULE, Splits, is_name, read_splits, write_splits
+from transforms.tfrecord import Compression
+
+
+class Duplicates(str, enum.Enum):
+    """What happens to images with the same bytes: KEEP all, DROP all except one, or FAIL the build."""
+
+    KEEP = "keep"
+    DROP = "drop"
+    FAIL = "fail"
+
+
+def read_name(word: Any) -> str:
+    """Reads the name of a dataset."""
+    if is_name(str(word)):
+        return str(word)
+    raise ValueError(f"expected {NAME_RULE}")
+
+
+def name_from_input(first_input: str) -> str:
+    """A dataset's name made from the name of its input."""
+    stem = re.sub(r"\.[A-Za-z0-9]+$", "", first_input.rstrip("/").rsplit("/", 1)[-1])
+    name = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_")
+    return name if is_name(name) else f"dataset_{name}".rstrip("_")
+
+
+def read_class_names(word: Any) -> tuple[str, ...]:
+    """Reads class names from a list, a comma-separated string or a file with one name per line."""
+    if isinstance(word, str) and "," not in word and storage.is_file(storage.absolute(word)):
+        text = storage.read_bytes(storage.absolute(word)).decode("utf-8-sig")
+        word = [line for line in text.splitlines() if line.strip()]
+    names = [str(name).strip() for name in (word.split(",") if isinstance(word, str) else word)]
+    if not names or not all(names):
+        raise ValueError("expected names in index order, none of them empty")
+    check_unique(names)
+    return tuple(names)
+
+
+def read_compression(word: Any) -> Compression:
+    """Reads the name of a compression."""
+    if word == "none":
+        return "none"
+    if word == "gzip":
+        return "gzip"
+    raise ValueError("expected none or gzip")
+
+
+def _write_layout(layout: Layout | None) -> Any:
+    return layout.to_json() if layout else None
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildSpec:
+    """Everything that decides the content of a dataset.
+
+    Attributes:
+      source: where samples come from.
+      image: how images are converted.
+    """
+
+    source: SourceSpec
+    image: ImageSpec
+    class_names: tuple[str, ...] | None = setting(
+        None,
+        help="names in index order: comma-separated, or a file with one per line",
+        shown_default="the names found, sorted",
+        group=INPUT,
+        read=read_class_names,
+    )
+    splits: Splits = setting(
+        Splits(),
+        help="auto, train=0.9,validation=0.1 or train=FOLDER,validation=FOLDER",
+        group=INPUT,
+        read=read_splits,
+        write=write_splits,
+    )
+    output: str = setting(
+        "",
+        help="the folder of the dataset",
+        group=OUTPUT,
+        read=lambda word: storage.absolute(str(word)).rstrip("/"),
+        decides_bytes=False,
+    )
+    name: str = setting(
+        "",
+        default_from=lambda earlier: name_from_input(earlier["input"][0]),
+        help="name of the dataset",
+        shown_default="made from the input's",
+        group=OUTPUT,
+        read=read_name,
+        decides_bytes=False,
+    )
+    layout: Layout | None = setting(
+        None,
+        help="tfds, imagenet, tutorial or raw; in a spec file also a mapping of features",
+        shown_default="tfds",
+        group=OUTPUT,
+        read=parse_layout,
+        write=_write_layout,
+    )
+    shard_size: int = setting(
+        150 * 10**6, help="size of a shard", shown_default="150MB", group=OUTPUT, read=number_of_bytes
+    )
+    num_shards: int | None = setting(None, help="fixed number of shards per split", group=OUTPUT, read=whole_number(1))
+    compression: Compression = setting("none", help="none or gzip", group=OUTPUT, read=read_compression)
+    seed: int = setting(0, help="seed of the order and of fractions of splits", group=OUTPUT, read=whole_number(0))
+    overwrite: bool = setting(
+        False, help="replace a finished dataset", group=OUTPUT, read=switch, decides_bytes=False, in_spec=False
+    )
+    max_failures: float = setting(
+        0.01,
+        help="share of the samples that may fail; with more, nothing is published",
+        group=FAILURES,
+        read=share,
+        decides_bytes=False,
+    )
+    max_file_size: int = setting(
+        10**9, help="larger image files are rejected unread", shown_default="1GB", group=FAILURES, read=number_of_bytes
+    )
+    image_timeout: int = setting(60, help="seconds that one image may take", group=FAILURES, read=whole_number(1))
+    duplicates: Duplicates = setting(
+        Duplicates.KEEP,
+        help="images with the same bytes: keep, drop (all except one) or fail",
+        group=FAILURES,
+        read=one_of(Duplicates),
+    )
+
+    def __post_init__(self) -> None:
+        if not self.output:
+            raise RequestError("`output` is missing; expected the folder of the dataset")
+        encoding = self.image.image_encoding
+        if self.layout and "image.pixels" in self.layout.fields and encoding is not ImageEncoding.RAW:
+            raise RequestError(
+                f"`image_encoding={encoding.value}`: the layout asks for image.pixels, which is raw; "
+                "say `image_encoding=raw`, or ask for image.encoded"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """All settings as a spec file has them, defaults filled in."""
+        return write_settings(self.source, self, self.image)

@@ -1,0 +1,1 @@
+"""Processes of this machine that do the work of local builds."""

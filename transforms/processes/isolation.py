@@ -1,0 +1,81 @@
+"""Keeps a decoder that crashes or hangs from ending a build.
+
+Decoders are C code: no `except` undoes what they do to the process. So conversions run in the worker itself, under
+a time limit that kills the process. A block whose worker died is tried again with a child process for the
+conversions; the sample that kills the child is rejected by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from transforms.errors import FailureReason, SampleError, Stage
+from transforms.processes.worker import Worker, WorkerDiedError, WorkerTimeoutError
+
+Result = TypeVar("Result")
+
+# Of all threads of this process, by thread; they share its one timer.
+_deadlines: dict[int, float] = {}
+_deadlines_lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Kills this process if the block takes longer, whatever it does.
+
+    The kernel's timer also reaches a decoder that never returns to the interpreter. A process has one timer, so
+    it is set to the first deadline of all threads.
+    """
+    thread = threading.get_ident()
+    with _deadlines_lock:
+        _deadlines[thread] = time.monotonic() + seconds
+        _set_timer()
+    try:
+        yield
+    finally:
+        with _deadlines_lock:
+            del _deadlines[thread]
+            _set_timer()
+
+
+def _set_timer() -> None:
+    left = min(_deadlines.values()) - time.monotonic() if _deadlines else 0
+    # Zero would switch the timer off. SIGALRM keeps its default action, which ends the process.
+    signal.setitimer(signal.ITIMER_REAL, max(left, 0.001) if _deadlines else 0)
+
+
+@contextlib.contextmanager
+def isolated(function: Callable[..., Result], seconds: float) -> Iterator[Callable[..., Result | SampleError]]:
+    """The function in a child process: a call that kills the child, or takes too long, returns a `SampleError`.
+
+    Args:
+      function: as for `Worker.call`.
+      seconds: for one call.
+    """
+    worker = Worker()
+
+    def call(*arguments: Any) -> Result | SampleError:
+        try:
+            # Time for starting and importing does not count.
+            worker.call(_do_nothing, function)
+            result: Result = worker.call(function, *arguments, timeout=seconds)
+        except WorkerTimeoutError:
+            detail = f"the decoder did not end within {seconds:g} seconds"
+            return SampleError(Stage.DECODE, FailureReason.DECODE_TIMEOUT, detail)
+        except WorkerDiedError as error:
+            return SampleError(Stage.DECODE, FailureReason.DECODER_CRASH, f"the decoder ended its process: {error}")
+        return result
+
+    try:
+        yield call
+    finally:
+        worker.close()
+
+
+def _do_nothing(_: Any) -> None:
+    """Called with a function, it leaves what that function needs imported."""

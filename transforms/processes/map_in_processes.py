@@ -1,0 +1,80 @@
+"""MapInProcesses: applies a function to every element, in as many processes as this machine has cores."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.windowed_value import WindowedValue
+
+from transforms.processes.pool import WorkerPool
+from transforms.processes.process_setup import prepare_process
+
+# Elements that wait for a process: enough that none is idle, few enough that holding them costs nothing.
+_WAITING_PER_PROCESS = 2
+
+
+class MapInProcesses(beam.PTransform):
+    """Applies a function to every element: element -> function(element).
+
+    Beam's local runner assigns all elements to its workers in advance, so one worker may be idle while another
+    has much left to do. Here each process takes the next element when it has finished one, and a process that
+    dies costs one element a second attempt.
+
+    Args:
+      function: importable, or built of what is.
+      processes: number of processes; 0 applies the function where the runner has the element, as on a cluster.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], *, processes: int) -> None:
+        super().__init__()
+        self._function = function
+        self._processes = processes
+
+    def expand(self, elements: beam.PCollection) -> beam.PCollection:
+        if not self._processes:
+            return elements | "Apply" >> beam.ParDo(_Call(self._function))
+        return elements | "ApplyInProcesses" >> beam.ParDo(_CallInProcesses(self._function, self._processes))
+
+
+class _Call(beam.DoFn):
+    """Applies the function in the runner's own worker."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+
+    def setup(self) -> None:
+        prepare_process()
+
+    def process(self, element: Any) -> Iterator[Any]:
+        yield self._function(element)
+
+
+class _CallInProcesses(beam.DoFn):
+    """Passes elements to the processes and emits the results in the order of the elements."""
+
+    def __init__(self, function: Callable[[Any], Any], processes: int) -> None:
+        self._function = function
+        self._processes = processes
+
+    def setup(self) -> None:
+        self._pool = WorkerPool(self._processes)
+
+    def start_bundle(self) -> None:
+        self._waiting: deque[Future[Any]] = deque()
+
+    def process(self, element: Any) -> Iterator[Any]:
+        self._waiting.append(self._pool.submit(self._function, element))
+        while len(self._waiting) > _WAITING_PER_PROCESS * self._processes:
+            yield self._waiting.popleft().result()
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        while self._waiting:
+            yield GlobalWindows.windowed_value(self._waiting.popleft().result())
+
+    def teardown(self) -> None:
+        self._pool.close()

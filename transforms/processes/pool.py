@@ -1,0 +1,56 @@
+"""A pool of worker processes on this machine."""
+
+from __future__ import annotations
+
+import os
+import queue
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from transforms.errors import BuildError
+from transforms.processes.worker import Worker, WorkerDiedError
+
+
+class WorkerPool:
+    """Calls functions in worker processes; each takes the next call when it has finished one.
+
+    Args:
+      processes: number of workers; each starts with its first call.
+    """
+
+    def __init__(self, processes: int) -> None:
+        self._threads = ThreadPoolExecutor(processes, thread_name_prefix="pool")
+        self._workers = [Worker() for _ in range(processes)]
+        self._idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+        for worker in self._workers:
+            self._idle.put(worker)
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Calls a function as `Worker.call` does; retries once if the process dies."""
+        return self._threads.submit(self._call, function, *arguments)
+
+    def close(self) -> None:
+        """Kills the workers, whatever they do, and waits for nothing."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for worker in self._workers:
+            worker.close()
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        worker = self._idle.get()
+        try:
+            return worker.call(function, *arguments)
+        except WorkerDiedError:
+            try:
+                return worker.call(function, *arguments)
+            except WorkerDiedError as error:
+                raise BuildError(f"a worker process ended twice at the same work: {error}") from error
+        finally:
+            self._idle.put(worker)
+
+
+def usable_cores() -> int:
+    """Cores that this process may use; fewer than the machine has in a container."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,226 @@
+"""Settings: each is defined once, as a field of the dataclass that uses it.
+
+    image_size: tuple[int, int] | None = setting(None, read=read_image_size, group=IMAGES, help="...")
+
+Flags, spec files, `--help`, the manifest's spec and the table of flags are made from these fields. Help texts and
+error messages quote a setting as `name` or `name=value`; the command line shows it as a flag.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from transforms.errors import RequestError
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
+_KEY = "setting"
+
+INPUT, OUTPUT, IMAGES, FAILURES = "what goes in", "what comes out", "images", "bad images"
+
+Value = TypeVar("Value")
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What is known of a setting.
+
+    Attributes:
+      name: of the setting, of its flag and of its key in a spec file.
+      help: one line.
+      group: heading in the help.
+      default: value where the user says nothing, or a function of the settings before it.
+      shown_default: the default as the help shows it.
+      read: makes the value from the word of a flag or the value in a spec file. Raises ValueError with what
+        was expected, or RequestError with a whole message.
+      write: the reverse of `read`, as a plain value for JSON.
+      decides_bytes: whether the bytes of the shards depend on it.
+      in_spec: whether the manifest records it.
+      is_switch: whether its flag takes no value.
+    """
+
+    name: str
+    help: str
+    group: str
+    default: Any
+    shown_default: str
+    read: Callable[[Any], Any]
+    write: Callable[[Any], Any]
+    decides_bytes: bool
+    in_spec: bool
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether its flag takes no value."""
+        return self.read is switch
+
+    def value_of(self, words: Mapping[str, Any], earlier: Mapping[str, Any]) -> Any:
+        """The value that the user gave, or the default.
+
+        Args:
+          words: name -> word of a flag, or value in a spec file.
+          earlier: the values of the settings before this one.
+
+        Raises:
+          RequestError: the word is not a value of this setting, or it is missing and there is no default.
+        """
+        word = words.get(self.name)
+        if word is None:
+            if self.default is dataclasses.MISSING:
+                raise RequestError(f"`{self.name}` is missing; expected {self.help}")
+            return self.default(earlier) if callable(self.default) else self.default
+        try:
+            return self.read(word)
+        except ValueError as error:
+            raise RequestError(f"`{self.name}={word}`: {error}") from error
+
+
+def setting(
+    default: Any = dataclasses.MISSING,
+    *,
+    help: str,
+    group: str,
+    read: Callable[[Any], Any] = str,
+    write: Callable[[Any], Any] | None = None,
+    default_from: Callable[[Mapping[str, Any]], Any] | None = None,
+    shown_default: str | None = None,
+    decides_bytes: bool = True,
+    in_spec: bool = True,
+) -> Any:
+    """A dataclass field that is a setting.
+
+    Args:
+      default: of the field; see `Setting` for the rest.
+      help: one line.
+      group: heading in the help.
+      read: from a word to the value.
+      write: the reverse; by default enumerations become their values and tuples lists.
+      default_from: default of the setting, from the settings before it, where it differs from the field's.
+      shown_default: the default as the help shows it; made from `default` if None.
+      decides_bytes: whether the bytes of the shards depend on it.
+      in_spec: whether the manifest records it.
+    """
+    write = write or _to_plain
+    if shown_default is None:
+        has_default = default is not None and default is not False and default is not dataclasses.MISSING
+        shown_default = str(write(default)) if has_default else ""
+    made = Setting(
+        name="",
+        help=help,
+        group=group,
+        default=default_from or default,
+        shown_default=shown_default,
+        read=read,
+        write=write,
+        decides_bytes=decides_bytes,
+        in_spec=in_spec,
+    )
+    return dataclasses.field(default=default, metadata={_KEY: made})
+
+
+def settings_of(kind: type) -> list[Setting]:
+    """The settings that a dataclass defines, in its order."""
+    return [
+        dataclasses.replace(field.metadata[_KEY], name=field.name)
+        for field in dataclasses.fields(kind)
+        if _KEY in field.metadata
+    ]
+
+
+def read_settings(kind: type[Value], words: Mapping[str, Any]) -> Value:
+    """A dataclass whose fields are all settings, from words.
+
+    Raises:
+      RequestError: a word is not a value of its setting.
+    """
+    values: dict[str, Any] = {}
+    for one in settings_of(kind):
+        values[one.name] = one.value_of(words, values)
+    return kind(**values)
+
+
+def write_settings(*values: Any) -> dict[str, Any]:
+    """The settings of dataclasses as plain values, by name; `read_settings` is the reverse."""
+    return {
+        one.name: one.write(getattr(value, one.name))
+        for value in values
+        for one in settings_of(type(value))
+        if one.in_spec
+    }
+
+
+def switch(word: Any) -> bool:
+    """Reads true or false."""
+    if str(word).lower() in ("true", "false"):
+        return str(word).lower() == "true"
+    raise ValueError("expected true or false")
+
+
+def one_of(kind: type[enum.Enum]) -> Callable[[Any], Any]:
+    """Reads the value of an enumeration."""
+
+    def read(word: Any) -> enum.Enum:
+        try:
+            return kind(str(word))
+        except ValueError:
+            raise ValueError(f"expected one of {', '.join(str(one.value) for one in kind)}") from None
+
+    return read
+
+
+def whole_number(at_least: int, at_most: int | None = None) -> Callable[[Any], int]:
+    """Reads a whole number within bounds."""
+    bounds = f"of {at_least} or more" if at_most is None else f"from {at_least} to {at_most}"
+
+    def read(word: Any) -> int:
+        if not isinstance(word, bool) and re.fullmatch(r"[+-]?[0-9]{1,18}", str(word)):
+            number = int(word)
+            if number >= at_least and (at_most is None or number <= at_most):
+                return number
+        raise ValueError(f"expected a whole number {bounds}")
+
+    return read
+
+
+def share(word: Any) -> float:
+    """Reads a share from 0 to 1."""
+    number = as_number(str(word))
+    if number is None or not 0 <= number <= 1:
+        raise ValueError("expected a share from 0 to 1, such as 0.01")
+    return number
+
+
+def number_of_bytes(word: Any) -> int:
+    """Reads a number of bytes: `150MB` (10**6), `16MiB` (2**20) or a plain number."""
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", str(word))
+    if match and match[2].upper() in _UNITS:
+        size = int(float(match[1]) * _UNITS[match[2].upper()])
+        if size > 0:
+            return size
+    raise ValueError("not a size; expected something like 150MB, 16MiB or a number of bytes")
+
+
+def check_unique(words: list[str]) -> None:
+    """Raises ValueError if a word occurs twice."""
+    twice = sorted({word for word in words if words.count(word) > 1})
+    if twice:
+        raise ValueError(f"{', '.join(twice)} given more than once")
+
+
+def as_number(word: str) -> float | None:
+    """The finite number that a word is, or None."""
+    try:
+        number = float(word)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _to_plain(value: Any) -> Any:
+    if isinstance(value, enum.Enum):
+        return value.value
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,107 @@
+"""Splits: the rule that gives every sample its split, as a setting and as a function of the sample."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from transforms.errors import FailureReason
+from transforms.hashing import SPACE, split_hash
+from transforms.refs import SampleRef
+from transforms.settings import as_number, check_unique
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+NAME_RULE = "lower-case letters, digits and underscores, beginning with a letter"
+DEFAULT_SPLIT = "train"
+# Split names of sources -> those that TFDS uses.
+_SYNONYMS = {"val": "validation", "valid": "validation"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Splits:
+    """The rule that gives every sample its split.
+
+    Attributes:
+      fractions: split -> share of the samples, cut from a hash of the key; or None.
+      folders: folder below the root -> split; or None.
+        With neither, the source's own words are the splits, and a sample without one is in `train`.
+    """
+
+    fractions: Mapping[str, float] | None = None
+    folders: Mapping[str, str] | None = None
+
+
+def is_name(word: str) -> bool:
+    """Whether a word can name a dataset or a split: TFDS accepts nothing else."""
+    return bool(_NAME.fullmatch(word))
+
+
+def read_splits(word: Any) -> Splits:
+    """Reads `auto`, fractions (`train=0.9,validation=0.1`) or folders (`train=training_data,…`)."""
+    if word == "auto":
+        return Splits()
+    if isinstance(word, str):
+        items = [
+            (split.strip(), value.strip()) for split, _, value in (pair.partition("=") for pair in word.split(","))
+        ]
+    elif isinstance(word, Mapping):
+        items = [(str(split), str(value)) for split, value in word.items()]
+    else:
+        raise ValueError("expected auto, or a mapping of split to fraction or folder")
+    if not all(split and value for split, value in items):
+        raise ValueError(
+            "expected auto, fractions (train=0.9,validation=0.1) or folders by name "
+            "(train=training_data,validation=crossvalidation_data)"
+        )
+    splits, values = [split for split, _ in items], [value for _, value in items]
+    check_unique(splits)
+    for split in splits:
+        if not is_name(split) or split == "all":
+            raise ValueError(f"{split!r} cannot name a split; expected {NAME_RULE} (and not `all`)")
+    fractions = [as_number(value) for value in values]
+    if all(fraction is None for fraction in fractions):
+        check_unique(values)
+        return Splits(folders=dict(zip(values, splits, strict=True)))
+    known = [fraction for fraction in fractions if fraction is not None and 0 < fraction <= 1]
+    if len(known) < len(items):
+        raise ValueError("expected fractions between 0 and 1 for all splits, or folders for all")
+    if abs(math.fsum(known) - 1) > 1e-9:
+        raise ValueError(f"the fractions sum to {math.fsum(known):g}; expected 1")
+    return Splits(fractions=dict(zip(splits, known, strict=True)))
+
+
+def write_splits(splits: Splits) -> Any:
+    """The reverse of `read_splits`."""
+    by_folder = splits.folders and {split: folder for folder, split in splits.folders.items()}
+    return dict(splits.fractions or by_folder or {}) or "auto"
+
+
+def assign_split(ref: SampleRef, *, splits: Splits, seed: int) -> SampleRef:
+    """The reference with its final split, or with a failure if the source's word is not a valid split."""
+    if splits.fractions:
+        return ref.with_split(_cut(split_hash(seed=seed, key=ref.key), splits.fractions))
+    named = _name_split(ref.split)
+    if named is not None:
+        return ref if named == ref.split else ref.with_split(named)
+    failure = ref.failure or (FailureReason.UNKNOWN_SPLIT.value, f"split {ref.split!r}; expected {NAME_RULE}")
+    return dataclasses.replace(ref, split=None, failure=failure)
+
+
+@functools.lru_cache(maxsize=64)
+def _name_split(word: str | None) -> str | None:
+    """The split that a word of the source means, or None if it is not a valid one."""
+    named = _SYNONYMS.get(word, word) if word else DEFAULT_SPLIT
+    return named if is_name(named) and named != "all" else None
+
+
+def _cut(value: int, fractions: Mapping[str, float]) -> str:
+    bound = 0.0
+    for split, fraction in fractions.items():
+        bound += fraction
+        if value < bound * SPACE:
+            return split
+    return split
