@@ -18,9 +18,9 @@ INSTALL_REQUIRES = [
     "opencv-python-headless>=4.11,<6",
 ]
 TENSORFLOW = ["tensorflow>=2.19,<2.22"]
-GCP = ["apache-beam[gcp]", "google-cloud-storage>=2.18,<4"]
+GCP = ["apache-beam[gcp]", "google-cloud-storage>=3,<4"]
 AWS = ["apache-beam[aws]"]
-# What the integration tests need beside the servers that tests/integration/install.sh installs.
+# What the integration tests need besides the servers that tests/integration/install.sh installs.
 INTEGRATION = [*GCP, "tensorflow-datasets>=4.9.9,<5"]
 TEST = [
     *TENSORFLOW,
@@ -40,8 +40,12 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.10",
-    packages=find_packages(include=["beam_pipelines*", "transforms*"]),
-    package_data={"transforms": ["py.typed", "examples/*.proto"], "beam_pipelines": ["py.typed"]},
+    packages=find_packages(include=["beam_pipelines*", "beam_tfrecords*", "transforms*"]),
+    package_data={
+        "transforms": ["py.typed", "examples/*.proto"],
+        "beam_pipelines": ["py.typed"],
+        "beam_tfrecords": ["py.typed"],
+    },
     install_requires=INSTALL_REQUIRES,
     extras_require={
         "tensorflow": TENSORFLOW,

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import operator
+
 import apache_beam as beam
 
 from beam_pipelines.planning import BuildPlan
 from transforms import storage
-from transforms.assign_order import AssignOrder
-from transforms.blocks import BlockResult
-from transforms.compose import ShardNames
-from transforms.convert_blocks import ConvertBlocks
+from transforms.blocks import BlockResult, ConvertBlocks
 from transforms.duplicates.drop import DropDuplicates
 from transforms.duplicates.find import FindDuplicates
-from transforms.duplicates.groups import DuplicatesFound
-from transforms.list_source import ListSource
-from transforms.publish import OpenOutput, PublishDataset
-from transforms.shards import ComposeShards, PlanShards
+from transforms.listing import ListSource
+from transforms.ordering import AssignOrder
+from transforms.parts import Part
+from transforms.publishing import OpenOutput, PublishDataset
+from transforms.shards import ComposeShards, PlanShards, ShardNames, ShardPolicy
 from transforms.stats import Stats
-from transforms.values import Part
 
 
 def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0) -> None:
@@ -26,24 +25,27 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0) 
     Args:
       root: the pipeline.
       plan: the build.
-      processes: in how many processes of this machine the work is done; 0 leaves that to the runner.
+      processes: number of processes of this machine that do the work; 0 leaves it to the runner.
     """
     spec = plan.spec
     results = (
         root
         | "ListSource" >> ListSource(plan.chunks)
-        # -> ((split, block), packed refs)
+        # -> ((split, block), joined references)
         | "AssignOrder" >> AssignOrder(seed=spec.seed, blocks=plan.blocks)
-        # -> ((split, block), [packed refs])
+        # -> ((split, block), [joined references])
         | "GroupByKey" >> beam.GroupByKey()
         # -> BlockResult
         | "ConvertBlocks" >> ConvertBlocks(plan.block_plan, plan.convert, processes=processes)
     )
-    parts = results | "TakeParts" >> beam.FlatMap(_parts)
+    parts = results | "TakeParts" >> beam.FlatMap(operator.attrgetter("parts"))
     # -> DuplicatesFound
     duplicates = parts | "FindDuplicates" >> FindDuplicates(plan.search)
     stats = (
-        (results | "CountBlocks" >> beam.Map(_stats), duplicates | "CountDuplicates" >> beam.Map(_stats))
+        (
+            results | "CountBlocks" >> beam.Map(operator.attrgetter("stats")),
+            duplicates | "CountDuplicates" >> beam.Map(operator.attrgetter("stats")),
+        )
         | "AllStats" >> beam.Flatten()
         | "MergeStats" >> beam.CombineGlobally(Stats.merge).without_defaults()
     )
@@ -56,36 +58,21 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0) 
         )
     shards = (
         published
-        # -> ((split, shard, of), [Part])
-        | "PlanShards" >> PlanShards(shard_size=spec.shard_size, num_shards=spec.num_shards)
+        # -> ((split, number, of), [Part])
+        | "PlanShards" >> PlanShards(ShardPolicy(spec.shard_size, spec.num_shards))
         # -> Shard
-        | "ComposeShards"
-        >> ComposeShards(
-            ShardNames(spec.output, spec.name), processes=processes, merging=plan.merging_folder(processes)
-        )
+        | "ComposeShards" >> ComposeShards(ShardNames(spec.output, spec.name), processes=processes)
     )
     shards | "PublishDataset" >> PublishDataset(
         plan.publication,
         stats=stats,
         failures=results | "FailureFiles" >> beam.FlatMap(_failure_files),
-        duplicates=duplicates | "DuplicateFiles" >> beam.FlatMap(_duplicate_files),
+        duplicates=duplicates | "DuplicateFiles" >> beam.FlatMap(operator.attrgetter("files")),
     )
-
-
-def _stats(result: BlockResult | DuplicatesFound) -> Stats:
-    return result.stats
-
-
-def _parts(result: BlockResult) -> tuple[Part, ...]:
-    return result.parts
 
 
 def _is_true(_: Part, may_publish: bool) -> bool:
     return may_publish
-
-
-def _duplicate_files(found: DuplicatesFound) -> tuple[str, ...]:
-    return found.files
 
 
 def _failure_files(result: BlockResult) -> list[str]:

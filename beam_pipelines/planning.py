@@ -1,4 +1,4 @@
-"""What a build will do, worked out from its spec and its listing."""
+"""What a build will do, derived from its spec and its listing."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ import importlib.metadata
 import json
 import platform
 from collections.abc import Mapping
+from typing import Any
 
+from beam_pipelines.settings.definitions import SETTINGS
 from transforms import storage
-from transforms.blocks import BlockPlan
+from transforms.blocks import BlockPlan, Convert
+from transforms.build_spec import BuildSpec, Duplicates
 from transforms.dataset import BUILD_FOLDER
 from transforms.duplicates.search import DuplicateSearch
 from transforms.examples.layouts import Layout
-from transforms.images.spec import ImageEncoding, ImageSpec
-from transforms.isolation import Convert
+from transforms.images.image_spec import ImageEncoding, ImageSpec
 from transforms.labels import ClassNames
 from transforms.listing import Listing
 from transforms.ordering import count_blocks
 from transforms.parts import PartPolicy
-from transforms.publication import Publication
+from transforms.publishing import Publication
 from transforms.samples import ConvertSample
-from transforms.sources.spec import Skipped
-from transforms.spec import BuildSpec, Duplicates
+from transforms.sources.source_spec import Skipped
 
-LIBRARIES = (
+_LIBRARIES = (
     "beam-tfrecords",
     "apache-beam",
     "Pillow",
@@ -36,13 +37,13 @@ LIBRARIES = (
     "pyarrow",
     "blake3",
 )
-# Bytes of a stored pixel, all channels: what photos take as JPEG at quality 95, as PNG and as WebP. An
-# estimate is enough: it decides how many blocks there are, not what is in them.
+# Bytes of a stored pixel, all channels: what photos take as JPEG at quality 95, as PNG and as WebP. An estimate
+# is enough: it decides how many blocks there are, not what they contain.
 _BYTES_PER_PIXEL = {ImageEncoding.JPEG: 0.5, ImageEncoding.PNG: 1.8, ImageEncoding.WEBP: 0.3, ImageEncoding.KEEP: 0.5}
-# A build may be given another chance with more failures or duplicates allowed, and keeps what it has done.
-_NOT_DECISIVE = frozenset({"output", "max_failures", "duplicates"})
-# In a build's folder: shards that are made of their parts' own files.
-MERGED = "shards"
+# Duplicates are dropped after the blocks, so a resumed build may drop others and keep its blocks.
+_AFTER_BLOCKS = frozenset({"duplicates"})
+# The index names the image files.
+_IN_INDEX = frozenset({"input"})
 _UNKNOWN_FILE_BYTES = 100_000
 _ROW_BYTES = 200
 
@@ -53,7 +54,7 @@ class BuildPlan:
 
     Attributes:
       spec: the request, with its layout resolved.
-      chunks: the listing's chunk files.
+      chunks: chunk files of the listing.
       blocks: split -> number of blocks.
       convert: converts one sample.
       block_plan: what the converting workers need.
@@ -69,34 +70,22 @@ class BuildPlan:
     search: DuplicateSearch
     publication: Publication
 
-    def merging_folder(self, processes: int) -> str | None:
-        """Where shards are made of the parts' own files, so that the disk holds no record twice; None to copy them.
-
-        Args:
-          processes: of this machine that do the work: they compose each shard once, which no cluster promises.
-        """
-        if not processes or storage.has_scheme(self.spec.output) or self.search.reads_records:
-            return None
-        return storage.join(self.block_plan.folder, MERGED)
-
 
 def plan_build(
-    spec: BuildSpec, *, class_names: ClassNames, listing: Listing, chunks: list[str], skipped: Skipped
+    spec: BuildSpec, *, folder: str, class_names: ClassNames, listing: Listing, skipped: Skipped
 ) -> BuildPlan:
-    """Works out blocks, parts and what the manifest will say.
+    """Derives blocks, parts and what the manifest will say.
 
     Args:
       spec: the request, with its layout.
+      folder: the build's folder for temporary files.
       class_names: the classes.
-      listing: what was listed.
-      chunks: the listing's local chunk files.
-      skipped: files that are no samples.
+      listing: the listed samples.
+      skipped: files that are not samples.
     """
     layout = spec.layout or Layout(())
-    versions = library_versions()
-    folder = storage.join(spec.output, BUILD_FOLDER, build_id(spec, listing, versions))
     sizes = {
-        split: estimate_output(spec.image, layout, samples=samples, source_bytes=listing.bytes[split])
+        split: estimate_output(spec.image, layout, samples=samples, source_bytes=listing.source_bytes[split])
         for split, samples in listing.samples.items()
     }
     policies = {
@@ -107,7 +96,7 @@ def plan_build(
     }
     return BuildPlan(
         spec=spec,
-        chunks=tuple(storage.join(folder, "listing", storage.basename(chunk)) for chunk in chunks),
+        chunks=tuple(listing.chunks),
         blocks={
             split: count_blocks(samples=samples, output_bytes=sizes[split])
             for split, samples in listing.samples.items()
@@ -147,33 +136,42 @@ def plan_build(
                 },
                 "spec": spec.to_json(),
                 "input_fingerprint": listing.fingerprint,
-                "versions": versions,
+                "versions": library_versions(),
             },
         ),
     )
 
 
+def build_folder(spec: BuildSpec, input_fingerprint: str) -> str:
+    """The build's folder for temporary files, named by all that decides its blocks.
+
+    A build resumes from the blocks it finds there, so no other build may have the same name.
+    """
+    words: dict[str, Any] = {
+        name: value
+        for name, value in spec.to_json().items()
+        if (SETTINGS[name].decides_bytes or name in _IN_INDEX) and name not in _AFTER_BLOCKS
+    }
+    decisive = json.dumps([words, input_fingerprint, library_versions()], sort_keys=True)
+    identity = hashlib.blake2b(decisive.encode(), digest_size=8).hexdigest()
+    return storage.join(spec.output, BUILD_FOLDER, identity)
+
+
 def estimate_output(image: ImageSpec, layout: Layout, *, samples: int, source_bytes: int) -> int:
-    """About how many bytes the records of some samples will take."""
+    """The approximate bytes of the records of some samples."""
     if not layout.needs_image:
         return samples * _ROW_BYTES
-    if image.size is None:
+    if image.image_size is None:
         return source_bytes or samples * _UNKNOWN_FILE_BYTES
     # A photo's longer side is about 4/3 of its shorter one.
-    pixels = image.size[0] * image.size[1] * 4 / 3
-    return int(samples * (pixels * _BYTES_PER_PIXEL.get(image.encoding, image.channels or 3) + _ROW_BYTES))
-
-
-def build_id(spec: BuildSpec, listing: Listing, versions: Mapping[str, str]) -> str:
-    """Names the build by all that decides its blocks, so that only the same build goes on from them."""
-    words = {name: value for name, value in spec.to_json().items() if name not in _NOT_DECISIVE}
-    decisive = json.dumps([words, listing.fingerprint, versions], sort_keys=True)
-    return hashlib.blake2b(decisive.encode(), digest_size=8).hexdigest()
+    pixels = image.image_size[0] * image.image_size[1] * 4 / 3
+    bytes_per_pixel = _BYTES_PER_PIXEL.get(image.image_encoding, image.channels or 3)
+    return int(samples * (pixels * bytes_per_pixel + _ROW_BYTES))
 
 
 def library_versions() -> dict[str, str]:
-    """Versions of the libraries that have a hand in the output."""
+    """Versions of the libraries that decide the output."""
     return {
         "python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in LIBRARIES},
+        **{name: importlib.metadata.version(name) for name in _LIBRARIES},
     }

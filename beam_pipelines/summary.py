@@ -1,9 +1,12 @@
-"""What a build says at its end."""
+"""The summary of a build."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from transforms.dataset import FAILURES
+from transforms.errors import FailureReason
 
 _MOST_CLASSES = 10
 
@@ -18,7 +21,7 @@ def format_bytes(size: float) -> str:
 
 
 def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Aligns rows under their first one; the first column to the left, the others to the right."""
+    """Aligns the columns of a table: the first one to the left, the others to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(
@@ -30,12 +33,12 @@ def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def summarize(manifest: Mapping[str, Any], *, output: str, seconds: float) -> list[str]:
-    """The lines that tell what was built.
+    """The lines of the summary.
 
     Args:
       manifest: the dataset's manifest.
       output: the dataset's folder.
-      seconds: how long the build took.
+      seconds: duration of the build.
     """
     rows = [["split", "records", "failures", "shards", "size"]]
     for split, entry in manifest["splits"].items():
@@ -49,10 +52,13 @@ def summarize(manifest: Mapping[str, Any], *, output: str, seconds: float) -> li
         lines.append(f"classes: {', '.join([*shown, *more])}")
     lines += describe_duplicates(manifest["duplicates"], dropped=manifest["dropped_duplicates"])
     lines += describe_reasons(manifest["failure_reasons"])
+    replaced = manifest["stored_as_png"]
+    if replaced:
+        lines.append(f"stored as PNG, because tf.io.decode_image does not read them: {_counts(replaced)}")
     for kind, entry in manifest["skipped"].items():
         lines.append(f"skipped: {entry['files']:,} {kind} ({', '.join(entry['examples'])})")
     if manifest["spec"]["compression"] == "gzip":
-        lines.append("note: TensorFlow Datasets can't read GZIP shards; tf.data and transforms.reading.load can")
+        lines.append("note: TensorFlow Datasets cannot read GZIP shards; tf.data and beam_tfrecords.load can")
     rate = manifest["listed"] / seconds
     lines.append(f"{manifest['listed']:,} samples in {seconds:.1f} s ({rate:,.0f}/s, start-up included)")
     lines.append(f"dataset: {output}")
@@ -60,18 +66,22 @@ def summarize(manifest: Mapping[str, Any], *, output: str, seconds: float) -> li
 
 
 def describe_reasons(reasons: Mapping[str, int]) -> list[str]:
-    """One line with the reasons of failures, the most frequent first; none if there are none."""
-    if not reasons:
-        return []
-    ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
-    return [f"failures: {', '.join(f'{reason} {count:,}' for reason, count in ordered)}"]
+    """The reasons of failures, the most frequent first; nothing if there are none."""
+    lines = [f"failures: {_counts(reasons)}"] if reasons else []
+    internal = reasons.get(FailureReason.INTERNAL_ERROR.value, 0)
+    if internal:
+        lines.append(
+            f"INTERNAL ERRORS: {internal:,} samples failed because of a bug in beam-tfrecords; please report the "
+            f"traceback in {FAILURES}"
+        )
+    return lines
 
 
 def describe_duplicates(counts: Mapping[str, int], *, dropped: int = 0) -> list[str]:
-    """The lines about identical images, those in more than one split first; none if there are none.
+    """The lines about identical images, those in more than one split first; nothing if there are none.
 
     Args:
-      counts: what is counted of them (`DUPLICATE_COUNTS`).
+      counts: by `DUPLICATE_COUNTS`.
       dropped: copies that are not in the dataset.
     """
     groups, across, conflicting = (
@@ -81,13 +91,18 @@ def describe_duplicates(counts: Mapping[str, int], *, dropped: int = 0) -> list[
         return []
     leaks = [f"leaks: images in more than one split: {across:,}"] if across and not dropped else []
     facts = [
-        f"images there more than once: {groups:,}",
+        f"images that occur more than once: {groups:,}",
         f"copies: {counts['images']:,}",
         *([f"in more than one split: {across:,}"] if across and dropped else []),
         *([f"with different labels: {conflicting:,}"] if conflicting else []),
         *([f"dropped: {dropped:,}"] if dropped else []),
     ]
     return [*leaks, f"duplicates: {', '.join(facts)}"]
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{what} {count:,}" for what, count in ordered)
 
 
 def _count_classes(splits: Iterable[Mapping[str, Any]]) -> dict[str, int]:

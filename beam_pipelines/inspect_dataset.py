@@ -1,4 +1,4 @@
-"""`beam-tfrecords inspect`: schema and examples as a person wants to read them."""
+"""`beam-tfrecords inspect`: the schema and examples of a dataset, for people."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from beam_pipelines.exit_codes import DONE
-from beam_pipelines.options import Parser
-from beam_pipelines.parsing import parse_int
+from beam_pipelines.settings.command_line import Parser, argument
 from beam_pipelines.summary import format_bytes, format_table
 from transforms import storage
 from transforms.dataset import Dataset, open_dataset
 from transforms.errors import BuildError
 from transforms.examples.layouts import Feature
 from transforms.examples.parse import parse_example
+from transforms.settings import whole_number
 from transforms.tfrecord import RecordError, open_stream, read_records
 
 _MOST_TEXT = 80
@@ -26,40 +29,43 @@ def inspect(argv: Sequence[str]) -> int:
     """Runs the command.
 
     Raises:
-      RequestError: if there is no such dataset or split.
-      BuildError: if a record is damaged.
+      RequestError: there is no such dataset or split.
+      BuildError: a record is damaged.
     """
     parser = Parser(prog="beam-tfrecords inspect", description="Shows schema and examples.", allow_abbrev=False)
     parser.add_argument("--dataset", metavar="FOLDER", required=True, help="the --output of a build")
-    parser.add_argument("--split", metavar="NAME", help="the split whose examples are shown (the first)")
-    parser.add_argument("--limit", metavar="N", default=3, help="examples that are shown (3)")
+    parser.add_argument("--split", metavar="NAME", help="split of the examples (the first)")
+    parser.add_argument("--limit", metavar="N", type=argument(whole_number(0)), default=3, help="examples to show (3)")
     arguments = parser.parse_args(argv)
-    limit = parse_int("--limit", arguments.limit, at_least=0)
     dataset = open_dataset(arguments.dataset)
     split = arguments.split or min(shard.split for shard in dataset.shards)
     dataset.split_shards(split)
     print("\n".join(describe_schema(dataset)))
-    for number, data in enumerate(itertools.islice(read_examples(dataset, split), limit)):
-        print(f"\n{split} example {number} ({len(data):,} bytes)")
+    for number, (uri, data) in enumerate(itertools.islice(read_examples(dataset, split), arguments.limit)):
+        source = f", from {uri}" if uri else ""
+        print(f"\n{split} example {number} ({len(data):,} bytes{source})")
         print("\n".join(f"  {line}" for line in describe_example(data, dataset)))
     return DONE
 
 
-def read_examples(dataset: Dataset, split: str) -> Iterator[bytes]:
-    """The serialized examples of a split, in order.
+def read_examples(dataset: Dataset, split: str) -> Iterator[tuple[str | None, bytes]]:
+    """The examples of a split, in order: name of the image file or None, serialized example.
 
     Raises:
-      BuildError: if a record is damaged.
+      BuildError: a record is damaged.
     """
     for shard in dataset.split_shards(split):
         try:
+            index = pa.BufferReader(storage.read_bytes(storage.join(dataset.path, shard.index or "")))
+            uris = pq.read_table(index, columns=["uri"])["uri"].to_pylist()
             with storage.open_read(storage.join(dataset.path, shard.file)) as file:
-                for record in read_records(open_stream(file, dataset.compression)):
-                    yield record.data
+                records = read_records(open_stream(file, dataset.compression))
+                for uri, record in zip(uris, records, strict=True):
+                    yield uri, record.data
         except RecordError as error:
             raise BuildError(f"{shard.file}, record {error.record} at offset {error.offset}: {error}") from error
-        except (OSError, EOFError, zlib.error) as error:
-            raise BuildError(f"{shard.file} can't be read: {error}") from error
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            raise BuildError(f"{shard.file} cannot be read: {error}") from error
 
 
 def describe_schema(dataset: Dataset) -> list[str]:

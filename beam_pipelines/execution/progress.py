@@ -1,4 +1,4 @@
-"""The progress line: read from the markers that finished blocks leave, so the same for every runner."""
+"""The progress line, from the markers of finished blocks: the same for every runner."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class BlockCounter:
 
     @property
     def done(self) -> int:
-        """Samples dealt with."""
+        """Samples written or failed."""
         return self.written + self.failed
 
     def update(self) -> bool:
-        """Reads the markers that have come since the last time.
+        """Reads the markers that are new.
 
         Returns:
-          False if there are none at all: nothing has been finished yet, or all has been published.
+          False if there are no markers: no block is finished, or the dataset is published.
         """
         if not storage.is_folder(self._folder):
             return False
@@ -57,7 +57,7 @@ class BlockCounter:
 
 
 class Progress:
-    """Shows how far a build is while the block runs; a line that moves on a terminal, few lines elsewhere.
+    """Shows the progress of a build: one line that is rewritten on a terminal, a line now and then elsewhere.
 
     Args:
       folder: the build's folder for temporary files.
@@ -88,16 +88,16 @@ class Progress:
             self._stream.flush()
 
     def _run(self) -> None:
-        # What an earlier attempt finished is no work of this one; it must not count into the rate.
+        # Blocks that an earlier attempt finished do not count for the rate.
         self._counter.update()
         before = self._counter.done
         while not self._stop.wait(_TERMINAL_SECONDS if self._is_terminal else _LOG_SECONDS):
             try:
-                begun = self._counter.update()
+                has_markers = self._counter.update()
             except FileNotFoundError:
-                # The build has just been published, and its markers are gone.
+                # The dataset has just been published, and its markers are gone.
                 return
-            if not begun:
+            if not has_markers:
                 continue
             seconds = time.monotonic() - self._start
             line = progress_line(self._counter, total=self._total, rate=(self._counter.done - before) / seconds)
@@ -127,7 +127,7 @@ def progress_line(counter: BlockCounter, *, total: int, rate: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """A time span as a person says it."""
+    """A time span for people."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

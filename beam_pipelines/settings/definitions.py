@@ -1,0 +1,70 @@
+"""All settings of a build, and the request that a set of words makes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from transforms.build_spec import BuildSpec
+from transforms.images.image_spec import ImageSpec
+from transforms.settings import Setting, settings_of
+from transforms.sources.source_spec import SourceSpec
+
+_KINDS = (SourceSpec, BuildSpec, ImageSpec)
+# Name -> setting, in the order of `--help`.
+SETTINGS: Mapping[str, Setting] = {one.name: one for kind in _KINDS for one in settings_of(kind)}
+_QUOTED = re.compile(r"`([a-z_]+)((?:=[^`]*)?)`")
+
+
+def read_build_spec(words: Mapping[str, Any]) -> BuildSpec:
+    """The request that words make.
+
+    Args:
+      words: name of a setting -> word of its flag, or its value in a spec file.
+
+    Raises:
+      RequestError: a word is missing, wrong, or contradicts another.
+    """
+    values: dict[str, Any] = {}
+    for one in SETTINGS.values():
+        values[one.name] = one.value_of(words, values)
+    source, build, image = ({one.name: values[one.name] for one in settings_of(kind)} for kind in _KINDS)
+    splits, layout = values["splits"], values["layout"]
+    source_spec = SourceSpec(
+        **source,
+        split_folders=splits.folders,
+        splits_auto=splits.folders is None and splits.fractions is None,
+        columns=layout.columns if layout else None,
+        needs_label=layout.needs_label if layout else True,
+    )
+    return BuildSpec(source=source_spec, image=ImageSpec(**image), **build)
+
+
+def show_flags(message: str) -> str:
+    """A message with the settings that it quotes as `name` or `name=value` shown as flags."""
+    return _QUOTED.sub(lambda quoted: f"--{quoted[1]}{quoted[2]}" if quoted[1] in _FLAGS else quoted[0], message)
+
+
+_FLAGS = {
+    *SETTINGS,
+    *(f"no_{name}" for name, one in SETTINGS.items() if one.is_switch and one.default),
+    *("spec", "verbose", "dataset", "split", "limit", "temp_location", "runner"),
+}
+
+
+def flags_table() -> str:
+    """The settings as Markdown tables, one per group."""
+    lines: list[str] = []
+    for group in dict.fromkeys(one.group for one in SETTINGS.values()):
+        lines += [f"## {group.capitalize()}", "", "| flag | meaning | default |", "|---|---|---|"]
+        for one in SETTINGS.values():
+            if one.group == group:
+                meaning, default = (show_flags(text).replace("|", "\\|") for text in (one.help, one.shown_default))
+                lines.append(f"| `--{one.name}` | {meaning} | {default} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(flags_table(), end="")
