@@ -1,0 +1,65 @@
+"""The inputs that the passages read, under the names that they use, made from the photos of the tests."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import tarfile
+from pathlib import Path
+
+from PIL import Image
+
+from tests.docs.pages import PROJECT
+
+PHOTOS = PROJECT / "tests" / "data" / "photos"
+_EMOTIONS = ("surprise", "fear", "happy", "sadness", "disgust", "anger")
+
+
+def make_inputs(folder: Path) -> None:
+    """Makes all inputs in a folder."""
+    (folder / "photos").symlink_to(PHOTOS)
+    photos = sorted(PHOTOS.glob("*/*.jpg"))
+    names = [path.relative_to(PHOTOS).as_posix() for path in photos]
+    _copy(photos[:4], [folder / "more_photos" / name for name in names[:4]])
+    fruits = ("apple01", "apple02", "apple03", "orange01", "orange02")
+    _copy(photos[:5], [folder / "fruit" / f"{fruit}.jpg" for fruit in fruits])
+    for split in ("training_data", "crossvalidation_data"):
+        _copy(photos[:6], [folder / "faces" / split / emotion / "1.jpg" for emotion in _EMOTIONS])
+    for subject, photo in enumerate(photos[:3], 1):
+        (folder / "subjects" / f"s{subject}").mkdir(parents=True)
+        Image.open(photo).convert("L").resize((92, 112)).save(folder / "subjects" / f"s{subject}" / "1.pgm")
+    _make_scraped(folder / "scraped", photos)
+    _make_tables(folder, names)
+    with tarfile.open(folder / "photos.tar", "w") as archive:
+        archive.add(PHOTOS, ".")
+    (folder / "archives").mkdir()
+    for name in ("cat", "flower"):
+        with tarfile.open(folder / "archives" / f"{name}.tar.gz", "w:gz") as archive:
+            archive.add(PHOTOS / name, name)
+
+
+def _make_scraped(folder: Path, photos: list[Path]) -> None:
+    """Photos of two classes, among them one that occurs twice, a truncated one and a web page."""
+    _copy(photos[:20], [folder / ("cat" if number % 2 else "dog") / f"{number}.jpg" for number in range(20)])
+    _copy(photos[:1], [folder / "cat" / "again.jpg"])
+    (folder / "cat" / "cut.jpg").write_bytes(photos[0].read_bytes()[:9_000])
+    (folder / "dog" / "page.jpg").write_text("<html>Not found</html>")
+
+
+def _make_tables(folder: Path, names: list[str]) -> None:
+    with (folder / "labels.csv").open("w", newline="") as file:
+        rows = [(f"photos/{name}", name.split("/")[0], 2000 + number) for number, name in enumerate(names)]
+        csv.writer(file).writerows([("image", "label", "year"), *rows])
+    with (folder / "table.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("count", "weight", "name"), (1, 0.5, "one"), (2, 1.5, "two, or more")])
+    with (folder / "faces.jsonl").open("w") as file:
+        for number, name in enumerate(names[:8]):
+            row = {"path": f"photos/{name}", "class": number % 2, "age": 20 + number, "landmarks": [0.5] * number}
+            file.write(json.dumps(row) + "\n")
+
+
+def _copy(sources: list[Path], targets: list[Path]) -> None:
+    for source, target in zip(sources, targets, strict=True):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)

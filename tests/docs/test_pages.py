@@ -1,0 +1,101 @@
+"""What README.md and docs/ say about names agrees with the code."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from beam_pipelines.settings.definitions import SETTINGS, flags_table
+from tests.docs.pages import PAGES, PROJECT, prose_of
+from transforms.errors import FailureReason
+from transforms.examples.layouts import COLUMN, FIELDS, NAMED
+from transforms.parts import INDEX_SCHEMA
+from transforms.sources.registry import FILE_EXTENSIONS, NAMES
+
+README = PROJECT / "README.md"
+DOCS = PROJECT / "docs"
+_MARKER = "<!-- The rest of this page is the output of: python -m beam_pipelines.settings.definitions -->\n\n"
+# Flags of the commands that are not settings of a build.
+_OTHER_FLAGS = {"help", "spec", "verbose", "dataset", "split", "limit"}
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+
+
+def first_cells(page: Path) -> set[str]:
+    """The words in backticks in the first column of the tables of a page, without the flags that head a column."""
+    rows = re.findall(r"^\| (`[^|]*) \|", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {word for row in rows for word in re.findall(r"`([^`]+)`", row) if not word.startswith("--")}
+
+
+def beam_flags() -> set[str]:
+    parser = argparse.ArgumentParser(conflict_handler="resolve")
+    for options in PipelineOptions.__subclasses__():
+        options._add_argparse_args(parser)
+    return {flag[2:] for action in parser._actions for flag in action.option_strings}
+
+
+@every_page
+def test_flags_exist(page):
+    switches = {f"no_{name}" for name, one in SETTINGS.items() if one.is_switch and one.default}
+    named = set(re.findall(r"(?<![\w-])--([a-z][a-z_]*)", page.read_text(encoding="utf-8")))
+    assert named <= {*SETTINGS, *switches, *_OTHER_FLAGS, *beam_flags()}
+
+
+@every_page
+def test_links_lead_to_files_and_headings(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose_of(page)):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        file = page.parent / name if name else page
+        assert file.is_file(), target
+        if anchor:
+            titles = re.findall(r"^#+ (.+)$", prose_of(file), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}, target
+
+
+def test_the_readme_links_to_every_page():
+    linked = set(re.findall(r"\]\(docs/([^)#]+)", README.read_text(encoding="utf-8")))
+    assert linked == {page.name for page in PAGES if page.parent == DOCS}
+
+
+def test_the_readme_is_short_and_has_the_sources_near_the_top():
+    lines = README.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 120
+    table = [number for number, line in enumerate(lines, 1) if re.match(r"\| `(image_folder|tar)`", line)]
+    assert len(table) == 2
+    assert max(table) <= 60
+
+
+def test_the_settings_page_has_the_generated_tables():
+    _, marker, rest = (DOCS / "settings.md").read_text(encoding="utf-8").partition(_MARKER)
+    assert marker
+    assert rest == flags_table()
+
+
+def test_the_sources_are_those_of_the_registry():
+    assert set(NAMES) <= first_cells(README)
+    page = DOCS / "sources.md"
+    assert set(NAMES) <= first_cells(page)
+    assert set(FILE_EXTENSIONS) <= set(re.findall(r"`(\.[a-z0-9.]+)`", page.read_text(encoding="utf-8")))
+
+
+def test_the_reasons_of_failures_are_those_of_the_code():
+    actions = {"keep", "drop", "fail"}
+    assert first_cells(DOCS / "failures.md") - actions == {reason.value for reason in FailureReason}
+
+
+def test_the_layouts_and_fields_are_those_of_the_code():
+    page = DOCS / "layouts.md"
+    assert first_cells(page) == {*NAMED, *FIELDS, f"{COLUMN}<name>"}
+    rows = dict(re.findall(r"^\| `(\w+)`(?: \(default\))? \| (.*) \|$", page.read_text(encoding="utf-8"), re.MULTILINE))
+    for name in ("tfds", "imagenet", "tutorial"):
+        assert set(re.findall(r"`([^`]+)`", rows[name])) == set(NAMED[name]), name
+
+
+def test_the_columns_of_the_index_are_those_of_the_code():
+    assert first_cells(DOCS / "output.md") == set(INDEX_SCHEMA.names)
