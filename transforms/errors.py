@@ -40,6 +40,7 @@ class FailureReason(str, enum.Enum):
     TRUNCATED = "truncated"
     CORRUPT = "corrupt"
     TOO_MANY_PIXELS = "too_many_pixels"
+    TOO_MUCH_MEMORY = "too_much_memory"
     UNSUPPORTED_FORMAT = "unsupported_format"
     UNSUPPORTED_MODE = "unsupported_mode"
     DECODE_TIMEOUT = "decode_timeout"

@@ -167,5 +167,8 @@ def _stretch(values: np.ndarray, file_format: str | None) -> np.ndarray:
     if white is not None:
         low, high = 0.0, white
     gain = 255 / ((high - low) or 1)
-    values = np.nan_to_num(values.astype(np.float32), nan=low, posinf=high, neginf=low)
-    return (values * gain - low * gain).clip(0, 255).round().astype(np.uint8)
+    del finite
+    values = np.nan_to_num(values.astype(np.float32), copy=False, nan=low, posinf=high, neginf=low)
+    values *= gain
+    values -= low * gain
+    return values.clip(0, 255, out=values).round(out=values).astype(np.uint8)

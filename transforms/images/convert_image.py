@@ -24,9 +24,10 @@ from transforms.images.image_spec import (
     Resample,
 )
 from transforms.images.jpeg_header import JPEG_START, parse_jpeg_header
+from transforms.images.memory import check_memory, converting_memory, jpeg_coefficients
 from transforms.images.orient import orient, orientation_of
 from transforms.images.resize import FILTERS, resize
-from transforms.images.shrink import shrink_large
+from transforms.images.shrink import shrink_large, strip_factor
 from transforms.images.tensorflow_formats import unreadable_by_tensorflow
 
 _OWN_ENCODINGS = {"jpeg": ImageEncoding.JPEG, "png": ImageEncoding.PNG, "webp": ImageEncoding.WEBP}
@@ -48,9 +49,9 @@ def convert_image(data: bytes, spec: ImageSpec) -> ConvertedImage:
         converted = convert_plain_jpeg(data, spec)
         if converted is not None:
             return converted
-    name, opened = open_image(data, max_pixels=spec.max_pixels)
-    image = load_pixels(data, name, opened, allow_truncated=spec.allow_truncated)
-    return encode(_convert_pixels(image, spec), spec.image_encoding, quality=spec.jpeg_quality)
+    name, opened = open_image(data, spec)
+    image = load_pixels(data, name, opened, spec)
+    return encode(_convert_pixels(image, spec, file_size=len(data)), spec.image_encoding, quality=spec.jpeg_quality)
 
 
 def _keep_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
@@ -59,8 +60,11 @@ def _keep_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
     if header is None or not header.is_plain or spec.channels not in (None, header.components):
         return None
     check_pixels(header.height, header.width, spec.max_pixels)
-    if spec.check is Check.DECODE and (spec.allow_truncated or not check_whole_jpeg(data)):
-        return None
+    if spec.check is Check.DECODE:
+        needed = len(data) + jpeg_coefficients(header)
+        check_memory(needed, spec.max_image_memory, height=header.height, width=header.width)
+        if spec.allow_truncated or not check_whole_jpeg(data):
+            return None
     channels = header.components
     return ConvertedImage(data, "jpeg", header.height, header.width, channels, COLORSPACES[channels])
 
@@ -72,7 +76,7 @@ def _keep(data: bytes, spec: ImageSpec) -> ConvertedImage:
     else as PNG. Sizes are about the upright image, so with `image_size` an EXIF orientation is applied; without, it
     stays in the file, and height and width are those of the file's pixels.
     """
-    name, image = open_image(data, max_pixels=spec.max_pixels)
+    name, image = open_image(data, spec)
     height, width = stored_size(image)
     channels = stored_channels(image)
     unreadable = not spec.keep_any_format and unreadable_by_tensorflow(data) is not None
@@ -81,7 +85,7 @@ def _keep(data: bytes, spec: ImageSpec) -> ConvertedImage:
         changes = not plan_geometry(height, width, orientation=_orientation(image, spec), spec=spec).keeps_pixels
     if not changes and not unreadable:
         if spec.check is Check.DECODE:
-            load_pixels(data, name, image, allow_truncated=spec.allow_truncated)
+            load_pixels(data, name, image, spec)
         return ConvertedImage(data, name, height, width, channels, COLORSPACES[channels])
 
     encoding = _OWN_ENCODINGS.get(name, ImageEncoding.PNG) if changes else ImageEncoding.PNG
@@ -97,7 +101,7 @@ def _orientation(image: Image.Image, spec: ImageSpec) -> int:
     return orientation_of(image) if spec.orientation is Metadata.APPLY else 1
 
 
-def _convert_pixels(image: Image.Image, spec: ImageSpec) -> Image.Image:
+def _convert_pixels(image: Image.Image, spec: ImageSpec, *, file_size: int) -> Image.Image:
     """A decoded image upright and in sRGB, with the channels and the size of the request."""
     channels = spec.channels or stored_channels(image)
     if spec.image_encoding is ImageEncoding.JPEG:
@@ -110,11 +114,13 @@ def _convert_pixels(image: Image.Image, spec: ImageSpec) -> Image.Image:
     orientation = _orientation(image, spec)
     geometry = plan_geometry(image.height, image.width, orientation=orientation, spec=spec)
     filtered = spec.resample not in (Resample.NEAREST, Resample.BOX)
-    if spec.codec is Codec.FAST and filtered:
-        size = geometry.resized_unturned[::-1]
-        small = shrink_large(image, convert=convert, size=size, resample=FILTERS[spec.resample])
-        if small is not None:
-            return resize(orient(small, orientation), geometry, spec.resample)
+    size = geometry.resized_unturned[::-1]
+    factor = strip_factor(image, size) if spec.codec is Codec.FAST and filtered else 0
+    needed = file_size + converting_memory(image, spec, geometry, in_strips=factor > 0)
+    check_memory(needed, spec.max_image_memory, height=image.height, width=image.width)
+    if factor:
+        small = shrink_large(image, factor=factor, convert=convert, size=size, resample=FILTERS[spec.resample])
+        return resize(orient(small, orientation), geometry, spec.resample)
     image = orient(convert(image), orientation)
     resized = geometry.resized_height, geometry.resized_width
     if spec.codec is Codec.FAST and image.mode != "RGBA" and image.size != resized[::-1]:

@@ -23,7 +23,9 @@ from PIL import (
 from transforms.errors import FailureReason, SampleError
 from transforms.images import formats
 from transforms.images.decode_errors import DECODER_ERRORS, check_pixels, decode_error, decoder_errors
-from transforms.images.jpeg_header import JpegHeader, parse_jpeg_header
+from transforms.images.image_spec import ImageSpec
+from transforms.images.jpeg_header import JpegHeader, bare_jpeg, parse_jpeg_header
+from transforms.images.memory import check_memory, decoding_memory, webp_memory
 
 # Pillow's classes are called directly, not through Image.open: no other decoder (Ghostscript, for example) ever sees
 # a file, and Pillow's process-wide limit on pixels does not apply.
@@ -41,20 +43,30 @@ _OPENERS: dict[str, Callable[[io.BytesIO], ImageFile.ImageFile]] = {
 _TIFF_WIDTH, _TIFF_HEIGHT, _TIFF_SUBFILE, _TIFF_DNG = 256, 257, 254, 50706
 # Baseline, extended, progressive, lossless, and the arithmetic-coded ones.
 _JPEG_PROCESSES = (0xC0, 0xC1, 0xC2, 0xC3, 0xC9, 0xCA)
+# libjpeg's messages about lost pixels. The others are about headers, and kinds that only Pillow reads.
+_SCAN_DAMAGE = ("Premature end", "Inconsistent progression")
 
 
-def open_image(data: bytes, *, max_pixels: int) -> tuple[str, ImageFile.ImageFile]:
+def open_image(data: bytes, spec: ImageSpec) -> tuple[str, ImageFile.ImageFile]:
     """Reads the header of a file.
+
+    Args:
+      data: the file.
+      spec: the limits on pixels and memory.
 
     Returns:
       The lower-case name of the format, and an image whose pixels are not decoded yet.
 
     Raises:
-      SampleError: no image, a format or mode that cannot be decoded, or more than `max_pixels`.
+      SampleError: no image, a format or mode that cannot be decoded, more than `max_pixels`, or a WebP beyond
+        `max_image_memory`, because libwebp allocates when it opens a file.
     """
     name = formats.sniff(data)
     if name == "webp" and (size := formats.webp_size(data)):
-        check_pixels(*size, max_pixels)
+        check_pixels(*size, spec.max_pixels)
+        check_memory(webp_memory(data, *size), spec.max_image_memory, height=size[0], width=size[1])
+    if name == "ppm":
+        formats.check_ppm_header(data)
     if name == "jpeg" and (header := parse_jpeg_header(data)):
         _check_jpeg_kind(header)
     try:
@@ -63,7 +75,7 @@ def open_image(data: bytes, *, max_pixels: int) -> tuple[str, ImageFile.ImageFil
     except SampleError:
         formats.check_cut(data, name)
         raise
-    check_pixels(image.height, image.width, max_pixels)
+    check_pixels(image.height, image.width, spec.max_pixels)
     if isinstance(image, TiffImagePlugin.TiffImageFile):
         _check_no_camera_raw(image)
     return name, image
@@ -76,23 +88,29 @@ def stored_size(image: ImageFile.ImageFile) -> tuple[int, int]:
     return image.height, image.width
 
 
-def load_pixels(data: bytes, name: str, image: ImageFile.ImageFile, *, allow_truncated: bool) -> Image.Image:
+def load_pixels(data: bytes, name: str, image: ImageFile.ImageFile, spec: ImageSpec) -> Image.Image:
     """Decodes every pixel of a file's first image, in its own mode.
 
     Args:
       data: the file.
       name: its format.
       image: from `open_image`.
-      allow_truncated: accept a file that ends too early; the missing pixels are grey or black.
+      spec: with `allow_truncated`, a file that ends too early is accepted; the missing pixels are grey or black.
 
     Raises:
-      SampleError: reason `truncated` or `corrupt`.
+      SampleError: reason `truncated`, `corrupt`, or `too_much_memory` if decoding takes more than `max_image_memory`.
     """
+    needed = decoding_memory(data, name, image)
+    check_memory(needed, spec.max_image_memory, height=image.height, width=image.width)
+    is_cut = False
     try:
         _load_whole(data, name, image)
     except SampleError as error:
-        if not allow_truncated or error.reason is not FailureReason.TRUNCATED:
+        if not spec.allow_truncated or error.reason is not FailureReason.TRUNCATED:
             raise
+        is_cut = True
+    if is_cut:  # outside of the handler, whose exception holds what was decoded
+        image.close()
         image = _load_truncated(data, name)
     if image.mode == "P" and image.palette is None:
         raise decode_error(FailureReason.CORRUPT, "the palette is missing")
@@ -113,17 +131,24 @@ def check_whole_jpeg(data: bytes) -> bool:
     header = parse_jpeg_header(data)
     if header is not None and not header.has_end(data):
         raise decode_error(FailureReason.TRUNCATED, f"JPEG ends at byte {len(data)} without an end marker")
+    message = _first_jpeg_warning(data)
+    if message and not message.startswith(_SCAN_DAMAGE):
+        # libjpeg reports one thing only; behind an oddity of the header, damage would go unnoticed.
+        message = _first_jpeg_warning(bare_jpeg(data) or data)
+    if message.startswith("Premature end"):
+        raise decode_error(FailureReason.TRUNCATED, message)
+    if message.startswith((*_SCAN_DAMAGE, "Corrupt JPEG data")):
+        raise decode_error(FailureReason.CORRUPT, message)
+    return not message
+
+
+def _first_jpeg_warning(data: bytes) -> str:
+    """The first error or warning of libjpeg about a file, or ""."""
     try:
         simplejpeg.decode_jpeg(data, "GRAY", min_height=1, min_width=1, min_factor=8)
     except ValueError as error:
-        # libjpeg's messages about lost pixels. The others are about headers and kinds that only Pillow reads.
-        message = str(error)
-        if message.startswith("Premature end"):
-            raise decode_error(FailureReason.TRUNCATED, message) from error
-        if message.startswith(("Corrupt JPEG data", "Inconsistent progression")) and "ICC" not in message:
-            raise decode_error(FailureReason.CORRUPT, message) from error
-        return False
-    return True
+        return str(error)
+    return ""
 
 
 def _load_whole(data: bytes, name: str, image: ImageFile.ImageFile) -> None:

@@ -19,6 +19,7 @@ from transforms.images.fast_resize import fast_resize_array
 from transforms.images.geometry import Geometry, plan_geometry
 from transforms.images.image_spec import ConvertedImage, ImageEncoding, ImageSpec, Metadata, Resample
 from transforms.images.jpeg_header import JpegHeader, parse_jpeg_header
+from transforms.images.memory import check_memory, plain_jpeg_memory
 from transforms.images.scratch import SCRATCH
 
 # A reduced image keeps at least this many times the target: 47 dB and more on the test photos; 1.5 has 41 dB.
@@ -32,7 +33,7 @@ def convert_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
       None if the file is anything else, truncated or broken; Pillow's decoder then finds the reason.
 
     Raises:
-      SampleError: reason `too_many_pixels`.
+      SampleError: reason `too_many_pixels` or `too_much_memory`.
     """
     header = parse_jpeg_header(data)
     if header is None or not header.is_plain or not header.has_end(data):
@@ -47,7 +48,12 @@ def convert_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
     # OpenCV's encoder takes BGR.
     order = "BGR" if spec.image_encoding is ImageEncoding.JPEG else "RGB"
     grey = header.components == 1 or (spec.channels == 1 and profile is None)
-    pixels = _decode(data, header, geometry, spec.resample, "GRAY" if grey else order)
+    reduction = _reduction(header, geometry, spec.resample)
+    needed = len(data) + plain_jpeg_memory(
+        header, geometry, spec, reduction=reduction, channels=1 if grey else 3, has_profile=bool(profile)
+    )
+    check_memory(needed, spec.max_image_memory, height=header.height, width=header.width)
+    pixels = _decode(data, header, geometry, spec.resample, reduction=reduction, colors="GRAY" if grey else order)
     if pixels is None:
         return None
     if profile:
@@ -60,13 +66,21 @@ def convert_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
     return encode(image, spec.image_encoding, quality=spec.jpeg_quality)
 
 
-def _decode(data: bytes, header: JpegHeader, geometry: Geometry, resample: Resample, colors: str) -> np.ndarray | None:
-    """The resized image, not yet turned: [H, W] (for "GRAY") or [H, W, 3] uint8; None if the file is broken."""
+def _reduction(header: JpegHeader, geometry: Geometry, resample: Resample) -> int:
+    """1, 2, 4 or 8: the fraction of the size at which a file is decoded."""
     height, width = geometry.resized_unturned
     reduction = 1
     if resample not in (Resample.NEAREST, Resample.BOX):
         while reduction < 8 and min(header.height / height, header.width / width) >= 2 * reduction * _SPARE:
             reduction *= 2
+    return reduction
+
+
+def _decode(
+    data: bytes, header: JpegHeader, geometry: Geometry, resample: Resample, *, reduction: int, colors: str
+) -> np.ndarray | None:
+    """The resized image, not yet turned: [H, W] (for "GRAY") or [H, W, 3] uint8; None if the file is broken."""
+    height, width = geometry.resized_unturned
     reduced_height, reduced_width = -(-header.height // reduction), -(-header.width // reduction)
     memory = SCRATCH.array("decoded", (reduced_height, reduced_width, 1 if colors == "GRAY" else 3))
     try:

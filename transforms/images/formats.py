@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
+from collections.abc import Iterator
 
 from transforms.errors import FailureReason, SampleError
 from transforms.images.decode_errors import decode_error
 from transforms.images.jpeg_header import JPEG_START
+
+# What `sniff` looks at, at most.
+SNIFFED_BYTES = 1024
 
 # Formats that are decoded: (first bytes, name).
 _SUPPORTED = (
@@ -57,6 +62,8 @@ _OTHER = (
 _AVIF_BRANDS = (b"avif", b"avis")
 _HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 
+_LONGEST_PPM_HEADER = 1 << 16
+
 # Formats made of boxes, and the box of their pixels. A bare JPEG 2000 codestream (it starts with 0xff) has none.
 _PIXEL_BOXES = {"avif": b"mdat", "jpeg2000": b"jp2c"}
 
@@ -81,7 +88,7 @@ def sniff(data: bytes) -> str:
     for magic, kind in _UNSUPPORTED:
         if data.startswith(magic):
             raise _unsupported(kind)
-    start = data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    start = data[:SNIFFED_BYTES].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith(b"<svg") or (start.startswith(b"<?xml") and b"<svg" in start):
         raise _unsupported("SVG")
     if start.startswith((b"<!doctype", b"<html", b"<?xml", b"<head", b"<script")):
@@ -92,6 +99,17 @@ def sniff(data: bytes) -> str:
     if not data.strip(b"\0"):
         raise decode_error(FailureReason.NOT_AN_IMAGE, "every byte is zero")
     raise decode_error(FailureReason.NOT_AN_IMAGE, f"unknown image format; the first bytes are {data[:8]!r}")
+
+
+def may_be_an_image(start: bytes) -> bool:
+    """Whether a file that begins with these bytes may be an image; an empty or zeroed one may have been."""
+    if not start.strip(b"\0"):
+        return True
+    try:
+        sniff(start)
+    except SampleError as error:
+        return error.reason is not FailureReason.NOT_AN_IMAGE
+    return True
 
 
 def _sniff_brands(data: bytes) -> str:
@@ -131,6 +149,18 @@ def webp_size(data: bytes) -> tuple[int, int] | None:
     else:
         return None
     return height, width
+
+
+def check_ppm_header(data: bytes) -> None:
+    """Checks that the numbers of a PPM's header come soon; Pillow reads comments before them byte by byte.
+
+    Raises:
+      SampleError: reason `corrupt`.
+    """
+    tokens = re.sub(rb"#[^\r\n]*", b"", data[:_LONGEST_PPM_HEADER]).split()
+    if len(data) > _LONGEST_PPM_HEADER and len(tokens) < (3 if data[1:2] in b"14" else 4):
+        detail = f"the header does not end within its first {_LONGEST_PPM_HEADER} bytes"
+        raise decode_error(FailureReason.CORRUPT, detail)
 
 
 def check_end(data: bytes, name: str) -> None:
@@ -196,18 +226,24 @@ def _check_boxes(data: bytes, needed: bytes | None = None) -> None:
     last box.
     """
     at, kinds = 0, set()
-    while at + 8 <= len(data):
-        size, kind = struct.unpack_from(">I4s", data, at)
-        if size == 1 and at + 16 <= len(data):
-            size = struct.unpack_from(">Q", data, at + 8)[0]
+    for kind, start, size in walk_boxes(data):
         kinds.add(kind)
         if size == 0:  # to the end of the file
             return
-        if size < 8:
-            break
-        at += size
+        at = start + (size if size >= 8 else 0)
     if at > len(data) or (needed is not None and (at < len(data) or needed not in kinds)):
         raise _truncated(f"the boxes need {at} bytes or more, the file has {len(data)}")
+
+
+def walk_boxes(data: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """(kind, offset, size) of the top-level boxes; stops behind one whose size is 0 (to the end) or impossible."""
+    at, size = 0, 8
+    while size >= 8 and at + 8 <= len(data):
+        size, kind = struct.unpack_from(">I4s", data, at)
+        if size == 1 and at + 16 <= len(data):
+            size = struct.unpack_from(">Q", data, at + 8)[0]
+        yield kind, at, size
+        at += size
 
 
 # TIFF tags: offsets and lengths of strips and tiles. Bytes of each value type, and the types of these tags.

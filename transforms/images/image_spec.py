@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from transforms.errors import RequestError
-from transforms.settings import FAILURES, IMAGES, one_of, setting, switch, whole_number
+from transforms.settings import FAILURES, IMAGES, number_of_bytes, one_of, setting, switch, whole_number
 
 
 class ResizeMode(str, enum.Enum):
@@ -183,6 +183,13 @@ class ImageSpec:
     )
     max_pixels: int = setting(
         178_956_970, help="images with more pixels are rejected before decoding", group=FAILURES, read=whole_number(1)
+    )
+    max_image_memory: int = setting(
+        10**9,
+        help="images that would take more memory than this, estimated from the header, are rejected before decoding",
+        shown_default="1GB",
+        group=FAILURES,
+        read=number_of_bytes,
     )
     allow_truncated: bool = setting(
         False, help="take truncated files; the missing rows are grey or black", group=FAILURES, read=switch

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 from PIL import Image
 
 from transforms.images.orient import orientation_of
 
 JPEG_START = b"\xff\xd8\xff"
-_SOS = 0xDA
-_APP1, _APP2 = 0xE1, 0xE2
+_SOI, _SOS = 0xD8, 0xDA
+_APP0, _APP1, _APP2, _APP15, _COM = 0xE0, 0xE1, 0xE2, 0xEF, 0xFE
 _EOI = b"\xff\xd9"
 _PLAIN_PROCESSES = (0xC0, 0xC1, 0xC2)
+_PROGRESSIVE = (0xC2, 0xCA)
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+# Behind 0xFF, what begins no segment: a stuffed byte, padding, restart markers.
+_ALONE = frozenset((0, 0xFF, *range(0xD0, 0xD8)))
 _EXIF = b"Exif\0\0"
 _ICC = b"ICC_PROFILE\0"
 
@@ -28,6 +32,8 @@ class JpegHeader:
       components: 1 (grey), 3 (color) or 4 (CMYK).
       precision: bits per component.
       process: the frame's marker: 0xC0 baseline, 0xC1 extended, 0xC2 progressive, others rare.
+      samples: of all components together; 1.5 per pixel with the usual 4:2:0 subsampling.
+      has_many_scans: whether the first scan is not the only one, as in a progressive file.
       scan: offset of the first scan's marker.
       exif: the EXIF block, or None.
       xmp: the XMP packet, or None.
@@ -39,6 +45,8 @@ class JpegHeader:
     components: int
     precision: int
     process: int
+    samples: float
+    has_many_scans: bool
     scan: int
     exif: bytes | None
     xmp: bytes | None
@@ -66,41 +74,71 @@ class JpegHeader:
 
 
 def parse_jpeg_header(data: bytes) -> JpegHeader | None:
-    """The header of a well-formed JPEG; None if anything about it is odd."""
+    """The header of a JPEG that decoders agree about; None if anything else about it is odd.
+
+    Like every decoder, skips bytes between the markers of the header that belong to none.
+    """
     exif = xmp = None
     profile: list[tuple[int, int, bytes]] = []
     frame: tuple[int, int, int, int, int] | None = None
-    at = 2
-    while at + 4 <= len(data) and data[at] == 0xFF:
-        marker = data[at + 1]
-        if marker == 0xFF:  # padding
-            at += 1
-            continue
-        if marker < 0xC0 or 0xD0 <= marker <= 0xD9:
-            return None
-        end = at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    samples, scan, has_many_scans = 0.0, None, False
+    for marker, at, end in _segments(data):
         body = data[at + 4 : end]
-        if end > len(data):
-            return None
         if marker == _SOS:
-            break
-        if marker in _FRAMES:
-            if frame is not None or len(body) < 6:
+            scan, has_many_scans = at, not body or not frame or body[0] < frame[2] or frame[4] in _PROGRESSIVE
+        elif marker in _FRAMES:
+            factors = [(pair >> 4, pair & 15) for pair in body[7::3]]
+            if frame is not None or len(body) < 6 or not all(across and down for across, down in factors):
                 return None
             height, width = int.from_bytes(body[1:3], "big"), int.from_bytes(body[3:5], "big")
             frame = height, width, body[5], body[0], marker
+            largest = max((across for across, _ in factors), default=1) * max((down for _, down in factors), default=1)
+            samples = height * width * sum(across * down for across, down in factors) / largest
         elif marker == _APP1 and body.startswith(_EXIF):
             exif = body if exif is None else exif + body[len(_EXIF) :]
         elif marker == _APP1 and body.startswith(b"http://ns.adobe.com/xap/1.0/\0"):
             xmp = body
         elif marker == _APP2 and body.startswith(_ICC) and len(body) > 14:
             profile.append((body[12], body[13], body[14:]))
+    if scan is None or frame is None or not frame[0] or not frame[1]:
+        return None
+    return JpegHeader(
+        *frame,
+        samples=samples,
+        has_many_scans=has_many_scans,
+        scan=scan,
+        exif=exif,
+        xmp=xmp,
+        icc_profile=_join_profile(profile),
+    )
+
+
+def bare_jpeg(data: bytes) -> bytes | None:
+    """The file without metadata and without bytes that belong to no marker of the header; None if it has no scan."""
+    kept = [data[:2]]
+    for marker, at, end in _segments(data):
+        if marker == _SOS:
+            return b"".join([*kept, data[at:]])
+        if not (_APP0 <= marker <= _APP15 or marker == _COM):
+            kept.append(data[at:end])
+    return None
+
+
+def _segments(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """(marker, offset, end) of the segments up to the first scan's; stops where it cannot go on."""
+    at = 2
+    while 0 <= (at := data.find(0xFF, at)) < len(data) - 3:
+        marker = data[at + 1]
+        if marker in _ALONE:
+            at += 1 if marker == 0xFF else 2
+            continue
+        end = at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+        if marker < 0xC0 or marker in (_SOI, _EOI[1]) or end > len(data):
+            return
+        yield marker, at, end
+        if marker == _SOS:
+            return
         at = end
-    else:
-        return None
-    if frame is None or not frame[0] or not frame[1]:
-        return None
-    return JpegHeader(*frame, scan=at, exif=exif, xmp=xmp, icc_profile=_join_profile(profile))
 
 
 def _join_profile(pieces: list[tuple[int, int, bytes]]) -> bytes | None:

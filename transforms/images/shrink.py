@@ -14,28 +14,35 @@ _GAP = 2
 _WHOLE_MODES = ("I", "F")
 
 
+def strip_factor(image: Image.Image, size: tuple[int, int]) -> int:
+    """By how much an image is reduced strip by strip; 0 if it is not large or does not shrink much."""
+    factor = int(min(image.width / size[0], image.height / size[1]) / _GAP)
+    if image.width * image.height < _LARGE or factor < 2 or image.mode in _WHOLE_MODES:
+        return 0
+    return factor
+
+
 def shrink_large(
     image: Image.Image,
     *,
+    factor: int,
     convert: Callable[[Image.Image], Image.Image],
     size: tuple[int, int],
     resample: Image.Resampling,
-) -> Image.Image | None:
+) -> Image.Image:
     """Converts a large image strip by strip and shrinks it.
 
     Args:
       image: of any mode.
+      factor: from `strip_factor`.
       convert: makes an L, RGB or RGBA image of it.
       size: wanted (width, height).
       resample: filter, not NEAREST or BOX.
 
     Returns:
-      The converted image of that size, or None if the image is not large or does not shrink much.
+      The converted image of that size.
     """
     width, height = image.size
-    factor = int(min(width / size[0], height / size[1]) / _GAP)
-    if width * height < _LARGE or factor < 2 or image.mode in _WHOLE_MODES:
-        return None
     rows = max(1, _STRIP // width // factor) * factor
     reduced: Image.Image | None = None
     for top in range(0, height, rows):

@@ -1,0 +1,115 @@
+"""JPEGs with oddities in the header, which every decoder reads, and with damage behind them, which none may hide."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.image_checks import PHOTOS, detailed, encoded, pixels, psnr, with_profile
+from transforms.errors import FailureReason, SampleError
+from transforms.images.convert_image import convert_image
+from transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, Metadata
+from transforms.images.jpeg_header import JPEG_START, parse_jpeg_header
+
+RAW = ImageSpec(image_encoding=ImageEncoding.RAW, color_profile=Metadata.IGNORE, orientation=Metadata.IGNORE)
+KEEP = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None)
+PHOTO = PHOTOS[0].read_bytes()
+KINDS = {
+    "photo": PHOTO,
+    "progressive": encoded(detailed(90, 120), "JPEG", progressive=True),
+    "grey": encoded(detailed(90, 120).convert("L"), "JPEG"),
+    "cmyk": encoded(detailed(90, 120).convert("CMYK"), "JPEG"),
+}
+JUNK = {"zeros": b"\0" * 16, "text": b"left over", "stuffed": b"\x12\xff\0\x34", "padding": b"\x01\xff\xff\xff"}
+
+
+def with_junk(jpeg: bytes, junk: bytes) -> bytes:
+    """The file with bytes that belong to no marker behind every segment of its header."""
+    pieces, at = [jpeg[:2]], 2
+    while jpeg[at + 1] != 0xDA:
+        end = at + 2 + int.from_bytes(jpeg[at + 2 : at + 4], "big")
+        pieces += [jpeg[at:end], junk]
+        at = end
+    return b"".join([*pieces, jpeg[at:]])
+
+
+def with_hole(jpeg: bytes) -> bytes:
+    """The file without some bytes of its scan."""
+    middle = (jpeg.index(b"\xff\xda") + len(jpeg)) // 2
+    return jpeg[:middle] + jpeg[middle + len(jpeg) // 10 :]
+
+
+def failure(data: bytes, spec: ImageSpec) -> FailureReason:
+    with pytest.raises(SampleError) as rejected:
+        convert_image(data, spec)
+    return rejected.value.reason
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("junk", JUNK.values(), ids=JUNK)
+@pytest.mark.parametrize("data", KINDS.values(), ids=KINDS)
+def test_bytes_between_the_markers_of_the_header_change_no_pixel(data: bytes, junk: bytes, codec: Codec) -> None:
+    odd = with_junk(data, junk)
+    with Image.open(io.BytesIO(odd)) as image:
+        expected = np.asarray(image.convert("RGB"))
+    assert psnr(pixels(convert_image(odd, dataclasses.replace(RAW, codec=codec))), expected) >= 45
+    same = dataclasses.replace(RAW, codec=Codec.EXACT)
+    assert convert_image(odd, same) == convert_image(data, same)
+
+
+@pytest.mark.parametrize("check", Check)
+@pytest.mark.parametrize("junk", JUNK.values(), ids=JUNK)
+@pytest.mark.parametrize("name", ["photo", "progressive", "grey"])
+def test_such_a_file_is_kept_as_it_is(name: str, junk: bytes, check: Check) -> None:
+    odd = with_junk(KINDS[name], junk)
+    assert convert_image(odd, dataclasses.replace(KEEP, check=check)).data is odd
+
+
+@pytest.mark.parametrize("junk", JUNK.values(), ids=JUNK)
+@pytest.mark.parametrize("name", ["photo", "progressive", "grey"])
+def test_tensorflow_reads_such_a_file(name: str, junk: bytes) -> None:
+    tf = pytest.importorskip("tensorflow")
+    odd, plain = (tf.io.decode_image(data).numpy() for data in (with_junk(KINDS[name], junk), KINDS[name]))
+    np.testing.assert_array_equal(odd, plain)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [*(ImageSpec(codec=codec, image_size=size) for codec in Codec for size in (None, (64, 64))), KEEP],
+    ids=lambda spec: f"{spec.image_encoding.value}-{spec.codec.value}-{spec.image_size}",
+)
+@pytest.mark.parametrize("name", KINDS)
+def test_damage_in_the_scan_behind_them_is_found(name: str, spec: ImageSpec) -> None:
+    odd = with_junk(KINDS[name], JUNK["zeros"])
+    assert failure(with_hole(odd), spec) is FailureReason.CORRUPT
+    assert failure(odd[: -len(odd) // 3], spec) is FailureReason.TRUNCATED
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize(
+    "odd",
+    [PHOTO[:11] + b"\x09" + PHOTO[12:], with_profile(PHOTO, b"x").replace(b"PROFILE\0\1\1", b"PROFILE\0\2\1")],
+    ids=["version of JFIF", "number of a profile"],
+)
+def test_an_oddity_in_the_metadata_hides_no_damage_in_the_scan(odd: bytes, codec: Codec) -> None:
+    assert odd != PHOTO
+    convert_image(odd, ImageSpec(codec=codec))
+    assert failure(with_hole(odd), ImageSpec(codec=codec)) is FailureReason.CORRUPT
+    assert failure(with_hole(odd), KEEP) is FailureReason.CORRUPT
+
+
+def test_the_header_behind_them_is_read() -> None:
+    profiled = with_profile(PHOTO, b"x" * 300)
+    plain, odd = parse_jpeg_header(profiled), parse_jpeg_header(with_junk(profiled, JUNK["stuffed"]))
+    assert plain is not None
+    assert odd is not None
+    assert odd == dataclasses.replace(plain, scan=odd.scan)
+    assert odd.icc_profile == b"x" * 300
+
+
+def test_junk_without_a_scan_is_no_header() -> None:
+    assert parse_jpeg_header(JPEG_START + b"\xff" * 100 + b"\0" * 100 + b"\xff\0" * 100) is None
