@@ -1,18 +1,32 @@
-"""Class names, and the class index of a label as the source has it."""
+"""Class names, and the class index of a label as the source has it.
+
+One rule holds for the labels of all sources:
+
+- Labels that are all whole numbers (1, 1.0, `1`, `1.0`) and dense are class indices. Dense: none is negative, and at
+  least half of the numbers from 0 to the largest occur, or the largest is below 100.
+- Labels that are all whole numbers, but not dense, are names, sorted as numbers. Above 10,000 they are refused.
+- Other labels are names, sorted as text. A number with leading zeros is a name, and so is what a folder is called.
+- Numbers among names are refused, and so are fractions, unless the request names the classes.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import re
+import unicodedata
 from collections.abc import Iterable
-from typing import TypeGuard
 
 from transforms.errors import FailureReason, RequestError, SampleError, Stage
 from transforms.refs import Scalar
 
-_INTEGER = re.compile(r"-?[0-9]{1,19}")
+_WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]{0,18}))(?:\.0+)?")
+_FRACTION = re.compile(r"[+-]?[0-9]*\.[0-9]+")
+_SMALL = 100
+_SPARSE = 10_000
 # Integer labels have a name for every index up to the largest; a larger one is not a class index.
 MAX_CLASSES = 1_000_000
+_SEPARATORS = "|;,"
+_REMEDY = "say `class_names`, or use the column as a feature of its own"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,25 +35,31 @@ class ClassNames:
 
     Attributes:
       names: unique names.
-      numbers_are_indices: whether a label that is a number but not a name is a class index, as in a table of
-        integer labels. A folder named `1` is the class `1`.
+      numbers_are_indices: whether a label that is a whole number is a class index, as in a table. Where names are
+        numbers themselves, it is the class of that name. A folder named `1` is the class `1` in any case.
     """
 
     names: tuple[str, ...]
     numbers_are_indices: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_index", {name: index for index, name in enumerate(self.names)})
+        numbers = {whole_number(name): index for index, name in enumerate(self.names)}
+        numbers.pop(None, None)
+        object.__setattr__(self, "_index", {_text(name): index for index, name in enumerate(self.names)})
+        object.__setattr__(self, "_numbers", numbers)
 
     def find(self, label: Scalar) -> int | None:
         """The index of a label given as a name or as an index; None if there is no such class."""
-        if isinstance(label, str) or (isinstance(label, int) and not self.numbers_are_indices):
-            index: int | None = self._index.get(_name(label))  # type: ignore[attr-defined]
-            if index is not None:
-                return index
-        if self.numbers_are_indices and _is_integer(label) and 0 <= int(label) < len(self.names):
-            return int(label)
-        return None
+        if label is None or label == "":
+            return None
+        index: int | None = self._index.get(_text(label))  # type: ignore[attr-defined]
+        if index is not None or not self.numbers_are_indices:
+            return index
+        number = whole_number(label)
+        if self._numbers:  # type: ignore[attr-defined]
+            found: int | None = self._numbers.get(number)  # type: ignore[attr-defined]
+            return found
+        return number if number is not None and 0 <= number < len(self.names) else None
 
     def resolve(self, label: Scalar) -> tuple[int, str]:
         """The class index and name of a label.
@@ -56,36 +76,105 @@ class ClassNames:
 
 
 def infer_class_names(labels: Iterable[Scalar], *, numbers_are_indices: bool) -> ClassNames:
-    """The class names where the request gives none.
-
-    If every label is an integer, there is a class for every index up to the largest. Otherwise the labels
-    are names, sorted; a number among them is a name too.
+    """The class names where the request gives none; see the rule above.
 
     Args:
       labels: the labels found.
-      numbers_are_indices: whether integers can be class indices; False for names of folders.
+      numbers_are_indices: whether numbers can be class indices; False for names of folders.
 
     Raises:
-      RequestError: integer labels are negative or too large to be class indices.
+      RequestError: the labels are numbers that are neither class indices nor names.
     """
     found = {label for label in labels if label is not None and label != ""}
-    if not found or not numbers_are_indices or not all(map(_is_integer, found)):
-        return ClassNames(tuple(sorted({_name(label) for label in found})))
-    integers = {int(label) for label in found}
-    if min(integers) < 0 or max(integers) >= MAX_CLASSES:
+    names = {_text(label) for label in found}
+    if not numbers_are_indices or not names or (all(map(str.isdecimal, names)) and any(map(_has_zeros, names))):
+        return ClassNames(_sort(names))
+    numbers = {label: number for label in found if (number := whole_number(label)) is not None}
+    fractions = [label for label in found if label not in numbers and _is_fraction(label)]
+    words = [label for label in found if label not in numbers and not _is_fraction(label)]
+    if words and (numbers or fractions):
         raise RequestError(
-            f"the labels are integers from {min(integers)} to {max(integers)}, which are not class indices; "
-            "say `class_names`, or use the column as a feature of its own"
+            f"the labels are names ({_quote(words)}) and numbers ({_quote([*numbers, *fractions])}); "
+            "say `class_names` with all of them in index order"
         )
-    return ClassNames(tuple(str(index) for index in range(max(integers) + 1)), numbers_are_indices)
+    if fractions:
+        raise RequestError(f"the labels are fractions ({_quote(fractions)}), which are not classes; {_REMEDY}")
+    if words:
+        return ClassNames(_sort(names))
+    integers = set(numbers.values())
+    smallest, largest = min(integers), max(integers)
+    is_dense = largest < _SMALL or len(integers) * 2 > largest
+    if smallest < 0 or largest >= MAX_CLASSES or (largest > _SPARSE and not is_dense):
+        raise RequestError(
+            f"the labels are {len(integers):,} integers from {smallest} to {largest}, which are not class indices; "
+            f"{_REMEDY}"
+        )
+    return ClassNames(tuple(map(str, range(largest + 1) if is_dense else sorted(integers))), True)
 
 
-def _name(label: Scalar) -> str:
-    # 1 and True are the same key of a dictionary, in which labels are counted, and so they are the same class.
-    return str(int(label)) if isinstance(label, int) else str(label)
+def describe_labels(labels: Iterable[Scalar], class_names: ClassNames, *, in_cells: bool) -> list[str]:
+    """Notes on labels and inferred classes that may be meant, but are odd.
+
+    Args:
+      labels: the labels found.
+      class_names: the classes inferred from them.
+      in_cells: whether they are cells of a table that were not separated.
+    """
+    notes = []
+    moved = next((pair for pair in enumerate(class_names.names) if whole_number(pair[1]) not in (None, pair[0])), None)
+    if moved:
+        notes.append(
+            f"classes named by numbers have other numbers as their indices: class {moved[1]} has index {moved[0]}; "
+            "`class_names` decides the indices"
+        )
+    texts = {label for label in labels if isinstance(label, str) and label} if in_cells else set()
+    for separator in _SEPARATORS:
+        several = [text for text in texts if separator in text]
+        if several and (len(several) == len(texts) or any(_parts(text, separator) & texts for text in several)):
+            notes.append(
+                f"labels such as {_quote(several)} look like several labels in one cell; if they are, "
+                f"say `label_separator='{separator}'`"
+            )
+            break
+    return notes
 
 
-def _is_integer(label: Scalar) -> TypeGuard[str | int]:
+def whole_number(label: Scalar) -> int | None:
+    """The whole number that a label is, as a number or as text; None for all else, and with leading zeros."""
     if isinstance(label, str):
-        return bool(_INTEGER.fullmatch(label))
-    return isinstance(label, int)
+        match = _WHOLE.fullmatch(label)
+        return int(match[1]) if match else None
+    if isinstance(label, float):
+        return int(label) if label.is_integer() else None
+    return label if isinstance(label, int) and not isinstance(label, bool) else None
+
+
+def _text(label: Scalar) -> str:
+    # Booleans are the names `false` and `true`.
+    text = str(label).lower() if isinstance(label, bool) else str(label)
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def _sort(names: Iterable[str]) -> tuple[str, ...]:
+    """The names sorted as text; as numbers if all are."""
+    names = set(names)
+    if all(name.isascii() and name.isdecimal() for name in names):
+        return tuple(sorted(names, key=lambda name: (int(name[:4000]), name)))
+    return tuple(sorted(names))
+
+
+def _has_zeros(name: str) -> bool:
+    return len(name) > 1 and name.startswith("0")
+
+
+def _is_fraction(label: Scalar) -> bool:
+    return isinstance(label, float) or (isinstance(label, str) and bool(_FRACTION.fullmatch(label)))
+
+
+def _parts(text: str, separator: str) -> set[str]:
+    return {part.strip() for part in text.split(separator)}
+
+
+def _quote(labels: Iterable[Scalar]) -> str:
+    ordered = sorted(labels, key=str)
+    return ", ".join(repr(label) for label in ordered[:3]) + (", …" if len(ordered) > 3 else "")

@@ -15,6 +15,7 @@ from transforms import storage
 from transforms.processes.map_in_processes import MapInProcesses
 from transforms.refs import SampleRef, Scalar, pack_refs, split_refs
 from transforms.sources.containers import Container, ReadContainer, Spool
+from transforms.sources.selection import EVERYTHING, Selection
 from transforms.sources.source_spec import Skipped
 from transforms.splits import Splits, assign_split
 
@@ -89,11 +90,13 @@ class ListPlan:
       splits: how samples get their split.
       seed: of the fractions of splits.
       count_labels: False where no label is needed: a column may hold another one in every row.
+      selection: which samples are wanted.
     """
 
     splits: Splits
     seed: int
     count_labels: bool = True
+    selection: Selection = EVERYTHING
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,13 +159,16 @@ class ListSource(beam.PTransform):
         )
 
 
-def write_listing(samples: Iterable[SampleRef], folder: str, *, plan: ListPlan, stem: str = "") -> Listing:
+def write_listing(
+    samples: Iterable[SampleRef], folder: str, *, plan: ListPlan, skipped: Skipped | None = None, stem: str = ""
+) -> Listing:
     """Writes references, with their splits, to chunk files, holding one chunk in memory.
 
     Args:
       samples: the references.
       folder: where the chunk files go.
       plan: how samples are listed.
+      skipped: counts the samples that are not wanted.
       stem: beginning of the names of the chunk files.
     """
     listing = Listing()
@@ -175,6 +181,11 @@ def write_listing(samples: Iterable[SampleRef], folder: str, *, plan: ListPlan, 
         pending.clear()
 
     for sample in samples:
+        kind = plan.selection.skips(sample)
+        if kind is not None:
+            if skipped is not None:
+                skipped.add(kind, sample.key)
+            continue
         ref = assign_split(sample, splits=plan.splits, seed=plan.seed)
         listing.add(ref, count_labels=plan.count_labels)
         pending.append(ref.pack())
@@ -191,15 +202,18 @@ def read_chunk(chunk: str) -> Iterator[bytes]:
 
 
 def index_container(container: Container, *, plan: IndexPlan) -> str:
-    """Lists the samples of one container, unless its marker says that this is done; returns the marker file."""
+    """Lists the samples of one container, unless that is done; returns the marker file."""
     marker = _marker(container, plan.folder)
-    if not storage.exists(marker):
+    if not _is_finished(marker):
         stem = _stem(container)
         skipped = Skipped()
         with Spool(storage.join(plan.folder, "spool"), stem) as spool:
             samples = plan.read(container, spool, skipped)
-            listing = write_listing(samples, storage.join(plan.folder, "listing"), plan=plan.listing, stem=f"{stem}-")
-        values = (listing.pack(), dict(skipped.counts), skipped.examples)
+            listing = write_listing(
+                samples, storage.join(plan.folder, "listing"), plan=plan.listing, skipped=skipped, stem=f"{stem}-"
+            )
+        sizes = {file: storage.stat(file).size for file in (*listing.chunks, *spool.files)}
+        values = (listing.pack(), dict(skipped.counts), skipped.examples, sizes)
         storage.write_bytes(marker, msgpack.packb(values))
     return marker
 
@@ -213,10 +227,21 @@ def read_index_markers(containers: Iterable[Container], folder: str) -> tuple[Li
     """
     listing, skipped = Listing(), Skipped()
     for container in containers:
-        packed, counts, examples = msgpack.unpackb(storage.read_bytes(_marker(container, folder)))
+        packed, counts, examples, _ = msgpack.unpackb(storage.read_bytes(_marker(container, folder)))
         listing.merge(Listing.unpack(packed))
         skipped.merge(Skipped(Counter(counts), examples))
     return listing, skipped
+
+
+def _is_finished(marker: str) -> bool:
+    """Whether there is a marker, and no power cut emptied it or a file that it names."""
+    if not storage.exists(marker):
+        return False
+    try:
+        *_, sizes = msgpack.unpackb(storage.read_bytes(marker))
+        return storage.have_sizes(sizes)
+    except (ValueError, TypeError, AttributeError):
+        return False
 
 
 def _marker(container: Container, folder: str) -> str:

@@ -74,6 +74,8 @@ class SampleRef:
       columns: the table's other cells that the layout asks for, by column name.
       failure: (reason, detail) if the source already rejects the sample, else None. The reason is a value
         of `errors.FailureReason`.
+      group: samples of one group get the same split where splits are fractions. Not packed: the listing has
+        assigned the splits.
     """
 
     key: str
@@ -84,6 +86,7 @@ class SampleRef:
     split: str | None = None
     columns: Mapping[str, Value] = dataclasses.field(default_factory=dict)
     failure: tuple[str, str] | None = None
+    group: str | None = dataclasses.field(default=None, compare=False)
 
     @property
     def uri(self) -> str | None:
@@ -159,3 +162,9 @@ def unpack_key_and_split(packed: bytes) -> tuple[str, str]:
     """Key and split ("" without one) of a packed reference."""
     key, split, *_ = msgpack.unpackb(packed)
     return key, split or ""
+
+
+def unpack_failure(packed: bytes) -> tuple[str, str] | None:
+    """Reason and detail of a packed reference that the source has rejected, else None."""
+    *_, failure = msgpack.unpackb(packed)
+    return tuple(failure) if failure else None

@@ -17,8 +17,16 @@ from transforms.settings import as_number, check_unique
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 NAME_RULE = "lower-case letters, digits and underscores, beginning with a letter"
 DEFAULT_SPLIT = "train"
-# Split names of sources -> those that TFDS uses.
-_SYNONYMS = {"val": "validation", "valid": "validation"}
+# Names of split folders, in lower case -> those that TFDS uses.
+SPLIT_NAMES = {
+    **dict.fromkeys(("train", "training", "trn", "tr"), "train"),
+    **dict.fromkeys(
+        ("validation", "valid", "val", "dev", "development", "eval", "evaluation", "crossvalidation"), "validation"
+    ),
+    **dict.fromkeys(("test", "testing", "tst", "holdout", "heldout", "hold_out", "held_out"), "test"),
+}
+# Those that a split column may use. Its other words are splits of their own: `dev` is not `val`.
+_SYNONYMS = frozenset({"train", "training", "validation", "valid", "val", "test", "testing"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +41,11 @@ class Splits:
 
     fractions: Mapping[str, float] | None = None
     folders: Mapping[str, str] | None = None
+
+
+def split_of_folder(name: str) -> str | None:
+    """The split that a folder of this name usually holds, or None."""
+    return SPLIT_NAMES.get(name.lower())
 
 
 def is_name(word: str) -> bool:
@@ -83,7 +96,7 @@ def write_splits(splits: Splits) -> Any:
 def assign_split(ref: SampleRef, *, splits: Splits, seed: int) -> SampleRef:
     """The reference with its final split, or with a failure if the source's word is not a valid split."""
     if splits.fractions:
-        return ref.with_split(_cut(split_hash(seed=seed, key=ref.key), splits.fractions))
+        return ref.with_split(_cut(split_hash(seed=seed, key=ref.group or ref.key), splits.fractions))
     named = _name_split(ref.split)
     if named is not None:
         return ref if named == ref.split else ref.with_split(named)
@@ -94,7 +107,9 @@ def assign_split(ref: SampleRef, *, splits: Splits, seed: int) -> SampleRef:
 @functools.lru_cache(maxsize=64)
 def _name_split(word: str | None) -> str | None:
     """The split that a word of the source means, or None if it is not a valid one."""
-    named = _SYNONYMS.get(word, word) if word else DEFAULT_SPLIT
+    if not word:
+        return DEFAULT_SPLIT
+    named = SPLIT_NAMES[word.lower()] if word.lower() in _SYNONYMS else word
     return named if is_name(named) and named != "all" else None
 
 

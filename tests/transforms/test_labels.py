@@ -5,41 +5,96 @@ from __future__ import annotations
 import pytest
 
 from transforms.errors import RequestError, SampleError
-from transforms.labels import MAX_CLASSES, ClassNames, infer_class_names
+from transforms.labels import MAX_CLASSES, ClassNames, describe_labels, infer_class_names
 
 
 def infer(*labels, numbers_are_indices=True):
     return infer_class_names(labels, numbers_are_indices=numbers_are_indices)
 
 
-def test_a_number_among_names_is_a_class_of_its_own():
-    classes = infer("cat", "dog", "bird", 1)
-    assert classes.names == ("1", "bird", "cat", "dog")
-    resolved = [classes.resolve(label) for label in ("cat", "dog", "bird", 1, "1")]
-    assert resolved == [(2, "cat"), (3, "dog"), (1, "bird"), (0, "1"), (0, "1")]
+def test_numbers_among_names_are_refused():
+    with pytest.raises(RequestError, match=r"names \('bird', 'cat', 'dog'\) and numbers \(1\); say `class_names`"):
+        infer("cat", "dog", "bird", 1)
 
 
-def test_a_number_among_names_that_no_sample_has_is_unknown():
-    assert infer("cat", "dog", 7).find(0) is None
+@pytest.mark.parametrize("label", [1, "1", "1.0", True])
+def test_a_number_is_no_index_where_the_classes_are_names_that_were_found(label):
+    assert infer("cat", "dog").find(label) is None
 
 
-def test_true_among_names_is_the_class_that_one_is():
-    classes = infer("cat", True)
-    assert classes.names == ("1", "cat")
-    assert classes.find(True) == classes.find(1) == 0
+def test_booleans_are_the_names_false_and_true():
+    classes = infer(True, False)
+    assert classes.names == ("false", "true")
+    assert [classes.find(label) for label in (False, True, "true")] == [0, 1, 1]
 
 
-@pytest.mark.parametrize("labels", [(0, 2), ("0", "2"), ("00", 2), (False, 2)])
-def test_integers_alone_are_indices_up_to_the_largest(labels):
+@pytest.mark.parametrize("labels", [(0, 2), ("0", "2"), ("0.0", "2.0"), (0.0, 2.0), ("0", 2)])
+def test_whole_numbers_are_indices_up_to_the_largest(labels):
     classes = infer(*labels)
     assert classes.names == ("0", "1", "2")
     assert [classes.find(label) for label in labels] == [0, 2]
 
 
-def test_names_of_folders_are_never_indices():
-    classes = infer("10", "9", numbers_are_indices=False)
-    assert classes.names == ("10", "9")
-    assert [classes.find(label) for label in ("10", "9", "0")] == [0, 1, None]
+def test_floats_as_pandas_writes_them_are_not_sorted_as_text():
+    labels = [f"{number}.0" for number in range(12)]
+    classes = infer(*labels)
+    assert [classes.find(label) for label in labels] == list(range(12))
+
+
+def test_leading_zeros_make_names():
+    classes = infer("000", "010", "9")
+    assert classes.names == ("000", "9", "010")
+    assert [classes.find(label) for label in ("000", "9", "010", "0", 0)] == [0, 1, 2, None, None]
+
+
+def test_numbers_with_large_gaps_are_names_sorted_as_numbers_with_a_note():
+    classes = infer(2004, 1999, 812)
+    assert classes.names == ("812", "1999", "2004")
+    assert [classes.find(label) for label in (1999, "1999", "1999.0", 1)] == [1, 1, 1, None]
+    (note,) = describe_labels([2004, 1999, 812], classes, in_cells=True)
+    assert "class 812 has index 0" in note
+
+
+def test_dense_numbers_and_names_need_no_note():
+    for labels in ([0, 1, 2], ["cat", "dog"]):
+        assert describe_labels(labels, infer(*labels), in_cells=True) == []
+
+
+@pytest.mark.parametrize("label", [0.5, "1.5"])
+def test_fractions_are_refused(label):
+    with pytest.raises(RequestError, match=r"fractions.*`class_names`"):
+        infer(label, 2)
+
+
+def test_zip_codes_are_refused():
+    with pytest.raises(RequestError, match=r"2 integers from 10001 to 94103.*`class_names`"):
+        infer("10001", "94103")
+
+
+def test_names_of_folders_are_never_indices_and_sort_as_numbers():
+    classes = infer("10", "9", "2", numbers_are_indices=False)
+    assert classes.names == ("2", "9", "10")
+    assert [classes.find(label) for label in ("10", "9", "0")] == [2, 1, None]
+    assert infer(*"0123456789", numbers_are_indices=False).find("7") == 7
+    (note,) = describe_labels(["2", "9", "10"], classes, in_cells=False)
+    assert "class 2 has index 0" in note
+
+
+def test_names_are_compared_in_composed_form():
+    assert infer("Hu\u0308ndin", "H\xfcndin").names == ("H\xfcndin",)
+    assert ClassNames(("H\xfcndin",)).find("Hu\u0308ndin") == 0
+
+
+@pytest.mark.parametrize("labels", [("cat|dog", "bird|cat"), ("cat;dog", "dog", "bird"), ("cat, dog", "cat")])
+def test_a_cell_that_looks_like_several_labels_gets_a_note(labels):
+    (note,) = describe_labels(labels, infer(*labels), in_cells=True)
+    assert "several labels" in note
+    assert "`label_separator=" in note
+
+
+def test_a_comma_in_some_names_gets_no_note():
+    labels = ("tench, Tinca tinca", "goldfish", "shark")
+    assert describe_labels(labels, infer(*labels), in_cells=True) == []
 
 
 def test_names_are_sorted_and_unique_and_empty_labels_name_no_class():
@@ -55,13 +110,16 @@ def test_integers_that_cannot_be_indices_are_refused(label):
 
 def test_given_names_take_names_and_in_a_table_indices():
     table = ClassNames(("cat", "dog"), numbers_are_indices=True)
-    assert [table.find(label) for label in ("dog", 1, "1", 2, -1, "bird", None, 1.0)] == [1, 1, 1] + [None] * 5
+    assert [table.find(label) for label in ("dog", 1, "1", 1.0, "1.0", 2, -1, "bird", None, "01")] == [1] * 5 + [
+        None
+    ] * 5
     folders = ClassNames(("cat", "dog"))
     assert [folders.find(label) for label in ("dog", 1, "1")] == [1, None, None]
 
 
 def test_a_name_that_is_a_number_beats_the_index():
-    assert ClassNames(("1", "0"), numbers_are_indices=True).find("0") == 1
+    classes = ClassNames(("1", "0"), numbers_are_indices=True)
+    assert [classes.find(label) for label in ("0", 0, 0.0, 2)] == [1, 1, 1, None]
 
 
 @pytest.mark.parametrize(("label", "reason"), [(None, "label_missing"), ("", "label_missing"), (5, "unknown_class")])

@@ -30,6 +30,7 @@ FIELDS: Mapping[str, str] = {
 }
 NAMED: Mapping[str, Mapping[str, str]] = {
     "tfds": {"image": "image.encoded", "label": "label.index", "filename": "filename"},
+    "multilabel": {"image": "image.encoded", "labels": "labels.index", "filename": "filename"},
     "imagenet": {
         "image/encoded": "image.encoded",
         "image/format": "image.format",
@@ -56,6 +57,10 @@ NAMED: Mapping[str, Mapping[str, str]] = {
         "label": "label.index",
     },
 }
+
+
+# Every column of a table that declares their types.
+ALL_COLUMNS = "columns"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,6 +120,10 @@ class Layout:
         }
 
 
+# Stands for the layout that `table_layout` makes once the table is known.
+EVERY_COLUMN = Layout(())
+
+
 def parse_layout(value: str | Mapping[str, Any]) -> Layout:
     """Reads a layout: a name, or a mapping of feature to field or to `{field: …, type: …}`.
 
@@ -124,9 +133,12 @@ def parse_layout(value: str | Mapping[str, Any]) -> Layout:
     if isinstance(value, str):
         if value == "detection":
             raise RequestError("`layout=detection` needs boxes, and no source of this version has them yet")
+        if value == ALL_COLUMNS:
+            return EVERY_COLUMN
         if value not in NAMED:
+            names = ", ".join([*NAMED, ALL_COLUMNS])
             raise RequestError(
-                f"`layout={value}`: unknown layout; expected one of {', '.join(NAMED)}, or in a spec file a "
+                f"`layout={value}`: unknown layout; expected one of {names}, or in a spec file a "
                 "mapping of feature to field"
             )
         value = NAMED[value]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from transforms.errors import FailureReason, SampleError, Stage
-from transforms.refs import Value
+from transforms.refs import Scalar, Value
 from transforms.sources.image_paths import shorten
 
 # The longest path on Linux.
@@ -39,8 +39,15 @@ def read_text(row: Mapping[str, Any], column: str, *, required: bool = True) -> 
     return value
 
 
-def read_label(row: Mapping[str, Any], column: str) -> Value:
+def read_label(row: Mapping[str, Any], column: str, *, separator: str | None = None) -> Value:
     """A label, or a list of them; None for an empty cell.
+
+    Spaces around a label are not part of it. `true` and `false` are names, and a whole float is an integer.
+
+    Args:
+      row: the cells.
+      column: the label's.
+      separator: what separates several labels in one text; None if a text is one label.
 
     Raises:
       SampleError: the cell cannot be a label.
@@ -49,8 +56,10 @@ def read_label(row: Mapping[str, Any], column: str) -> Value:
         raise invalid_row(f"column {column!r} has an object; expected a label")
     value = read_value(row, column)
     if isinstance(value, bytes):
-        return read_text(row, column)
-    return None if value == "" else value
+        value = read_text(row, column, required=False)
+    if isinstance(value, str) and separator:
+        return [label for label in map(_label, value.split(separator)) if label is not None] or None
+    return [_label(one) for one in value] if isinstance(value, list) else _label(value)
 
 
 def read_value(row: Mapping[str, Any], column: str) -> Value:
@@ -66,6 +75,17 @@ def read_value(row: Mapping[str, Any], column: str) -> Value:
 def invalid_row(detail: str) -> SampleError:
     """The error of a row that cannot be used."""
     return SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail)
+
+
+def _label(value: Scalar) -> Scalar:
+    if isinstance(value, str):
+        return value.strip() or None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        # An empty cell of a column of numbers is NaN.
+        return None if value != value else int(value) if value.is_integer() and abs(value) < 2**63 else value
+    return value
 
 
 def _scalar(column: str, value: Any) -> Any:

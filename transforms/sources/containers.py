@@ -59,12 +59,15 @@ class Spool:
     Args:
       folder: where the files go.
       stem: prefix of their names, unique within the folder.
+
+    Attributes:
+      files: the files, in order.
     """
 
     def __init__(self, folder: str, stem: str) -> None:
         self._folder = folder
         self._stem = stem
-        self._files = 0
+        self.files: list[str] = []
         self._open = contextlib.ExitStack()
         self._file: IO[bytes] | None = None
         self._path = ""
@@ -99,9 +102,9 @@ class Spool:
 
     def _start_file(self) -> None:
         self._open.close()
-        self._path = storage.join(self._folder, f"{self._stem}-{self._files:04d}.spool")
+        self._path = storage.join(self._folder, f"{self._stem}-{len(self.files):04d}.spool")
         self._file = self._open.enter_context(storage.open_write(self._path))
-        self._files += 1
+        self.files.append(self._path)
         self._end = 0
 
 

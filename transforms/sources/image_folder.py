@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 
 from transforms import storage
 from transforms.errors import FailureReason, RequestError
+from transforms.images.formats import SNIFFED_BYTES, may_be_an_image
 from transforms.refs import File, SampleRef
 from transforms.sources.inputs import key_prefixes, quote_input, refuse_columns
-from transforms.sources.names import is_utf8, printable, skipped_kind
-from transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_label
-from transforms.sources.roots import Root, refuse_flat, root_of, with_splits
+from transforms.sources.names import FOLDER_MARKER, NOT_AN_IMAGE, has_extension, is_utf8, printable, skipped_kind
+from transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_group, path_label
+from transforms.sources.roots import Root, refuse_unfit, root_of, with_splits
 from transforms.sources.source import Source
 from transforms.sources.source_spec import SourceSpec
 
@@ -40,10 +41,14 @@ class ImageFolder(Source):
             for entry in storage.list_files(root.listing, special=True):
                 relative = entry.path[start:]
                 kind = skipped_kind(relative)
+                if kind == FOLDER_MARKER and entry.size < 0:
+                    kind = "link to a listed folder"
                 top, below, rest = relative.partition("/")
                 split = root.splits.get(top) if root.splits is not None and below else None
                 if kind is None and split is None and root.only_splits:
                     kind = OUTSIDE_SPLITS
+                if kind is None and not has_extension(relative) and not _may_be_an_image(entry):
+                    kind = NOT_AN_IMAGE
                 key = root.key_prefix + relative
                 if kind is not None:
                     self.skipped.add(kind, printable(key))
@@ -56,7 +61,8 @@ class ImageFolder(Source):
                     continue
                 label = path_label(key, relative if split is None else rest, self._label_pattern)
                 size = max(entry.size, 0)
-                yield SampleRef(key, File(entry.path), size, entry.fingerprint, label, split, {}, failure)
+                group = path_group(key, self._label_pattern)
+                yield SampleRef(key, File(entry.path), size, entry.fingerprint, label, split, {}, failure, group)
 
 
 def open_source(spec: SourceSpec) -> ImageFolder:
@@ -81,12 +87,25 @@ def open_source(spec: SourceSpec) -> ImageFolder:
         if not storage.is_folder(root.folder):
             raise RequestError(f"{quote_input(root.listing)}: there is no folder {printable(root.folder)}")
     prefixes = key_prefixes([root.folder for root in roots])
-    roots = [dataclasses.replace(root, key_prefix=prefix) for root, prefix in zip(roots, prefixes, strict=True)]
+    roots = [
+        dataclasses.replace(root, key_prefix=prefix, selection=spec.selection)
+        for root, prefix in zip(roots, prefixes, strict=True)
+    ]
     roots = with_splits(roots, spec)
     if pattern is None and spec.needs_label:
         for root in roots:
-            refuse_flat(root)
+            refuse_unfit(root, spec)
     return ImageFolder(roots, label_pattern=pattern)
+
+
+def _may_be_an_image(entry: storage.FileEntry) -> bool:
+    """Whether the first bytes of a local file may be an image's; a remote one would cost a request per file."""
+    if storage.has_scheme(entry.path) or entry.size < 0:
+        return True
+    try:
+        return may_be_an_image(storage.read_range(entry.path, 0, SNIFFED_BYTES))
+    except OSError:
+        return True  # It fails again when it is converted, and is counted then.
 
 
 def _failure(entry: storage.FileEntry) -> tuple[str, str] | None:

@@ -20,7 +20,7 @@ def resolve(path: str, *, root: str, allow_outside_root: bool) -> str:
 
     Args:
       path: as the table has it: relative to `root`, absolute, or a URI (`gs://…`, `file://…`).
-      root: the table's folder, absolute.
+      root: the table's folder or `image_root`, absolute.
       allow_outside_root: whether the image may be elsewhere.
 
     Raises:
@@ -40,7 +40,7 @@ def resolve(path: str, *, root: str, allow_outside_root: bool) -> str:
     full = path if _SCHEME.match(path) else _join(root, path)
     plain = _without_dots(full)
     if not allow_outside_root and not plain.startswith(_without_dots(root).rstrip("/") + "/"):
-        raise _rejected(FailureReason.OUTSIDE_ROOT, "outside the table's folder; `allow_outside_root` permits it", path)
+        raise _rejected(FailureReason.OUTSIDE_ROOT, f"outside {root}; `allow_outside_root` permits it", path)
     # In an object store dots are part of a name. A local path keeps them, because they matter after a link.
     return plain if _SCHEME.match(full) else full
 

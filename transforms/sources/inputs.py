@@ -9,8 +9,12 @@ from transforms import storage
 from transforms.errors import RequestError
 from transforms.sources.names import is_utf8, printable
 from transforms.sources.source_spec import SourceSpec
+from transforms.splits import split_of_folder
 
-_COLUMN_SETTINGS = ("image_column", "label_column", "split_column", "key_column")
+_COLUMN_SETTINGS = (
+    "image_column", "label_column", "split_column", "key_column", "group_column", "image_path", "image_root",
+    "label_separator", "delimiter", "encoding",
+)  # fmt: skip
 
 
 def input_path(word: str) -> str:
@@ -82,6 +86,25 @@ def find_files(paths: Sequence[str]) -> dict[str, storage.FileEntry]:
     # A glob may match more files tomorrow: its keys have a prefix from the start.
     prefixes = key_prefixes([file.path for file in files], always=any(map(has_wildcards, paths)))
     return dict(zip(prefixes, files, strict=True))
+
+
+def refuse_split_names(paths: Sequence[str]) -> None:
+    """Refuses several inputs that are named like splits, which would all become one split.
+
+    Args:
+      paths: folders or files.
+
+    Raises:
+      RequestError: says what to do.
+    """
+    names = [storage.basename(path) for path in paths]
+    splits = {split_of_folder(name.partition(".")[0]) for name in names}
+    if len(splits) > 1 and None not in splits:
+        raise RequestError(
+            f"the inputs {', '.join(map(printable, names[:5]))} are named like splits, but all would become one; give "
+            "the folder that holds them or a table with a split column, or say that they are one "
+            "(`splits=train=1`, or other fractions)"
+        )
 
 
 def refuse_columns(spec: SourceSpec) -> None:

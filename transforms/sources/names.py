@@ -11,25 +11,48 @@ IMAGE_EXTENSIONS = frozenset({
     ".tga", ".pcx", ".qoi", ".dds", ".sgi", ".rgb", ".rgba", ".bw", ".psd", ".xbm", ".xpm",
 })
 # fmt: on
-SPLIT_FOLDERS = {"train": "train", "validation": "validation", "val": "validation", "test": "test"}
+# Folders that archivers, network disks and desktops add, in lower case; their thumbnails look like images.
+_SYSTEM_FOLDERS = frozenset({"__macosx", "@eadir", "#recycle", "$recycle.bin", "lost+found"})
+# Files without an extension that come with datasets, in lower case.
+_DOCUMENTS = frozenset({
+    "license", "licence", "copying", "copyright", "readme", "notice", "changelog", "authors", "makefile", "dockerfile",
+    "manifest", "_success",
+})  # fmt: skip
+NOT_AN_IMAGE = "not an image"
+FOLDER_MARKER = "folder marker"
 
 
 def skipped_kind(relative: str) -> str | None:
-    """Why a file is not a sample: "hidden", "folder marker" or its extension in lower case; None if it is one.
+    """Why a file is not a sample, by its path; None if it may be one.
 
     Args:
       relative: path below the root, with `/` between the folders.
+
+    Returns:
+      "hidden", "system folder", "folder marker", "not an image" or the extension in lower case.
     """
     if relative.startswith(".") or "/." in relative:
         return "hidden"
-    name = relative.rpartition("/")[2]
+    folders, _, name = relative.rpartition("/")
+    if not _SYSTEM_FOLDERS.isdisjoint(folders.lower().split("/")):
+        return "system folder"
     if not name:
-        return "folder marker"
+        return FOLDER_MARKER
     dot = name.rfind(".")
     if dot < 0:
-        return None
+        return NOT_AN_IMAGE if name.lower() in _DOCUMENTS else None
     extension = name[dot:].lower()
     return None if extension in IMAGE_EXTENSIONS else printable(extension)
+
+
+def has_extension(relative: str) -> bool:
+    """Whether a file's name says what is in it."""
+    return "." in relative.rpartition("/")[2]
+
+
+def is_system_folder(name: str) -> bool:
+    """Whether a folder is one that an archiver, a network disk or a desktop adds."""
+    return name.lower() in _SYSTEM_FOLDERS
 
 
 def is_utf8(path: str) -> bool:

@@ -7,7 +7,7 @@ import importlib
 
 from transforms import storage
 from transforms.errors import RequestError
-from transforms.sources.inputs import has_wildcards, input_path, quote_input
+from transforms.sources.inputs import has_wildcards, input_path, quote_input, refuse_split_names
 from transforms.sources.registry import FILE_EXTENSIONS, Entry, find_source, source_of_file
 from transforms.sources.source import Source
 from transforms.sources.source_spec import SourceSpec
@@ -32,6 +32,8 @@ def open_source(spec: SourceSpec) -> Source:
         source: Source = module.open_source(dataclasses.replace(spec, input=paths, source=entries[0].name))
     except OSError as error:
         raise RequestError(f"{quote_input(','.join(paths))} cannot be read: {error}") from error
+    if spec.splits_auto and spec.split_column is None and "split" not in map(str.lower, source.columns):
+        refuse_split_names(paths)
     return source
 
 

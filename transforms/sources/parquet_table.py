@@ -35,12 +35,14 @@ class ParquetTable:
       column_types: column -> "int64" (integers, booleans), "float", or "bytes" (all else); for a list, the
         type of its elements.
       text_columns: columns whose values are strings.
+      notes: none.
     """
 
     path: str
     columns: Sequence[str]
     column_types: Mapping[str, str]
     text_columns: frozenset[str]
+    notes: Sequence[str] = ()
 
     def may_hold_text(self, column: str) -> bool:
         """Whether the schema declares strings."""
@@ -74,6 +76,9 @@ def open_source(spec: SourceSpec) -> TableSource:
     Raises:
       RequestError: a file cannot be read, or does not fit the request.
     """
+    for name in ("delimiter", "encoding"):
+        if getattr(spec, name) is not None:
+            raise RequestError(f"`{name}={getattr(spec, name)}`: a Parquet file has none; leave it out")
     return open_tables(spec, open_parquet)
 
 

@@ -25,6 +25,14 @@ def path_label(key: str, below: str, pattern: re.Pattern[str] | None) -> str | N
     return (match["label"] or None) if match else None
 
 
+def path_group(key: str, pattern: re.Pattern[str] | None) -> str | None:
+    """The group of an image: what the group `group` of a pattern finds in its key; None without one."""
+    if pattern is None or "group" not in pattern.groupindex:
+        return None
+    match = pattern.search(key)
+    return match["group"] if match else None
+
+
 def compile_pattern(spec: SourceSpec) -> re.Pattern[str] | None:
     """The pattern of `label_pattern`; None without one.
 

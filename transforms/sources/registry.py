@@ -25,8 +25,8 @@ class Entry:
 SOURCES = (
     Entry("image_folder", "image_folder"),
     Entry("filename_pattern", "image_folder"),
-    Entry("csv", "csv_table", (".csv", ".tsv")),
-    Entry("jsonl", "jsonl_table", (".jsonl", ".ndjson")),
+    Entry("csv", "csv_table", (".csv", ".tsv", ".csv.gz", ".tsv.gz")),
+    Entry("jsonl", "jsonl_table", (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")),
     Entry("parquet", "parquet_table", (".parquet",)),
     Entry("tar", "tar", (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from transforms.refs import SampleRef
 from transforms.sources.containers import Container, ReadContainer
@@ -20,6 +20,7 @@ class Source:
       unit: what a message calls one sample: "image" or "row".
       labels_may_be_indices: whether a label that is a number is a class index. The name of a folder never is.
       skipped: files that are not samples; complete when `samples` has ended. Containers are not included.
+      notes: what may be meant but is odd, one line each; complete when `samples` has ended.
       read_container: lists the samples of one container; None for a source without containers.
     """
 
@@ -33,10 +34,22 @@ class Source:
 
     def __init__(self) -> None:
         self.skipped = Skipped()
+        self.notes: list[str] = []
+
+    def describe_columns(self) -> str:
+        """The columns, and which of them look like images and labels, for a message."""
+        return ""
 
     def samples(self) -> Iterator[SampleRef]:
         """The samples that are not in containers, in bounded memory; may be iterated once."""
         return iter(())
+
+    def check_keys(self, keys: Iterable[str]) -> None:
+        """Refuses what only the keys of the listed samples show; for sources with containers.
+
+        Raises:
+          RequestError: the keys do not fit the request.
+        """
 
     def containers(self) -> Sequence[Container] | None:
         """The containers; None for a source without containers."""

@@ -11,6 +11,7 @@ from transforms import storage
 from transforms.errors import RequestError
 from transforms.settings import INPUT, setting, switch
 from transforms.sources.registry import NAMES
+from transforms.sources.selection import Selection, read_globs, read_names
 
 _INPUT_HELP = "folder, glob, table or archive; local, gs:// or s3://"
 _MOST_KINDS = 100
@@ -24,6 +25,25 @@ def _read_input(word: Any) -> tuple[str, ...]:
 
 def _write_input(paths: tuple[str, ...]) -> Any:
     return paths[0] if len(paths) == 1 else list(paths)
+
+
+def _write_list(values: tuple[str, ...]) -> Any:
+    return list(values) or None
+
+
+def _read_delimiter(word: Any) -> str:
+    delimiter = {"tab": "\t", "\\t": "\t"}.get(str(word), str(word))
+    if len(delimiter) != 1 or delimiter in '"\r\n' or (not delimiter.isprintable() and delimiter != "\t"):
+        raise ValueError("expected one character, or tab")
+    return delimiter
+
+
+def _read_encoding(word: Any) -> str:
+    try:
+        "a".encode(str(word))
+    except LookupError:
+        raise ValueError("unknown encoding; expected one such as utf-8, utf-16, cp1252 or shift_jis") from None
+    return str(word)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,18 +60,34 @@ class SourceSpec:
       label_column: column with the label; None: `label` if the table has it.
       split_column: column with the split; None: `split` if the table has it.
       key_column: column with the key; None: the image's path as written, else the number of the row.
-      allow_outside_root: whether a table may name files outside its own folder.
+      allow_outside_root: whether a table may name files outside its own folder, or outside `image_root`.
+      image_path: pattern of the images' paths over a table's columns, such as `train/{id}.jpg`.
+      image_root: folder that the images' paths in a table are relative to; None: the table's folder.
+      label_separator: what separates several labels in one cell; None: a cell is one label.
+      delimiter: between the cells of a csv file; None to find it.
+      encoding: of a csv or jsonl file; None to find it.
+      include: globs of the keys that are wanted; empty for all.
+      exclude: globs of the keys that are not wanted.
+      classes: labels that are wanted; empty for all.
+      group_column: column whose equal values keep samples in one split, where splits are fractions.
       split_folders: folder below the root -> split, where the request names the folders; else None.
-      splits_auto: whether splits come from the folders train, val, validation and test, or a column `split`.
+      splits_auto: whether splits come from folders such as train and test, or from a column `split`.
       columns: columns that the layout asks for; None for all.
+      needs_image: whether the layout has an image; otherwise only a column `image` is taken for one.
       needs_label: whether the layout has a label; an input that cannot have labels is then refused.
+      class_names: the classes that the request names; empty if it names none. Folders of these names are classes.
 
     Raises:
       RequestError: `input` is empty.
     """
 
     input: tuple[str, ...] = setting(
-        help=_INPUT_HELP, group=INPUT, read=_read_input, write=_write_input, decides_bytes=False
+        help=f"{_INPUT_HELP}; may be repeated",
+        group=INPUT,
+        read=_read_input,
+        write=_write_input,
+        decides_bytes=False,
+        may_repeat=True,
     )
     source: str = setting("auto", help=f"auto, {', '.join(NAMES)}", group=INPUT)
     label_pattern: str | None = setting(
@@ -64,14 +100,67 @@ class SourceSpec:
     allow_outside_root: bool = setting(
         False, help="a table may name files outside its own folder", group=INPUT, read=switch
     )
+    image_path: str | None = setting(
+        None, help="pattern of the images' paths over columns, such as train/{id}.jpg", group=INPUT
+    )
+    image_root: str | None = setting(
+        None,
+        help="folder that the images' paths in a table are relative to",
+        group=INPUT,
+        read=lambda word: storage.absolute(str(word)),
+        shown_default="the table's folder",
+    )
+    label_separator: str | None = setting(None, help="separates several labels in one cell", group=INPUT)
+    delimiter: str | None = setting(
+        None, help="between the cells of a csv file", group=INPUT, read=_read_delimiter, shown_default="found"
+    )
+    encoding: str | None = setting(
+        None, help="of a csv or jsonl file", group=INPUT, read=_read_encoding, shown_default="found"
+    )
+    include: tuple[str, ...] = setting(
+        (),
+        help="glob of the paths that are wanted; may be repeated",
+        group=INPUT,
+        read=read_globs,
+        write=_write_list,
+        shown_default="",
+        may_repeat=True,
+    )
+    exclude: tuple[str, ...] = setting(
+        (),
+        help="glob of the paths that are skipped; may be repeated",
+        group=INPUT,
+        read=read_globs,
+        write=_write_list,
+        shown_default="",
+        may_repeat=True,
+    )
+    classes: tuple[str, ...] = setting(
+        (),
+        help="the classes that are wanted, comma-separated; samples of others are skipped",
+        group=INPUT,
+        read=read_names,
+        write=_write_list,
+        shown_default="all",
+    )
+    group_column: str | None = setting(
+        None, help="column whose equal values stay in one split (with fractions in `splits`)", group=INPUT
+    )
     split_folders: Mapping[str, str] | None = None
     splits_auto: bool = True
     columns: frozenset[str] | None = frozenset()
+    needs_image: bool = True
     needs_label: bool = True
+    class_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.input or not all(self.input):
             raise RequestError(f"`input` is missing; expected {_INPUT_HELP}")
+
+    @property
+    def selection(self) -> Selection:
+        """Which samples are wanted."""
+        return Selection(self.include, self.exclude, self.classes)
 
 
 @dataclasses.dataclass

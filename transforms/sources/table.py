@@ -37,6 +37,10 @@ class Table(Protocol):
         """Names of the columns, in the order of the file."""
 
     @property
+    def notes(self) -> Sequence[str]:
+        """What was found about the file that its name does not say."""
+
+    @property
     def column_types(self) -> Mapping[str, str] | None:
         """Column -> "int64", "float" or "bytes"; None if the format has no types."""
 

@@ -14,47 +14,66 @@ from transforms.sources.inputs import find_files, quote_input
 from transforms.sources.source import Source
 from transforms.sources.source_spec import SourceSpec
 from transforms.sources.table import InvalidRow, Row, Table
+from transforms.sources.table_columns import (
+    Columns,
+    available,
+    choose_columns,
+    describe_columns,
+    fill_pattern,
+    pattern_columns,
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Reader:
-    """Reads the rows of one table as samples; the columns are None where the table has none."""
+    """Reads the rows of one table as samples."""
 
     table: Table
     key_prefix: str
     root: str
     allow_outside_root: bool
-    image: str | None
-    label: str | None
-    split: str | None
-    key: str | None
+    label_separator: str | None
+    columns: Columns
     features: Sequence[str]
 
     def samples(self) -> Iterator[SampleRef]:
-        named = (self.image, self.label, self.split, self.key)
-        needed = dict.fromkeys([*(name for name in named if name is not None), *self.features])
+        needed = dict.fromkeys([*self.columns.needed, *self.features])
         for number, row in enumerate(self.table.rows(tuple(needed))):
             yield self._reference(row, number)
 
     def _reference(self, row: Row, number: int) -> SampleRef:
         # Wide enough that the keys sort as the rows do.
         key, locator, split = f"{number:012d}", None, None
+        of = self.columns
         try:
             if isinstance(row, InvalidRow):
                 raise invalid_row(row.detail)
-            image = None if self.image is None else read_text(row, self.image)
-            if self.key is not None:
-                key = read_text(row, self.key)
+            image = None if of.image is None else read_text(row, of.image)
+            if of.pattern is not None:
+                cells = {name: read_text(row, name) for name in pattern_columns(of.pattern)}
+                image = fill_pattern(of.pattern, cells)
+            if of.key is not None:
+                key = read_text(row, of.key)
             elif image is not None:
                 key = image
-            split = None if self.split is None else read_text(row, self.split, required=False) or None
-            label = None if self.label is None else read_label(row, self.label)
+            split = None if of.split is None else read_text(row, of.split, required=False) or None
+            label = None if of.label is None else read_label(row, of.label, separator=self.label_separator)
             columns = {name: read_value(row, name) for name in self.features}
+            group = None if of.group is None else read_value(row, of.group)
             size, fingerprint = 0, ""
             if image is not None:
                 locator = File(resolve(image, root=self.root, allow_outside_root=self.allow_outside_root))
                 size, fingerprint = _look(locator.uri)
-            return SampleRef(self.key_prefix + key, locator, size, fingerprint, label, split, columns)
+            return SampleRef(
+                self.key_prefix + key,
+                locator,
+                size,
+                fingerprint,
+                label,
+                split,
+                columns,
+                group=None if group is None else str(group),
+            )
         except SampleError as error:
             failure = (error.reason.value, error.detail)
             return SampleRef(self.key_prefix + key, locator, split=split, failure=failure)
@@ -77,16 +96,24 @@ class TableSource(Source):
     def __init__(self, tables: Mapping[str, Table], spec: SourceSpec) -> None:
         super().__init__()
         self.name = spec.source
-        self._readers = [_reader(table, prefix, spec) for prefix, table in tables.items()]
+        self._readers: list[_Reader] = []
+        for prefix, table in tables.items():
+            reader, notes = _reader(table, prefix, spec)
+            self._readers.append(reader)
+            self.notes += notes
         self.columns = tuple(dict.fromkeys(column for table in tables.values() for column in table.columns))
         self.column_types = _merge_types(list(tables.values()))
-        self.has_images = self._readers[0].image is not None
+        self.has_images = self._readers[0].columns.has_images
         for reader in self._readers[1:]:
-            if (reader.image is not None) != self.has_images:
+            if reader.columns.has_images != self.has_images:
                 raise RequestError(
                     f"{quote_input(self._readers[0].table.path)} and {quote_input(reader.table.path)}: one has a "
                     "column with images and the other has none; convert them separately"
                 )
+
+    def describe_columns(self) -> str:
+        """The columns of the first table, and which of them look like images and labels."""
+        return describe_columns(self._readers[0].table)
 
     def samples(self) -> Iterator[SampleRef]:
         """One reference per row, in the order of the tables; may be iterated once."""
@@ -119,54 +146,28 @@ def open_tables(spec: SourceSpec, open_table: Callable[[str], Table]) -> TableSo
     return TableSource(tables, spec)
 
 
-def _reader(table: Table, key_prefix: str, spec: SourceSpec) -> _Reader:
-    image = _column(table, "image_column", spec.image_column, "image")
-    label = _column(table, "label_column", spec.label_column, "label")
-    # Fractions ignore a column that happens to be called "split".
-    split = _column(table, "split_column", spec.split_column, "split" if spec.splits_auto else None)
-    key = _column(table, "key_column", spec.key_column, None)
-    if label is None and spec.needs_label:
-        raise RequestError(
-            f"{quote_input(table.path)} has no column 'label', which the layout needs; name another with "
-            f"`label_column`, or choose a `layout` without a label; {_available(table)}"
-        )
-    if image is not None and not table.may_hold_text(image):
-        raise RequestError(
-            f"{quote_input(table.path)}: the values in column {image!r} are not strings, but an image is given by its "
-            f"path; name the column with the paths with `image_column`; {_available(table)}"
-        )
+def _reader(table: Table, key_prefix: str, spec: SourceSpec) -> tuple[_Reader, list[str]]:
+    columns, notes = choose_columns(table, spec)
     if spec.columns is None:
-        features = tuple(name for name in table.columns if name not in (image, label, split, key))
+        chosen = columns.needed
+        features = tuple(name for name in table.columns if name not in chosen)
     else:
         features = tuple(sorted(spec.columns))
         for name in features:
             if name not in table.columns:
                 raise RequestError(
-                    f"`layout` asks for column.{name}, which {table.path} does not have; {_available(table)}"
+                    f"`layout` asks for column.{name}, which {table.path} does not have; {available(table)}"
                 )
-    return _Reader(
+    reader = _Reader(
         table=table,
         key_prefix=key_prefix,
-        root=storage.dirname(table.path),
+        root=spec.image_root or storage.dirname(table.path),
         allow_outside_root=spec.allow_outside_root,
-        image=image,
-        label=label,
-        split=split,
-        key=key,
+        label_separator=spec.label_separator,
+        columns=columns,
         features=features,
     )
-
-
-def _column(table: Table, setting: str, named: str | None, default: str | None) -> str | None:
-    if named is None:
-        return default if default in table.columns else None
-    if named not in table.columns:
-        raise RequestError(f"`{setting}={named}`: {table.path} has no such column; {_available(table)}")
-    return named
-
-
-def _available(table: Table) -> str:
-    return f"it has: {', '.join(table.columns)}"
+    return reader, notes
 
 
 def _merge_types(tables: Sequence[Table]) -> Mapping[str, str] | None:
@@ -186,6 +187,8 @@ def _merge_types(tables: Sequence[Table]) -> Mapping[str, str] | None:
 def _look(uri: str) -> tuple[int, str]:
     """Size and fingerprint of a local image; a remote one would cost a request per row."""
     if storage.has_scheme(uri):
+        # Without it no row of this scheme could be read: the request is wrong, not the row.
+        storage.check_scheme(uri)
         return 0, ""
     try:
         entry = storage.stat(uri)

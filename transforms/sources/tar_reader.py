@@ -13,6 +13,7 @@ from typing import IO, Any, TypeVar
 
 from transforms import storage
 from transforms.errors import BuildError, FailureReason, RequestError, SampleError, Stage
+from transforms.images.formats import SNIFFED_BYTES, may_be_an_image
 from transforms.refs import Range
 from transforms.sources.containers import Container, Spool
 
@@ -84,6 +85,12 @@ class TarReader:
         if member.offset_data + member.size > self._container.size:
             raise _truncated(self._container)
         return Range(self._container.uri, member.offset_data, member.size, name)
+
+    def may_be_an_image(self, member: tarfile.TarInfo) -> bool:
+        """Whether the first bytes of the current member may be an image's; a compressed archive is not read twice."""
+        if self._is_compressed or member.issparse():
+            return True
+        return may_be_an_image(next(self._chunks(member), b"")[:SNIFFED_BYTES])
 
     def _chunks(self, member: tarfile.TarInfo) -> Iterator[bytes]:
         file = self._tar.extractfile(member)

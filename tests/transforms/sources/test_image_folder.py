@@ -44,8 +44,10 @@ def test_hidden_files_and_files_without_an_image_extension_are_skipped_and_count
     assert sorted(source.skipped.examples[".txt"]) == ["cat/a.TXT", "cat/b.txt"]
 
 
-def test_files_without_an_extension_are_samples(touch, opened, listed):
-    assert list(listed(opened(touch("cat/0a1b2c")))) == ["cat/0a1b2c"]
+def test_images_without_an_extension_are_samples(touch, opened, listed):
+    root = touch("cat/0a1b2c")
+    (root / "cat/0a1b2c").write_bytes(b"\x89PNG\r\n\x1a\n")
+    assert list(listed(opened(root))) == ["cat/0a1b2c"]
 
 
 def test_a_million_odd_extensions_are_counted_in_bounded_memory(touch, opened):
@@ -161,8 +163,9 @@ def test_images_beside_the_split_folders_found_are_rejected_samples(touch, opene
     assert samples["3.jpg"].failure == ("unknown_split", "beside the split folders, not in one of them")
 
 
-def test_without_auto_split_folders_are_classes(touch, opened, listed):
-    samples = listed(opened(touch("train/cat/1.jpg", "test/2.jpg"), splits_auto=False))
+def test_without_auto_split_folders_are_classes_if_the_request_names_them(touch, opened, listed):
+    root = touch("train/cat/1.jpg", "test/2.jpg")
+    samples = listed(opened(root, splits_auto=False, class_names=("test", "train")))
     assert labels(samples) == {"train/cat/1.jpg": "train", "test/2.jpg": "test"}
     assert set(splits(samples).values()) == {None}
 

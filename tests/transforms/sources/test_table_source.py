@@ -185,11 +185,21 @@ def test_parquet_files_of_different_types_are_refused_together(tmp_path, opened)
 # Values of jsonl (and parquet) rows
 
 
-@pytest.mark.parametrize("label", ["cat", 3, True, 0, ["a", "b"], [1, 2], None])
+@pytest.mark.parametrize("label", ["cat", 3, 0, 0.5, ["a", "b"], [1, 2], None])
 def test_a_label_keeps_its_type(jsonl_file, opened, listed, label):
     sample = only(listed(opened(jsonl_file({"label": label}))))
     assert sample.label == label
     assert type(sample.label) is type(label)
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [(True, "true"), (False, "false"), (3.0, 3), (float("nan"), None), (" cat ", "cat"), (" ", None), ([1.0], [1])],
+)
+def test_a_label_becomes_a_name_or_a_number(jsonl_file, opened, listed, label, expected):
+    sample = only(listed(opened(jsonl_file({"label": label}))))
+    assert sample.label == expected
+    assert type(sample.label) is type(expected)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,98 @@
+"""Tables of the kinds that people have: what is found, what is said, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beam_pipelines.cli import main
+from tests.beam_pipelines.dataset_checks import manifest_of
+
+COUNT = 40
+
+
+@pytest.fixture
+def pictures(tmp_path, picture, save):
+    for number in range(COUNT):
+        save(tmp_path / "train" / f"{number}.jpg", picture(number, 16, 16))
+    return tmp_path
+
+
+def refused(capsys, *arguments):
+    assert main(["convert", *map(str, arguments)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def test_rows_after_a_stray_quote_are_records(pictures, capsys):
+    rows = [f"train/{number}.jpg,{number % 2},a cat" for number in range(COUNT)]
+    rows[10], rows[30] = 'train/10.jpg,0,"a cat', 'train/30.jpg,0,a cat"'
+    (pictures / "m.csv").write_text("\n".join(["image,label,caption", *rows]))
+    out = pictures / "out"
+    assert main(["convert", f"--input={pictures / 'm.csv'}", f"--output={out}", "--max_failures=0.1"]) == 0
+    manifest = manifest_of(out)
+    assert manifest["listed"] == COUNT
+    assert (manifest["splits"]["train"]["records"], manifest["failure_reasons"]) == (COUNT - 1, {"invalid_row": 1})
+    (failure,) = map(json.loads, (out / "failures.jsonl").read_text().splitlines())
+    assert failure["detail"].startswith("line 12: ")
+
+
+def test_a_table_with_ids_and_several_labels_is_read_as_the_refusals_say(pictures, capsys):
+    rows = "".join(f"{number};{'cat' if number % 2 else 'dog'}|pet\n" for number in range(COUNT))
+    (pictures / "m.csv").write_text("id;Breeds\n" + rows)
+    request = [f"--input={pictures / 'm.csv'}", f"--output={pictures / 'out'}"]
+    line = refused(capsys, *request)
+    assert "--image_path=train/{id}.jpg" in line
+    assert "--label_column=Breeds" in line
+    assert not (pictures / "out").exists()
+    request += ["--image_path=train/{id}.jpg", "--label_column=Breeds", "--label_separator=|"]
+    assert "--layout=multilabel" in refused(capsys, *request, "--layout=tfds")
+    assert main(["convert", *request]) == 0
+    (note,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note: m.csv")]
+    assert "';'" in note
+    manifest = manifest_of(pictures / "out")
+    assert manifest["splits"]["train"]["classes"] == {"cat": COUNT // 2, "dog": COUNT // 2, "pet": COUNT}
+    assert [f"note: {line}" for line in manifest["notes"]] == [note]
+
+
+def test_a_parquet_file_without_a_column_of_images_is_refused_unless_columns_are_meant(tmp_path, capsys):
+    pq.write_table(pa.table({"picture": ["1.jpg", "2.jpg"], "count": [1, 2]}), tmp_path / "m.parquet")
+    request = [f"--input={tmp_path / 'm.parquet'}", f"--output={tmp_path / 'out'}"]
+    line = refused(capsys, *request)
+    assert "--image_column=picture" in line
+    assert "--layout=columns" in line
+    assert main(["convert", *request, "--layout=columns"]) == 0
+    assert set(manifest_of(tmp_path / "out")["spec"]["layout"]) == {"count", "picture"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (["cat", "1"], ["names ('cat')", "numbers ('1')", "--class_names"]),
+        (["10001", "94103"], ["10001", "94103", "--class_names"]),
+        (["0.25", "0.5"], ["fractions", "--class_names"]),
+    ],
+)
+def test_labels_that_are_no_classes_are_refused(pictures, capsys, labels, words):
+    rows = "".join(f"train/{number}.jpg,{label}\n" for number, label in enumerate(labels))
+    (pictures / "m.csv").write_text("image,label\n" + rows)
+    line = refused(capsys, f"--input={pictures / 'm.csv'}", f"--output={pictures / 'out'}")
+    assert [word for word in words if word not in line] == []
+    assert not (pictures / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("--delimiter=;;", ["--delimiter=;;", "one character"]),
+        ("--encoding=klingon", ["--encoding=klingon", "unknown encoding"]),
+        ("--image_path=train/{name}.jpg", ["--image_path", "'name'", "it has: image, label"]),
+    ],
+)
+def test_a_wrong_word_is_refused(tmp_path, capsys, flag, words):
+    (tmp_path / "m.csv").write_text("image,label\n1.jpg,cat\n")
+    line = refused(capsys, f"--input={tmp_path / 'm.csv'}", f"--output={tmp_path / 'out'}", flag)
+    assert [word for word in words if word not in line] == []

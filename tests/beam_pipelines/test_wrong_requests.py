@@ -1,0 +1,123 @@
+"""`convert` refuses what is said twice, or is read as something else: exit code 2, one line, nothing written."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.beam_pipelines.dataset_checks import manifest_of, splits_of
+
+
+@pytest.fixture
+def refused(convert, tmp_path):
+    """Runs `convert`; returns its only line after checking that nothing was written."""
+
+    def run(*words):
+        ran = convert(f"--output={tmp_path / 'out'}", *words)
+        assert ran.code == 2, ran.err
+        assert ran.err.count("\n") == 1
+        assert not (tmp_path / "out").exists()
+        return ran.err
+
+    return run
+
+
+def test_several_inputs_are_merged(photos, tmp_path, build):
+    flags = [f"--input={photos / 'cat'}", f"--input={photos / 'flower'}", "--image_size=16"]
+    out = build(tmp_path / "out", *flags, r"--label_pattern=(?P<label>\w+)/")
+    assert manifest_of(out)["class_names"] == ["cat", "flower"]
+    assert len(splits_of(out)) == len([*photos.glob("cat/*.jpg"), *photos.glob("flower/*.jpg")])
+    assert manifest_of(out)["spec"]["input"] == [str(photos / "cat"), str(photos / "flower")]
+
+
+@pytest.mark.parametrize("words", [["--seed=1", "--seed=2"], ["--name=a", "--name=a"], ["--spec=a", "--spec=b"]])
+def test_any_other_flag_that_is_given_twice_is_refused(photos, refused, words):
+    flag = words[0].split("=")[0]
+    assert f"{flag} contradicts or repeats an earlier flag" in refused(f"--input={photos}", *words)
+
+
+def test_a_switch_that_is_turned_on_and_off_is_refused(photos, refused):
+    assert "--no_upscale contradicts" in refused(f"--input={photos}", "--upscale", "--no_upscale")
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "line"),
+    [
+        ("seed: 1\ninput: x\nseed: 2\n", "seed", 3),
+        ("input: x\nsplits:\n  train: 0.5\n  test: 0.5\n  train: 0.5\n", "train", 5),
+        ('{"input": "x", "seed": 1,\n "seed": 2}', "seed", 2),
+    ],
+)
+def test_a_key_that_occurs_twice_in_a_spec_is_refused(refused, tmp_path, text, key, line):
+    (tmp_path / "spec.yaml").write_text(text)
+    assert f"the key {key} occurs twice, again in line {line}" in refused(f"--spec={tmp_path / 'spec.yaml'}")
+
+
+def test_a_file_of_class_names_that_does_not_exist_is_refused(photos, refused):
+    for name in ("classes.txt", "lists/classes"):
+        assert f"--class_names={name}: there is no such file" in refused(f"--input={photos}", f"--class_names={name}")
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ("[no, yes]", "YAML reads False there; write names in quotes"),
+        ("[1.0, cat]", "YAML reads 1.0 there"),
+        ("[cat, ~]", "YAML reads None there"),
+        ("true", "expected names in index order"),
+        ("{cat: 0, dog: 2}", "expected every index from 0 to 1 once"),
+        ("{cat: 0, dog: 0}", "expected every index from 0 to 1 once"),
+    ],
+)
+def test_class_names_that_yaml_reads_as_something_else_are_refused(photos, refused, tmp_path, names, said):
+    (tmp_path / "spec.yaml").write_text(f"input: {photos}\nclass_names: {names}\n")
+    assert said in refused(f"--spec={tmp_path / 'spec.yaml'}")
+
+
+@pytest.mark.parametrize("names", [{"dog": 1, "no": 0}, {1: "dog", 0: "no"}, ["no", "dog"]])
+def test_class_names_are_read_from_mappings_and_lists(names):
+    from transforms.build_spec import read_class_names
+
+    assert read_class_names(names) == ("no", "dog")
+
+
+@pytest.mark.parametrize("name", [" cat", "cat ", "cat\nfish", "cat\u2003"])
+def test_a_class_that_a_label_file_cannot_hold_is_refused(photos, refused, tmp_path, name):
+    for number, folder in enumerate((name, "dog")):
+        (tmp_path / "in" / folder).mkdir(parents=True)
+        (tmp_path / "in" / folder / "1.jpg").symlink_to(sorted(photos.glob("*/*.jpg"))[number])
+    assert f"class {name!r} begins or ends with a space or holds a line break" in refused(f"--input={tmp_path / 'in'}")
+
+
+def test_folders_that_differ_only_in_their_unicode_form_are_one_class(photos, tmp_path, build):
+    for number, folder in enumerate(("caf\u00e9", "cafe\u0301", "bar")):
+        (tmp_path / "in" / folder).mkdir(parents=True)
+        (tmp_path / "in" / folder / "1.jpg").symlink_to(sorted(photos.glob("*/*.jpg"))[number])
+    manifest = manifest_of(build(tmp_path / "out", f"--input={tmp_path / 'in'}", "--image_size=16"))
+    assert manifest["class_names"] == ["bar", "caf\u00e9"]
+    assert manifest["splits"]["train"]["classes"] == {"bar": 1, "caf\u00e9": 2}
+
+
+def test_a_requested_split_without_samples_is_noted(photos, tmp_path, convert):
+    (tmp_path / "in/cat").mkdir(parents=True)
+    for path in sorted(photos.glob("cat/*.jpg"))[:2]:
+        (tmp_path / "in/cat" / path.name).symlink_to(path)
+    flags = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--image_size=16"]
+    ran = convert(*flags, "--splits=train=0.998,validation=0.001,test=0.001")
+    assert ran.code == 0, ran.err
+    note = "--splits asks for validation, test, which got none of 2 samples"
+    assert f"note: {note}" in ran.out
+    assert json.dumps(note.replace("--splits", "`splits`")) in json.dumps(manifest_of(tmp_path / "out")["notes"])
+
+
+def test_wrapped_classes_and_unclear_splits_are_refused(photos, refused, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/images").symlink_to(photos)
+    assert "give the folder that holds the classes, images, or say --class_names=images" in refused(
+        f"--input={tmp_path / 'in'}"
+    )
+    (tmp_path / "in/images").rename(tmp_path / "in/train2017")
+    (tmp_path / "in/val2017").mkdir()
+    (tmp_path / "in/val2017/cat").symlink_to(photos / "coffee")
+    assert "--splits=train=train2017,validation=val2017" in refused(f"--input={tmp_path / 'in'}")

@@ -1,0 +1,191 @@
+"""Folders that are splits, classes or wrappers of classes are told apart, and refused where names do not tell."""
+
+from __future__ import annotations
+
+import tarfile
+
+import pytest
+
+from transforms.errors import RequestError
+
+
+def labels(samples):
+    return {key: sample.label for key, sample in samples.items()}
+
+
+def splits(samples):
+    return {key: sample.split for key, sample in samples.items()}
+
+
+@pytest.fixture
+def check_tar(tmp_path, opened, read_containers):
+    """Lists an archive with members of these names as a build does; returns its samples by key."""
+
+    def check(*names, **fields):
+        with tarfile.open(tmp_path / "photos.tar", "w") as archive:
+            for name in names:
+                archive.addfile(tarfile.TarInfo(name))
+        source = opened(tmp_path / "photos.tar", **fields)
+        samples, _ = read_containers(source)
+        source.check_keys(sample.key for sample in samples)
+        return {sample.key: sample for sample in samples}
+
+    return check
+
+
+PAIRS = [
+    ("train", "valid", "train", "validation"),
+    ("Train", "Test", "train", "test"),
+    ("training", "testing", "train", "test"),
+    ("train", "dev", "train", "validation"),
+    ("trn", "tst", "train", "test"),
+    ("train", "holdout", "train", "test"),
+    ("TRAIN", "Eval", "train", "validation"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "first_split", "second_split"), PAIRS)
+def test_the_usual_names_of_split_folders_are_known_in_any_case(
+    touch, opened, listed, first, second, first_split, second_split
+):
+    samples = listed(opened(touch(f"{first}/cat/1.jpg", f"{first}/dog/1.jpg", f"{second}/dog/2.jpg")))
+    assert set(labels(samples).values()) == {"cat", "dog"}
+    assert splits(samples)[f"{first}/cat/1.jpg"] == first_split
+    assert splits(samples)[f"{second}/dog/2.jpg"] == second_split
+
+
+@pytest.mark.parametrize(("first", "second", "first_split", "second_split"), PAIRS)
+def test_the_usual_names_of_split_folders_are_known_inside_archives(
+    check_tar, first, second, first_split, second_split
+):
+    samples = check_tar(f"{first}/cat/1.jpg", f"{first}/dog/1.jpg", f"{second}/dog/2.jpg")
+    assert set(labels(samples).values()) == {"cat", "dog"}
+    assert (splits(samples)[f"{first}/cat/1.jpg"], splits(samples)[f"{second}/dog/2.jpg"]) == (
+        first_split,
+        second_split,
+    )
+
+
+UNCLEAR = [
+    ("train/cat/1.jpg", "train/dog/1.jpg", "unlabelled_part/cat/2.jpg"),
+    ("train2017/cat/1.jpg", "val2017/cat/2.jpg"),
+    ("seg_train/cat/1.jpg", "seg_test/cat/2.jpg", "seg_pred/cat/3.jpg"),
+    ("train/cat/1.jpg", "test_images/cat/2.jpg"),
+    ("train/1.jpg", "other/2.jpg"),
+    ("test/cat/1.jpg", "test/dog/1.jpg", "part1/cat/2.jpg", "part2/dog/2.jpg", "part3/dog/2.jpg"),
+]
+
+
+@pytest.mark.parametrize("names", UNCLEAR)
+def test_folders_that_look_like_splits_but_are_not_all_known_are_refused(touch, opened, names):
+    with pytest.raises(RequestError, match=r"look like splits.*`splits=\w+=.*`class_names="):
+        opened(touch(*names))
+
+
+@pytest.mark.parametrize("names", UNCLEAR)
+def test_folders_inside_archives_that_look_like_splits_but_are_not_all_known_are_refused(check_tar, names):
+    with pytest.raises(RequestError, match=r"look like splits.*`splits=\w+=.*`class_names="):
+        check_tar(*names)
+
+
+def test_the_message_says_how_to_name_the_splits(touch, opened, listed):
+    root = touch("train2017/cat/1.jpg", "val2017/cat/2.jpg", "val2017/dog/2.jpg")
+    with pytest.raises(RequestError, match="`splits=train=train2017,validation=val2017`"):
+        opened(root)
+    samples = listed(opened(root, split_folders={"train2017": "train", "val2017": "validation"}))
+    assert set(splits(samples).values()) == {"train", "validation"}
+
+
+@pytest.mark.parametrize("name", ["test", "train", "dev", "Test", "tr"])
+def test_a_class_called_like_a_split_beside_many_classes_is_a_class(touch, opened, listed, check_tar, name):
+    names = (f"{name}/1.jpg", "bus/1.jpg", "car/1.jpg", "tram/1.jpg", "test_tube/1.jpg", "train_station/1.jpg")
+    for samples in (listed(opened(touch(*names))), check_tar(*names)):
+        assert labels(samples) == {path: path.split("/")[0] for path in names}
+        assert set(splits(samples).values()) == {None}
+
+
+def test_class_names_say_that_folders_called_like_splits_are_classes(touch, opened, listed, check_tar):
+    names = ("train/a/1.jpg", "bus/1.jpg")
+    for samples in (
+        listed(opened(touch(*names), class_names=("bus", "train"))),
+        check_tar(*names, class_names=("bus", "train")),
+    ):
+        assert labels(samples) == {"train/a/1.jpg": "train", "bus/1.jpg": "bus"}
+
+
+def test_a_nested_class_called_train_inside_an_archive_is_not_silently_a_split(check_tar):
+    with pytest.raises(RequestError, match=r"train beside other folders.*`splits=train=train,.*`class_names=train,"):
+        check_tar("train/old/1.jpg", "bus/new/1.jpg", "car/1.jpg", "tram/1.jpg")
+
+
+def test_fractions_of_an_input_with_split_folders_are_refused(touch, opened, check_tar):
+    names = ("train/cat/1.jpg", "test/cat/2.jpg")
+    with pytest.raises(RequestError, match=r"`splits` has fractions.*test, train.*`input=.*/test`, `input=.*/train`"):
+        opened(touch(*names), splits_auto=False)
+    with pytest.raises(RequestError, match=r"`splits` has fractions.*`label_pattern="):
+        check_tar(*names, splits_auto=False)
+
+
+def test_split_folders_given_as_inputs_of_their_own_may_be_divided_anew(touch, opened, listed):
+    root = touch("train/cat/1.jpg", "test/cat/2.jpg")
+    samples = listed(opened(root / "train", root / "test", splits_auto=False))
+    assert labels(samples) == {"train/cat/1.jpg": "cat", "test/cat/2.jpg": "cat"}
+    with pytest.raises(RequestError, match="test, train are named like splits"):
+        opened(root / "test", root / "train")
+
+
+def test_fractions_with_a_pattern_or_without_labels_may_cross_split_folders(touch, opened, listed):
+    root = touch("train/cat/1.jpg", "test/cat/2.jpg")
+    samples = listed(opened(root, splits_auto=False, label_pattern="/(?P<label>cat)/"))
+    assert set(labels(samples).values()) == {"cat"}
+    assert len(listed(opened(root, splits_auto=False, needs_label=False))) == 2
+
+
+# A folder around the class folders
+
+WRAPPED = [
+    ("images/cat/1.jpg", "images/dog/2.jpg"),
+    ("a/b/images/cat/1.jpg", "a/b/images/dog/2.jpg"),
+    ("photos/train/cat/1.jpg", "photos/test/cat/2.jpg"),
+    ("train/images/cat/1.jpg", "train/images/dog/1.jpg", "test/images/dog/2.jpg"),
+]
+
+
+@pytest.mark.parametrize("names", WRAPPED)
+def test_a_folder_that_only_wraps_the_classes_is_refused(touch, opened, check_tar, names):
+    with pytest.raises(RequestError, match="would be the only class, but it holds the folders"):
+        opened(touch(*names))
+    with pytest.raises(RequestError, match=r"would be the only class, but it holds the folders.*`label_pattern="):
+        check_tar(*names)
+
+
+def test_the_message_suggests_the_folder_below_the_wrapper(touch, opened, listed):
+    root = touch("a/images/cat/1.jpg", "a/images/dog/2.jpg")
+    with pytest.raises(RequestError, match=r"give the folder that holds the classes, a/images, or say `class_names=a`"):
+        opened(root)
+    assert set(labels(listed(opened(root / "a/images"))).values()) == {"cat", "dog"}
+
+
+def test_the_message_suggests_a_pattern_that_works_below_split_folders(touch, opened, listed):
+    root = touch("train/images/cat/1.jpg", "test/images/dog/2.jpg", "test/images/cat/2.jpg")
+    with pytest.raises(RequestError) as error:
+        opened(root)
+    pattern = str(error.value).split("`label_pattern=")[1].split("`")[0]
+    samples = listed(opened(root, label_pattern=pattern))
+    assert set(labels(samples).values()) == {"cat", "dog"}
+    assert set(splits(samples).values()) == {"train", "test"}
+
+
+def test_class_names_say_that_a_single_class_is_meant(touch, opened, listed, check_tar):
+    names = ("images/cat/1.jpg", "images/dog/2.jpg")
+    assert set(labels(listed(opened(touch(*names), class_names=("images",)))).values()) == {"images"}
+    assert set(labels(check_tar(*names, class_names=("images",))).values()) == {"images"}
+
+
+def test_a_single_class_without_folders_below_it_is_a_class(touch, opened, listed):
+    assert set(labels(listed(opened(touch("cat/1.jpg", "cat/2020/2.jpg", "notes/a.txt")))).values()) == {"cat"}
+
+
+def test_folders_that_are_excluded_do_not_count_as_classes_or_splits(touch, opened, listed):
+    root = touch("train/cat/1.jpg", "train/dog/1.jpg", "test/cat/2.jpg", "extra/3.jpg")
+    assert set(splits(listed(opened(root, exclude=("extra",)))).values()) == {"train", "test", None}

@@ -1,0 +1,68 @@
+"""The rule that gives every sample its split."""
+
+from __future__ import annotations
+
+import pytest
+
+from transforms.refs import File, SampleRef
+from transforms.splits import Splits, assign_split, read_splits, write_splits
+
+
+def refs(count: int) -> list[SampleRef]:
+    return [SampleRef(f"cat/{number}.jpg", File(f"/photos/cat/{number}.jpg")) for number in range(count)]
+
+
+def split_of(ref: SampleRef, splits: Splits) -> SampleRef:
+    return assign_split(ref, splits=splits, seed=0)
+
+
+def test_splits_have_their_fractions():
+    splits = Splits(fractions={"train": 0.8, "validation": 0.15, "test": 0.05})
+    names = [split_of(ref, splits).split for ref in refs(20_000)]
+    assert names.count("train") == pytest.approx(16_000, rel=0.02)
+    assert names.count("validation") == pytest.approx(3_000, rel=0.05)
+    assert names.count("test") == pytest.approx(1_000, rel=0.1)
+
+
+def test_adding_images_moves_no_other_to_another_split():
+    splits = Splits(fractions={"train": 0.5, "validation": 0.5})
+    assert [split_of(ref, splits) for ref in refs(50)] == [split_of(ref, splits) for ref in refs(100)][:50]
+
+
+@pytest.mark.parametrize(
+    ("word", "split"), [(None, "train"), ("val", "validation"), ("test", "test"), ("fold_1", "fold_1")]
+)
+def test_auto_takes_the_word_of_the_source(word, split):
+    assert split_of(SampleRef("a", None, split=word), Splits()).split == split
+
+
+@pytest.mark.parametrize("word", ["Train set", "all", "täst", "1"])
+def test_a_word_that_cannot_name_a_split_is_a_failure(word):
+    ref = split_of(SampleRef("a", None, split=word), Splits())
+    assert ref.split is None
+    assert ref.failure is not None
+    assert ref.failure[0] == "unknown_split"
+    assert repr(word) in ref.failure[1]
+
+
+def test_an_earlier_failure_is_kept_when_the_split_is_not_valid_either():
+    failure = ("unreadable", "a broken link")
+    assert split_of(SampleRef("a", None, split="all", failure=failure), Splits()).failure == failure
+
+
+@pytest.mark.parametrize(
+    ("word", "splits"),
+    [
+        ("auto", Splits()),
+        ("train=0.9,test=0.1", Splits(fractions={"train": 0.9, "test": 0.1})),
+        ({"train": 0.9, "test": 0.1}, Splits(fractions={"train": 0.9, "test": 0.1})),
+        ("train=a,test=b", Splits(folders={"a": "train", "b": "test"})),
+    ],
+)
+def test_splits_are_read_from_words_and_written_back(word, splits):
+    assert read_splits(word) == splits
+    assert read_splits(write_splits(splits)) == splits
+
+
+def test_fractions_that_a_float_cannot_add_up_exactly_are_accepted():
+    assert read_splits("a=0.7,b=0.2,c=0.1").fractions == {"a": 0.7, "b": 0.2, "c": 0.1}

@@ -1,0 +1,96 @@
+"""Which samples of an input are wanted: by path (`include`, `exclude`) and by class (`classes`)."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from transforms.errors import RequestError
+from transforms.labels import ClassNames, whole_number
+from transforms.refs import SampleRef, Scalar
+from transforms.storage.paths import compile_glob
+
+OTHER_CLASS = "other class"
+
+
+def read_globs(word: Any) -> tuple[str, ...]:
+    """Reads one glob or a list of them."""
+    globs = tuple(str(glob).strip("/") for glob in (word if isinstance(word, (list, tuple)) else [word]))
+    if not globs or not all(globs):
+        raise ValueError("expected a glob, such as *.png or cat/**")
+    return globs
+
+
+def read_names(word: Any) -> tuple[str, ...]:
+    """Reads names from a list or a comma-separated string."""
+    words = word.split(",") if isinstance(word, str) else word if isinstance(word, (list, tuple)) else [word]
+    names = tuple(str(name).strip() for name in words)
+    if not names or not all(names):
+        raise ValueError("expected names, separated by commas")
+    return names
+
+
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """Which samples are wanted; the others are skipped and counted.
+
+    Attributes:
+      include: globs of the keys that are wanted; empty for all.
+      exclude: globs of the keys that are not.
+      classes: labels that are wanted; empty for all. A sample without a label is kept, and fails later.
+    """
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+
+    def skips_path(self, key: str) -> str | None:
+        """The setting by which a key, or a folder of that name, is skipped; None if it is not."""
+        if self.exclude and _compile(self.exclude).fullmatch(key):
+            return "exclude"
+        if self.include and not _compile(self.include).fullmatch(key):
+            return "include"
+        return None
+
+    def skips(self, ref: SampleRef) -> str | None:
+        """Why a sample is skipped; None if it is wanted."""
+        setting = self.skips_path(ref.key)
+        if setting is not None:
+            return {"exclude": "excluded", "include": "not included"}[setting]
+        if not self.classes or ref.label is None or ref.failure is not None:
+            return None
+        wanted = _classes(self.classes)
+        labels = ref.label if isinstance(ref.label, list) else [ref.label]
+        return None if all(wanted.find(label) is not None for label in labels) else OTHER_CLASS
+
+    def check(self, labels: Mapping[Scalar, int]) -> None:
+        """Refuses classes that no sample has.
+
+        Args:
+          labels: labels of the samples that were selected -> samples.
+
+        Raises:
+          RequestError: names the classes.
+        """
+        found = {_classes(self.classes).find(label) for label in labels}
+        missing = [name for index, name in enumerate(self.classes) if index not in found]
+        if missing:
+            raise RequestError(f"`classes={','.join(self.classes)}`: no sample has the class {', '.join(missing)}")
+
+
+EVERYTHING = Selection()
+
+
+@functools.lru_cache(maxsize=8)
+def _classes(names: tuple[str, ...]) -> ClassNames:
+    return ClassNames(names, numbers_are_indices=any(whole_number(name) is not None for name in names))
+
+
+@functools.lru_cache(maxsize=8)
+def _compile(globs: Sequence[str]) -> re.Pattern[str]:
+    """What matches one of some globs, or lies in a folder that does; one without `/` matches at any depth."""
+    patterns = (("" if "/" in glob else "(?:.*/)?") + compile_glob(glob).pattern for glob in globs)
+    return re.compile(f"(?:{'|'.join(patterns)})(?:/.*)?", re.DOTALL)
