@@ -62,6 +62,7 @@ class BlockResult:
       parts: its part files, in order.
       failures: file with the samples that it rejected, a JSON object per line; None if there are none.
       stats: its counts.
+      failures_bytes: size of the file of failures.
     """
 
     split: str
@@ -69,6 +70,15 @@ class BlockResult:
     parts: tuple[Part, ...]
     failures: str | None
     stats: Stats
+    failures_bytes: int = 0
+
+    @property
+    def files(self) -> dict[str, int]:
+        """File -> size in bytes."""
+        sizes: dict[str | None, int] = {self.failures: self.failures_bytes}
+        for part in self.parts:
+            sizes.update({part.uri: part.bytes, part.index: part.index_bytes})
+        return {file: size for file, size in sizes.items() if file is not None}
 
     def to_json(self) -> dict[str, Any]:
         """As plain values, for the marker of the block."""
@@ -84,8 +94,9 @@ class BlockResult:
 class ConvertBlocks(beam.PTransform):
     """Converts and writes blocks: ((split, block), [references joined by `AssignOrder`]) -> BlockResult.
 
-    A block that has a marker is taken from it. A block that was started and not finished, perhaps because a
-    decoder crashed, is converted in a child process. All attempts at one block write the same bytes.
+    A block is taken from its marker if the marker and the files that it names are whole. A block that was started
+    and not finished, perhaps because a decoder crashed, is converted in a child process. All attempts at one block
+    write the same bytes.
 
     Args:
       plan: what the workers need to know.
@@ -104,12 +115,13 @@ class ConvertBlocks(beam.PTransform):
 
 
 def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, convert: Convert) -> BlockResult:
-    """Converts one block, unless its marker says that it is finished."""
+    """Converts one block, unless it is finished."""
     (split, number), joined = block
     stem = f"{split}-{number:06d}"
     marker, started = (storage.join(plan.folder, "blocks", f"{stem}.{kind}") for kind in ("json", "started"))
-    if storage.exists(marker):
-        return BlockResult.from_json(json.loads(storage.read_bytes(marker)))
+    finished = read_marker(marker)
+    if finished is not None:
+        return finished
     attempt = functools.partial(convert_sample, convert)
     if storage.exists(started):
         guard = isolated(attempt, plan.image_timeout)
@@ -121,6 +133,17 @@ def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, c
         result = _convert_refs(refs, (split, number), stem=stem, plan=plan, convert=guarded)
     storage.write_bytes(marker, json.dumps(result.to_json()).encode())
     return result
+
+
+def read_marker(marker: str) -> BlockResult | None:
+    """The result of a finished block; None if there is no marker, or a power cut emptied it or a file that it names."""
+    if not storage.exists(marker):
+        return None
+    try:
+        result = BlockResult.from_json(json.loads(storage.read_bytes(marker)))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return result if storage.have_sizes(result.files) else None
 
 
 def read_block(joined: Iterable[bytes], *, seed: int) -> Iterator[SampleRef]:
@@ -177,9 +200,10 @@ def _convert_refs(
                 counts["class", split, name] += 1
         parts = tuple(writer.close())
     failures_path = storage.join(plan.folder, "failures", f"{stem}.jsonl") if failures else None
+    lines = "".join(failures).encode()
     if failures_path:
-        storage.write_bytes(failures_path, "".join(failures).encode())
-    return BlockResult(split, number, parts, failures_path, Stats(dict(counts)))
+        storage.write_bytes(failures_path, lines)
+    return BlockResult(split, number, parts, failures_path, Stats(dict(counts)), len(lines))
 
 
 @contextlib.contextmanager

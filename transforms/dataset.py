@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -123,14 +124,14 @@ class Dataset:
         return shards
 
 
-def open_dataset(path: str) -> Dataset:
+def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     """Opens a finished dataset.
 
     Raises:
       RequestError: there is none.
       BuildError: its manifest cannot be read.
     """
-    path = storage.absolute(path).rstrip("/")
+    path = storage.absolute(os.fspath(path)).rstrip("/")
     if not storage.exists(storage.join(path, SUCCESS)):
         raise RequestError(f"{path}: no finished dataset (there is no {SUCCESS}); expected the `output` of a build")
     try:

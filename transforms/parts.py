@@ -48,6 +48,7 @@ class Part:
       stream_bytes: size of its uncompressed content.
       records: number of records.
       index: its index file, or None.
+      index_bytes: size of the index file.
     """
 
     split: str
@@ -58,6 +59,7 @@ class Part:
     stream_bytes: int
     records: int
     index: str | None
+    index_bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,10 +169,14 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         if self._gzip:
             self._write(self._compressor.flush())
         self._opened.close()
-        index = f"{self._uri}.parquet" if self._columns["key"] else None
-        if index:
-            with storage.open_write(index) as file:
-                pq.write_table(pa.table(self._columns, schema=INDEX_SCHEMA), file)
+        index, index_bytes = None, 0
+        if self._columns["key"]:
+            index = f"{self._uri}.parquet"
+            rows = pa.BufferOutputStream()
+            pq.write_table(pa.table(self._columns, schema=INDEX_SCHEMA), rows)
+            data = memoryview(rows.getvalue())
+            index_bytes = len(data)
+            storage.write_bytes(index, data)
         part = Part(
             split=self._split,
             block=self._block,
@@ -180,6 +186,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
             stream_bytes=self._stream_bytes,
             records=self._records,
             index=index,
+            index_bytes=index_bytes,
         )
         self._parts.append(part)
         self._begin()

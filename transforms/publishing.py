@@ -13,15 +13,15 @@ import apache_beam as beam
 
 from transforms import storage
 from transforms.build_spec import Duplicates
-from transforms.dataset import BUILD_FOLDER, DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, SUCCESS, Shard, open_dataset
+from transforms.dataset import DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, SUCCESS, Shard
 from transforms.errors import BuildError
 from transforms.examples.layouts import Layout
 from transforms.images.image_spec import ImageSpec
+from transforms.output_folder import remove_old_files
 from transforms.stats import DUPLICATE_COUNTS, Stats
 from transforms.tfds_metadata import write_metadata
 
 OUTCOME = "outcome.json"
-_OLD_FILES = "old_files.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,19 +117,7 @@ def open_output(stats: Stats, *, publication: Publication) -> bool:
     check_counts(stats, listed=publication.listed)
     if not publication.is_publishable(stats):
         return False
-    # Noted first: if this attempt dies half-way, the next one finds what is left to remove, and never removes
-    # what has been composed under the same name since.
-    note = storage.join(publication.folder, _OLD_FILES)
-    success = storage.join(publication.output, SUCCESS)
-    if storage.exists(success):
-        storage.write_bytes(note, json.dumps(list(open_dataset(publication.output).files)).encode())
-        storage.delete_files([success])
-    if storage.exists(note):
-        files = json.loads(storage.read_bytes(note))
-        storage.delete_files(storage.join(publication.output, file) for file in files)
-        storage.delete_files([note])
-    for folder in (publication.output, storage.join(publication.output, INDEX_FOLDER)):
-        storage.delete_unfinished(folder)
+    remove_old_files(publication.output)
     return True
 
 
@@ -186,7 +174,7 @@ def publish_dataset(
         (FAILURES, failures, stats.total("failed")),
         (DUPLICATES, duplicates, stats.total("duplicates", "groups")),
     ):
-        lists[name], lines = _compose_lines(sorted(sources), storage.join(folder, name))
+        lists[name], lines = _compose_lines(sorted(sources), storage.join(folder, name), staging=publication.folder)
         if lines != counted:
             raise BuildError(f"{name} has {lines} lines, but {counted} were counted")
     if not publishable:
@@ -203,15 +191,17 @@ def publish_dataset(
     )
     files = {}
     for name, content in sorted(metadata.items()):
-        storage.write_bytes(storage.join(publication.output, name), content)
+        storage.write_bytes(storage.join(publication.output, name), content, staging=publication.folder)
         files[name] = hashlib.sha256(content).hexdigest()
     files.update(lists)
     manifest = dump_json(manifest_json(publication, shards=shards, stats=stats, files=files))
-    storage.write_bytes(storage.join(publication.output, MANIFEST), manifest)
+    storage.write_bytes(storage.join(publication.output, MANIFEST), manifest, staging=publication.folder)
+    # A power cut must not leave `_SUCCESS` without what it stands for.
+    storage.sync_folder(storage.join(publication.output, INDEX_FOLDER))
     # It names the manifest it belongs to, so that `verify` finds an edited one.
     success = dump_json({"manifest_sha256": hashlib.sha256(manifest).hexdigest()})
-    storage.write_bytes(storage.join(publication.output, SUCCESS), success)
-    storage.delete_tree(storage.join(publication.output, BUILD_FOLDER))
+    storage.write_bytes(storage.join(publication.output, SUCCESS), success, staging=publication.folder)
+    storage.sync_folder(publication.output)
 
 
 def manifest_json(
@@ -261,10 +251,10 @@ def dump_json(value: Any) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def _compose_lines(files: Iterable[str], path: str) -> tuple[str, int]:
+def _compose_lines(files: Iterable[str], path: str, *, staging: str) -> tuple[str, int]:
     digest = hashlib.sha256()
     lines = 0
-    with storage.open_write(path) as target:
+    with storage.open_write(path, staging=staging) as target:
         for file in files:
             with storage.open_read(file) as source:
                 for chunk in storage.read_chunks(source):

@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 from transforms.errors import RequestError
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
+# Smaller sizes need a unit: nobody means shards of 150 bytes.
+_PLAIN_BYTES = 10_000
 _KEY = "setting"
 
 INPUT, OUTPUT, IMAGES, FAILURES = "what goes in", "what comes out", "images", "bad images"
@@ -40,6 +42,7 @@ class Setting:
       write: the reverse of `read`, as a plain value for JSON.
       decides_bytes: whether the bytes of the shards depend on it.
       in_spec: whether the manifest records it.
+      may_repeat: whether its flag may be given several times; a spec file has a list then.
       is_switch: whether its flag takes no value.
     """
 
@@ -52,6 +55,7 @@ class Setting:
     write: Callable[[Any], Any]
     decides_bytes: bool
     in_spec: bool
+    may_repeat: bool
 
     @property
     def is_switch(self) -> bool:
@@ -90,6 +94,7 @@ def setting(
     shown_default: str | None = None,
     decides_bytes: bool = True,
     in_spec: bool = True,
+    may_repeat: bool = False,
 ) -> Any:
     """A dataclass field that is a setting.
 
@@ -103,6 +108,7 @@ def setting(
       shown_default: the default as the help shows it; made from `default` if None.
       decides_bytes: whether the bytes of the shards depend on it.
       in_spec: whether the manifest records it.
+      may_repeat: whether its flag may be given several times.
     """
     write = write or _to_plain
     if shown_default is None:
@@ -118,6 +124,7 @@ def setting(
         write=write,
         decides_bytes=decides_bytes,
         in_spec=in_spec,
+        may_repeat=may_repeat,
     )
     return dataclasses.field(default=default, metadata={_KEY: made})
 
@@ -195,10 +202,12 @@ def share(word: Any) -> float:
 
 
 def number_of_bytes(word: Any) -> int:
-    """Reads a number of bytes: `150MB` (10**6), `16MiB` (2**20) or a plain number."""
+    """Reads a number of bytes: `150MB` (10**6), `16MiB` (2**20) or a plain number, unless its unit may be missing."""
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", str(word))
     if match and match[2].upper() in _UNITS:
         size = int(float(match[1]) * _UNITS[match[2].upper()])
+        if 0 < size < _PLAIN_BYTES and not match[2]:
+            raise ValueError(f"{match[1]} bytes? say {match[1]}MB, or {match[1]}B if bytes are meant")
         if size > 0:
             return size
     raise ValueError("not a size; expected something like 150MB, 16MiB or a number of bytes")

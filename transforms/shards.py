@@ -23,6 +23,8 @@ from transforms.processes.map_in_processes import MapInProcesses
 RANGE_BLOCKS = 1024
 
 RangeKey: TypeAlias = "tuple[str, int]"
+# (bytes, records)
+Size: TypeAlias = "tuple[int, int]"
 # (split, number, of)
 ShardKey: TypeAlias = "tuple[str, int, int]"
 
@@ -34,11 +36,13 @@ class ShardNames:
     Attributes:
       folder: the dataset's folder.
       prefix: what comes before the split.
+      staging: folder for unfinished files.
       suffix: what comes between the split and the numbers.
     """
 
     folder: str
     prefix: str
+    staging: str
     suffix: str = ".tfrecord"
 
     def shard(self, key: ShardKey) -> str:
@@ -65,9 +69,9 @@ class ShardPolicy:
     shard_size: int
     num_shards: int | None = None
 
-    def count(self, total: int) -> int:
-        """The number of shards of a split of `total` bytes."""
-        return self.num_shards or max(1, round(total / self.shard_size))
+    def count(self, total: int, *, records: int) -> int:
+        """The number of shards of a split of `total` bytes: never more than records, unless it is fixed."""
+        return self.num_shards or max(1, min(records, round(total / self.shard_size)))
 
 
 class PlanShards(beam.PTransform):
@@ -83,7 +87,7 @@ class PlanShards(beam.PTransform):
 
     def expand(self, parts: beam.PCollection[Part]) -> beam.PCollection[tuple[ShardKey, Iterable[Part | None]]]:
         by_range = parts | "KeyByRange" >> beam.Map(_key_by_range)
-        totals = beam.pvalue.AsDict(by_range | "Sizes" >> beam.MapTuple(_size) | beam.CombinePerKey(sum))
+        totals = beam.pvalue.AsDict(by_range | "Sizes" >> beam.MapTuple(_size) | beam.CombinePerKey(_add_sizes))
         # (split, range) -> [Part]
         placed = (
             by_range
@@ -127,13 +131,13 @@ def find_shard(*, start: int, size: int, total: int, shards: int) -> int:
 
 
 def place_parts(
-    keyed: tuple[RangeKey, Iterable[Part]], totals: Mapping[RangeKey, int], *, policy: ShardPolicy
+    keyed: tuple[RangeKey, Iterable[Part]], totals: Mapping[RangeKey, Size], *, policy: ShardPolicy
 ) -> Iterator[tuple[ShardKey, Part | None]]:
     """Assigns every part of one range of blocks to its shard."""
     (split, number), parts = keyed
-    total = sum(size for (other, _), size in totals.items() if other == split)
-    start = sum(size for (other, earlier), size in totals.items() if other == split and earlier < number)
-    shards = policy.count(total)
+    total, records = _add_sizes(size for (other, _), size in totals.items() if other == split)
+    start, _ = _add_sizes(size for (other, earlier), size in totals.items() if other == split and earlier < number)
+    shards = policy.count(total, records=records)
     for part in sorted(parts, key=_part_order):
         yield (split, find_shard(start=start, size=part.bytes, total=total, shards=shards), shards), part
         start += part.bytes
@@ -160,17 +164,19 @@ def compose_shard(keyed: tuple[ShardKey, Iterable[Part | None]], *, names: Shard
         file=names.shard(key),
         records=sum(part.records for part in parts),
         bytes=sum(part.bytes for part in parts),
-        sha256=_compose_records(parts, storage.join(names.folder, names.shard(key))),
+        sha256=_compose_records(parts, storage.join(names.folder, names.shard(key)), staging=names.staging),
         index=index,
-        index_sha256=_compose_index(parts, storage.join(names.folder, index)) if index else None,
+        index_sha256=(
+            _compose_index(parts, storage.join(names.folder, index), staging=names.staging) if index else None
+        ),
     )
 
 
-def _compose_records(parts: Iterable[Part], path: str) -> str:
+def _compose_records(parts: Iterable[Part], path: str, *, staging: str) -> str:
     """Concatenates the files of parts; returns the hex SHA-256 of the result."""
     size = 0
     digest = hashlib.sha256()
-    with storage.open_write(path) as target:
+    with storage.open_write(path, staging=staging) as target:
         for part in parts:
             begin = size
             with storage.open_read(part.uri) as source:
@@ -186,7 +192,7 @@ def _compose_records(parts: Iterable[Part], path: str) -> str:
     return digest.hexdigest()
 
 
-def _compose_index(parts: Iterable[Part], path: str) -> str:
+def _compose_index(parts: Iterable[Part], path: str, *, staging: str) -> str:
     """Concatenates the indices of parts, offsets moved; returns the hex SHA-256 of the result."""
     begin = 0
     sink = pa.BufferOutputStream()
@@ -199,7 +205,7 @@ def _compose_index(parts: Iterable[Part], path: str) -> str:
             writer.write_table(table.set_column(column, INDEX_SCHEMA.field("offset"), moved))
             begin += part.stream_bytes
     data = sink.getvalue()
-    storage.write_bytes(path, memoryview(data))
+    storage.write_bytes(path, memoryview(data), staging=staging)
     digest = hashlib.sha256(data).hexdigest()
     # Arrow would keep the memory of one shard, and with the next one take more.
     pa.default_memory_pool().release_unused()
@@ -214,14 +220,22 @@ def _key_by_range(part: Part) -> tuple[RangeKey, Part]:
     return (part.split, part.block // RANGE_BLOCKS), part
 
 
-def _size(key: RangeKey, part: Part) -> tuple[RangeKey, int]:
-    return key, part.bytes
+def _size(key: RangeKey, part: Part) -> tuple[RangeKey, Size]:
+    return key, (part.bytes, part.records)
+
+
+def _add_sizes(sizes: Iterable[Size]) -> Size:
+    size_bytes = records = 0
+    for size in sizes:
+        size_bytes, records = size_bytes + size[0], records + size[1]
+    return size_bytes, records
 
 
 def _every_shard(
-    _: bytes, totals: Mapping[RangeKey, int], *, policy: ShardPolicy
+    _: bytes, totals: Mapping[RangeKey, Size], *, policy: ShardPolicy
 ) -> Iterator[tuple[ShardKey, Part | None]]:
     for split in {split for split, _ in totals}:
-        shards = policy.count(sum(size for (other, _), size in totals.items() if other == split))
+        total, records = _add_sizes(size for (other, _), size in totals.items() if other == split)
+        shards = policy.count(total, records=records)
         for number in range(shards):
             yield (split, number, shards), None

@@ -47,7 +47,8 @@ class WriteTFRecordShards(beam.PTransform):
         if shard_size < 1 or (num_shards is not None and num_shards < 1):
             raise ValueError(f"shard_size={shard_size}, num_shards={num_shards}: expected positive numbers")
         path = storage.absolute(path)
-        self._names = ShardNames(storage.dirname(path), storage.basename(path))
+        folder, prefix = storage.dirname(path), storage.basename(path)
+        self._names = ShardNames(folder, prefix, staging=storage.join(folder, f".{prefix}.unfinished"))
         self._policy = ShardPolicy(shard_size, num_shards)
         self._compression = compression
 
@@ -70,7 +71,7 @@ class WriteTFRecordShards(beam.PTransform):
         _ = (
             records.pipeline
             | "AtTheEnd" >> beam.Impulse()
-            | "RemoveParts" >> beam.Map(_remove_parts, beam.pvalue.AsIter(shards), folder)
+            | "RemoveParts" >> beam.Map(_remove_temporary, beam.pvalue.AsIter(shards), folder, self._names.staging)
         )
         return shards
 
@@ -110,8 +111,9 @@ def _name_temporary_folder(_: bytes, folder: str) -> str:
     return storage.join(folder, f".parts-{uuid.uuid4().hex}")
 
 
-def _remove_parts(_: bytes, shards: Iterable[Shard], folder: str) -> None:
+def _remove_temporary(_: bytes, shards: Iterable[Shard], *folders: str) -> None:
     # This step waits for all shards because it reads them.
     for _shard in shards:
         pass
-    storage.delete_tree(folder)
+    for folder in folders:
+        storage.delete_tree(folder)

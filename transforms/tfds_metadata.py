@@ -6,8 +6,9 @@ Contract: tensorflow_datasets `read_only_builder.builder_from_directory`, which 
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from transforms.dataset import Shard
@@ -32,10 +33,24 @@ def write_metadata(
         "splits": _splits(sorted(shards, key=lambda shard: (shard.split, shard.number))),
     }
     files = {"dataset_info.json": _dump(info), "features.json": _dump(features_json(layout, image, class_names))}
-    for feature in layout.features:
-        if feature.field in ("label.index", "labels.index") and class_names:
-            files[f"{feature.name.replace('/', '-')}.labels.txt"] = ("\n".join(class_names) + "\n").encode()
+    files.update(dict.fromkeys(label_files(layout, class_names), ("\n".join(class_names) + "\n").encode()))
     return files
+
+
+def label_files(layout: Layout, class_names: Sequence[str]) -> list[str]:
+    """Names of the files that hold the class names."""
+    features = (feature for feature in layout.features if feature.field in ("label.index", "labels.index"))
+    return [f"{feature.name.replace('/', '-')}.labels.txt" for feature in features] if class_names else []
+
+
+def fits_label_file(name: str) -> bool:
+    """Whether TFDS reads a class name back: it strips every line of the file and leaves out empty ones."""
+    return bool(name) and name == name.strip() and not {"\n", "\r"} & set(name)
+
+
+def read_label_file(data: bytes) -> list[str]:
+    """The class names as TFDS reads them (`class_label_feature._load_names_from_file`)."""
+    return [name.strip() for name in io.StringIO(data.decode(errors="replace"), newline=None) if name.strip()]
 
 
 def features_json(layout: Layout, image: ImageSpec, class_names: tuple[str, ...]) -> dict[str, Any]:
@@ -108,6 +123,13 @@ def _image_json(image: ImageSpec) -> dict[str, Any]:
         "pythonClassName": f"{_PACKAGE}.scalar.Scalar",
         "tensor": {"shape": {}, "dtype": "string", "encoding": "none"},
     }
+
+
+def features_as_bytes(layout: Layout, image: ImageSpec) -> list[str]:
+    """Names of the image features that TFDS reads as bytes, because it has no feature that decodes them."""
+    is_scalar = _image_json(image)["pythonClassName"].endswith(".Scalar")
+    images = ("image.encoded", "image.pixels")
+    return [feature.name for feature in layout.features if feature.field in images and is_scalar]
 
 
 def has_fixed_shape(image: ImageSpec) -> bool:

@@ -6,6 +6,7 @@ import dataclasses
 import gzip
 import hashlib
 import io
+import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
@@ -23,12 +24,19 @@ from transforms.images.convert_image import convert_image
 from transforms.images.image_spec import ImageEncoding, ImageSpec
 from transforms.images.tensorflow_formats import unreadable_by_tensorflow
 from transforms.processes.map_in_processes import MapInProcesses
+from transforms.tfds_metadata import label_files, read_label_file
 from transforms.tfrecord import Compression, Record, RecordError, open_stream, scan_records
 
 _INDEX_COLUMNS = ["key", "offset", "length", "label", "height", "width"]
 _UNREAD = "which tf.io.decode_image does not read"
-# Decodes a stored image and changes nothing.
-_AS_STORED = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, keep_any_format=True)
+# Decodes a stored image and changes nothing; the limits of the build were for its sources.
+_AS_STORED = ImageSpec(
+    image_encoding=ImageEncoding.KEEP,
+    channels=None,
+    keep_any_format=True,
+    max_pixels=sys.maxsize,
+    max_image_memory=sys.maxsize,
+)
 
 
 class VerifyShards(beam.PTransform):
@@ -218,7 +226,7 @@ def verify_files(dataset: Dataset) -> Iterator[Finding]:
     """Checks what concerns the dataset as a whole: its files, and the counts that its files give."""
     if dataset.manifest_sha256 != dataset.published_sha256:
         yield Finding(MANIFEST, "has been changed since it was published")
-    own = set(dataset.files)
+    own, class_names = set(dataset.files), dataset.manifest["class_names"]
     expected = own | {SUCCESS}
     prefix = dataset.manifest["name"] + "-"
     for entry in storage.list_files(dataset.path):
@@ -231,6 +239,12 @@ def verify_files(dataset: Dataset) -> Iterator[Finding]:
     for file, sha256 in dataset.manifest["files"].items():
         if file not in expected and storage.sha256(storage.join(dataset.path, file)) != sha256:
             yield Finding(file, "has been changed since it was published: its SHA-256 is not the manifest's")
+            continue
+        if file in label_files(dataset.layout, class_names) and file not in expected:
+            names = read_label_file(storage.read_bytes(storage.join(dataset.path, file)))
+            if names != class_names:
+                expected_names = f"expected the {len(class_names)} class names of the manifest"
+                yield Finding(file, f"holds {len(names)} names as TFDS reads it; {expected_names}")
     yield from _verify_counts(dataset, missing=expected)
 
 

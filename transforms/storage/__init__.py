@@ -4,7 +4,7 @@ Local paths go to the operating system, `gs://` to google-cloud-storage, every o
 The last two are imported when a path of theirs is first used.
 
 Every function raises OSError for a file that is not there or may not be read, `transforms.errors.BuildError` if
-the store does not answer, and SchemeError, a RequestError, if nothing serves the scheme.
+the store does not answer or the disk is full, and SchemeError, a RequestError, if nothing serves the scheme.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import IO, Protocol
 
@@ -27,12 +27,14 @@ __all__ = [
     "StorageError",
     "absolute",
     "basename",
+    "check_scheme",
     "delete_files",
+    "delete_if_empty",
     "delete_tree",
-    "delete_unfinished",
     "dirname",
     "exists",
     "has_scheme",
+    "have_sizes",
     "is_file",
     "is_folder",
     "is_glob",
@@ -47,11 +49,14 @@ __all__ = [
     "read_range",
     "sha256",
     "stat",
+    "sync_folder",
     "write_bytes",
 ]
 
 # As in `local`: what is read at once.
 _READ_BYTES = 1 << 18
+# Schemes that `check_scheme` has found served.
+_SERVED: set[str] = set()
 
 
 class _FileSystem(Protocol):
@@ -63,7 +68,7 @@ class _FileSystem(Protocol):
     def open_read(self, path: str) -> IO[bytes]: ...
     def read_bytes(self, path: str) -> bytes: ...
     def read_range(self, path: str, offset: int, length: int) -> bytes: ...
-    def open_write(self, path: str) -> AbstractContextManager[IO[bytes]]: ...
+    def open_write(self, path: str, *, staging: str | None) -> AbstractContextManager[IO[bytes]]: ...
     def list_files(self, root: str, *, limit: int | None, special: bool) -> Iterator[FileEntry]: ...
     def list_folders(self, root: str) -> list[str]: ...
     def delete_files(self, files: Iterable[str]) -> None: ...
@@ -81,6 +86,16 @@ def _system(path: str) -> _FileSystem:
     from transforms.storage import beam_files
 
     return beam_files
+
+
+def check_scheme(uri: str) -> None:
+    """Raises SchemeError if nothing serves the scheme of a URI: it is unknown, or its extra is not installed."""
+    scheme = uri.partition("://")[0]
+    if scheme not in _SERVED:
+        system = _system(uri)
+        if scheme != "gs":
+            system.check_scheme(uri)  # type: ignore[attr-defined]
+        _SERVED.add(scheme)
 
 
 def exists(path: str) -> bool:
@@ -124,18 +139,37 @@ def read_range(path: str, offset: int, length: int) -> bytes:
     return _system(path).read_range(path, offset, length)
 
 
-def open_write(path: str) -> AbstractContextManager[IO[bytes]]:
+def open_write(path: str, *, staging: str | None = None) -> AbstractContextManager[IO[bytes]]:
     """Opens a file for writing; it appears under its name only when the block ends without an error.
 
     Missing local folders are created. Two writers of the same bytes do no harm.
+
+    Args:
+      path: the file.
+      staging: for a file of a dataset, a folder of the same local file system: the unfinished file is there, and
+        the finished one is on the disk before it gets its name. Object stores need neither.
     """
-    return _system(path).open_write(path)
+    return _system(path).open_write(path, staging=staging)
 
 
-def write_bytes(path: str, data: bytes | bytearray | memoryview) -> None:
+def write_bytes(path: str, data: bytes | bytearray | memoryview, *, staging: str | None = None) -> None:
     """Writes a whole file, atomically as `open_write` does."""
-    with open_write(path) as file:
+    with open_write(path, staging=staging) as file:
         file.write(data)
+
+
+def sync_folder(folder: str) -> None:
+    """Puts the names in a local folder, and those of the folders above it, on the disk."""
+    if not has_scheme(folder):
+        local.sync_folder(folder)
+
+
+def have_sizes(sizes: Mapping[str, int]) -> bool:
+    """Whether files are there and have these sizes in bytes; after a power cut they may be empty."""
+    try:
+        return all(stat(path).size == size for path, size in sizes.items())
+    except OSError:
+        return False
 
 
 def list_files(root: str, *, limit: int | None = None, special: bool = False) -> Iterator[FileEntry]:
@@ -168,10 +202,10 @@ def delete_files(paths: Iterable[str]) -> None:
         system.delete_files(files)
 
 
-def delete_unfinished(folder: str) -> None:
-    """Deletes what killed writers left directly in a local folder; object stores keep no such files."""
+def delete_if_empty(folder: str) -> None:
+    """Deletes a local folder if it is empty; object stores have no folders."""
     if not has_scheme(folder):
-        local.delete_unfinished(folder)
+        local.delete_if_empty(folder)
 
 
 def read_chunks(source: IO[bytes], *, limit: int = sys.maxsize) -> Iterator[memoryview]:

@@ -27,6 +27,12 @@ _BATCH = 100
 _AS_STORED = CompressionTypes.UNCOMPRESSED
 
 
+def check_scheme(uri: str) -> None:
+    """See `transforms.storage.check_scheme`."""
+    with _file_system(uri):
+        pass
+
+
 def exists(path: str) -> bool:
     """See `transforms.storage.exists`."""
     with _file_system(path) as files:
@@ -62,7 +68,7 @@ def read_range(path: str, offset: int, length: int) -> bytes:
 
 
 @contextlib.contextmanager
-def open_write(path: str) -> Iterator[IO[bytes]]:
+def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
     """Writes to a temporary local file and copies it; see `transforms.storage.open_write`.
 
     Closing one of Beam's own writers publishes what was written, after an error too.

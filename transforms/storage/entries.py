@@ -21,7 +21,8 @@ class FileEntry:
 
     Attributes:
       path: full path or URI.
-      size: bytes; -1 for an entry that is not a regular file, such as a dangling link or a pipe.
+      size: bytes; -1 for an entry that is not a regular file, such as a dangling link or a pipe. A path that
+        ends in `/` is then a link to a folder that was listed under another path.
       modified: seconds since the epoch, with the precision of the file system.
     """
 

@@ -107,7 +107,7 @@ def read_range(path: str, offset: int, length: int) -> bytes:
 
 
 @contextlib.contextmanager
-def open_write(path: str) -> Iterator[IO[bytes]]:
+def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
     """Writes to a temporary local file and uploads it; see `transforms.storage.open_write`.
 
     From a local file an interrupted upload resumes where it stopped, and a failed block leaves nothing to abort.

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
+import heapq
 import itertools
 import os
-import re
 import shutil
 import stat as file_mode
 from collections.abc import Iterable, Iterator
 from typing import IO
 
+from transforms.errors import BuildError
 from transforms.storage import paths
 from transforms.storage.entries import FileEntry, StorageError
 
 # Large enough for few system calls, small enough to stay in a core's cache.
 _WRITE_BYTES = 1 << 18
-_UNFINISHED = re.compile(r"\.tmp-[0-9]+-[0-9a-f]{8}$")
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+# What file systems answer that cannot sync a folder, or a folder above the output that is not ours to open.
+_NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
 
 exists = os.path.exists
 is_file = os.path.isfile
@@ -51,18 +55,44 @@ def read_range(path: str, offset: int, length: int) -> bytes:
 
 
 @contextlib.contextmanager
-def open_write(path: str) -> Iterator[IO[bytes]]:
-    """Writes to a temporary name beside the target, then renames; see `transforms.storage.open_write`."""
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    temporary = f"{path}.tmp-{os.getpid()}-{os.urandom(4).hex()}"
+def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
+    """Writes to a temporary name, then renames; see `transforms.storage.open_write`."""
+    folder, name = os.path.split(path)
+    temporary = os.path.join(staging or folder, f"{name}.tmp-{os.getpid()}-{os.urandom(4).hex()}")
     try:
+        for needed in {folder, staging or folder} - {""}:
+            os.makedirs(needed, exist_ok=True)
         with open(temporary, "wb", buffering=_WRITE_BYTES) as file:
             yield file
+            if staging:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
+    except BaseException as error:
+        with contextlib.suppress(OSError):
             os.remove(temporary)
+        if isinstance(error, OSError) and error.errno in _FULL:
+            raise BuildError(
+                f"{path} cannot be written: {error.strerror}; the same command resumes once there is room"
+            ) from error
         raise
+
+
+def sync_folder(folder: str) -> None:
+    """See `transforms.storage.sync_folder`."""
+    while True:
+        try:
+            opened = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(opened)
+            finally:
+                os.close(opened)
+        except OSError as error:
+            if error.errno not in _NOT_SYNCED:
+                raise
+        folder, below = os.path.dirname(folder), folder
+        if folder == below:
+            return
 
 
 def list_files(root: str, *, limit: int | None, special: bool) -> Iterator[FileEntry]:
@@ -83,6 +113,12 @@ def delete_tree(root: str) -> None:
         shutil.rmtree(root)
 
 
+def delete_if_empty(folder: str) -> None:
+    """See `transforms.storage.delete_if_empty`."""
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)
+
+
 def delete_files(files: Iterable[str]) -> None:
     """See `transforms.storage.delete_files`."""
     for file in files:
@@ -90,23 +126,25 @@ def delete_files(files: Iterable[str]) -> None:
             os.remove(file)
 
 
-def delete_unfinished(folder: str) -> None:
-    """See `transforms.storage.delete_unfinished`."""
-    if os.path.isdir(folder):
-        with os.scandir(folder) as entries:
-            delete_files([entry.path for entry in entries if _UNFINISHED.search(entry.name)])
-
-
 def _list_folder(folder: str) -> Iterator[FileEntry]:
-    pending = [folder]
-    while pending:
-        with os.scandir(pending.pop()) as entries:
+    """Lists every folder once: links are followed last, in order, and only to folders not listed before."""
+    pending, links = [folder], list[str]()
+    listed = set[tuple[int, int]]()
+    while pending or links:
+        path = pending.pop() if pending else heapq.heappop(links)
+        status = os.stat(path)
+        if (status.st_dev, status.st_ino) in listed:
+            yield FileEntry(f"{path}/", -1, 0.0)
+            continue
+        listed.add((status.st_dev, status.st_ino))
+        with os.scandir(path) as entries:
             for entry in entries:
-                # Links to folders are followed; a cycle ends when the system refuses the path (ELOOP).
-                if _is_folder(entry):
-                    pending.append(entry.path)
-                else:
+                if not _is_folder(entry):
                     yield _entry_of(entry)
+                elif entry.is_symlink():
+                    heapq.heappush(links, entry.path)
+                else:
+                    pending.append(entry.path)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -127,6 +165,13 @@ def _entry_of(entry: os.DirEntry[str]) -> FileEntry:
 
 
 def _list_glob(pattern: str) -> Iterator[FileEntry]:
+    if "**" in pattern:  # The module `glob` would follow links in circles.
+        folder = paths.literal_prefix(pattern).rpartition("/")[0] or "/"
+        matches, hidden = paths.compile_glob(pattern).fullmatch, "/." in pattern
+        for entry in _list_folder(folder) if os.path.isdir(folder) else ():
+            if matches(entry.path) and (hidden or "/." not in entry.path[len(folder) :]):
+                yield entry
+        return
     for path in glob.iglob(pattern, recursive=True):
         if not os.path.isdir(path):
             try:

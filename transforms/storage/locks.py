@@ -23,9 +23,21 @@ def lock(path: str) -> Iterator[bool]:
     if has_scheme(path):
         yield True
         return
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "ab") as file:
-        yield _lock_file(file)
+    while True:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "ab") as file:
+            is_held = _lock_file(file)
+            # The process that held the lock may have deleted the file since it was opened here.
+            if not is_held or _is_at(file, path):
+                yield is_held
+                return
+
+
+def _is_at(file: IO[bytes], path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _lock_file(file: IO[bytes]) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import glob
+import errno
 import os
 
 import pytest
 
 from transforms import storage
+from transforms.errors import BuildError
 
 
 @pytest.fixture
@@ -107,12 +108,32 @@ def test_a_failed_block_leaves_the_earlier_file_and_nothing_else(tmp_path):
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("file", b"earlier")]
 
 
-def test_what_killed_writers_left_is_deleted(tmp_path):
-    for name in ("file.tmp-123-0123abcd", "file", "file.tmp-notes"):
-        (tmp_path / name).touch()
-    storage.delete_unfinished(str(tmp_path))
-    storage.delete_unfinished(str(tmp_path / "gone"))
-    assert sorted(glob.glob("*", root_dir=tmp_path)) == ["file", "file.tmp-notes"]
+def test_an_unfinished_file_of_a_dataset_is_in_the_staging_folder(tmp_path):
+    path, staging = tmp_path / "out/index/file", tmp_path / "out/.build"
+    with storage.open_write(str(path), staging=str(staging)) as file:
+        file.write(b"content")
+        assert list(path.parent.iterdir()) == []
+        assert len(list(staging.iterdir())) == 1
+    assert path.read_bytes() == b"content"
+    assert list(staging.iterdir()) == []
+
+
+def test_a_full_disk_is_an_error_of_the_build_that_names_the_file(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(BuildError, match=r"out cannot be written: No space left on device; the same command resumes"):
+        storage.write_bytes(str(tmp_path / "out"), b"data")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_are_whole_if_they_are_there_and_have_their_sizes(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"0123")
+    assert storage.have_sizes({str(path): 4})
+    assert not storage.have_sizes({str(path): 5})
+    assert not storage.have_sizes({str(path): 4, str(tmp_path / "gone"): 0})
 
 
 def test_deleting_what_is_not_there_is_no_error(tmp_path):

@@ -1,0 +1,135 @@
+"""What is in the output folder before, during and after a build, and whose it is."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+
+import pytest
+
+from beam_pipelines import building
+from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
+
+FLAGS = ["--name=pets", "--image_size=8"]
+
+
+@pytest.fixture(scope="module")
+def pets(tmp_path_factory, picture, save):
+    root = tmp_path_factory.mktemp("folder") / "pets"
+    for number in range(8):
+        save(root / ("cat", "dog")[number % 2] / f"{number}.png", picture(number, 20, 30))
+    return root
+
+
+@pytest.fixture(scope="module")
+def finished(pets, build):
+    """A dataset of the pets; read only."""
+    return build(pets.parent / "finished", f"--input={pets}", *FLAGS)
+
+
+# Foreign files
+
+
+@pytest.mark.parametrize("flags", [[], ["--overwrite"]])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "pets-train.tfrecord-00000-of-00099",
+        "theirs.tfrecord",
+        "index/theirs.parquet",
+        "manifest.json",
+        "dataset_info.json",
+        "breed.labels.txt",
+    ],
+)
+def test_files_with_names_like_ours_are_not_mixed_with_a_new_dataset(pets, tmp_path, convert, snapshot, name, flags):
+    out = tmp_path / "out [1]"
+    (out / name).parent.mkdir(parents=True)
+    (out / name).write_text("theirs")
+    before = snapshot(tmp_path)
+    ran = convert(f"--input={pets}", f"--output={out}", *FLAGS, *flags)
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert f"--output={out}: " in ran.err
+    assert f"{name}; move or delete them, or choose another folder" in ran.err
+    assert snapshot(tmp_path) == before
+
+
+def test_a_success_marker_of_another_program_is_not_overwritten(pets, tmp_path, convert, snapshot):
+    for name in ("_SUCCESS", "part-00000.tfrecord"):  # as Spark writes them
+        (tmp_path / name).touch()
+    ran = convert(f"--input={pets}", f"--output={tmp_path}", *FLAGS, "--overwrite")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "_SUCCESS, part-00000.tfrecord; move" in ran.err
+    assert sorted(snapshot(tmp_path)) == ["./", "_SUCCESS", "part-00000.tfrecord"]
+
+
+def test_a_foreign_shard_beside_a_dataset_of_ours_is_not_taken_into_the_new_one(finished, pets, tmp_path, convert):
+    out = shutil.copytree(finished, tmp_path / "out")
+    (out / "pets-train.tfrecord-00007-of-00008").write_text("theirs")
+    ran = convert(f"--input={pets}", f"--output={out}", *FLAGS, "--overwrite")
+    assert ran.code == 2
+    assert "would mix with the new one: pets-train.tfrecord-00007-of-00008;" in ran.err
+
+
+# Two builds
+
+
+def test_a_dataset_that_another_build_published_meanwhile_is_not_overwritten(
+    finished, pets, tmp_path, convert, snapshot, monkeypatch
+):
+    open_source = building.open_spec_source
+
+    def open_while_another_build_ends(spec):
+        shutil.copytree(finished, spec.output)
+        return open_source(spec)
+
+    monkeypatch.setattr(building, "open_spec_source", open_while_another_build_ends)
+    ran = convert(f"--input={pets}", f"--output={tmp_path / 'out'}", *FLAGS)
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "holds a finished dataset; say --overwrite" in ran.err
+    assert snapshot(tmp_path / "out") == snapshot(finished)
+
+
+# After `_SUCCESS`
+
+
+def test_a_pipeline_that_a_runner_starts_again_after_it_has_published_publishes_the_same(
+    finished, pets, tmp_path, build, snapshot, monkeypatch
+):
+    run = building._run
+
+    def run_twice(*arguments, **options):
+        assert run(*arguments, **options) is None
+        return run(*arguments, **options)
+
+    monkeypatch.setattr(building, "_run", run_twice)
+    again = build(tmp_path / "out", f"--input={pets}", *FLAGS)
+    different = ["manifest.json", "_SUCCESS"]
+    assert snapshot(again, without=different) == snapshot(finished, without=different)
+
+
+def test_a_published_dataset_whose_temporary_files_stay_is_a_success_and_the_next_build_removes_them(
+    pets, tmp_path, convert, build, monkeypatch
+):
+    out = tmp_path / "out"
+
+    remove = shutil.rmtree
+
+    def refuse(path, **options):
+        if path == str(out / ".build"):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
+        remove(path, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("transforms.storage.local.shutil.rmtree", refuse)
+        ran = convert(f"--input={pets}", f"--output={out}", *FLAGS)
+    assert ran.code == 0
+    (line,) = [line for line in ran.err.splitlines() if "note" in line]
+    assert line.startswith(f"note: {out / '.build'} could not be removed: Directory not empty")
+    assert (out / ".build").exists()
+    records = manifest_of(out)["records"]
+    assert records == 8
+    build(out, f"--input={pets}", *FLAGS, "--seed=1", "--overwrite")
+    assert not (out / ".build").exists()
+    assert len(shards_of(out)) == 1

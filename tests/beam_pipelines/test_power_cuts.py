@@ -1,0 +1,115 @@
+"""What a power cut may leave: files that were not yet on the disk are empty, and a published dataset is whole."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
+
+FLAGS = ["--name=pets", "--image_size=8", "--image_encoding=png", "--num_shards=2"]
+# Python runs this first, in every process; each call that counts is a line in the log.
+RECORDER = """\
+import os
+
+log = os.open(os.environ["SYNC_LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+sync, rename = os.fsync, os.replace
+
+def fsync(file):
+    sync(file)
+    os.write(log, f"sync {os.fstat(file).st_ino}\\n".encode())
+
+def replace(old, new):
+    inode = os.stat(old).st_ino
+    rename(old, new)
+    os.write(log, f"name {inode} {old} {new}\\n".encode())
+
+os.fsync, os.replace = fsync, replace
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Calls:
+    """The calls of a build, in order: `sync INODE`, and `name INODE OLD NEW` for a file that got its name."""
+
+    lines: list[str]
+
+    def naming(self, path: Path) -> int:
+        """The place of the call that gave a file its name."""
+        (place,) = [number for number, line in enumerate(self.lines) if line.endswith(f" {path}")]
+        return place
+
+    def syncs(self, path: Path, *, since: int = 0, until: int | None = None) -> bool:
+        return f"sync {path.stat().st_ino}" in self.lines[since:until]
+
+
+@pytest.fixture(scope="module")
+def pets(tmp_path_factory, picture, save) -> Path:
+    root = tmp_path_factory.mktemp("power") / "pets"
+    for number in range(60):
+        save(root / ("cat", "dog")[number % 2] / f"{number}.png", picture(number, 20, 30))
+    (root / "cat/bad.png").write_bytes(b"not an image")
+    return root
+
+
+def test_everything_is_on_the_disk_before_success_is_and_parts_need_not_be(pets, tmp_path):
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/sitecustomize.py").write_text(RECORDER)
+    output = tmp_path / "new/folder/out"
+    subprocess.run(
+        [BEAM_TFRECORDS, "convert", f"--input={pets}", f"--output={output}", *FLAGS, "--max_failures=0.1"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "site"), "SYNC_LOG": str(tmp_path / "log")},
+        check=True,
+        capture_output=True,
+    )
+    calls = Calls((tmp_path / "log").read_text().splitlines())
+    success = calls.naming(output / "_SUCCESS")
+    files = [path for path in output.rglob("*") if path.is_file()]
+    assert len(files) == 2 + 2 + 7  # shards, indices, and the rest
+    for file in files:
+        assert calls.syncs(file, until=calls.naming(file)), file
+        # Whatever kills a worker, unfinished files are among the temporary ones.
+        assert "/.build/" in calls.lines[calls.naming(file)].split()[2]
+    last = max(calls.naming(file) for file in files if file.name != "_SUCCESS")
+    assert last < success
+    for folder in (output / "index", output, *list(output.parents)[:3]):
+        assert calls.syncs(folder, since=last, until=success), folder
+    assert calls.syncs(output, since=success)
+    parts = [line.split() for line in calls.lines if "/parts/" in line]
+    assert parts
+    assert not {f"sync {inode}" for _, inode, _, _ in parts} & set(calls.lines)
+
+
+def test_a_build_resumes_from_files_that_a_power_cut_emptied(pets, tmp_path, build, convert):
+    expected = build(tmp_path / "expected", f"--input={pets}", *FLAGS, "--max_failures=0.1")
+    output = tmp_path / "out"
+    assert convert(f"--input={pets}", f"--output={output}", *FLAGS, "--max_failures=0").code == 3
+    temporary = [path for path in output.glob(".build/**/*") if path.is_file()]
+    assert {path.suffix for path in temporary} >= {".json", ".tfrecord", ".parquet", ".refs", ".jsonl"}
+    for path in temporary:
+        os.truncate(path, 0)
+    build(output, f"--input={pets}", *FLAGS, "--max_failures=0.1")
+    assert shards_of(output) == shards_of(expected)
+    assert (output / "failures.jsonl").read_bytes() == (expected / "failures.jsonl").read_bytes()
+    assert manifest_of(output)["shards"] == manifest_of(expected)["shards"]
+
+
+def test_an_archive_is_indexed_again_after_its_marker_or_its_spooled_samples_were_emptied(
+    pets, tmp_path, build, convert
+):
+    subprocess.run(["tar", "-czf", tmp_path / "pets.tar.gz", "-C", pets, "."], check=True)
+    flags = [f"--input={tmp_path / 'pets.tar.gz'}", *FLAGS]
+    expected = build(tmp_path / "expected", *flags, "--max_failures=0.1")
+    for pattern in ("containers/*", "spool/*"):
+        output = tmp_path / pattern[:4]
+        assert convert(f"--output={output}", *flags, "--max_failures=0").code == 3
+        (emptied,) = output.glob(f".build/*/{pattern}")
+        os.truncate(emptied, 0)
+        for marker in output.glob(".build/*/blocks/*.json"):
+            marker.unlink()
+        build(output, *flags, "--max_failures=0.1")
+        assert shards_of(output) == shards_of(expected)

@@ -1,0 +1,26 @@
+"""Where the findings of `verify` go, and that they are those of one run."""
+
+from __future__ import annotations
+
+import json
+
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+from beam_pipelines.execution.runners import Execution, LocalWork
+from beam_pipelines.verify import _find
+from transforms.dataset import open_dataset
+
+
+def test_findings_of_other_runs_are_not_read_and_own_ones_are_removed(datasets, damaged, tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    other = shared / "findings-00000-of-00001"
+    other.write_text(json.dumps(["pets", "the finding of another run", None, None, False]) + "\n")
+    execution = Execution(FnApiRunner(), PipelineOptions([]), LocalWork(is_local=False, processes=0), str(shared))
+    assert list(_find(open_dataset(str(datasets["plain"])), execution)) == []
+    path = damaged()
+    shard = next(path.glob("pets-train.tfrecord-*"))
+    shard.write_bytes(shard.read_bytes()[:-1])
+    assert {finding.file for finding in _find(open_dataset(str(path)), execution)} >= {shard.name}
+    assert list(shared.iterdir()) == [other]
