@@ -64,6 +64,8 @@ def isolated(function: Callable[..., Result], seconds: float) -> Iterator[Callab
             # Time for starting and importing does not count.
             worker.call(_do_nothing, function)
             result: Result = worker.call(function, *arguments, timeout=seconds)
+        except SampleError as error:  # returned or raised by the function: a worker raises both
+            return error
         except WorkerTimeoutError:
             detail = f"the decoder did not end within {seconds:g} seconds"
             return SampleError(Stage.DECODE, FailureReason.DECODE_TIMEOUT, detail)

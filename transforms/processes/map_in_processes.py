@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -16,6 +17,8 @@ from transforms.processes.process_setup import prepare_process
 
 # Elements that wait for a process: enough that none is idle, few enough that holding them costs nothing.
 _WAITING_PER_PROCESS = 2
+# Tells this process from those of other machines, which can have the same number.
+_THIS_PROCESS = uuid.uuid4().hex
 
 
 class MapInProcesses(beam.PTransform):
@@ -27,7 +30,9 @@ class MapInProcesses(beam.PTransform):
 
     Args:
       function: importable, or built of what is.
-      processes: number of processes; 0 applies the function where the runner has the element, as on a cluster.
+      processes: number of processes; 0 applies the function where the runner has the element, as on a cluster. If
+        that is the process that built the pipeline (Prism, Beam's in-process workers), one is started for each of the
+        runner's threads: a decoder that crashes or hangs ends the process it runs in.
     """
 
     def __init__(self, function: Callable[[Any], Any], *, processes: int) -> None:
@@ -42,16 +47,23 @@ class MapInProcesses(beam.PTransform):
 
 
 class _Call(beam.DoFn):
-    """Applies the function in the runner's own worker."""
+    """Applies the function in the runner's own worker, or in a process beside it."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
+        self._launcher = _THIS_PROCESS
 
     def setup(self) -> None:
-        prepare_process()
+        self._pool = WorkerPool(1) if self._launcher == _THIS_PROCESS else None
+        if self._pool is None:
+            prepare_process()
 
     def process(self, element: Any) -> Iterator[Any]:
-        yield self._function(element)
+        yield self._pool.submit(self._function, element).result() if self._pool else self._function(element)
+
+    def teardown(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
 
 
 class _CallInProcesses(beam.DoFn):

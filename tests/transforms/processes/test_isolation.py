@@ -1,0 +1,95 @@
+"""A decoder that crashes or hangs: it costs one sample. The processes are real."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+
+import pytest
+
+from tests.hostile import Hostile, echo
+from transforms.blocks import convert_sample
+from transforms.errors import FailureReason, SampleError, Stage
+from transforms.processes.isolation import isolated
+from transforms.refs import SampleRef
+
+OK, CRASH, HANG, BUG = (SampleRef(key, None) for key in ("ok", "crash", "hang", "bug"))
+
+
+@pytest.fixture(scope="module")
+def convert():
+    hostile = Hostile(echo, crash="crash", hang="hang", bug="bug")
+    with isolated(functools.partial(convert_sample, hostile), 0.5) as convert:
+        yield convert
+
+
+def test_a_sample_is_converted_in_the_child_as_it_is_here(convert):
+    assert convert(OK, b"x" * 10**6) == echo(OK, b"x" * 10**6)
+
+
+def test_a_decoder_that_crashes_costs_its_sample_and_the_next_one_is_converted(convert):
+    error = convert(CRASH, b"")
+    assert isinstance(error, SampleError)
+    assert error.reason is FailureReason.DECODER_CRASH
+    assert "SIGSEGV" in error.detail
+    assert convert(OK, b"next").example == b"next"
+
+
+def test_a_decoder_that_hangs_costs_its_sample_and_the_next_one_is_converted(convert):
+    error = convert(HANG, b"")
+    assert isinstance(error, SampleError)
+    assert error.reason is FailureReason.DECODE_TIMEOUT
+    assert "0.5 seconds" in error.detail
+    assert convert(OK, b"next").example == b"next"
+
+
+def test_a_rejected_sample_is_rejected_as_without_the_child():
+    with isolated(functools.partial(convert_sample, _reject), 5) as convert:
+        error = convert(OK, b"")
+    assert isinstance(error, SampleError)
+    assert (error.stage, error.reason, error.detail) == (Stage.DECODE, FailureReason.CORRUPT, "as asked")
+
+
+def test_an_unexpected_exception_in_the_child_is_an_internal_error_with_its_traceback(convert):
+    error = convert(BUG, b"")
+    assert isinstance(error, SampleError)
+    assert (error.stage, error.reason) == (Stage.CONVERT, FailureReason.INTERNAL_ERROR)
+    assert error.detail == "ZeroDivisionError: a bug"
+    assert error.traceback is not None
+    assert 'raise ZeroDivisionError("a bug")' in error.traceback
+
+
+def test_the_time_limit_ends_a_process_that_never_returns_to_the_interpreter():
+    # re.match keeps the interpreter for years on this pattern: no Python thread could intervene.
+    code = (
+        "import re\n"
+        "from transforms.processes.isolation import time_limit\n"
+        "with time_limit(0.3):\n"
+        "    pass\n"
+        "with time_limit(0.3):\n"
+        "    re.match('(a+)+b', 'a' * 64)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], timeout=60, check=False)
+    assert ended.returncode == -14  # SIGALRM
+
+
+def test_a_shorter_limit_of_another_thread_is_kept_when_this_one_ends():
+    code = (
+        "import re, threading, time\n"
+        "from transforms.processes.isolation import time_limit\n"
+        "def hang():\n"
+        "    with time_limit(0.5):\n"
+        "        time.sleep(60)\n"
+        "threading.Thread(target=hang).start()\n"
+        "time.sleep(0.1)\n"
+        "with time_limit(60):\n"
+        "    pass\n"
+        "time.sleep(30)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], timeout=20, check=False)
+    assert ended.returncode == -14  # SIGALRM
+
+
+def _reject(ref, data):
+    raise SampleError(Stage.DECODE, FailureReason.CORRUPT, "as asked")

@@ -1,0 +1,101 @@
+"""A pool of workers: retries, and closing at any moment."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import threading
+import time
+from concurrent.futures import CancelledError
+from multiprocessing import forkserver
+from pathlib import Path
+
+import pytest
+
+from transforms.errors import BuildError
+from transforms.processes.pool import WorkerPool
+
+SEED = 20_240_301
+
+
+@pytest.fixture
+def pool():
+    pool = WorkerPool(2)
+    yield pool
+    pool.close()
+
+
+def append_line(path: str) -> int:
+    """Returns how many lines the file then has."""
+    with open(path, "a") as file:
+        file.write("line\n")
+    return len(Path(path).read_text().splitlines())
+
+
+def die_once(path: str) -> str:
+    if append_line(path) == 1:
+        os.abort()
+    return "second attempt"
+
+
+def worker_processes() -> set[int]:
+    """The processes that were forked from the fork server."""
+    server = forkserver._forkserver._forkserver_pid
+    listed = subprocess.run(["ps", "-o", "pid=,stat=", "--ppid", str(server)], capture_output=True, text=True)
+    return {int(line.split()[0]) for line in listed.stdout.splitlines() if "Z" not in line}
+
+
+def pool_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("pool")]
+
+
+def test_calls_are_spread_over_as_many_processes_as_asked_for(pool):
+    processes = {future.result() for future in [pool.submit(wait_for_other, number) for number in range(2)]}
+    assert len(processes - {os.getpid()}) == 2
+
+
+def wait_for_other(_: int) -> int:
+    time.sleep(0.5)
+    return os.getpid()
+
+
+def test_a_call_whose_process_dies_is_made_once_more(pool, tmp_path):
+    assert pool.submit(die_once, str(tmp_path / "attempts")).result() == "second attempt"
+
+
+def test_a_call_whose_process_dies_twice_breaks_the_build(pool):
+    with pytest.raises(BuildError, match="ended twice at the same work: SIGABRT"):
+        pool.submit(os.abort).result()
+
+
+def test_calls_that_wait_are_cancelled_when_the_pool_is_closed(pool, tmp_path):
+    calls = [pool.submit(time.sleep, 60) for _ in range(2)]
+    waiting = pool.submit(append_line, str(tmp_path / "lines"))
+    pool.close()
+    assert waiting.cancelled()
+    for call in calls:
+        with pytest.raises((BuildError, CancelledError)):
+            call.result(timeout=30)
+    assert not (tmp_path / "lines").exists()
+
+
+def test_closing_at_any_moment_waits_for_nothing_and_leaves_nothing(pool):
+    pool.submit(os.getpid).result()  # starts the fork server
+    pool.close()
+    generator = random.Random(SEED)
+    slowest = 0.0
+    for _ in range(200):
+        one = WorkerPool(generator.choice([1, 2, 3]))
+        for _ in range(generator.randrange(6)):
+            function, *arguments = generator.choice([(time.sleep, 600), (os.abort,), (os.getpid,), (time.sleep, 0.01)])
+            one.submit(function, *arguments)
+        time.sleep(generator.choice([0, 0.001, 0.01, 0.05]))
+        start = time.monotonic()
+        one.close()
+        slowest = max(slowest, time.monotonic() - start)
+    assert slowest < 5, f"seed {SEED}"
+    deadline = time.monotonic() + 15
+    while (worker_processes() or pool_threads()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert (worker_processes(), pool_threads()) == (set(), []), f"seed {SEED}"
