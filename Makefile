@@ -13,8 +13,9 @@ demo: $(VENV)/.installed
 	$(BIN)/beam-tfrecords convert --input=tests/data/photos --output=$(DEMO_OUT) --name=photos \
 	  --splits=train=0.8,validation=0.2 --image_size=224 --overwrite
 	$(BIN)/beam-tfrecords verify --dataset=$(DEMO_OUT)
-	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m transforms.reading $(DEMO_OUT)
-	@echo "Built $(DEMO_OUT); the report of the build is $(DEMO_OUT)/manifest.json, refused pictures are in $(DEMO_OUT)/failures.jsonl"
+	@# TensorFlow's log says nothing about the demo, unless it fails.
+	$(BIN)/python -m transforms.reading $(DEMO_OUT) 2> $(VENV)/demo.log || { cat $(VENV)/demo.log >&2; exit 1; }
+	@echo "the report of the build: $(DEMO_OUT)/manifest.json; rejected images: $(DEMO_OUT)/failures.jsonl"
 
 test: lint typecheck unit
 

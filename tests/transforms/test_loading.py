@@ -1,0 +1,107 @@
+"""`load`: its arguments as people write them, what Keras and several readers need, and how it fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from beam_tfrecords import load, open_dataset
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory, photos, build):
+    """42 photos of different sizes in three shards."""
+    folder = tmp_path_factory.mktemp("loading") / "out"
+    return build(folder, f"--input={photos}", "--image_size=40", "--num_shards=3")
+
+
+def names(examples) -> list[bytes]:
+    return [example["filename"] for example in examples.as_numpy_iterator()]
+
+
+def test_shuffle_true_shuffles_within_a_buffer_of_many_examples(dataset):
+    in_order = names(load(dataset, "train"))
+    shuffled = names(load(dataset, "train", shuffle=True, seed=1))
+    assert sorted(shuffled) == sorted(in_order)
+    moved = [abs(in_order.index(name) - place) for place, name in enumerate(shuffled)]
+    assert max(moved) > 15
+
+
+def test_a_seed_gives_the_same_shuffle_every_time(dataset):
+    assert names(load(dataset, "train", shuffle=True, seed=1)) == names(load(dataset, "train", shuffle=True, seed=1))
+
+
+def test_a_path_object_names_a_dataset(dataset):
+    assert open_dataset(dataset).path == str(dataset)
+    assert len(names(load(dataset, "train"))) == 42
+
+
+def test_one_number_is_the_size_of_both_sides(dataset):
+    (batch,) = load(dataset, "train", image_size=64, batch_size=42)
+    assert batch["image"].shape == (42, 64, 64, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"), [({}, 42), ({"batch_size": 40}, 2), ({"batch_size": 40, "drop_remainder": True}, 1)]
+)
+def test_the_number_of_examples_or_batches_is_known_before_reading(dataset, options, expected):
+    examples = load(dataset, "train", image_size=8, shuffle=True, **options)
+    assert examples.cardinality().numpy() == expected
+
+
+def test_as_supervised_gives_pairs_of_image_and_label(dataset):
+    image, label = next(iter(load(dataset, "train", image_size=8, batch_size=4, as_supervised=True)))
+    first = next(iter(load(dataset, "train", image_size=8, batch_size=4)))
+    assert image.shape == (4, 8, 8, 3)
+    assert label.numpy().tolist() == first["label"].numpy().tolist()
+
+
+def test_as_supervised_without_a_label_names_the_features(tmp_path, photos, build):
+    (tmp_path / "spec.yaml").write_text("layout: {picture: image.encoded}")
+    path = build(tmp_path / "out", f"--spec={tmp_path / 'spec.yaml'}", f"--input={photos}", "--image_size=8")
+    with pytest.raises(ValueError, match=r"expected an image and a label .*; found picture"):
+        load(path, "train", as_supervised=True)
+
+
+def test_keras_trains_on_what_load_gives(dataset):
+    pairs = load(dataset, "train", image_size=8, batch_size=16, as_supervised=True)
+    model = tf.keras.Sequential([tf.keras.layers.Flatten(), tf.keras.layers.Dense(7)])
+    model.compile(loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    history = model.fit(pairs.map(lambda image, label: (image / 255, label)), epochs=2, verbose=0)
+    assert len(history.history["loss"]) == 2
+
+
+@pytest.mark.parametrize("num_readers", [2, 4, 5, 42])
+def test_every_reader_gets_the_same_number_of_examples_and_none_twice(dataset, num_readers):
+    in_order = names(load(dataset, "train", decode=False))
+    parts = [
+        load(dataset, "train", decode=False, num_readers=num_readers, reader_index=index)
+        for index in range(num_readers)
+    ]
+    assert {part.cardinality().numpy() for part in parts} == {42 // num_readers}
+    read = [name for part in parts for name in names(part)]
+    assert len(read) == len(set(read)) == 42 // num_readers * num_readers
+    assert set(read) <= set(in_order)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_readers": 2, "reader_index": 2}, "reader_index=2: expected 0 or more, and less than num_readers=2"),
+        ({"num_readers": 43}, "num_readers=43: the split has 42 records"),
+    ],
+)
+def test_a_reader_without_a_share_is_refused(dataset, options, message):
+    with pytest.raises(ValueError, match=message):
+        load(dataset, "train", **options)
+
+
+def test_without_tensorflow_the_message_names_the_extra():
+    code = "import sys; sys.modules['tensorflow'] = None; from beam_tfrecords import load"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.stderr.splitlines()[-1].endswith(
+        "ImportError: reading with tf.data needs TensorFlow: pip install 'beam-tfrecords[tensorflow]'"
+    )
