@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,9 @@ from beam_pipelines.execution.runners import Execution, choose_execution, decide
 from beam_pipelines.settings.definitions import read_build_spec
 from transforms import storage
 from transforms.build_spec import BuildSpec
-from transforms.dataset import BUILD_FOLDER, Dataset, open_dataset
+from transforms.dataset import BUILD_FOLDER, SUCCESS, Dataset, open_dataset
 from transforms.errors import BuildError, RequestError
+from transforms.output_folder import CLAIM, claim_output, find_old_files, is_open
 from transforms.processes.worker import start_fork_server
 from transforms.sources.containers import Container
 from transforms.sources.source import Source
@@ -73,13 +75,16 @@ def build(*, beam_arguments: Sequence[str] = (), **settings: Any) -> Dataset:
     return open_dataset(spec.output)
 
 
-def build_dataset(spec: BuildSpec, beam_arguments: Sequence[str], *, verbose: bool = False) -> Unpublished | None:
+def build_dataset(
+    spec: BuildSpec, beam_arguments: Sequence[str], *, verbose: bool = False, quiet: bool = False
+) -> Unpublished | None:
     """Runs a build to its end.
 
     Args:
       spec: the request.
       beam_arguments: arguments for Beam.
       verbose: whether Beam's own log is shown.
+      quiet: whether no progress is shown.
 
     Returns:
       None if the dataset is published.
@@ -89,6 +94,7 @@ def build_dataset(spec: BuildSpec, beam_arguments: Sequence[str], *, verbose: bo
       BuildError: the build failed.
     """
     check_output(spec)
+    find_old_files(spec.output)
     if decide_local_work(beam_arguments).processes:
         # It imports what the workers need while this process does.
         start_fork_server()
@@ -96,7 +102,11 @@ def build_dataset(spec: BuildSpec, beam_arguments: Sequence[str], *, verbose: bo
     execution = choose_execution(beam_arguments, verbose=verbose)
     with contextlib.ExitStack() as held:
         plan = prepare_build(spec, source, execution, held=held)
-        return _run(plan, execution)
+        outcome = _run(plan, execution, quiet=quiet)
+        problem = _remove_temporary(spec.output) if outcome is None else None
+    if problem and storage.is_folder(storage.join(spec.output, BUILD_FOLDER)):
+        print(f"note: {problem}; the next build into this folder removes it", file=sys.stderr)
+    return outcome
 
 
 def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, held: contextlib.ExitStack) -> BuildPlan:
@@ -111,35 +121,38 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, held
     Raises:
       RequestError: the request does not match the input, or another build is writing to the output.
     """
+    from beam_pipelines.list_input import list_samples, plan_listing, settle_listing
     from beam_pipelines.planning import build_folder, plan_build
-    from transforms.listing import ListPlan, write_listing
 
-    needs_label = spec.layout is None or spec.layout.needs_label
-    list_plan = ListPlan(spec.splits, spec.seed, count_labels=needs_label or spec.source.label_pattern is not None)
     containers = source.containers()
     if containers is not None:
         folder = build_folder(spec, _fingerprint(containers))
-        held.enter_context(_writing(spec.output, folder))
-        listing, skipped = _index(containers, source, execution, folder=folder, list_plan=list_plan)
+        held.enter_context(_writing(spec, folder))
+        listing, skipped = _index(containers, source, execution, folder=folder, list_plan=plan_listing(spec))
+        listing = settle_listing(listing, spec, storage.join(folder, "listing"))
         try:
             class_names = check_listing(spec, source, listing, skipped)
         except RequestError:
             storage.delete_tree(folder)
             raise
-        return plan_build(spec, folder=folder, class_names=class_names, listing=listing, skipped=skipped)
+        return plan_build(
+            spec, folder=folder, class_names=class_names, listing=listing, skipped=skipped, notes=source.notes
+        )
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as spool:
-        listing = write_listing(source.samples(), spool, plan=list_plan)
+        listing = list_samples(spec, source, spool)
         class_names = check_listing(spec, source, listing, source.skipped)
         folder = build_folder(spec, listing.fingerprint)
-        held.enter_context(_writing(spec.output, folder))
+        held.enter_context(_writing(spec, folder))
         chunks = [storage.join(folder, "listing", storage.basename(chunk)) for chunk in listing.chunks]
         for local, final in zip(listing.chunks, chunks, strict=True):
             storage.write_bytes(final, storage.read_bytes(local))
         listing.chunks = chunks
-    return plan_build(spec, folder=folder, class_names=class_names, listing=listing, skipped=source.skipped)
+    return plan_build(
+        spec, folder=folder, class_names=class_names, listing=listing, skipped=source.skipped, notes=source.notes
+    )
 
 
-def _run(plan: BuildPlan, execution: Execution) -> Unpublished | None:
+def _run(plan: BuildPlan, execution: Execution, *, quiet: bool) -> Unpublished | None:
     from beam_pipelines.execution.progress import Progress
     from beam_pipelines.pipeline import build_pipeline
     from transforms.publishing import OUTCOME
@@ -147,10 +160,22 @@ def _run(plan: BuildPlan, execution: Execution) -> Unpublished | None:
     outcome = storage.join(plan.block_plan.folder, OUTCOME)
     # That of an earlier attempt at the same build does not count.
     storage.delete_files([outcome])
-    with Progress(plan.block_plan.folder, total=sum(plan.publication.listed.values())):
-        execution.run(lambda root: build_pipeline(root, plan, processes=execution.local.processes))
-    if not storage.exists(outcome):
+    try:
+        progress = Progress(plan.block_plan.folder, total=sum(plan.publication.listed.values()))
+        with contextlib.nullcontext() if quiet else progress:
+            execution.run(lambda root: build_pipeline(root, plan, processes=execution.local.processes))
+    except BuildError:
+        # A runner may fail after the pipeline's last step, which wrote `_SUCCESS`.
+        if not _is_published(plan):
+            raise
         return None
+    if not storage.exists(outcome):
+        if _is_published(plan):
+            return None
+        raise BuildError(
+            f"the pipeline ended without an error, but {plan.publication.output} holds no dataset of this build; "
+            "the log of the runner may say why"
+        )
     values = json.loads(storage.read_bytes(outcome))
     stats = Stats.from_json(values["stats"])
     return Unpublished(
@@ -160,6 +185,28 @@ def _run(plan: BuildPlan, execution: Execution) -> Unpublished | None:
         duplicates={what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS},
         folder=values["folder"],
     )
+
+
+def _is_published(plan: BuildPlan) -> bool:
+    """Whether `_SUCCESS` is there, and with a manifest of this build."""
+    output = plan.publication.output
+    if not (is_open(output) and storage.exists(storage.join(output, SUCCESS))):
+        return False
+    dataset = open_dataset(output)
+    facts = json.loads(json.dumps(plan.publication.facts))
+    is_ours = all(dataset.manifest.get(name) == fact for name, fact in facts.items())
+    return is_ours and dataset.manifest_sha256 == dataset.published_sha256
+
+
+def _remove_temporary(output: str) -> str | None:
+    """Removes the temporary files of a published dataset; returns what went wrong, if anything did."""
+    try:
+        storage.delete_tree(storage.join(output, BUILD_FOLDER))
+    except OSError as error:
+        return f"{error.filename or output} could not be removed: {error.strerror or error}"
+    except BuildError as error:
+        return f"the temporary files could not be removed: {error}"
+    return None
 
 
 def _index(
@@ -180,29 +227,46 @@ def _fingerprint(containers: Sequence[Container]) -> str:
 
 
 @contextlib.contextmanager
-def _writing(output: str, folder: str) -> Iterator[None]:
+def _writing(spec: BuildSpec, folder: str) -> Iterator[None]:
     """Keeps other builds away from a local output, and removes what builds of other inputs or specs left there.
 
     Args:
-      output: folder of the dataset.
+      spec: the request.
       folder: this build's folder for temporary files, whose finished blocks are kept.
 
     Raises:
-      RequestError: another build is writing to the output, or it cannot be written.
+      RequestError: another build is writing to the output, or has published a dataset there, or it cannot be
+        written.
     """
-    temporary = storage.join(output, BUILD_FOLDER)
-    lock = storage.join(temporary, _LOCK)
-    with contextlib.ExitStack() as held:
-        try:
-            if not held.enter_context(storage.lock(lock)):
-                raise RequestError(
-                    f"`output={output}`: another build is writing to it; wait for its end, or choose another folder"
-                )
-            kept = (folder.rstrip("/") + "/", lock)
-            if storage.is_folder(temporary):
+    temporary = storage.join(spec.output, BUILD_FOLDER)
+    lock, claim = (storage.join(temporary, name) for name in (_LOCK, CLAIM))
+    try:
+        with contextlib.ExitStack() as held:
+            try:
+                if not held.enter_context(storage.lock(lock)):
+                    raise RequestError(
+                        f"`output={spec.output}`: another build is writing to it; wait for its end, or choose another "
+                        "folder"
+                    )
+                _check_again(spec, lock)
+                kept = (folder.rstrip("/") + "/", lock, claim)
                 entries = storage.list_files(temporary)
                 storage.delete_files(entry.path for entry in entries if not entry.path.startswith(kept))
-            storage.write_bytes(storage.join(folder, "started"), b"")
-        except OSError as error:
-            raise RequestError(f"`output={output}`: cannot be written: {error.strerror or error}") from error
-        yield
+                claim_output(spec.output)
+                storage.write_bytes(storage.join(folder, "started"), b"")
+            except OSError as error:
+                raise RequestError(f"`output={spec.output}`: cannot be written: {error.strerror or error}") from error
+            yield
+    finally:
+        # On network disks an open file cannot be deleted, and until now the lock was open.
+        storage.delete_if_empty(temporary)
+
+
+def _check_again(spec: BuildSpec, lock: str) -> None:
+    """Repeats the checks of the output under its lock: another build may have published there meanwhile."""
+    try:
+        check_output(spec)
+        find_old_files(spec.output)
+    except RequestError:
+        storage.delete_files([lock])
+        raise

@@ -9,12 +9,13 @@ from transforms import storage
 from transforms.build_spec import BuildSpec
 from transforms.dataset import SUCCESS
 from transforms.errors import RequestError
-from transforms.examples.layouts import parse_layout, resolve_types, table_layout
-from transforms.labels import ClassNames, infer_class_names
-from transforms.refs import Scalar
+from transforms.examples.layouts import EVERY_COLUMN, parse_layout, resolve_types, table_layout
+from transforms.labels import ClassNames, describe_labels, infer_class_names
+from transforms.refs import Scalar, unpack_key_and_split
 from transforms.sources.opening import open_source
 from transforms.sources.source import Source
 from transforms.sources.source_spec import Skipped
+from transforms.tfds_metadata import fits_label_file
 
 if TYPE_CHECKING:
     from transforms.listing import Listing
@@ -51,27 +52,36 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     Raises:
       RequestError: the source cannot be opened, or does not contain what the layout asks for.
     """
-    # Without a layout, a table without images gives its columns, and needs no label for that.
-    needs_label = spec.layout is not None and spec.layout.needs_label
-    source = open_source(dataclasses.replace(spec.source, needs_label=needs_label))
     layout = spec.layout
-    if layout is None and not source.has_images:
-        if source.column_types is None:
+    source = open_source(dataclasses.replace(spec.source, needs_label=layout is not None and layout.needs_label))
+    if layout == EVERY_COLUMN:
+        if not source.column_types:
             raise RequestError(
-                f"`input={spec.source.input[0]}`: a table without images needs a layout with types in a spec file: "
-                f"layout: {{{source.columns[0]}: {{field: column.{source.columns[0]}, type: …}}}}; "
-                f"its columns are {', '.join(source.columns)} (or name the `image_column`)"
+                f"`layout=columns`: {source.name} does not declare the types of columns; a spec file can say them: "
+                f"{_column_layout(source)}"
             )
         layout = table_layout(source.column_types)
-    elif layout is None:
-        layout = parse_layout("tfds")
+        source = open_source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=False))
+    elif layout is None and source.has_images:
+        layout = parse_layout("multilabel" if spec.source.label_separator else "tfds")
         source = open_source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=True))
-    if layout.needs_image and not source.has_images:
+    if layout is None or (layout.needs_image and not source.has_images):
+        alone = "`layout=columns`" if source.column_types else f"a spec file with {_column_layout(source)}"
         raise RequestError(
-            f"`input={spec.source.input[0]}`: the layout asks for images, and no column names them; "
-            f"name it with `image_column`, one of {', '.join(source.columns)}"
+            f"`input={spec.source.input[0]}`: no column has the usual name of a column with images, such as image or "
+            f"path; name it with `image_column`, or make paths with `image_path`; {source.describe_columns()}; "
+            f"for a dataset of columns alone say {alone}"
+        )
+    if spec.source.label_separator and any(field.startswith("label.") for field in layout.fields):
+        raise RequestError(
+            f"`label_separator={spec.source.label_separator}`: the layout holds one label per sample; "
+            "say `layout=multilabel`, or ask for labels.index"
         )
     return dataclasses.replace(spec, layout=resolve_types(layout, source.column_types)), source
+
+
+def _column_layout(source: Source) -> str:
+    return f"layout: {{{source.columns[0]}: {{field: column.{source.columns[0]}, type: …}}}}"
 
 
 def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Skipped) -> ClassNames:
@@ -80,6 +90,8 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Sk
     Raises:
       RequestError: there are no samples, or their labels or splits do not match the request.
     """
+    from transforms.listing import read_chunk  # Beam, which a refused request has no need of.
+
     where = f"`input={', '.join(spec.source.input)}`"
     if not listing.total:
         raise RequestError(f"{where}: no {source.unit} found{_describe_skipped(skipped)}")
@@ -88,6 +100,9 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Sk
             f"`label_pattern={spec.source.label_pattern}`: matches none of {listing.total} keys; "
             "it is searched in the path below `input`"
         )
+    spec.source.selection.check(listing.labels)
+    source.check_keys(unpack_key_and_split(ref)[0] for chunk in listing.chunks for ref in read_chunk(chunk))
+    source.notes += _describe_empty_splits(spec, listing)
     if spec.num_shards is not None:
         for split, samples in listing.samples.items():
             if split and samples < spec.num_shards:
@@ -95,7 +110,10 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Sk
     if spec.layout is None or not spec.layout.needs_label:
         return ClassNames(spec.class_names or ())
     if spec.class_names is None:
-        return infer_class_names(listing.labels, numbers_are_indices=source.labels_may_be_indices)
+        inferred = infer_class_names(listing.labels, numbers_are_indices=source.labels_may_be_indices)
+        in_cells = source.labels_may_be_indices and spec.source.label_separator is None
+        source.notes += describe_labels(listing.labels, inferred, in_cells=in_cells)
+        return _check_names(inferred)
     class_names = ClassNames(spec.class_names, source.labels_may_be_indices)
     unknown: dict[Scalar, int] = {
         label: count for label, count in listing.labels.items() if label is not None and class_names.find(label) is None
@@ -107,7 +125,25 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Sk
             f"`class_names={','.join(class_names.names)}`: {samples} of {listing.total} samples have a class "
             f"that is not among them: {shown}{', …' if len(unknown) > 5 else ''}"
         )
+    return _check_names(class_names)
+
+
+def _check_names(class_names: ClassNames) -> ClassNames:
+    """Refuses names that the label file of TFDS cannot hold."""
+    unfit = [name for name in class_names.names if not fits_label_file(name)]
+    if unfit:
+        raise RequestError(
+            f"class {unfit[0]!r} begins or ends with a space or holds a line break, and TensorFlow Datasets would read "
+            "another name; rename the class in the input"
+        )
     return class_names
+
+
+def _describe_empty_splits(spec: BuildSpec, listing: Listing) -> list[str]:
+    """A note on the splits that the request names and that got no sample."""
+    asked = spec.splits.fractions or (spec.splits.folders or {}).values()
+    empty = [split for split in asked if not listing.samples[split]]
+    return [f"`splits` asks for {', '.join(empty)}, which got none of {listing.total:,} samples"] if empty else []
 
 
 def _describe_skipped(skipped: Skipped) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import logging
 import os
+import select
 import sys
 from collections.abc import Callable, Sequence
+from typing import TextIO
 
-from beam_pipelines.exit_codes import DONE, FAILED, INTERRUPTED, WRONG_REQUEST
+from beam_pipelines.exit_codes import BROKEN_PIPE, DONE, FAILED, INTERRUPTED, WRONG_REQUEST
 from transforms.errors import BuildError, RequestError
 
 _USAGE = """\
@@ -19,7 +22,7 @@ usage: beam-tfrecords COMMAND [--flag=value ...]
   verify    check every CRC, count, feature and image of a dataset
   inspect   show the schema and examples of a dataset
 
-beam-tfrecords COMMAND --help tells more.
+beam-tfrecords COMMAND --help tells more; beam-tfrecords --version shows the version.
 """
 # Command -> (module, function). Imported one by one: help should not wait for what another command needs.
 _COMMANDS = {
@@ -34,6 +37,11 @@ _NO_IDLE_THREADS = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "backgr
 
 def main(argv: Sequence[str]) -> int:
     """Runs a command line and returns the exit code (see `exit_codes`)."""
+    if argv and argv[0] == "--version":
+        import importlib.metadata
+
+        print(f"beam-tfrecords {importlib.metadata.version('beam-tfrecords')}")
+        return DONE
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(_USAGE, end="")
         return DONE if argv else WRONG_REQUEST
@@ -60,13 +68,32 @@ def run_command(name: str, argv: Sequence[str]) -> int:
         return _fail(f"interrupted{resumes}", INTERRUPTED)
 
 
-def run() -> None:
-    """The console script."""
-    code = main(sys.argv[1:])
-    sys.stdout.flush()
-    sys.stderr.flush()
+def run(*command: str) -> None:
+    """The console script: runs the command line, behind the given words.
+
+    A reader that goes away early, as `head` does, ends a command without a message; a character that the terminal
+    cannot show is written as an escape.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        code = main([*command, *sys.argv[1:]])
+    except BrokenPipeError:
+        # That of a worker's pipe is no such case.
+        if not any(_has_no_reader(stream) for stream in (sys.stdout, sys.stderr)):
+            raise
+        code = BROKEN_PIPE
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(BrokenPipeError):
+            stream.flush()
     # Everything is closed; unloading Beam's thousand modules would take another half second.
     os._exit(code)
+
+
+def _has_no_reader(stream: TextIO) -> bool:
+    poll = select.poll()
+    poll.register(stream.fileno(), 0)
+    return any(events & select.POLLERR for _, events in poll.poll(0))
 
 
 def _fail(message: str, code: int) -> int:

@@ -7,5 +7,6 @@ FAILED = 1
 WRONG_REQUEST = 2
 # More failures than allowed, or duplicates where there may be none; the lists of them are written.
 UNPUBLISHED = 3
-# As shells have it: 128 and the number of SIGINT.
+# As shells have it: 128 and the number of SIGINT, or of SIGPIPE.
 INTERRUPTED = 130
+BROKEN_PIPE = 141

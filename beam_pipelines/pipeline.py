@@ -56,12 +56,13 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0) 
         published |= "DropDuplicates" >> DropDuplicates(
             duplicates, folder=folder, compression=spec.compression, processes=processes
         )
+    names = ShardNames(spec.output, spec.name, staging=plan.publication.folder)
     shards = (
         published
         # -> ((split, number, of), [Part])
         | "PlanShards" >> PlanShards(ShardPolicy(spec.shard_size, spec.num_shards))
         # -> Shard
-        | "ComposeShards" >> ComposeShards(ShardNames(spec.output, spec.name), processes=processes)
+        | "ComposeShards" >> ComposeShards(names, processes=processes)
     )
     shards | "PublishDataset" >> PublishDataset(
         plan.publication,

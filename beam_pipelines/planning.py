@@ -7,9 +7,10 @@ import hashlib
 import importlib.metadata
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beam_pipelines.notes import describe_request
 from beam_pipelines.settings.definitions import SETTINGS
 from transforms import storage
 from transforms.blocks import BlockPlan, Convert
@@ -72,7 +73,13 @@ class BuildPlan:
 
 
 def plan_build(
-    spec: BuildSpec, *, folder: str, class_names: ClassNames, listing: Listing, skipped: Skipped
+    spec: BuildSpec,
+    *,
+    folder: str,
+    class_names: ClassNames,
+    listing: Listing,
+    skipped: Skipped,
+    notes: Sequence[str] = (),
 ) -> BuildPlan:
     """Derives blocks, parts and what the manifest will say.
 
@@ -82,6 +89,7 @@ def plan_build(
       class_names: the classes.
       listing: the listed samples.
       skipped: files that are not samples.
+      notes: what may be meant but is odd, one line each.
     """
     layout = spec.layout or Layout(())
     sizes = {
@@ -134,6 +142,7 @@ def plan_build(
                     kind: {"files": count, "examples": skipped.examples[kind]}
                     for kind, count in sorted(skipped.counts.items())
                 },
+                "notes": [*notes, *describe_request(spec)],
                 "spec": spec.to_json(),
                 "input_fingerprint": listing.fingerprint,
                 "versions": library_versions(),

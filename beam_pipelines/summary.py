@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
+from beam_pipelines.settings.definitions import show_flags
+from transforms import storage
 from transforms.dataset import FAILURES
 from transforms.errors import FailureReason
 
+# Key and detail of a failure.
+Example: TypeAlias = "tuple[str, str]"
 _MOST_CLASSES = 10
+_MOST_LINES = 100_000
 
 
 def format_bytes(size: float) -> str:
@@ -32,42 +39,73 @@ def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def summarize(manifest: Mapping[str, Any], *, output: str, seconds: float) -> list[str]:
+def summarize(
+    manifest: Mapping[str, Any], *, output: str, seconds: float, examples: Mapping[str, Example] | None = None
+) -> list[str]:
     """The lines of the summary.
 
     Args:
       manifest: the dataset's manifest.
       output: the dataset's folder.
       seconds: duration of the build.
+      examples: reason -> one of its failures, if there are any.
     """
     rows = [["split", "records", "failures", "shards", "size"]]
     for split, entry in manifest["splits"].items():
         counts = [f"{entry[column]:,}" for column in ("records", "failures", "shards")]
         rows.append([split, *counts, format_bytes(entry["bytes"])])
     lines = format_table(rows)
-    classes = _count_classes(manifest["splits"].values())
-    if classes:
-        shown = [f"{name} {count:,}" for name, count in list(classes.items())[:_MOST_CLASSES]]
-        more = [f"and {len(classes) - _MOST_CLASSES} more"] if len(classes) > _MOST_CLASSES else []
-        lines.append(f"classes: {', '.join([*shown, *more])}")
+    lines += describe_classes(_count_classes(manifest["splits"].values()))
     lines += describe_duplicates(manifest["duplicates"], dropped=manifest["dropped_duplicates"])
-    lines += describe_reasons(manifest["failure_reasons"])
+    lines += describe_reasons(manifest["failure_reasons"], examples)
     replaced = manifest["stored_as_png"]
     if replaced:
         lines.append(f"stored as PNG, because tf.io.decode_image does not read them: {_counts(replaced)}")
-    for kind, entry in manifest["skipped"].items():
-        lines.append(f"skipped: {entry['files']:,} {kind} ({', '.join(entry['examples'])})")
-    if manifest["spec"]["compression"] == "gzip":
-        lines.append("note: TensorFlow Datasets cannot read GZIP shards; tf.data and beam_tfrecords.load can")
+    lines += describe_skipped(
+        {kind: (entry["files"], entry["examples"]) for kind, entry in manifest["skipped"].items()}
+    )
+    lines += [f"note: {show_flags(note)}" for note in manifest.get("notes", [])]
     rate = manifest["listed"] / seconds
     lines.append(f"{manifest['listed']:,} samples in {seconds:.1f} s ({rate:,.0f}/s, start-up included)")
     lines.append(f"dataset: {output}")
     return lines
 
 
-def describe_reasons(reasons: Mapping[str, int]) -> list[str]:
-    """The reasons of failures, the most frequent first; nothing if there are none."""
+def describe_classes(classes: Mapping[str, int]) -> list[str]:
+    """The line with the first classes and their samples; nothing if there are none."""
+    shown = [f"{name} {count:,}" for name, count in list(classes.items())[:_MOST_CLASSES]]
+    more = [f"and {len(classes) - _MOST_CLASSES} more"] if len(classes) > _MOST_CLASSES else []
+    return [f"classes: {', '.join([*shown, *more])}"] if classes else []
+
+
+def describe_skipped(skipped: Mapping[str, tuple[int, Sequence[str]]]) -> list[str]:
+    """A line per kind of skipped files: kind -> (files, the keys of some)."""
+    return [f"skipped: {count:,} {kind} ({', '.join(keys)})" for kind, (count, keys) in skipped.items()]
+
+
+def find_examples(path: str, reasons: Mapping[str, int]) -> dict[str, Example]:
+    """The first failure of each reason in a list of failures; of a very long list, only the beginning is read.
+
+    Args:
+      path: the list, a JSON object per line.
+      reasons: reasons that occur in it.
+    """
+    found: dict[str, Example] = {}
+    with storage.open_read(path) as file:
+        for line in itertools.islice(file, _MOST_LINES):
+            failure = json.loads(line)
+            found.setdefault(failure["reason"], (failure["key"], failure["detail"]))
+            if len(found) == len(reasons):
+                break
+    return found
+
+
+def describe_reasons(reasons: Mapping[str, int], examples: Mapping[str, Example] | None = None) -> list[str]:
+    """The reasons of failures, the most frequent first, and an example of each; nothing if there are none."""
     lines = [f"failures: {_counts(reasons)}"] if reasons else []
+    for reason in sorted(examples or {}, key=lambda reason: (-reasons[reason], reason)):
+        key, detail = (examples or {})[reason]
+        lines.append(f"  {reason}, for example {key}: {show_flags(detail)}")
     internal = reasons.get(FailureReason.INTERNAL_ERROR.value, 0)
     if internal:
         lines.append(

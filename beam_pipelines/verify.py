@@ -7,6 +7,7 @@ import functools
 import json
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from beam_pipelines.exit_codes import DONE, FAILED
 from beam_pipelines.settings.command_line import Parser, argument
 from transforms import storage
 from transforms.dataset import Dataset, open_dataset
-from transforms.errors import RequestError
+from transforms.errors import BuildError, RequestError
 from transforms.processes.worker import start_fork_server
 from transforms.settings import whole_number
 
@@ -72,19 +73,30 @@ def _find(dataset: Dataset, execution: Execution) -> Iterator[Finding]:
         location = local if execution.local.is_local else execution.temp_location
         if location is None:
             raise RequestError("`temp_location` is missing; expected a folder that all workers can write to")
+        # Of this run alone: several may share a location.
+        folder = storage.join(location, f"verify-{uuid.uuid4().hex}")
         stages = functools.partial(
             _add_stages,
             dataset=dataset,
             check=ShardCheck.of(dataset),
-            prefix=storage.join(location, "findings"),
+            prefix=storage.join(folder, "findings"),
             processes=execution.local.processes,
         )
-        execution.run(stages)
-        found = []
-        for entry in storage.list_files(location):
-            if storage.basename(entry.path).startswith("findings-"):
-                found += [Finding(*json.loads(line)) for line in storage.read_bytes(entry.path).decode().splitlines()]
+        try:
+            execution.run(stages)
+            files = [entry.path for entry in storage.list_files(folder)]
+            lines = [line for file in files for line in storage.read_bytes(file).decode().splitlines()]
+        finally:
+            _remove(folder)
+    found = [Finding(*json.loads(line)) for line in lines]
     yield from sorted(found, key=lambda one: (one.file, one.record is None, one.record or 0))
+
+
+def _remove(folder: str) -> None:
+    try:
+        storage.delete_tree(folder)
+    except (OSError, BuildError) as error:
+        print(f"note: {folder} could not be removed: {error}", file=sys.stderr)
 
 
 def _add_stages(root: beam.Pipeline, *, dataset: Dataset, check: ShardCheck, prefix: str, processes: int) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
-from collections.abc import Iterable
 from types import TracebackType
 from typing import TextIO
 
 from transforms import storage
+from transforms.errors import BuildError
 from transforms.stats import Stats
 
 _TERMINAL_SECONDS = 0.5
 _LOG_SECONDS = 10.0
+_USUAL_WIDTH = 80
 
 
 class BlockCounter:
@@ -39,21 +41,25 @@ class BlockCounter:
         """Reads the markers that are new.
 
         Returns:
-          False if there are no markers: no block is finished, or the dataset is published.
+          False if there are no markers, because no block is finished.
+
+        Raises:
+          OSError: storage cannot be read.
+          BuildError: the store does not answer.
         """
         if not storage.is_folder(self._folder):
             return False
-        for path in self._new_markers():
-            stats = Stats.from_json(json.loads(storage.read_bytes(path))["stats"])
+        for path in [entry.path for entry in storage.list_files(self._folder) if entry.path.endswith(".json")]:
+            if path in self._seen:
+                continue
+            try:
+                stats = Stats.from_json(json.loads(storage.read_bytes(path))["stats"])
+            except ValueError:  # emptied by a power cut; the block is done again
+                continue
+            self._seen.add(path)
             self.written += stats.total("written")
             self.failed += stats.total("failed")
         return True
-
-    def _new_markers(self) -> Iterable[str]:
-        paths = [entry.path for entry in storage.list_files(self._folder) if entry.path.endswith(".json")]
-        new = [path for path in paths if path not in self._seen]
-        self._seen.update(new)
-        return new
 
 
 class Progress:
@@ -69,7 +75,8 @@ class Progress:
         self._counter = BlockCounter(folder)
         self._total = total
         self._stream = stream or sys.stderr
-        self._is_terminal = self._stream.isatty()
+        # A dumb terminal cannot rewrite a line.
+        self._is_terminal = self._stream.isatty() and os.environ.get("TERM") != "dumb"
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
         self._start = time.monotonic()
@@ -89,20 +96,29 @@ class Progress:
 
     def _run(self) -> None:
         # Blocks that an earlier attempt finished do not count for the rate.
-        self._counter.update()
+        self._update()
         before = self._counter.done
         while not self._stop.wait(_TERMINAL_SECONDS if self._is_terminal else _LOG_SECONDS):
-            try:
-                has_markers = self._counter.update()
-            except FileNotFoundError:
-                # The dataset has just been published, and its markers are gone.
-                return
-            if not has_markers:
+            if not self._update():
                 continue
             seconds = time.monotonic() - self._start
             line = progress_line(self._counter, total=self._total, rate=(self._counter.done - before) / seconds)
-            self._stream.write(f"\r{line}\x1b[K" if self._is_terminal else f"{line}\n")
+            # A line that wraps could not be rewritten.
+            self._stream.write(f"\r{line[: self._width() - 1]}\x1b[K" if self._is_terminal else f"{line}\n")
             self._stream.flush()
+
+    def _width(self) -> int:
+        try:
+            return os.get_terminal_size(self._stream.fileno()).columns or _USUAL_WIDTH
+        except OSError:
+            return _USUAL_WIDTH
+
+    def _update(self) -> bool:
+        """Counts again; whether there is something to show. A store that does not answer now may do so next time."""
+        try:
+            return self._counter.update()
+        except (OSError, BuildError):
+            return False
 
 
 def progress_line(counter: BlockCounter, *, total: int, rate: float) -> str:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
 from beam_pipelines.settings.command_line import Parser, refuse_unknown
 from transforms.errors import BuildError, RequestError
 from transforms.processes.pool import usable_cores
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _LOCAL = frozenset({"", "direct", "directrunner", "localrunner", "fnapirunner", "switchingdirectrunner"})
 
 _BUILD_ERROR = re.compile(r"^(?:transforms\.errors\.)?BuildError: (.*?)(?: \[while running .*\])?$", re.MULTILINE)
+_WHILE_RUNNING = re.compile(r" \[while running .*\]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Execution:
           add_stages: adds the stages to the pipeline.
 
         Raises:
-          BuildError: a worker raised one.
+          BuildError: a worker raised one, or the runner failed.
         """
         import apache_beam as beam
 
@@ -71,12 +73,27 @@ class Execution:
         add_stages(pipeline)
         try:
             pipeline.run().wait_until_finish()
-        except RuntimeError as error:
-            # Runners pass on a worker's exception as text.
-            message = _BUILD_ERROR.search(str(error))
-            if message:
-                raise BuildError(message[1]) from error
-            raise
+        except Exception as error:  # each runner raises errors of its own
+            # Beam makes a RuntimeError of the KeyboardInterrupt that Ctrl-C raises in its local runner.
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise
+            # Shown with `verbose` alone.
+            logging.getLogger(__name__).error("the pipeline failed", exc_info=error)
+            raise BuildError(describe_error(error)) from error
+
+
+def describe_error(error: Exception) -> str:
+    """One line about the failure of a pipeline; runners pass on a worker's exception as text, with its traceback."""
+    text = str(error)
+    message = _BUILD_ERROR.search(text)
+    if message:
+        return message[1]
+    if isinstance(error, BuildError):  # the local runner keeps the type
+        return _WHILE_RUNNING.sub("", text)
+    lines = [line.strip() for line in _WHILE_RUNNING.sub("", text).splitlines() if line.strip()]
+    if len(lines) < 2 and not isinstance(error, RuntimeError):  # no traceback that ends with the type
+        lines = [": ".join([type(error).__name__, *lines])]
+    return f"{lines[-1] if lines else type(error).__name__} (`verbose` shows more)"
 
 
 def decide_local_work(arguments: Sequence[str]) -> LocalWork:
@@ -93,12 +110,11 @@ def decide_local_work(arguments: Sequence[str]) -> LocalWork:
     given, _ = parser.parse_known_args(list(arguments))
     if given.runner.lower() not in _LOCAL:
         return LocalWork(is_local=False, processes=0)
-    if given.direct_running_mode:
-        return LocalWork(is_local=True, processes=0)
     try:
-        return LocalWork(is_local=True, processes=whole_number(0)(given.direct_num_workers or 0) or usable_cores())
+        processes = whole_number(0)(given.direct_num_workers or 0) or usable_cores()
     except ValueError as error:
         raise RequestError(f"--direct_num_workers={given.direct_num_workers}: {error}") from error
+    return LocalWork(is_local=True, processes=0 if given.direct_running_mode else processes)
 
 
 def choose_execution(arguments: Sequence[str], *, verbose: bool) -> Execution:
@@ -116,7 +132,7 @@ def choose_execution(arguments: Sequence[str], *, verbose: bool) -> Execution:
     from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     from apache_beam.runners.runner import create_runner
 
-    _check_known(arguments, PipelineOptions.__subclasses__())
+    _check_known(arguments)
     logging.getLogger().setLevel(logging.INFO if verbose else logging.CRITICAL)
     options = PipelineOptions(list(arguments))
     if local.is_local:
@@ -133,11 +149,8 @@ def choose_execution(arguments: Sequence[str], *, verbose: bool) -> Execution:
     return Execution(runner, options, local, options.view_as(GoogleCloudOptions).temp_location)
 
 
-def _check_known(arguments: Sequence[str], option_classes: Sequence[type]) -> None:
-    parser = Parser(prog="beam-tfrecords convert", add_help=False, allow_abbrev=False)
-    for options in sorted(option_classes, key=lambda one: one.__name__):
-        options._add_argparse_args(parser)  # type: ignore[attr-defined]
+def _check_known(arguments: Sequence[str]) -> None:
+    parser = add_beam_flags(Parser(prog="beam-tfrecords convert", add_help=False, allow_abbrev=False))
     _, unknown = parser.parse_known_args(list(arguments))
     if unknown:
-        known = [flag[2:] for action in parser._actions for flag in action.option_strings]
-        refuse_unknown(unknown, known)
+        refuse_unknown(unknown, flag_names(parser))

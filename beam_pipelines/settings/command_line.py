@@ -10,11 +10,19 @@ from typing import Any, NoReturn, TypeVar
 
 import yaml
 
+from beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
 from beam_pipelines.settings.definitions import SETTINGS, show_flags
 from transforms import storage
 from transforms.errors import RequestError
 
 Value = TypeVar("Value")
+
+# Flags that are not settings: what they say is not part of a request.
+_SWITCHES = {
+    "dry_run": "list the input, show what would be built, and build nothing",
+    "quiet": "show no progress and no summary",
+    "verbose": "show Beam's own log",
+}
 
 _EPILOG = """\
 examples:
@@ -47,6 +55,35 @@ def argument(read: Callable[[Any], Value]) -> Callable[[str], Value]:
     return read_argument
 
 
+class _Give(argparse.Action):
+    """Keeps the word of a flag; the words of one that may be repeated become a list, and any other is refused."""
+
+    def __call__(self, parser: argparse.ArgumentParser, given: Any, word: Any, option: str | None = None) -> None:
+        word = word if self.nargs is None else self.const
+        earlier = getattr(given, self.dest, None)
+        if earlier is None:
+            setattr(given, self.dest, word)
+        elif self.dest in SETTINGS and SETTINGS[self.dest].may_repeat:
+            setattr(given, self.dest, [*(earlier if isinstance(earlier, list) else [earlier]), word])
+        else:
+            words = "" if self.nargs is not None else f" ({earlier} and {word})"
+            parser.error(f"{option} contradicts or repeats an earlier flag{words}; give it once")
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a mapping with a key that occurs twice; YAML's own would keep the last."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = (key_node.tag, key_node.value) if isinstance(key_node, yaml.ScalarNode) else None
+            if key is not None and key in seen:
+                line = key_node.start_mark.line + 1
+                raise yaml.constructor.ConstructorError(problem=f"the key {key[1]} occurs twice, again in line {line}")
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
 @dataclasses.dataclass(frozen=True)
 class Arguments:
     """A parsed command line.
@@ -55,11 +92,15 @@ class Arguments:
       words: name of a setting -> its word, from flags and spec file; defaults are left out.
       beam: arguments for Beam.
       verbose: whether Beam's own log is shown.
+      quiet: whether progress and summary are left out.
+      dry_run: whether nothing is to be built.
     """
 
     words: Mapping[str, Any]
     beam: list[str]
     verbose: bool
+    quiet: bool
+    dry_run: bool
 
 
 def parse_arguments(argv: Sequence[str]) -> Arguments:
@@ -70,9 +111,10 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
     """
     parsed, beam = _parser().parse_known_args(argv)
     given = vars(parsed)
-    spec_file, verbose = given.pop("spec", None), given.pop("verbose", False)
+    spec_file = given.pop("spec", None)
+    switches = {name: given.pop(name, False) for name in _SWITCHES}
     words = _read_spec(spec_file) if spec_file is not None else {}
-    return Arguments({**words, **given}, beam, verbose)
+    return Arguments({**words, **given}, beam, **switches)
 
 
 def refuse_unknown(unknown: Sequence[str], known: Sequence[str]) -> NoReturn:
@@ -85,7 +127,7 @@ def refuse_unknown(unknown: Sequence[str], known: Sequence[str]) -> NoReturn:
     if not word.startswith("--"):
         raise RequestError(f"unexpected argument {word!r}; flags are written --flag=value")
     name = word[2:].split("=")[0]
-    near = difflib.get_close_matches(name.replace("-", "_"), [*SETTINGS, "spec", "verbose", *known], n=1)
+    near = difflib.get_close_matches(name.replace("-", "_"), [*SETTINGS, "spec", *_SWITCHES, *known], n=1)
     hint = f"did you mean --{near[0]}?" if near else "see --help for the known flags"
     raise RequestError(f"--{name}: unknown flag; {hint}")
 
@@ -100,8 +142,10 @@ def _parser() -> Parser:
         allow_abbrev=False,
         argument_default=argparse.SUPPRESS,
     )
+    parser.register("action", None, _Give)
     parser.add_argument("--spec", metavar="FILE", help="YAML or JSON file with settings under the same names")
-    parser.add_argument("--verbose", action="store_true", help="show Beam's own log")
+    for name, help_text in _SWITCHES.items():
+        parser.add_argument(f"--{name}", action="store_true", help=help_text)
     titles = dict.fromkeys(one.group for one in SETTINGS.values())
     groups = {title: parser.add_argument_group(title) for title in titles}
     for one in SETTINGS.values():
@@ -110,16 +154,16 @@ def _parser() -> Parser:
         if not one.is_switch:
             group.add_argument(f"--{one.name}", metavar="", help=shown)
             continue
-        group.add_argument(f"--{one.name}", action="store_true", help=shown)
+        group.add_argument(f"--{one.name}", nargs=0, const=True, help=shown)
         if one.default:
-            group.add_argument(f"--no_{one.name}", dest=one.name, action="store_false", help=argparse.SUPPRESS)
+            group.add_argument(f"--no_{one.name}", dest=one.name, nargs=0, const=False, help=argparse.SUPPRESS)
     return parser
 
 
 def _read_spec(path: str) -> dict[str, Any]:
     try:
         text = storage.read_bytes(storage.absolute(path))
-        values = yaml.safe_load(text)
+        values = yaml.load(text, Loader=_Loader)
     except OSError as error:
         raise RequestError(f"--spec={path}: cannot be read: {error.strerror or error}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -128,6 +172,8 @@ def _read_spec(path: str) -> dict[str, Any]:
         raise RequestError(f"--spec={path}: expected a mapping of settings to values, found {type(values).__name__}")
     for name in values:
         if name not in SETTINGS:
+            if name in _SWITCHES or name in flag_names(add_beam_flags(Parser(add_help=False, allow_abbrev=False))):
+                raise RequestError(f"--spec={path}: {name!r} is no setting; give it on the command line, as --{name}")
             near = difflib.get_close_matches(str(name), SETTINGS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(SETTINGS)}"
             raise RequestError(f"--spec={path}: unknown key {name!r}; {hint}")

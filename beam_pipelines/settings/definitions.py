@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from transforms.build_spec import BuildSpec
+from transforms.errors import RequestError
 from transforms.images.image_spec import ImageSpec
 from transforms.settings import Setting, settings_of
 from transforms.sources.source_spec import SourceSpec
@@ -26,6 +28,10 @@ def read_build_spec(words: Mapping[str, Any]) -> BuildSpec:
     Raises:
       RequestError: a word is missing, wrong, or contradicts another.
     """
+    unknown = next((name for name in words if name not in SETTINGS), None)
+    if unknown is not None:
+        near = difflib.get_close_matches(unknown, SETTINGS, n=1)
+        raise RequestError(f"`{unknown}` is no setting" + (f"; did you mean `{near[0]}`?" if near else ""))
     values: dict[str, Any] = {}
     for one in SETTINGS.values():
         values[one.name] = one.value_of(words, values)
@@ -36,7 +42,9 @@ def read_build_spec(words: Mapping[str, Any]) -> BuildSpec:
         split_folders=splits.folders,
         splits_auto=splits.folders is None and splits.fractions is None,
         columns=layout.columns if layout else None,
+        needs_image=layout.needs_image if layout else True,
         needs_label=layout.needs_label if layout else True,
+        class_names=values["class_names"] or (),
     )
     return BuildSpec(source=source_spec, image=ImageSpec(**image), **build)
 
@@ -49,7 +57,7 @@ def show_flags(message: str) -> str:
 _FLAGS = {
     *SETTINGS,
     *(f"no_{name}" for name, one in SETTINGS.items() if one.is_switch and one.default),
-    *("spec", "verbose", "dataset", "split", "limit", "temp_location", "runner"),
+    *("spec", "dry_run", "quiet", "verbose", "dataset", "split", "limit", "temp_location", "runner"),
 }
 
 

@@ -1,0 +1,127 @@
+"""`convert --dry_run`: what a build would do, from the listing alone; nothing is built and nothing is written."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from beam_pipelines.checking import check_listing, check_output, open_spec_source
+from beam_pipelines.list_input import list_samples, plan_listing, settle_listing
+from beam_pipelines.notes import describe_request
+from beam_pipelines.planning import estimate_output
+from beam_pipelines.settings.definitions import show_flags
+from beam_pipelines.summary import describe_classes, describe_reasons, describe_skipped, format_bytes, format_table
+from transforms.build_spec import BuildSpec
+from transforms.examples.layouts import Layout
+from transforms.limiting import choose_refs
+from transforms.listing import Listing, read_chunk, write_listing
+from transforms.refs import Range, SampleRef, unpack_failure
+from transforms.shards import ShardPolicy
+from transforms.sources.containers import Container, Spool
+from transforms.sources.source import Source
+from transforms.sources.source_spec import Skipped
+
+_EXAMPLES = 5
+
+
+class _Failures:
+    """Counts the samples that the source has rejected; keeps the first of each reason."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.examples: dict[str, tuple[str, str]] = {}
+
+    def watch(self, packed: Iterable[bytes]) -> Iterator[bytes]:
+        """Passes packed references through."""
+        for one in packed:
+            failure = unpack_failure(one)
+            if failure is not None:
+                reason, detail = failure
+                self.counts[reason] += 1
+                if reason not in self.examples:
+                    self.examples[reason] = (SampleRef.unpack(one).key, detail)
+            yield one
+
+
+class _NoSpool(Spool):
+    """Keeps nothing of the samples of a compressed archive."""
+
+    def add(self, chunks: Iterable[bytes], *, size: int, name: str) -> Range:
+        return Range("", 0, size, name)
+
+
+def describe_build(spec: BuildSpec) -> list[str]:
+    """The lines that say what a build would do.
+
+    Raises:
+      RequestError: the request is wrong, as the build would say too.
+    """
+    check_output(spec)
+    spec, source = open_spec_source(spec)
+    with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
+        containers = source.containers()
+        if containers is None:
+            listing, skipped = list_samples(spec, source, folder), source.skipped
+        else:
+            listing, skipped = _list_containers(containers, spec, source, folder)
+        class_names = check_listing(spec, source, listing, skipped)
+        failures = _Failures()
+        packed = failures.watch(one for chunk in listing.chunks for one in read_chunk(chunk))
+        refs = choose_refs(packed, limit=_EXAMPLES, seed=spec.seed, samples=listing.samples)
+    classes: Counter[str] = Counter()
+    for label, count in listing.labels.items():
+        index = class_names.find(label)
+        if index is not None:
+            classes[class_names.names[index]] += count
+    return [
+        *_describe_splits(spec, listing),
+        *describe_classes({name: classes[name] for name in class_names.names if classes[name]}),
+        *describe_reasons(failures.counts, failures.examples),
+        *_warn(failures.counts.total(), spec, listing),
+        *describe_skipped({kind: (count, skipped.examples[kind]) for kind, count in sorted(skipped.counts.items())}),
+        *(f"note: {show_flags(note)}" for note in (*source.notes, *describe_request(spec))),
+        *_describe_refs(refs),
+        f"dry run: nothing was built or written; {listing.total:,} samples would go to {spec.output}",
+    ]
+
+
+def _list_containers(
+    containers: Sequence[Container], spec: BuildSpec, source: Source, folder: str
+) -> tuple[Listing, Skipped]:
+    """Lists archives here, one after the other; a build does it in parallel."""
+    assert source.read_container is not None
+    listing, skipped = Listing(), Skipped()
+    for number, container in enumerate(containers):
+        samples = source.read_container(container, _NoSpool(folder, ""), skipped)
+        plan = plan_listing(spec)
+        listing.merge(write_listing(samples, folder, plan=plan, skipped=skipped, stem=f"{number:06d}-"))
+    return settle_listing(listing, spec, folder), skipped
+
+
+def _warn(failed: int, spec: BuildSpec, listing: Listing) -> list[str]:
+    if failed <= spec.max_failures * listing.total:
+        return []
+    return [f"with these failures nothing would be published: --max_failures={spec.max_failures:g} allows fewer"]
+
+
+def _describe_splits(spec: BuildSpec, listing: Listing) -> list[str]:
+    policy = ShardPolicy(spec.shard_size, spec.num_shards)
+    rows = [["split", "samples", "about", "shards"]]
+    for split, samples in sorted(listing.samples.items()):
+        size = estimate_output(
+            spec.image, spec.layout or Layout(()), samples=samples, source_bytes=listing.source_bytes[split]
+        )
+        shards = policy.count(size, records=samples)
+        rows.append([split or "(no valid split)", f"{samples:,}", format_bytes(size), f"{shards:,}" if split else "0"])
+    return format_table(rows)
+
+
+def _describe_refs(refs: Sequence[SampleRef]) -> list[str]:
+    rows = [["sample", "split", "label", "source"]]
+    for ref in refs:
+        labels = ref.label if isinstance(ref.label, list) else [ref.label]
+        label = ", ".join("(none)" if one is None else str(one) for one in labels)
+        rows.append([ref.key, ref.split or "(none)", label, ref.uri or "(no image)"])
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    return ["  ".join(f"{cell:{width}}" for cell, width in zip(row, [*widths, 0], strict=True)) for row in rows]

@@ -1,0 +1,70 @@
+"""Notes: what a request may mean but is odd; a line each in the summary and in the manifest."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+
+from transforms.build_spec import BuildSpec
+from transforms.examples.layouts import Layout
+from transforms.images.image_spec import ImageEncoding, ImageSpec
+from transforms.settings import settings_of, write_settings
+from transforms.tfds_metadata import features_as_bytes
+
+# Settings that need others to have an effect.
+_RESIZING = ("resample", "upscale")
+_QUALITY = (ImageEncoding.JPEG, ImageEncoding.WEBP)
+
+
+def describe_request(spec: BuildSpec) -> list[str]:
+    """The notes that follow from the request alone; settings are quoted as `name=value`.
+
+    Args:
+      spec: the request, with its layout.
+    """
+    layout = spec.layout or Layout(())
+    return [*_idle_settings(spec, layout), *_tfds_notes(spec, layout)]
+
+
+def _idle_settings(spec: BuildSpec, layout: Layout) -> Iterator[str]:
+    """Settings that differ from their defaults and change nothing."""
+    image = _changed(spec.image)
+    if not layout.needs_image:
+        if image:
+            yield f"{_quote(image)}: without effect, because the layout has no image"
+        return
+    resizing = {name: image[name] for name in _RESIZING if name in image}
+    if resizing and spec.image.image_size is None:
+        yield f"{_quote(resizing)}: without effect, because there is no `image_size`"
+    if "jpeg_quality" in image and spec.image.image_encoding not in _QUALITY:
+        encoding = spec.image.image_encoding.value
+        yield f"{_quote({'jpeg_quality': image['jpeg_quality']})}: without effect with `image_encoding={encoding}`"
+    if spec.num_shards is not None and "shard_size" in _changed(spec):
+        yield f"`shard_size={spec.shard_size}`: without effect, because `num_shards={spec.num_shards}` sets the number"
+
+
+def _tfds_notes(spec: BuildSpec, layout: Layout) -> Iterator[str]:
+    if spec.compression == "gzip":
+        yield "TensorFlow Datasets cannot read GZIP shards; tf.data and beam_tfrecords.load can"
+    names = features_as_bytes(layout, spec.image)
+    if names:
+        image = write_settings(spec.image)
+        yield (
+            f"TensorFlow Datasets reads {', '.join(names)} as bytes with `image_encoding={image['image_encoding']}`, "
+            f"`channels={image['channels']}`; its image features are JPEG or PNG with 1, 3 or 4 channels"
+        )
+
+
+def _changed(value: BuildSpec | ImageSpec) -> dict[str, object]:
+    """The settings of a dataclass that differ from its defaults, as plain values."""
+    written = write_settings(value)
+    fields = {field.name: field for field in dataclasses.fields(value)}
+    return {
+        one.name: written[one.name]
+        for one in settings_of(type(value))
+        if one.name in written and getattr(value, one.name) != fields[one.name].default
+    }
+
+
+def _quote(settings: Mapping[str, object]) -> str:
+    return ", ".join(f"`{name}={value}`" if value is not False else f"`no_{name}`" for name, value in settings.items())

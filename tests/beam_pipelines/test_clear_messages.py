@@ -1,0 +1,188 @@
+"""Requests and inputs that used to end in a traceback or in a false message: one clear line each."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+
+import pytest
+
+from beam_pipelines.building import build
+from tests.beam_pipelines.dataset_checks import manifest_of
+from transforms.errors import RequestError
+
+
+@pytest.fixture
+def refused(run, photos, tmp_path):
+    """The one line that refuses a request."""
+
+    def refuse(*words) -> str:
+        given = {f"{word}=".split("=")[0] for word in words}
+        usual = [f"--input={photos}", f"--output={tmp_path / 'out'}"]
+        ran = run("convert", *(word for word in usual if word.split("=")[0] not in given), *words)
+        assert ran.code == 2, ran.err
+        assert len(ran.err.splitlines()) == 1
+        assert not (tmp_path / "out").exists()
+        return ran.err
+
+    return refuse
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--output=/"], "--output=/: expected a folder of the dataset's own"),
+        (["--output=gs://"], "--output=gs://: expected a folder of the dataset's own"),
+        (["--seed=" + "1" * 65], "expected a whole number from 0 to 999999999999999999"),
+        (["--direct_num_workers=-3"], "--direct_num_workers=-3: expected a whole number of 0 or more"),
+        (
+            ["--direct_num_workers=-3", "--direct_running_mode=multi_processing"],
+            "--direct_num_workers=-3: expected a whole number of 0 or more",
+        ),
+        (["--input=nowhere://bucket/photos"], "unknown scheme nowhere://"),
+        (["--output=nowhere://bucket/photos"], "unknown scheme nowhere://"),
+        (["--resize_mode=crop"], "--resize_mode=crop: without --image_size, images keep their sizes"),
+    ],
+)
+def test_a_wrong_value_is_refused_in_one_line(refused, words, message):
+    assert message in refused(*words)
+
+
+def test_a_misspelt_setting_of_the_python_call_is_refused(photos, tmp_path):
+    with pytest.raises(RequestError, match="`image_sise` is no setting; did you mean `image_size`"):
+        build(input=str(photos), output=str(tmp_path / "out"), image_sise=32)
+    with pytest.raises(RequestError, match="`dry_run` is no setting"):
+        build(input=str(photos), output=str(tmp_path / "out"), dry_run=True)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "package", "extra"),
+    [("gs", "google.cloud", "beam-tfrecords[gcp]"), ("s3", "boto3", "beam-tfrecords[aws]")],
+)
+def test_rows_of_a_store_without_its_extra_are_refused(refused, tmp_path, scheme, package, extra):
+    if _is_installed(package):
+        pytest.skip(f"{package} is installed")
+    table = tmp_path / "labels.csv"
+    table.write_text(f"image,label\n{scheme}://bucket/1.jpg,cat\n{scheme}://bucket/2.jpg,dog\n")
+    line = refused(f"--input={table}", "--allow_outside_root")
+    assert f"{scheme}://bucket/1.jpg: {scheme}:// needs an extra: pip install '{extra}'" in line
+
+
+@pytest.mark.parametrize("command", ["verify", "inspect"])
+def test_a_dataset_in_a_bucket_without_the_extra_is_refused(run, command):
+    if _is_installed("google.cloud.storage"):
+        pytest.skip("google-cloud-storage is installed")
+    ran = run(command, "--dataset=gs://bucket/out")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.endswith("gs:// needs an extra: pip install 'beam-tfrecords[gcp]'\n")
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        importlib.import_module(package)
+    except ImportError:
+        return False
+    return True
+
+
+def test_a_folder_that_may_not_be_read_is_refused_by_name(run, tmp_path, photos):
+    shutil.copytree(photos / "cat", tmp_path / "photos" / "cat")
+    shutil.copytree(photos / "space", tmp_path / "photos" / "space" / "inner")
+    (tmp_path / "photos" / "space" / "inner").chmod(0)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    # Labels from names: the folders are not looked into before they are listed.
+    words = [f"--input={tmp_path / 'photos'}", f"--output={tmp_path / 'out'}", "--label_pattern=(?P<label>cat|space)"]
+    run("convert", f"--input={photos}", *words[1:], "--dry_run")  # imports what nobody might not be able to read
+    is_root = os.geteuid() == 0
+    try:
+        if is_root:
+            os.seteuid(65_534)
+        ran = run("convert", *words, "--dry_run")
+    finally:
+        if is_root:
+            os.seteuid(0)
+    assert (ran.code, ran.out) == (2, "")
+    assert len(ran.err.splitlines()) == 1
+    assert f"{tmp_path}/photos/space/inner cannot be read: Permission denied; make it readable" in ran.err
+
+
+@pytest.mark.parametrize("name", ["runner", "temp_location", "direct_num_workers"])
+def test_a_flag_of_beam_in_a_spec_file_belongs_on_the_command_line(refused, tmp_path, name):
+    (tmp_path / "spec.yaml").write_text(f"{name}: x\n")
+    line = refused(f"--spec={tmp_path / 'spec.yaml'}")
+    assert f"'{name}' is no setting; give it on the command line, as --{name}" in line
+
+
+def test_settings_without_effect_are_noted(photos, tmp_path):
+    settings = {"image_encoding": "png", "jpeg_quality": 80, "resample": "box", "upscale": False, "num_shards": 1}
+    build(input=str(photos), output=str(tmp_path / "out"), shard_size="5MB", **settings)
+    assert manifest_of(tmp_path / "out")["notes"] == [
+        "`resample=box`, `no_upscale`: without effect, because there is no `image_size`",
+        "`jpeg_quality=80`: without effect with `image_encoding=png`",
+        "`shard_size=5000000`: without effect, because `num_shards=1` sets the number",
+    ]
+
+
+def test_settings_with_an_effect_are_not_noted(photos, tmp_path, run):
+    flags = ["--image_size=8", "--resample=box", "--no_upscale", "--jpeg_quality=80", "--num_shards=1"]
+    ran = run("convert", f"--input={photos}", f"--output={tmp_path / 'out'}", *flags)
+    assert ran.code == 0
+    assert "note:" not in ran.out
+
+
+@pytest.mark.parametrize(
+    ("flags", "start"),
+    [
+        (["--compression=gzip"], "TensorFlow Datasets cannot read GZIP shards"),
+        (["--image_encoding=webp"], "TensorFlow Datasets reads image as bytes with --image_encoding=webp"),
+        (["--image_encoding=keep"], "TensorFlow Datasets reads image as bytes with --image_encoding=keep"),
+        (["--channels=keep"], "TensorFlow Datasets reads image as bytes with --image_encoding=jpeg, --channels=keep"),
+        (
+            ["--image_encoding=raw", "--layout=raw"],
+            "TensorFlow Datasets reads image_raw as bytes with --image_encoding=raw",
+        ),
+    ],
+)
+def test_what_tfds_reads_as_bytes_is_noted(photos, tmp_path, run, flags, start):
+    ran = run("convert", f"--input={photos}", f"--output={tmp_path / 'out'}", "--image_size=8", *flags)
+    if "keep" in flags[0] and ran.code == 2:
+        ran = run("convert", f"--input={photos}", f"--output={tmp_path / 'out'}", *flags)
+    assert ran.code == 0, ran.err
+    assert f"note: {start}" in ran.out
+
+
+def test_the_summary_has_an_example_of_every_reason(broken, tmp_path, run):
+    ran = run("convert", f"--input={broken}", f"--output={tmp_path / 'out'}", "--image_size=8", "--max_failures=0.06")
+    assert ran.code == 0, ran.err
+    lines = ran.out.splitlines()
+    for reason, key in {
+        "corrupt": "dog/flipped.png",
+        "empty": "cat/empty.jpg",
+        "not_an_image": "cat/text.jpg",
+        "truncated": "dog/truncated.png",
+        "label_missing": "without_a_class.jpg",
+    }.items():
+        (line,) = [line for line in lines if line.startswith(f"  {reason}, for example ")]
+        assert line.startswith(f"  {reason}, for example {key}: ")
+        assert len(line) > len(f"  {reason}, for example {key}: ")
+    assert sum(line.startswith("  unreadable, for example ") for line in lines) == 1
+
+
+def test_an_unpublished_build_shows_examples_too(broken, tmp_path, run):
+    ran = run("convert", f"--input={broken}", f"--output={tmp_path / 'out'}", "--image_size=8")
+    assert ran.code == 3
+    assert "7 of 127 samples failed; --max_failures=0.01 allows fewer." in ran.err
+    assert "  empty, for example cat/empty.jpg: " in ran.err
+
+
+def test_a_build_in_which_all_fail_says_that_no_record_was_written(tmp_path, run):
+    (tmp_path / "photos" / "cat").mkdir(parents=True)
+    for number in range(6):
+        (tmp_path / "photos" / "cat" / f"{number}.jpg").write_text("no photo")
+    flags = [f"--input={tmp_path / 'photos'}", f"--output={tmp_path / 'out'}", "--max_failures=1"]
+    ran = run("convert", *flags)
+    assert ran.code == 3
+    assert "Nothing was published: 6 of 6 samples failed; no record was written." in ran.err

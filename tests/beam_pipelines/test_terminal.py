@@ -1,0 +1,130 @@
+"""Where output goes: closed pipes, encodings, narrow and dumb terminals, `--quiet`, `--version`."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import pty
+import struct
+import subprocess
+import termios
+import time
+from importlib.metadata import version
+
+import pytest
+
+from beam_pipelines.execution.progress import Progress
+from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
+from transforms.blocks import BlockResult
+from transforms.stats import Stats
+
+
+def run_script(*words, stdout=subprocess.PIPE, **variables) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [BEAM_TFRECORDS, *map(str, words)],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **variables},
+        check=False,
+    )
+
+
+@pytest.fixture
+def no_reader():
+    """A pipe that nobody reads."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    yield writing
+    os.close(writing)
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+def test_a_reader_that_is_gone_neither_fails_a_build_nor_makes_it_talk(photos, tmp_path, no_reader, unbuffered):
+    flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", "--image_size=8"]
+    ran = run_script("convert", *flags, stdout=no_reader, PYTHONUNBUFFERED=unbuffered)
+    assert ran.returncode == 0
+    assert b"Error" not in ran.stderr
+    assert (tmp_path / "out" / "_SUCCESS").exists()
+
+
+def test_examples_without_a_reader_end_as_a_program_killed_by_sigpipe(out, no_reader):
+    ran = run_script("inspect", f"--dataset={out}", stdout=no_reader, PYTHONUNBUFFERED="1")
+    assert (ran.returncode, ran.stderr) == (141, b"")
+
+
+def test_a_class_outside_ascii_is_written_as_an_escape_where_the_terminal_has_ascii(tmp_path, photos, save, picture):
+    for name in ("Hündin", "cat"):
+        save(tmp_path / "pets" / name / "1.jpg", picture(1, 20, 20))
+    flags = [f"--input={tmp_path / 'pets'}", f"--output={tmp_path / 'out'}"]
+    ran = run_script("convert", *flags, PYTHONIOENCODING="ascii")
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert rb"classes: H\xfcndin 1, cat 1" in ran.stdout.replace(b"cat 1, H\\xfcndin 1", b"H\\xfcndin 1, cat 1")
+
+
+def test_a_message_outside_ascii_is_written_too(tmp_path):
+    ran = run_script("verify", f"--dataset={tmp_path}/Hündin", PYTHONIOENCODING="ascii")
+    assert ran.returncode == 2
+    assert rb"H\xfcndin: no finished dataset" in ran.stderr
+
+
+def test_quiet_says_nothing_of_a_build_that_succeeds(photos, tmp_path, run):
+    ran = run("convert", f"--input={photos}", f"--output={tmp_path / 'out'}", "--image_size=8", "--quiet")
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+
+
+def test_quiet_still_says_why_a_request_is_refused(tmp_path, run):
+    ran = run("convert", f"--input={tmp_path / 'nowhere'}", f"--output={tmp_path / 'out'}", "--quiet")
+    assert ran.code == 2
+    assert "nowhere does not exist" in ran.err
+
+
+def test_the_version_is_that_of_the_package(run):
+    assert run("--version").out == f"beam-tfrecords {version('beam-tfrecords')}\n"
+
+
+def shown_progress(folder, columns: int) -> str:
+    """What a terminal of so many columns receives while one of two blocks is finished."""
+    import json
+
+    stats = Stats({("written", "train"): 123_456})
+    (folder / "blocks").mkdir()
+    marker = json.dumps(BlockResult("train", 0, (), None, stats).to_json())
+    (folder / "blocks" / "train-000000.json").write_text(marker)
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with open(theirs, "w", encoding="utf-8") as stream:
+        with Progress(str(folder), total=1_000_000, stream=stream):
+            time.sleep(1.2)
+        os.set_blocking(ours, False)
+        data = b""
+        while True:
+            try:
+                data += os.read(ours, 65_536)
+            except BlockingIOError:
+                break
+    os.close(ours)
+    return data.decode()
+
+
+def test_the_progress_line_fits_into_a_narrow_terminal(tmp_path, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    lines = [line.partition("\x1b")[0] for line in shown_progress(tmp_path, 40).split("\r") if "samples" in line]
+    assert lines
+    assert all(len(line) < 40 and line.startswith("123,456 of 1,000,000 samples") for line in lines)
+
+
+def test_a_dumb_terminal_receives_no_control_characters(tmp_path, monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr("beam_pipelines.execution.progress._LOG_SECONDS", 0.3)
+    text = shown_progress(tmp_path, 40)
+    assert "123,456 of 1,000,000 samples (12%)" in text
+    assert "\x1b" not in text
+    assert "\r" not in text.replace("\r\n", "\n")
+
+
+def test_a_stream_that_is_no_terminal_receives_plain_lines(tmp_path):
+    stream = io.StringIO()
+    with Progress(str(tmp_path), total=1, stream=stream):
+        pass
+    assert stream.getvalue() == ""
