@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import importlib
 import logging
+import multiprocessing.util
 import os
 import select
 import sys
@@ -86,6 +87,8 @@ def run(*command: str) -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(BrokenPipeError):
             stream.flush()
+    # Removes the folder of the fork server's socket.
+    multiprocessing.util._run_finalizers()  # type: ignore[attr-defined]
     # Everything is closed; unloading Beam's thousand modules would take another half second.
     os._exit(code)
 

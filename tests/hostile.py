@@ -6,13 +6,14 @@ import dataclasses
 import os
 import signal
 
-from transforms.isolation import Convert
-from transforms.values import ConvertedSample, SampleRef
+from transforms.blocks import Convert
+from transforms.refs import SampleRef
+from transforms.samples import ConvertedSample
 
 
 @dataclasses.dataclass(frozen=True)
 class Hostile:
-    """Crashes on one key, never ends on another, has a bug on a third; else converts as `convert` does."""
+    """Crashes on one key, never returns on another, raises on a third; converts the rest as `convert` does."""
 
     convert: Convert
     crash: str = ""
@@ -30,5 +31,5 @@ class Hostile:
 
 
 def echo(ref: SampleRef, data: bytes | None) -> ConvertedSample:
-    """The simplest conversion there is."""
-    return ConvertedSample(example=data or b"", class_names=(), content_hash="", height=None, width=None)
+    """Stores the bytes as they are."""
+    return ConvertedSample(example=data or b"")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import difflib
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
@@ -33,6 +34,13 @@ examples:
 
 Every other flag goes to Beam (--runner, --direct_num_workers, --temp_location, ...).
 """
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Uses the width of a wide terminal, because most flags then take one line."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=26, width=max(100, shutil.get_terminal_size().columns - 2))
 
 
 class Parser(argparse.ArgumentParser):
@@ -138,7 +146,7 @@ def _parser() -> Parser:
         description="Images and labels in; a shuffled, sharded, verified TFRecord dataset out.",
         usage="%(prog)s --input=IMAGES --output=FOLDER [--flag=value ...]",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_HelpFormatter,
         allow_abbrev=False,
         argument_default=argparse.SUPPRESS,
     )

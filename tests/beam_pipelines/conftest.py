@@ -1,10 +1,8 @@
-"""Commands run in this process, pictures on disk, and datasets read back with TensorFlow's own reader."""
+"""Pictures on disk, datasets made of them, and a reader of datasets: TensorFlow's own."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import io
 import json
 import os
 import shutil
@@ -18,26 +16,13 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from beam_pipelines.cli import main
 from tests.beam_pipelines.dataset_checks import CLASSES, EXACT, FLAGS
-
-# Beam's local runner in this process: a build takes half a second in place of three.
-IN_PROCESS = ("--direct_running_mode=in_memory", "--direct_num_workers=1")
-PHOTOS = Path(__file__).parents[1] / "data/photos"
-
-
-@dataclasses.dataclass(frozen=True)
-class Ran:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
+from transforms.processes.worker import start_fork_server
 
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """A record as TensorFlow reads it, beside its index row."""
+    """A record as TensorFlow reads it, with its index row."""
 
     key: str
     row: Mapping[str, Any]
@@ -48,19 +33,6 @@ class Record:
     def __getitem__(self, feature: str) -> Any:
         (value,) = self.values[feature]
         return value
-
-
-def run_command(*words: Any) -> Ran:
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main([str(word) for word in words])
-    return Ran(code, out.getvalue(), err.getvalue())
-
-
-def build_dataset(output: Path, *words: Any) -> Path:
-    ran = run_command("convert", f"--output={output}", *words, *IN_PROCESS)
-    assert ran.code == 0, ran.err
-    return output
 
 
 def read_dataset(path: Path, split: str) -> list[Record]:
@@ -87,33 +59,10 @@ def save_picture(path: Path, pixels: np.ndarray, **options: Any) -> Path:
 
 
 def make_picture(seed: int, height: int, width: int, channels: int = 3) -> np.ndarray:
-    """A smooth picture that no other seed has: [H, W, C] uint8, or [H, W] for one channel."""
+    """A smooth picture, different for every seed: [H, W, C] uint8, or [H, W] for one channel."""
     coarse = np.random.default_rng(seed).integers(0, 256, (5, 4, channels), dtype=np.uint8)
     modes = {1: coarse[:, :, 0], 3: coarse}
     return np.asarray(Image.fromarray(modes[channels]).resize((width, height), Image.Resampling.BICUBIC))
-
-
-@pytest.fixture(scope="session")
-def photos() -> Path:
-    return PHOTOS
-
-
-@pytest.fixture(scope="session")
-def run() -> Callable[..., Ran]:
-    """Runs a command line in this process."""
-    return run_command
-
-
-@pytest.fixture(scope="session")
-def convert() -> Callable[..., Ran]:
-    """Runs `convert` in this process, Beam's workers included."""
-    return lambda *words: run_command("convert", *words, *IN_PROCESS)
-
-
-@pytest.fixture(scope="session")
-def build() -> Callable[..., Path]:
-    """Builds a dataset in this process from an output folder and flags; returns the folder."""
-    return build_dataset
 
 
 @pytest.fixture(scope="session")
@@ -151,19 +100,21 @@ def snapshot() -> Callable[..., dict[str, bytes]]:
 
 @pytest.fixture
 def temporary_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of its own for everything that goes to the system's temporary folder."""
+    """A new folder, which takes the place of the system's temporary folder."""
+    # Its socket is in the temporary folder of the moment when it starts.
+    start_fork_server()
     folder = tmp_path_factory.mktemp("temporary")
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     return folder
 
 
-# What tests of `convert` start from
+# Inputs and outputs of `convert`
 
 
 @pytest.fixture(scope="session")
 def pets(tmp_path_factory, picture, save) -> Path:
-    """120 pictures of three classes under names of many kinds, and files that are no pictures."""
+    """120 pictures of three classes under names of many kinds, and files that are not pictures."""
     root = tmp_path_factory.mktemp("convert") / "pets"
     for label, name in enumerate(CLASSES):
         for number in range(40):
@@ -180,17 +131,17 @@ def pets(tmp_path_factory, picture, save) -> Path:
         "list.TXT",
     ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text("no picture")
+        (root / name).write_text("not a picture")
     return root
 
 
 @pytest.fixture(scope="session")
 def broken(pets) -> Path:
-    """The pets, and seven files that cannot become records."""
+    """The pets, and seven files that cannot be converted."""
     root = pets.parent / "broken"
     shutil.copytree(pets, root)
     (root / "cat/empty.jpg").write_bytes(b"")
-    (root / "cat/text.jpg").write_text("this is no picture")
+    (root / "cat/text.jpg").write_text("this is not a picture")
     whole = (root / "cat/cat01.png").read_bytes()
     (root / "dog/truncated.png").write_bytes(whole[: len(whole) // 2])
     (root / "dog/flipped.png").write_bytes(whole[:60] + bytes([whole[60] ^ 255]) + whole[61:])
@@ -202,16 +153,16 @@ def broken(pets) -> Path:
 
 @pytest.fixture(scope="session")
 def out(pets, build) -> Path:
-    """The pets, converted."""
+    """The pets as a dataset."""
     return build(pets.parent / "out", f"--input={pets}", *FLAGS, *EXACT)
 
 
-# What tests of `verify` start from
+# Inputs of `verify`
 
 
 @pytest.fixture(scope="session")
 def datasets(tmp_path_factory, picture, save, build) -> dict[str, Path]:
-    """40 pictures as datasets of several kinds, for reading only."""
+    """40 pictures as datasets of several kinds; read only."""
     folder = tmp_path_factory.mktemp("verify")
     for number in range(40):
         name = ("cat", "dog")[number % 2]
@@ -232,11 +183,5 @@ def datasets(tmp_path_factory, picture, save, build) -> dict[str, Path]:
 
 @pytest.fixture
 def damaged(datasets, tmp_path) -> Callable[..., Path]:
-    """A copy of a dataset, to be damaged."""
+    """Copies a dataset, to be damaged."""
     return lambda name="plain": shutil.copytree(datasets[name], tmp_path / name)
-
-
-@pytest.fixture
-def verify(run) -> Callable[[Path], Any]:
-    """Runs the command in this process."""
-    return lambda path, *words: run("verify", f"--dataset={path}", *words, *IN_PROCESS)

@@ -1,8 +1,9 @@
-"""What tests of `convert` and `verify` have in common: the request, and what a dataset says of itself."""
+"""Flags of the datasets that several tests share, and readers of a dataset's own files."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,30 @@ def splits_of(path: Path) -> dict[str, str]:
 
 
 def find_all(path: Path) -> list[Finding]:
-    """What the command finds, without Beam."""
+    """The findings of `verify`, without Beam."""
     dataset = open_dataset(str(path))
     check = ShardCheck.of(dataset)
     return [*verify_files(dataset), *(finding for shard in dataset.shards for finding in check(shard))]
+
+
+def spoil_sources(output: Path) -> dict[Path, tuple[bytes, int]]:
+    """Makes the pictures of all finished blocks unreadable, in a way that no listing can notice.
+
+    Returns:
+      Path -> content and time of modification, for `restore_sources`.
+    """
+    spoilt = {}
+    for marker in output.glob(".build/*/blocks/*.json"):
+        for part in json.loads(marker.read_text())["parts"]:
+            for uri in pq.read_table(part["index"])["uri"].to_pylist():
+                path = Path(uri)
+                spoilt[path] = (path.read_bytes(), path.stat().st_mtime_ns)
+                path.write_bytes(bytes(path.stat().st_size))
+                os.utime(path, ns=(spoilt[path][1],) * 2)
+    return spoilt
+
+
+def restore_sources(spoilt: dict[Path, tuple[bytes, int]]) -> None:
+    for path, (content, modified) in spoilt.items():
+        path.write_bytes(content)
+        os.utime(path, ns=(modified, modified))

@@ -1,7 +1,7 @@
-"""What tests of the five scripts have in common.
+"""Helpers of the tests that replace scripts.
 
-People write these scripts by hand; each is done by one command and compared with it record by record. The oracles are
-the scripts' own few lines of Pillow, NumPy and TensorFlow.
+People write these five scripts by hand. Each becomes one command, whose records are compared with those of the
+script: a few lines of Pillow, NumPy and TensorFlow.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One image in five is bad: nothing of it reaches the dataset, and nothing else is touched by it."""
+"""One image in five is bad: it is rejected with its reason, and the records of the others do not change."""
 
 from __future__ import annotations
 
@@ -9,29 +9,27 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from beam_pipelines.cli import main
 from tests.make_corpus import corpus
 from transforms.dataset import open_dataset
 
-PHOTOS = Path(__file__).parents[1] / "data" / "photos"
-FLAGS = ["--image_size=48", "--splits=train=0.8,validation=0.2", "--direct_running_mode=in_memory"]
+FLAGS = ["--name=photos", "--image_size=48", "--splits=train=0.8,validation=0.2"]
 
 
 @pytest.fixture(scope="module")
 def bad() -> dict[str, bytes]:
-    """Ten broken files, as different as the corpus has them, each with its reason in its name."""
+    """Ten broken files of the corpus, as different as possible, each with its reason in its name."""
     cases = {f"{case.reason.value}-{name}": case.data for name, case in corpus().items() if case.reason is not None}
     names = sorted(cases)
     return {names[place * len(names) // 10]: cases[names[place * len(names) // 10]] for place in range(10)}
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory, bad) -> tuple[Path, Path]:
-    """Forty photos, and the same with the ten among them."""
+def folders(tmp_path_factory, photos, bad) -> tuple[Path, Path]:
+    """Forty photos, and the same forty with the ten broken files among them."""
     good, mixed = tmp_path_factory.mktemp("good"), tmp_path_factory.mktemp("mixed")
-    for path in sorted(PHOTOS.rglob("*.jpg"))[:40]:
+    for path in sorted(photos.rglob("*.jpg"))[:40]:
         for root in (good, mixed):
-            target = root / path.relative_to(PHOTOS)
+            target = root / path.relative_to(photos)
             target.parent.mkdir(exist_ok=True)
             shutil.copy(path, target)
     for number, (name, data) in enumerate(bad.items()):
@@ -40,12 +38,8 @@ def folders(tmp_path_factory, bad) -> tuple[Path, Path]:
     return good, mixed
 
 
-def convert(folder: Path, output: Path, *flags: str) -> int:
-    return main(["convert", f"--input={folder}", f"--output={output}", "--name=photos", *FLAGS, *flags])
-
-
 def records(output: Path) -> dict[str, bytes]:
-    """Key -> the framed record, read from where the index says."""
+    """Key -> the framed record, read where the index says."""
     found = {}
     for shard in open_dataset(str(output)).shards:
         data = (output / shard.file).read_bytes()
@@ -54,17 +48,17 @@ def records(output: Path) -> dict[str, bytes]:
     return found
 
 
-def test_by_default_nothing_is_published_and_the_bad_ones_are_listed(folders, bad, tmp_path):
-    assert convert(folders[1], tmp_path) == 3
+def test_by_default_nothing_is_published_and_the_bad_images_are_listed(folders, bad, tmp_path, convert):
+    assert convert(f"--input={folders[1]}", f"--output={tmp_path}", *FLAGS).code == 3
     assert not (tmp_path / "_SUCCESS").exists()
     failures = [json.loads(line) for line in (tmp_path / "failures.jsonl").read_text().splitlines()]
     assert len(failures) == len(bad)
 
 
-def test_if_that_many_may_fail_the_good_ones_are_written_as_if_alone(folders, bad, tmp_path):
+def test_if_that_many_may_fail_the_good_images_give_the_records_that_they_give_alone(folders, tmp_path, build):
     good, mixed = folders
-    assert convert(good, tmp_path / "good") == 0
-    assert convert(mixed, tmp_path / "mixed", "--max_failures=0.3") == 0
+    build(tmp_path / "good", f"--input={good}", *FLAGS)
+    build(tmp_path / "mixed", f"--input={mixed}", *FLAGS, "--max_failures=0.3")
     manifest = open_dataset(str(tmp_path / "mixed")).manifest
     assert (manifest["listed"], manifest["records"], manifest["failures"]) == (50, 40, 10)
     for split in manifest["splits"].values():

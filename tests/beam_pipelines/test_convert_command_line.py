@@ -1,4 +1,4 @@
-"""`convert` from the command line: what it says, what it leaves behind, and the same bytes from any workers."""
+"""`convert` as a process: what it prints, what it leaves behind, and the same bytes from any workers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, EXACT, FLAGS, ma
 
 @pytest.fixture(scope="module")
 def process(pets, tmp_path_factory) -> tuple[subprocess.CompletedProcess, Path, Path]:
-    """The same build as a process of its own with one worker process; its output and its temporary folder."""
+    """The pets converted by a process with one worker; the process, its output and its temporary folder."""
     temporary = tmp_path_factory.mktemp("temporary")
     output = pets.parent / "process"
-    # A user's own module of the same name as ours must not get into the workers.
+    # Workers must not import a user's own module in place of ours.
     here = tmp_path_factory.mktemp("here")
     (here / "transforms.py").write_text("raise ImportError('the wrong transforms')")
     words = [f"--input={pets}", f"--output={output}", *FLAGS, *EXACT, "--direct_num_workers=1"]
@@ -51,22 +51,28 @@ def test_the_summary_counts_splits_classes_and_skipped_files(process):
     assert len(ran.stdout.splitlines()) < 15
 
 
-def test_a_quick_build_as_a_process_says_nothing_on_standard_error(process):
+def test_a_short_build_prints_nothing_on_standard_error(process):
     ran, _, _ = process
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-def test_nothing_of_a_local_run_is_left_in_the_temporary_folder(process, snapshot):
+def test_a_local_run_leaves_nothing_in_the_temporary_folder(process, snapshot):
     ran, _, temporary = process
     assert (ran.returncode, snapshot(temporary)) == (0, {"./": b""})
 
 
-def test_shards_and_indices_are_the_same_from_one_and_two_workers_and_in_this_process(process, out, pets, run):
+BEAM_MODES = ["in_memory", "multi_threading", "multi_processing"]
+
+
+@pytest.mark.parametrize("mode", [None, *BEAM_MODES], ids=["our workers", *BEAM_MODES])
+def test_shards_and_indices_are_the_same_from_any_workers(process, out, pets, run, mode):
     ran, one_worker, _ = process
     assert ran.returncode == 0, ran.stderr
-    two_workers = pets.parent / "two"
+    two_workers = pets.parent / f"two_{mode}"
     flags = [f"--input={pets}", f"--output={two_workers}", *FLAGS, *EXACT]
-    assert run("convert", *flags, "--runner=DirectRunner", "--direct_num_workers=2").code == 0
+    workers = ["--direct_num_workers=2", *([f"--direct_running_mode={mode}"] if mode else [])]
+    ran = run("convert", *flags, "--runner=DirectRunner", *workers)
+    assert ran.code == 0, ran.err
     for other in (one_worker, two_workers):
         assert shards_of(other) == shards_of(out)
         assert manifest_of(other)["shards"] == manifest_of(out)["shards"]
@@ -98,7 +104,7 @@ def test_help_is_short_and_quick(command):
     ran = subprocess.run([BEAM_TFRECORDS, *command, "--help"], capture_output=True, text=True, check=False)
     assert time.monotonic() - start < 1
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert len(ran.stdout.splitlines()) < 90
+    assert len(ran.stdout.splitlines()) < 120
     assert "usage: beam-tfrecords" in ran.stdout
 
 

@@ -1,4 +1,4 @@
-"""`convert` with files that cannot become records: listed with reasons, and published only within the limit."""
+"""`convert` with files that cannot be converted: listed with reasons, and published only within the limit."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.beam_pipelines.dataset_checks import EXACT, FLAGS, manifest_of
+
+pytestmark = pytest.mark.whole_build
 
 BROKEN = {
     "cat/empty.jpg": "empty",
@@ -31,7 +33,7 @@ def tolerated(broken, pets, build) -> Path:
     return build(pets.parent / "tolerated", f"--input={broken}", *FLAGS, *EXACT, "--max_failures=0.06")
 
 
-def test_failures_below_the_limit_are_listed_with_reasons(broken, tolerated, run):
+def test_failures_below_the_limit_are_listed_with_reasons(broken, tolerated, verify):
     failures = failures_in(tolerated / "failures.jsonl")
     assert {failure["key"]: failure["reason"] for failure in failures} == BROKEN
     for failure in failures:
@@ -43,16 +45,16 @@ def test_failures_below_the_limit_are_listed_with_reasons(broken, tolerated, run
     assert (manifest["listed"], manifest["records"], manifest["failures"]) == (127, 120, 7)
     assert manifest["failure_reasons"] == Counter(BROKEN.values())
     assert sum(entry["failures"] for entry in manifest["splits"].values()) == 7
-    assert run("verify", f"--dataset={tolerated}", "--direct_running_mode=in_memory").code == 0
+    assert verify(tolerated).code == 0
 
 
-def test_good_images_give_the_same_records_whether_bad_ones_lie_beside_them_or_not(tolerated, out, read):
+def test_good_images_give_the_same_records_with_and_without_bad_ones_beside_them(tolerated, out, read):
     for split in ("train", "validation"):
         with_bad = [(record.key, record.values) for record in read(tolerated, split)]
         assert with_bad == [(record.key, record.values) for record in read(out, split)]
 
 
-def test_more_failures_than_allowed_publish_nothing_but_the_list(broken, tmp_path, convert, snapshot):
+def test_more_failures_than_allowed_publish_the_list_and_nothing_else(broken, tmp_path, convert, snapshot):
     ran = convert(f"--input={broken}", f"--output={tmp_path / 'out'}", *FLAGS, "--max_failures=0.05")
     assert ran.code == 3
     assert "7 of 127" in ran.err
@@ -63,7 +65,7 @@ def test_more_failures_than_allowed_publish_nothing_but_the_list(broken, tmp_pat
     assert sorted(found) == ["./", "duplicates.jsonl", "failures.jsonl"]
 
 
-def test_one_failure_is_too_many_if_none_is_allowed(broken, tmp_path, convert):
+def test_a_single_failure_stops_publishing_if_none_is_allowed(broken, tmp_path, convert):
     ran = convert(f"--input={broken}", f"--output={tmp_path / 'out'}", "--max_failures=0", "--image_size=8")
     assert ran.code == 3
 
@@ -71,13 +73,13 @@ def test_one_failure_is_too_many_if_none_is_allowed(broken, tmp_path, convert):
 def test_a_build_without_a_single_record_is_not_published(tmp_path, convert):
     for number in range(3):
         (tmp_path / "in/cat").mkdir(parents=True, exist_ok=True)
-        (tmp_path / f"in/cat/{number}.jpg").write_text("this is no picture")
+        (tmp_path / f"in/cat/{number}.jpg").write_text("this is not a picture")
     ran = convert(f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--max_failures=1")
     assert ran.code == 3
     assert not (tmp_path / "out/_SUCCESS").exists()
 
 
-def test_a_finished_dataset_stays_as_it_is_if_the_new_one_fails(broken, out, tmp_path, convert, run, snapshot):
+def test_a_finished_dataset_stays_as_it_is_if_the_new_build_fails(broken, out, tmp_path, convert, verify, snapshot):
     old = shutil.copytree(out, tmp_path / "out")
     before = snapshot(old)
     ran = convert(f"--input={broken}", f"--output={old}", "--max_failures=0", "--image_size=8", "--overwrite")
@@ -86,4 +88,4 @@ def test_a_finished_dataset_stays_as_it_is_if_the_new_one_fails(broken, out, tmp
     (listed,) = [line for line in ran.err.splitlines() if "failures.jsonl" in line]
     listed_at = Path(listed[listed.index(str(tmp_path)) :])
     assert {failure["key"] for failure in failures_in(listed_at)} == set(BROKEN)
-    assert run("verify", f"--dataset={old}", "--direct_running_mode=in_memory").code == 0
+    assert verify(old).code == 0

@@ -1,4 +1,4 @@
-"""`convert`: what lies in the output, to the last file and the last byte."""
+"""`convert`: the output, to the last file and the last byte."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from PIL import Image
 from tests.beam_pipelines.dataset_checks import CLASSES, EXACT, FLAGS, manifest_of, shards_of, splits_of
 from transforms.tfrecord import masked_crc32c
 
+pytestmark = pytest.mark.whole_build
+
 
 def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
@@ -34,7 +36,7 @@ def keys(pets) -> list[str]:
     )
 
 
-def test_the_output_has_the_files_of_the_design_and_no_other(out, snapshot):
+def test_the_output_has_these_files_and_no_other(out, snapshot):
     names = [f"pets-{split}.tfrecord-{n:05d}-of-00003" for split in ("train", "validation") for n in range(3)]
     indices = [f"index/pets-{split}-{n:05d}-of-00003.parquet" for split in ("train", "validation") for n in range(3)]
     metadata = [
@@ -49,7 +51,7 @@ def test_the_output_has_the_files_of_the_design_and_no_other(out, snapshot):
     assert sorted(snapshot(out)) == sorted(["./", "index/", *names, *indices, *metadata])
 
 
-def test_every_picture_is_in_one_record_as_pillow_makes_it(out, pets, keys, read):
+def test_every_picture_is_in_one_record_as_pillow_converts_it(out, pets, keys, read):
     records = [*read(out, "train"), *read(out, "validation")]
     assert sorted(record.key for record in records) == keys
     for record in records:
@@ -63,7 +65,7 @@ def test_every_picture_is_in_one_record_as_pillow_makes_it(out, pets, keys, read
 def test_the_order_is_a_shuffle_of_all_classes(out, read):
     labels = [record["label"] for record in read(out, "train")]
     changes = sum(one != other for one, other in itertools.pairwise(labels))
-    # Three equal classes shuffled change at two steps of three; 90 records sorted by class change twice.
+    # In shuffled records of three equal classes, two neighbours of three differ; sorted by class, two pairs of 90 do.
     assert changes > 40
 
 
@@ -108,7 +110,7 @@ def test_the_index_says_where_each_record_comes_from(out, pets, read):
     assert pq.read_schema(out / "index/pets-train-00000-of-00003.parquet").names == columns
 
 
-def test_the_manifest_says_what_is_there(out, pets):
+def test_the_manifest_describes_the_dataset(out, pets):
     manifest = manifest_of(out)
     assert (manifest["name"], manifest["class_names"]) == ("pets", CLASSES)
     assert (manifest["listed"], manifest["records"], manifest["failures"]) == (120, 120, 0)
@@ -159,7 +161,7 @@ def test_the_manifest_has_the_spec_with_its_defaults_filled_in(out, pets):
     }
 
 
-def test_the_spec_of_the_manifest_builds_the_same_again(out, tmp_path, build):
+def test_the_spec_of_the_manifest_gives_the_same_shards_again(out, tmp_path, build):
     spec = {name: value for name, value in manifest_of(out)["spec"].items() if name != "output"}
     (tmp_path / "spec.json").write_text(json.dumps(spec))
     assert shards_of(build(tmp_path / "out", f"--spec={tmp_path / 'spec.json'}")) == shards_of(out)
@@ -178,7 +180,7 @@ def test_the_metadata_is_what_tfds_reads(out):
     assert (out / "label.labels.txt").read_text(encoding="utf-8").splitlines() == CLASSES
 
 
-def test_hidden_files_and_files_that_are_no_images_are_reported(out, pets, run):
+def test_hidden_files_and_files_without_an_image_extension_are_reported(out):
     skipped = manifest_of(out)["skipped"]
     assert {kind: entry["files"] for kind, entry in skipped.items()} == {"hidden": 3, ".txt": 2, ".db": 1}
     assert sorted(skipped[".txt"]["examples"]) == ["cat/notes.txt", "list.TXT"]

@@ -1,4 +1,4 @@
-"""`convert`: which split, shard and place a sample gets, from fractions, folders or a manifest."""
+"""`convert`: the split, shard and place of a sample, from fractions, folders or a table."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import json
 import shutil
 from collections import Counter
 
+import pytest
 import tensorflow as tf
 from PIL import Image
 
 from tests.beam_pipelines.dataset_checks import FLAGS, manifest_of, splits_of
 
+pytestmark = pytest.mark.whole_build
+
 
 def test_another_seed_gives_another_order_of_the_same_records(pets, tmp_path, build, read):
-    flags = [f"--input={pets}", "--image_size=16"]
+    flags = [f"--input={pets}", "--image_size=16", "--image_encoding=webp"]
     orders = [
         [
             (record.key, record.values)
@@ -50,7 +53,7 @@ def test_fractions_cut_the_samples_into_splits_of_their_size(tmp_path, build):
         assert abs(counts[split] - 4000 * fraction) < 4 * (4000 * fraction * (1 - fraction)) ** 0.5
 
 
-def test_folders_named_after_splits_become_splits(pets, tmp_path, build):
+def test_folders_with_names_of_splits_are_the_splits(pets, tmp_path, build):
     for folder in ("train", "val", "test"):
         shutil.copytree(pets / "cat", tmp_path / "in" / folder / "cat")
         shutil.copytree(pets / "dog", tmp_path / "in" / folder / "dog")
@@ -63,7 +66,7 @@ def test_folders_named_after_splits_become_splits(pets, tmp_path, build):
     assert manifest["class_names"] == ["cat", "dog"]
 
 
-def test_a_manifest_gives_labels_splits_keys_and_columns(pets, tmp_path, build, read):
+def test_a_table_gives_labels_splits_keys_and_columns(pets, tmp_path, build, read):
     rows = [
         ("one", "pets/cat/cat01.png", "cat", "train", "3", "first, quoted"),
         ("two", "pets/dog/dog03.png", "dog", "train", "-4", 'a "second"'),
@@ -105,7 +108,7 @@ def test_a_manifest_gives_labels_splits_keys_and_columns(pets, tmp_path, build, 
     }
 
 
-def test_shards_come_within_a_part_of_their_equal_share(pets, tmp_path, build):
+def test_every_shard_is_within_one_part_of_its_equal_share(pets, tmp_path, build):
     out = build(tmp_path / "out", f"--input={pets}", "--image_encoding=png", "--image_size=48", "--shard_size=100KB")
     sizes = [shard["bytes"] for shard in manifest_of(out)["shards"]]
     total = sum(sizes)

@@ -1,4 +1,4 @@
-"""`--duplicates`: images that are there twice are found, above all those in two splits, and dropped on request."""
+"""`--duplicates`: images that occur more than once are found, above all those in two splits, and dropped on request."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.whole_build
+
 SPLITS = ("test", "train")
-IN_PROCESS = ["--direct_running_mode=in_memory", "--direct_num_workers=1"]
 FLAGS = ["--name=pets", "--image_size=16", "--codec=exact"]
-# Key -> seed of its picture; a seed that is there twice makes the same bytes twice.
+# Key -> seed of its picture; equal seeds make equal bytes.
 PETS = {
     f"train/{label}/{number}.png": (label == "dog") * 20 + number for label in ("cat", "dog") for number in range(20)
 }
@@ -54,7 +55,7 @@ def make_pets(tmp_path_factory, picture, save):
 
 @pytest.fixture(scope="module")
 def pets(make_pets) -> Path:
-    """Pictures of which one is in both splits, one has two labels, and one is there three times."""
+    """Pictures of which one is in both splits, one has two labels, and one occurs three times."""
     return make_pets(PETS | COPIES)
 
 
@@ -95,7 +96,7 @@ def test_groups_are_listed_those_across_splits_first(kept, pets):
     assert [group["conflicting_labels"] for group in others] == [True, False]
 
 
-def test_the_manifest_counts_them_and_by_default_all_copies_stay(kept, read):
+def test_the_manifest_counts_duplicates_and_by_default_all_copies_stay(kept, read):
     manifest = manifest_of(kept)
     assert manifest["duplicates"] == {
         "groups": 3,
@@ -108,14 +109,14 @@ def test_the_manifest_counts_them_and_by_default_all_copies_stay(kept, read):
     assert Counter(key for keys in keys_of(kept, read).values() for key in keys) == Counter([*PETS, *COPIES])
 
 
-def test_the_summary_begins_with_leaks(pets, run, tmp_path):
-    ran = run("convert", f"--input={pets}", f"--output={tmp_path / 'out'}", *FLAGS, *IN_PROCESS)
+def test_the_summary_shows_leaks_first(pets, convert, tmp_path):
+    ran = convert(f"--input={pets}", f"--output={tmp_path / 'out'}", *FLAGS)
     assert "leaks: images in more than one split: 1\n" in ran.out
-    assert "duplicates: images there more than once: 3, copies: 7, with different labels: 1\n" in ran.out
+    assert "duplicates: images that occur more than once: 3, copies: 7, with different labels: 1\n" in ran.out
     assert ran.out.index("leaks") < ran.out.index("duplicates")
 
 
-def test_drop_keeps_the_copy_of_the_evaluation_split_and_else_the_first_in_order(dropped, kept, read):
+def test_drop_keeps_the_copy_of_the_evaluation_split_and_otherwise_the_first_in_order(dropped, kept, read):
     before, after = keys_of(kept, read), keys_of(dropped, read)
     assert after["test"] == before["test"]
     copies = [{"train/cat/5.png", "train/dog/mistaken.png"}]
@@ -127,7 +128,7 @@ def test_drop_keeps_the_copy_of_the_evaluation_split_and_else_the_first_in_order
     assert all(group["kept"] == group["images"][0]["key"] for group in groups_of(dropped))
 
 
-def test_dropped_copies_are_counted_per_split_and_in_no_class(dropped, kept, read, run):
+def test_dropped_copies_are_counted_per_split_and_in_no_class(dropped, kept, read, verify):
     manifest = manifest_of(dropped)
     train, test = manifest["splits"]["train"], manifest["splits"]["test"]
     assert (train["listed"], train["records"], train["dropped_duplicates"]) == (43, 39, 4)
@@ -136,10 +137,10 @@ def test_dropped_copies_are_counted_per_split_and_in_no_class(dropped, kept, rea
     assert manifest["duplicates"] == manifest_of(kept)["duplicates"]
     labels = Counter(record.row["label"] for record in read(dropped, "train"))
     assert train["classes"] == dict(labels)
-    assert run("verify", f"--dataset={dropped}", *IN_PROCESS).code == 0
+    assert verify(dropped).code == 0
 
 
-def test_what_is_left_are_the_bytes_of_a_build_without_the_copies(dropped, read, build, make_pets):
+def test_dropping_gives_the_bytes_of_a_build_without_the_copies(dropped, read, build, make_pets):
     stay = {key for keys in keys_of(dropped, read).values() for key in keys}
     seeds = PETS | COPIES
     root = make_pets({key: seeds[key] for key in stay})
@@ -155,26 +156,26 @@ def test_without_duplicates_drop_and_fail_change_no_byte(unique, build):
     assert set(manifest_of(outputs["keep"])["duplicates"].values()) == {0}
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_any_number_of_worker_processes_makes_the_same_files(dropped, pets, run, snapshot, tmp_path, workers):
+@pytest.mark.parametrize("processes", [1, 2])
+def test_any_number_of_worker_processes_writes_the_same_files(dropped, pets, run, snapshot, tmp_path, processes):
     words = [f"--input={pets}", f"--output={tmp_path / 'out'}", *FLAGS, "--duplicates=drop"]
-    ran = run("convert", *words, f"--direct_num_workers={workers}")
+    ran = run("convert", *words, f"--direct_num_workers={processes}")
     assert ran.code == 0, ran.err
-    # The manifest and what vouches for it name the output.
+    # The manifest names the output, and `_SUCCESS` has the manifest's hash.
     different = ("manifest.json", "_SUCCESS")
     assert snapshot(tmp_path / "out", without=different) == snapshot(dropped, without=different)
 
 
-def test_gzip_shards_lose_the_same_records(dropped, pets, build, read, run, tmp_path):
+def test_the_same_records_are_dropped_from_gzip_shards(dropped, pets, build, read, verify, tmp_path):
     output = build(tmp_path / "gzip", f"--input={pets}", *FLAGS, "--duplicates=drop", "--compression=gzip")
     assert keys_of(output, read) == keys_of(dropped, read)
     for split in SPLITS:
         assert [one.values for one in read(output, split)] == [one.values for one in read(dropped, split)]
-    assert run("verify", f"--dataset={output}", *IN_PROCESS).code == 0
+    assert verify(output).code == 0
 
 
-def test_fail_publishes_nothing_lists_them_and_exits_with_3(pets, run, tmp_path, snapshot):
-    ran = run("convert", f"--input={pets}", f"--output={tmp_path / 'out'}", *FLAGS, "--duplicates=fail", *IN_PROCESS)
+def test_fail_publishes_nothing_lists_the_duplicates_and_exits_with_3(pets, convert, tmp_path, snapshot):
+    ran = convert(f"--input={pets}", f"--output={tmp_path / 'out'}", *FLAGS, "--duplicates=fail")
     assert ran.code == 3
     assert "--duplicates=fail" in ran.err
     assert "leaks: images in more than one split: 1" in ran.err
@@ -185,22 +186,22 @@ def test_fail_publishes_nothing_lists_them_and_exits_with_3(pets, run, tmp_path,
     assert left == {"./", "duplicates.jsonl", "failures.jsonl"}
 
 
-def test_after_fail_the_same_build_with_drop_converts_nothing_again(pets, dropped, run, build, tmp_path):
+def test_after_fail_the_same_build_with_drop_converts_nothing_again(pets, dropped, convert, build, tmp_path):
     out = tmp_path / "out"
-    run("convert", f"--input={pets}", f"--output={out}", *FLAGS, "--duplicates=fail", *IN_PROCESS)
+    convert(f"--input={pets}", f"--output={out}", *FLAGS, "--duplicates=fail")
     markers = {path: path.stat().st_mtime_ns for path in out.glob(".build/*/blocks/*.json")}
     assert markers
-    ran = run("convert", f"--input={pets}", f"--output={out}", *FLAGS, "--duplicates=fail", *IN_PROCESS)
+    ran = convert(f"--input={pets}", f"--output={out}", *FLAGS, "--duplicates=fail")
     assert ran.code == 3
     assert {path: path.stat().st_mtime_ns for path in out.glob(".build/*/blocks/*.json")} == markers
     assert shards_of(build(out, f"--input={pets}", *FLAGS, "--duplicates=drop")) == shards_of(dropped)
     assert not (out / ".build").exists()
 
 
-def test_fail_leaves_a_finished_dataset_as_it_is(unique, pets, build, run, snapshot, tmp_path):
+def test_fail_leaves_a_finished_dataset_as_it_is(unique, pets, build, convert, snapshot, tmp_path):
     out = build(tmp_path / "out", f"--input={unique}", *FLAGS)
     before = snapshot(out)
-    ran = run("convert", f"--input={pets}", f"--output={out}", *FLAGS, "--duplicates=fail", "--overwrite", *IN_PROCESS)
+    ran = convert(f"--input={pets}", f"--output={out}", *FLAGS, "--duplicates=fail", "--overwrite")
     assert ran.code == 3
     assert snapshot(out, without=[".build"]) == before
     (listed,) = out.glob(".build/*/duplicates.jsonl")
@@ -215,20 +216,20 @@ def test_overwriting_replaces_the_list(pets, unique, build, tmp_path):
     assert groups_of(out) == []
 
 
-def test_a_split_of_copies_alone_is_left_empty(make_pets, build, run, tmp_path):
+def test_a_split_of_copies_alone_is_left_empty(make_pets, build, verify, tmp_path):
     root = make_pets({"test/cat/1.png": 1, "train/cat/1.png": 1, "train/cat/2.png": 1, "validation/cat/3.png": 3})
     out = build(tmp_path / "out", f"--input={root}", *FLAGS, "--duplicates=drop")
     train = manifest_of(out)["splits"]["train"]
     assert (train["listed"], train["records"], train["dropped_duplicates"], train["shards"]) == (2, 0, 2, 0)
     assert train["classes"] == {}
-    assert run("verify", f"--dataset={out}", *IN_PROCESS).code == 0
+    assert verify(out).code == 0
 
 
-def test_a_fixed_number_of_shards_stays_when_copies_go(make_pets, build, read, run, tmp_path):
+def test_a_fixed_number_of_shards_stays_when_copies_go(make_pets, build, read, verify, tmp_path):
     root = make_pets({"test/cat/1.png": 1} | {f"train/cat/{number}.png": 1 + number // 3 for number in range(4)})
     out = build(tmp_path / "out", f"--input={root}", *FLAGS, "--duplicates=drop", "--splits=auto", "--num_shards=1")
     assert {split: len(keys) for split, keys in keys_of(out, read).items()} == {"test": 1, "train": 1}
-    assert run("verify", f"--dataset={out}", *IN_PROCESS).code == 0
+    assert verify(out).code == 0
 
 
 def test_one_file_listed_for_two_splits_is_a_leak_under_one_key(make_pets, build, read, tmp_path):
@@ -242,15 +243,15 @@ def test_one_file_listed_for_two_splits_is_a_leak_under_one_key(make_pets, build
     assert keys_of(out, read) == {"test": ["1.png"], "train": ["2.png"]}
 
 
-def test_refused_images_take_no_part(make_pets, build, tmp_path):
+def test_rejected_images_are_not_duplicates(make_pets, build, tmp_path):
     root = make_pets({"cat/1.png": 1})
     for name in ("2.png", "3.png"):
-        (root / "cat" / name).write_bytes(b"the same, and no image")
+        (root / "cat" / name).write_bytes(b"the same, and not an image")
     out = build(tmp_path / "out", f"--input={root}", *FLAGS, "--duplicates=fail", "--max_failures=0.9")
     assert (manifest_of(out)["failures"], groups_of(out)) == (2, [])
 
 
-def test_rows_of_a_table_without_images_take_no_part(build, tmp_path):
+def test_rows_of_a_table_without_images_are_not_duplicates(build, tmp_path):
     spec = {
         "input": str(tmp_path / "table.csv"),
         "layout": {"number": {"field": "column.number", "type": "int64"}},
@@ -262,7 +263,7 @@ def test_rows_of_a_table_without_images_take_no_part(build, tmp_path):
     assert (manifest_of(out)["records"], groups_of(out)) == (50, [])
 
 
-def test_several_labels_in_another_order_are_no_conflict(make_pets, build, tmp_path):
+def test_several_labels_in_another_order_make_no_conflict(make_pets, build, tmp_path):
     root = make_pets({"1.png": 1, "2.png": 1, "3.png": 3, "4.png": 3})
     labels = {"1.png": ["cat", "dog"], "2.png": ["dog", "cat"], "3.png": ["cat"], "4.png": ["dog"]}
     lines = [json.dumps({"image": name, "label": names}) for name, names in labels.items()]
@@ -277,20 +278,20 @@ def test_several_labels_in_another_order_are_no_conflict(make_pets, build, tmp_p
     assert (classes.pop("cat", 0) + classes.pop("dog", 0), classes) == (3, {})
 
 
-def test_verify_finds_a_list_of_duplicates_that_lost_a_line(kept, run, tmp_path):
+def test_verify_finds_a_list_of_duplicates_that_lost_a_line(kept, verify, tmp_path):
     copy = tmp_path / "copy"
     copy.symlink_to(kept)
     whole = (kept / "duplicates.jsonl").read_text()
     (kept / "duplicates.jsonl").write_text("".join(whole.splitlines(keepends=True)[1:]))
     try:
-        ran = run("verify", f"--dataset={copy}", *IN_PROCESS)
+        ran = verify(copy)
     finally:
         (kept / "duplicates.jsonl").write_text(whole)
     assert ran.code == 1
     assert "duplicates.jsonl: has 2 lines; the manifest says 3" in ran.out
 
 
-def test_another_word_is_refused(pets, run, tmp_path):
+def test_an_unknown_rule_is_refused(pets, run, tmp_path):
     ran = run("convert", f"--input={pets}", f"--output={tmp_path / 'out'}", "--duplicates=remove")
     assert ran.code == 2
     assert "--duplicates=remove: expected one of keep, drop, fail" in ran.err

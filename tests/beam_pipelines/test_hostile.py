@@ -1,43 +1,87 @@
-"""Images that crash or hang the decoder: refused one by one, on the local runner with real workers."""
+"""Images that crash or hang the decoder or meet a bug: each is rejected alone, with the workers that users get."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from beam_pipelines.convert import prepare_build
-from beam_pipelines.options import parse_arguments
-from beam_pipelines.request import build_spec
-from beam_pipelines.running import run_build
+from beam_pipelines import building
 from tests.hostile import Hostile
 from transforms.dataset import open_dataset
 
-PHOTOS = Path(__file__).parents[1] / "data" / "photos"
+
+@pytest.fixture
+def convert_hostile(photos, tmp_path, convert, monkeypatch) -> Callable:
+    """Runs `convert` on the photos, and one file that is not an image, with a conversion that does harm."""
+
+    def run(*flags: str, **hostile: str):
+        (tmp_path / "in").mkdir()
+        for folder in photos.iterdir():
+            (tmp_path / "in" / folder.name).symlink_to(folder)
+        (tmp_path / "in/empty").mkdir()
+        (tmp_path / "in/empty/0.jpg").write_bytes(b"")
+        (tmp_path / "in/empty/1.jpg").write_bytes(b"not an image")
+        prepare = building.prepare_build
+
+        def prepare_hostile(*arguments, **options):
+            plan = prepare(*arguments, **options)
+            return dataclasses.replace(plan, convert=Hostile(plan.convert, **hostile))
+
+        monkeypatch.setattr(building, "prepare_build", prepare_hostile)
+        words = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--image_size=64"]
+        return convert(*words, *flags)
+
+    return run
 
 
-def test_images_that_crash_or_hang_the_decoder_are_refused_and_the_rest_is_converted(tmp_path, capfd):
-    argv = [f"--input={PHOTOS}", f"--output={tmp_path / 'out'}", "--image_size=64", "--max_failures=0.1"]
-    plan = prepare_build(build_spec(parse_arguments([*argv, "--image_timeout=2"]).words), contextlib.ExitStack())
-    hostile = Hostile(plan.convert, crash="cat/cat_01.jpg", hang="space/space_03.jpg")
-    outcome = run_build(dataclasses.replace(plan, convert=hostile), ["--direct_num_workers=2"], verbose=False)
-    assert outcome is None
-    failures = [json.loads(line) for line in (tmp_path / "out/failures.jsonl").read_text().splitlines()]
+def failures_in(output: Path) -> list[dict]:
+    return [json.loads(line) for line in (output / "failures.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def test_images_that_crash_or_hang_the_decoder_are_rejected_and_the_rest_is_converted(convert_hostile, tmp_path, capfd):
+    ran = convert_hostile("--max_failures=0.1", "--image_timeout=2", crash="cat/cat_01.jpg", hang="space/space_03.jpg")
+    assert ran.code == 0, ran.err
+    failures = failures_in(tmp_path / "out")
     assert sorted((failure["key"], failure["reason"]) for failure in failures) == [
         ("cat/cat_01.jpg", "decoder_crash"),
+        ("empty/0.jpg", "empty"),
+        ("empty/1.jpg", "not_an_image"),
         ("space/space_03.jpg", "decode_timeout"),
     ]
     assert open_dataset(str(tmp_path / "out")).manifest["records"] == 40
     assert capfd.readouterr().err == ""
 
 
-def test_a_bug_in_a_conversion_stops_the_build_and_shows_where(tmp_path):
-    argv = [f"--input={PHOTOS}", f"--output={tmp_path / 'out'}", "--image_size=64"]
-    plan = prepare_build(build_spec(parse_arguments(argv).words), contextlib.ExitStack())
-    hostile = Hostile(plan.convert, bug="cat/cat_01.jpg")
-    with pytest.raises(RuntimeError, match="ZeroDivisionError: a bug"):
-        run_build(dataclasses.replace(plan, convert=hostile), [], verbose=False)
+@pytest.mark.whole_build
+def test_an_unexpected_exception_rejects_one_sample_loudly_and_the_rest_is_converted(convert_hostile, tmp_path, verify):
+    ran = convert_hostile("--max_failures=0.1", bug="cat/cat_01.jpg")
+    assert ran.code == 0, ran.err
+    by_key = {failure["key"]: failure for failure in failures_in(tmp_path / "out")}
+    failure = by_key["cat/cat_01.jpg"]
+    assert (failure["stage"], failure["reason"]) == ("convert", "internal_error")
+    assert failure["detail"] == "ZeroDivisionError: a bug"
+    assert 'raise ZeroDivisionError("a bug")' in failure["traceback"]
+    assert [key for key, other in by_key.items() if "traceback" in other] == ["cat/cat_01.jpg"]
+    manifest = open_dataset(str(tmp_path / "out")).manifest
+    assert (manifest["listed"], manifest["records"], manifest["failures"]) == (44, 41, 3)
+    assert manifest["failure_reasons"] == {"empty": 1, "internal_error": 1, "not_an_image": 1}
+    (loud,) = [line for line in ran.out.splitlines() if line.startswith("INTERNAL ERRORS: 1 ")]
+    assert "failures.jsonl" in loud
+    assert verify(tmp_path / "out").code == 0
+
+
+def test_unexpected_exceptions_count_as_failures(convert_hostile, tmp_path):
+    ran = convert_hostile("--max_failures=0.05", bug="cat/cat_01.jpg")
+    assert ran.code == 3
+    assert "3 of 44 samples failed" in ran.err
+    assert "INTERNAL ERRORS: 1 " in ran.err
     assert not (tmp_path / "out/_SUCCESS").exists()
+    assert {failure["reason"] for failure in failures_in(tmp_path / "out")} == {
+        "internal_error",
+        "empty",
+        "not_an_image",
+    }

@@ -1,4 +1,4 @@
-"""What is not imported: TensorFlow when writing, anything heavy when refusing."""
+"""Imports that commands do without: TensorFlow when they write, everything heavy when they refuse a request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PHOTOS = Path(__file__).parents[1] / "data" / "photos"
 
 
 def modules_after(*words: str) -> set[str]:
-    """The modules that a process has imported once it has run a command."""
+    """The modules that a process has imported after it ran a command."""
     program = (
         f"import sys\nfrom beam_pipelines.cli import main\nmain({list(words)!r})\nprint('modules', *sys.modules)\n"
     )
@@ -19,16 +19,17 @@ def modules_after(*words: str) -> set[str]:
 
 
 def test_writing_and_verifying_import_no_tensorflow(tmp_path):
-    flags = [f"--input={PHOTOS}", f"--output={tmp_path}", "--image_size=16", "--direct_running_mode=in_memory"]
-    assert "tensorflow" not in modules_after("convert", *flags)
-    assert "tensorflow" not in modules_after("verify", f"--dataset={tmp_path}", "--direct_running_mode=in_memory")
+    in_memory = "--direct_running_mode=in_memory"  # the workers are this process
+    flags = [f"--input={PHOTOS}", f"--output={tmp_path}", "--image_size=16"]
+    assert "tensorflow" not in modules_after("convert", *flags, in_memory)
+    assert "tensorflow" not in modules_after("verify", f"--dataset={tmp_path}", in_memory)
 
 
-def test_a_refusal_waits_for_no_heavy_import(tmp_path):
+def test_a_refused_request_imports_nothing_heavy(tmp_path):
     imported = modules_after("convert", f"--input={tmp_path / 'nowhere'}", f"--output={tmp_path / 'out'}")
     assert imported.isdisjoint({"apache_beam", "pyarrow", "numpy", "PIL", "cv2"})
 
 
-def test_local_work_waits_for_no_client_of_a_cloud(tmp_path):
+def test_local_work_imports_no_client_of_a_cloud(tmp_path):
     assert "google.cloud.storage" not in modules_after("convert", f"--input={PHOTOS}", f"--output={tmp_path}")
     assert "google.cloud.storage" not in modules_after("verify", f"--dataset={tmp_path}")

@@ -1,4 +1,4 @@
-"""`inspect`: schema, class names and examples as a person wants to read them."""
+"""`inspect`: schema, class names and examples, for people."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_splits_features_and_class_names_are_shown(datasets, run, read):
 
 
 @pytest.mark.parametrize("name", ["plain", "gzip"])
-def test_the_first_examples_are_shown_in_the_datasets_order(datasets, run, read, name):
+def test_the_first_examples_are_shown_in_the_order_of_the_dataset(datasets, run, read, name):
     ran = run("inspect", f"--dataset={datasets[name]}", "--split=train", "--limit=5")
     assert ran.code == 0
     records = read(datasets[name], "train")[:5]
@@ -64,13 +64,13 @@ def test_three_examples_of_the_first_split_are_shown_by_default(datasets, run):
     assert ran.out.count(" example ") == 3
 
 
-def test_another_split_can_be_asked_for(datasets, run, read):
+def test_the_split_can_be_chosen(datasets, run, read):
     ran = run("inspect", f"--dataset={datasets['plain']}", "--split=validation", "--limit=100")
     assert ran.out.count("validation example ") == len(read(datasets["plain"], "validation"))
     assert "train example" not in ran.out
 
 
-def test_long_values_are_described_rather_than_printed(datasets, run):
+def test_long_values_are_described_and_not_printed(datasets, run):
     ran = run("inspect", f"--dataset={datasets['raw']}", "--limit=1")
     assert "960 bytes" in ran.out
     assert max(map(len, ran.out.splitlines())) < 200

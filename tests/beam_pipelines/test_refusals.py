@@ -1,4 +1,4 @@
-"""Wrong requests: exit code 2, one line on standard error that names what is at fault, nothing written."""
+"""Wrong requests: exit code 2, one line on standard error that names the setting at fault, nothing written."""
 
 from __future__ import annotations
 
@@ -57,25 +57,25 @@ def world(tmp_path_factory, picture, save, build) -> Path:
     return root
 
 
-# What is added to `--input=photos --output=out` (or takes its place) and what the line must name.
+# What is added to `--input=photos --output=out`, or takes its place, and what the line must name.
 WRONG = {
-    # missing input
+    # input that does not exist
     "input does not exist": (["--input={root}/nowhere"], ["--input", "nowhere"]),
-    "input is no manifest": (["--input={root}/texts/notes.txt"], ["--input", "notes.txt"]),
+    "input is a text file": (["--input={root}/texts/notes.txt"], ["--input", "notes.txt"]),
     "glob without folder": (["--input={root}/nowhere/*.jpg"], ["--input", "nowhere"]),
     "glob that matches nothing": (["--input={root}/photos/*/*.png"], ["--input", "*.png", "no image"]),
     "empty input": (["--input="], ["--input"]),
     "input of an unknown scheme": (["--input=nowhere://bucket/photos"], ["--input", "nowhere://"]),
-    # no image found
+    # input without samples
     "no file at all": (["--input={root}/nothing"], ["--input", "nothing", "no image"]),
     "no image among the files": (["--input={root}/texts"], ["--input", "no image", "notes.txt"]),
-    "a manifest without rows": (["--input={root}/header_only.csv"], ["--input", "header_only.csv", "no row"]),
+    "table without rows": (["--input={root}/header_only.csv"], ["--input", "header_only.csv", "no row"]),
     # output
     "finished output": (["--output={root}/finished"], ["--output", "finished", "--overwrite"]),
     "output is a file": (["--output={root}/rows.csv"], ["--output", "rows.csv", "file"]),
     "output inside input": (["--output={root}/photos/out"], ["--output", "photos/out", "--input"]),
     "output is the input": (["--output={root}/photos"], ["--output", "--input"]),
-    "output inside input by way of ..": (["--output={root}/nothing/../photos/out"], ["--output", "--input"]),
+    "output inside input through ..": (["--output={root}/nothing/../photos/out"], ["--output", "--input"]),
     "output below a file": (["--output={root}/rows.csv/out"], ["--output", "rows.csv"]),
     "empty output": (["--output="], ["--output"]),
     "output of an unknown scheme": (["--output=nowhere://bucket/out"], ["--output", "nowhere://"]),
@@ -84,33 +84,35 @@ WRONG = {
     "flag with dashes": (["--image-size=32"], ["--image-size", "--image_size"]),
     "abbreviated flag": (["--image_si=32"], ["--image_si", "--image_size"]),
     "unknown flag of Beam": (["--direct_num_wrokers=2"], ["--direct_num_wrokers", "--direct_num_workers"]),
-    "flag unlike any": (["--qqqq=2"], ["--qqqq"]),
-    "word that is no flag": (["photos"], ["photos"]),
+    "flag unlike any other": (["--qqqq=2"], ["--qqqq"]),
+    "word without dashes": (["photos"], ["photos"]),
     "flag without value": (["--image_size"], ["--image_size"]),
-    "value of Beam's flag": (["--direct_num_workers=many"], ["--direct_num_workers", "many"]),
+    "wrong value of a flag of Beam": (["--direct_num_workers=many"], ["--direct_num_workers", "many"]),
     "unknown runner": (["--runner=FlickRunner"], ["--runner", "FlickRunner"]),
     # classes
-    "class that is not there": (["--class_names=cat,dog,horse"], ["--class_names", "horse"]),
-    "class that is not named": (["--class_names=cat"], ["--class_names", "dog"]),
+    "class of a folder that is not named": (["--class_names=cat"], ["--class_names", "dog"]),
     "class named twice": (["--class_names=cat,dog,cat"], ["--class_names", "cat"]),
     "class without a name": (["--class_names=cat,,dog"], ["--class_names"]),
-    "file of class names that is not there": (["--class_names=names.txt"], ["--class_names", "names.txt"]),
+    "file of class names that does not exist": (["--class_names=names.txt"], ["--class_names", "names.txt"]),
     # splits
     "fractions above 1": (["--splits=train=0.9,test=0.2"], ["--splits", "1.1"]),
     "fractions below 1": (["--splits=train=0.7,test=0.2"], ["--splits", "0.9"]),
     "fractions in the spec": (["--spec={root}/splits.yaml"], ["splits", "0.9"]),
     "negative fraction": (["--splits=train=1.5,test=-0.5"], ["--splits", "-0.5"]),
     "fractions mixed with folders": (["--splits=train=0.9,test=dog"], ["--splits", "dog"]),
-    "folder that is not there": (["--splits=train=cat,test=horse"], ["--splits", "horse", "dog"]),
+    "split folder that does not exist": (["--splits=train=cat,test=horse"], ["--splits", "horse", "dog"]),
     "split without a value": (["--splits=train"], ["--splits", "train"]),
     "split named twice": (["--splits=train=0.5,train=0.5"], ["--splits", "train"]),
-    "split that TFDS cannot name": (["--splits=Train=0.5,test=0.5"], ["--splits", "Train"]),
+    "name of a split that TFDS does not accept": (["--splits=Train=0.5,test=0.5"], ["--splits", "Train"]),
     "splits as a list": (["--spec={root}/splits_list.yaml"], ["splits", "train"]),
     # labels
     "pattern without a group": (["--label_pattern=cat|dog"], ["--label_pattern", "cat|dog", "label"]),
     "pattern with another group": (["--label_pattern=(?P<class>cat)"], ["--label_pattern", "label"]),
     "pattern that matches nothing": (["--label_pattern=(?P<label>horse)"], ["--label_pattern", "horse"]),
-    "pattern that is none": (["--label_pattern=(?P<label>cat"], ["--label_pattern", "(?P<label>cat"]),
+    "pattern that is not a regular expression": (
+        ["--label_pattern=(?P<label>cat"],
+        ["--label_pattern", "(?P<label>cat"],
+    ),
     "pattern with image_folder": (
         ["--label_pattern=(?P<label>cat)", "--source=image_folder"],
         ["--label_pattern", "--source"],
@@ -137,40 +139,40 @@ WRONG = {
         ["--input={root}/rows.csv", "--spec={root}/no_column.yaml"],
         ["layout", "weight", "path", "species", "count"],
     ),
-    "no label column": (
+    "table without a label column": (
         ["--input={root}/rows.csv", "--image_column=path"],
         ["label", "--label_column", "path", "species", "count"],
     ),
-    "column flag without a manifest": (["--label_column=species"], ["--label_column"]),
-    "column of the layout without a manifest": (["--spec={root}/folder_column.yaml"], ["layout", "count"]),
+    "column without a table": (["--label_column=species"], ["--label_column"]),
+    "column of the layout without a table": (["--spec={root}/folder_column.yaml"], ["layout", "count"]),
     "table without types": (["--input={root}/table.csv"], ["--input", "count", "weight", "type"]),
     "table where the layout has images": (
         ["--input={root}/table.csv", "--spec={root}/only_image.yaml"],
         ["--image_column", "count", "weight"],
     ),
     "column twice in the header": (["--input={root}/twice.csv"], ["--input", "twice.csv", "'image'"]),
-    "no header": (["--input={root}/headless.csv"], ["--input", "headless.csv"]),
+    "table without a header": (["--input={root}/headless.csv"], ["--input", "headless.csv"]),
     # sizes and numbers
-    "shard size without sense": (["--shard_size=big"], ["--shard_size", "big"]),
+    "shard size that is a word": (["--shard_size=big"], ["--shard_size", "big"]),
     "shard size with an unknown unit": (["--shard_size=150XB"], ["--shard_size", "150XB"]),
     "shard size of nothing": (["--shard_size=0"], ["--shard_size", "0"]),
     "negative shard size": (["--shard_size=-1MB"], ["--shard_size", "-1MB"]),
     "more shards than samples": (["--num_shards=7"], ["--num_shards", "7", "6"]),
     "no shards": (["--num_shards=0"], ["--num_shards", "0"]),
-    "shards by halves": (["--num_shards=1.5"], ["--num_shards", "1.5"]),
+    "one and a half shards": (["--num_shards=1.5"], ["--num_shards", "1.5"]),
     **{
         f"image size {size}": ([f"--image_size={size}"], ["--image_size", size])
         for size in ("0", "-5", "small", "224x", "x224", "1x2x3", "32.5", "0x32", "999999999")
     },
     "quality 0": (["--jpeg_quality=0"], ["--jpeg_quality", "0"]),
     "quality 101": (["--jpeg_quality=101"], ["--jpeg_quality", "101"]),
-    "quality in words": (["--jpeg_quality=high"], ["--jpeg_quality", "high"]),
+    "quality that is a word": (["--jpeg_quality=high"], ["--jpeg_quality", "high"]),
     "two channels": (["--channels=2"], ["--channels", "2"]),
-    "seed in words": (["--seed=lucky"], ["--seed", "lucky"]),
-    "more failures than samples": (["--max_failures=1.5"], ["--max_failures", "1.5"]),
-    "negative failures": (["--max_failures=-1"], ["--max_failures", "-1"]),
-    "failures in words": (["--max_failures=some"], ["--max_failures", "some"]),
-    "failures that are no number": (["--max_failures=nan"], ["--max_failures", "nan"]),
+    "seed that is a word": (["--seed=lucky"], ["--seed", "lucky"]),
+    "share of failures above 1": (["--max_failures=1.5"], ["--max_failures", "1.5"]),
+    "negative share of failures": (["--max_failures=-1"], ["--max_failures", "-1"]),
+    "share of failures that is a word": (["--max_failures=some"], ["--max_failures", "some"]),
+    "share of failures that is not a number": (["--max_failures=nan"], ["--max_failures", "nan"]),
     # choices
     **{
         f"unknown {flag}": ([f"--{flag}=best"], [f"--{flag}", "best", *known])
@@ -182,16 +184,19 @@ WRONG = {
             "check": ["decode", "header"],
             "layout": ["tfds", "imagenet", "tutorial", "raw"],
             "compression": ["none", "gzip"],
-            "source": ["auto", "image_folder", "filename_pattern", "csv", "jsonl", "parquet"],
+            "source": ["auto", "image_folder", "filename_pattern", "csv", "jsonl", "parquet", "tar"],
+            "orientation": ["apply", "ignore"],
+            "color_profile": ["apply", "ignore"],
+            "duplicates": ["keep", "drop", "fail"],
         }.items()
     },
-    "source that comes later": (["--source=coco"], ["--source", "coco"]),
+    "source that is planned": (["--source=coco"], ["--source", "coco"]),
     "source that needs a file": (["--source=csv"], ["--source", "csv", "photos"]),
-    "name that TFDS cannot take": (["--name=My Photos"], ["--name", "My Photos"]),
+    "name that TFDS does not accept": (["--name=My Photos"], ["--name", "My Photos"]),
     # contradictions
     "JPEG with transparency": (["--channels=4"], ["--channels", "4"]),
     "WebP in grey": (["--channels=1", "--image_encoding=webp"], ["--channels", "1"]),
-    "header check of what is decoded anyway": (["--check=header"], ["--check", "header", "keep"]),
+    "header check of images that are decoded anyway": (["--check=header"], ["--check", "header", "keep"]),
     "header check with a size": (
         ["--check=header", "--image_encoding=keep", "--image_size=32"],
         ["--check", "--image_size"],
@@ -201,26 +206,26 @@ WRONG = {
         ["--image_encoding", "jpeg", "image.pixels"],
     ),
     # spec files
-    "spec that is not there": (["--spec={root}/none.yaml"], ["--spec", "none.yaml"]),
+    "spec that does not exist": (["--spec={root}/none.yaml"], ["--spec", "none.yaml"]),
     "spec that is a folder": (["--spec={root}/photos"], ["--spec", "photos"]),
-    "unknown key": (["--spec={root}/typo.yaml"], ["--spec", "typo.yaml", "image_sise", "image_size"]),
-    "key with dashes": (["--spec={root}/dash_dash.yaml"], ["--spec", "--input"]),
-    "no YAML": (["--spec={root}/no_yaml.yaml"], ["--spec", "no_yaml.yaml", "YAML"]),
-    "no text": (["--spec={root}/binary.yaml"], ["--spec", "binary.yaml"]),
-    "a list": (["--spec={root}/list.yaml"], ["--spec", "list.yaml", "mapping"]),
-    "nothing": (["--spec={root}/empty.yaml"], ["--spec", "empty.yaml"]),
-    "too many pixels to mean": (["--max_pixels=0"], ["--max_pixels", "0"]),
-    "file size without sense": (["--max_file_size=big"], ["--max_file_size", "big"]),
-    "timeout in words": (["--image_timeout=soon"], ["--image_timeout", "soon"]),
-    "neither yes nor no": (["--spec={root}/upscale.yaml"], ["upscale", "maybe"]),
+    "unknown key in the spec": (["--spec={root}/typo.yaml"], ["--spec", "typo.yaml", "image_sise", "image_size"]),
+    "key with dashes in the spec": (["--spec={root}/dash_dash.yaml"], ["--spec", "--input"]),
+    "spec that is not YAML": (["--spec={root}/no_yaml.yaml"], ["--spec", "no_yaml.yaml", "YAML"]),
+    "spec that is not text": (["--spec={root}/binary.yaml"], ["--spec", "binary.yaml"]),
+    "spec that is a list": (["--spec={root}/list.yaml"], ["--spec", "list.yaml", "mapping"]),
+    "empty spec": (["--spec={root}/empty.yaml"], ["--spec", "empty.yaml"]),
+    "no pixels": (["--max_pixels=0"], ["--max_pixels", "0"]),
+    "file size that is a word": (["--max_file_size=big"], ["--max_file_size", "big"]),
+    "timeout that is a word": (["--image_timeout=soon"], ["--image_timeout", "soon"]),
+    "switch that is neither true nor false": (["--spec={root}/upscale.yaml"], ["upscale", "maybe"]),
     "unknown field": (["--spec={root}/bad_field.yaml"], ["layout", "image.encodet", "image.encoded"]),
     "unknown type": (
         ["--input={root}/rows.csv", "--spec={root}/bad_type.yaml"],
         ["layout", "'count'", "'int'", "int64"],
     ),
-    "type that the field has not": (["--spec={root}/label_as_bytes.yaml"], ["layout", "label", "bytes"]),
+    "type that a field cannot have": (["--spec={root}/label_as_bytes.yaml"], ["layout", "label", "bytes"]),
     "unknown word in a feature": (["--spec={root}/bad_word.yaml"], ["layout", "'image'", "tipe"]),
-    "no features": (["--spec={root}/no_features.yaml"], ["layout"]),
+    "layout without features": (["--spec={root}/no_features.yaml"], ["layout"]),
 }
 
 
@@ -248,7 +253,9 @@ def test_a_wrong_request_is_refused_in_one_line(words, named, world, run, snapsh
         (["convert"], "--input"),
         (["convert", "--input=photos"], "--output"),
         (["convert", "--output=out"], "--input"),
-        (["konvert"], "convert"),
+        (["konvert"], "unknown command 'konvert'; did you mean 'convert'?"),
+        (["convrt"], "unknown command 'convrt'; did you mean 'convert'?"),
+        (["qqqq"], "unknown command 'qqqq'; known are convert, verify, inspect"),
         (["verify"], "--dataset"),
         (["verify", "--dataset=nowhere"], "nowhere"),
         (["verify", "--dataset=photos"], "photos"),
@@ -262,7 +269,7 @@ def test_a_wrong_request_is_refused_in_one_line(words, named, world, run, snapsh
     ],
     ids=" ".join,
 )
-def test_every_command_refuses_what_it_cannot_do(words, named, world, run, snapshot, monkeypatch):
+def test_every_command_refuses_wrong_arguments_in_one_line(words, named, world, run, snapshot, monkeypatch):
     monkeypatch.chdir(world)
     before = snapshot(world)
     ran = run(*words)
@@ -272,7 +279,7 @@ def test_every_command_refuses_what_it_cannot_do(words, named, world, run, snaps
     assert snapshot(world) == before
 
 
-def test_no_command_at_all_shows_the_commands_there_are(run):
+def test_without_a_command_the_known_ones_are_shown(run):
     ran = run()
     assert ran.code == 2
     assert all(command in ran.out + ran.err for command in ("convert", "verify", "inspect"))
@@ -281,7 +288,7 @@ def test_no_command_at_all_shows_the_commands_there_are(run):
 @pytest.mark.parametrize(
     "words", [["--image_sise=32"], ["--output={root}/finished"]], ids=["unknown flag", "finished output"]
 )
-def test_a_refusal_as_a_process_of_its_own(words, world, snapshot):
+def test_the_program_refuses_a_wrong_request_in_one_line(words, world, snapshot):
     before = snapshot(world)
     flags = [f"--input={world}/photos", f"--output={world}/out", *(word.format(root=world) for word in words)]
     ran = subprocess.run(

@@ -1,13 +1,16 @@
-"""The third of five scripts: apples and oranges of one flat folder, with labels from the file names."""
+"""The third of five scripts: apples and oranges in one flat folder, with labels from the file names."""
 
 from __future__ import annotations
 
+import pytest
 from PIL import Image
 
 from tests.beam_pipelines.script_checks import by_key, write
 
+pytestmark = pytest.mark.whole_build
 
-def test_apples_and_oranges_of_one_flat_folder(tmp_path, picture, save, build, read):
+
+def test_images_of_one_flat_folder_have_the_labels_and_pixels_of_the_script(tmp_path, picture, save, build, read):
     root = tmp_path / "fruit"
     for number in range(1, 10):
         save(root / f"apple{number:02d}.jpg", picture(number, 50 + number, 64))

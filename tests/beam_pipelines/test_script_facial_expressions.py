@@ -11,12 +11,14 @@ from PIL import Image
 
 from tests.beam_pipelines.script_checks import by_key, write
 
+pytestmark = pytest.mark.whole_build
+
 EMOTIONS = ["surprise", "fear", "happy", "sadness", "disgust", "anger"]
 
 
 @pytest.fixture(scope="module")
 def faces(tmp_path_factory, photos, picture, save) -> Path:
-    """training_data/<emotion>/* and crossvalidation_data/<emotion>/*: RGB, PNG and JPEG, of many shapes."""
+    """training_data/<emotion>/* and crossvalidation_data/<emotion>/*: RGB images, PNG and JPEG, of many sizes."""
     root = tmp_path_factory.mktemp("scripts") / "faces"
     real = sorted(photos.glob("cat/*.jpg"))
     for split, count in (("training_data", 5), ("crossvalidation_data", 2)):

@@ -12,6 +12,8 @@ import tensorflow as tf
 from tests.beam_pipelines.script_checks import write
 from transforms.reading import load
 
+pytestmark = pytest.mark.whole_build
+
 
 @pytest.fixture(scope="module")
 def zipped(tmp_path_factory, photos, build) -> Path:
@@ -26,7 +28,7 @@ def labelled_photos(photos: Path) -> list[tuple[bytes, int]]:
     return sorted((path.read_bytes(), names.index(path.parent.name)) for path in photos.glob("*/*.jpg"))
 
 
-def test_gzip_is_read_by_parallel_interleave_batch_and_prefetch(zipped, photos):
+def test_gzip_shards_are_read_by_parallel_interleave_batch_and_prefetch(zipped, photos):
     def parse(record):
         features = {
             "image": tf.io.FixedLenFeature([], tf.string),
@@ -53,7 +55,7 @@ def test_gzip_is_read_by_parallel_interleave_batch_and_prefetch(zipped, photos):
     assert sorted(read) == labelled_photos(photos)
 
 
-def test_gzip_is_read_by_load(zipped, photos):
+def test_gzip_shards_are_read_by_load(zipped, photos):
     encoded = load(str(zipped), "train", batch_size=8, decode=False).as_numpy_iterator()
     read = [pair for batch in encoded for pair in zip(batch["image"], map(int, batch["label"]), strict=True)]
     assert sorted(read) == labelled_photos(photos)

@@ -13,6 +13,8 @@ from PIL import Image
 from tests.beam_pipelines.script_checks import by_key, write
 from transforms.reading import load
 
+pytestmark = pytest.mark.whole_build
+
 
 @pytest.fixture(scope="module")
 def object_spec(tmp_path_factory) -> Path:
@@ -65,7 +67,7 @@ def test_object_classification_with_a_new_size_stores_the_jpeg_that_pillow_makes
 
 @pytest.fixture(scope="module")
 def subjects(tmp_path_factory, picture, save) -> Path:
-    """s1 … s5, each with faces of 92 x 112 pixels (width x height), grey, as PGM and PNG."""
+    """s1 … s5, each with grey faces of 92 x 112 pixels (width x height), as PGM and PNG."""
     root = tmp_path_factory.mktemp("scripts") / "subjects"
     for subject in range(1, 6):
         for number in range(1, 9):
@@ -76,7 +78,7 @@ def subjects(tmp_path_factory, picture, save) -> Path:
 
 @pytest.fixture(scope="module")
 def face_datasets(subjects, build) -> dict[tuple[int, int], Path]:
-    """By (height, width): the faces as they are, and as a script's `resize((112, 92))` turns them."""
+    """(height, width) -> the faces as they are, and as `resize((112, 92))` of a script makes them."""
     spec = write(
         subjects.parent / "faces.yaml",
         "image_encoding: raw\ncodec: exact\nchannels: 1\nresize_mode: exact\n"

@@ -1,4 +1,4 @@
-"""The fifth of five scripts: TensorFlow's tutorial, with its two pictures and its 10,000 observations."""
+"""The fifth of five scripts: TensorFlow's tutorial, with its two images and its 10,000 observations."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pytest
 import tensorflow as tf
 
 from tests.beam_pipelines.script_checks import by_key, write
+
+pytestmark = pytest.mark.whole_build
 
 
 def test_the_tutorial_keeps_the_bytes_of_its_two_files(tmp_path, photos, build, read):
@@ -56,7 +58,7 @@ def observations() -> dict[str, np.ndarray]:
 
 
 def script_examples(observations) -> list[bytes]:
-    """What the tutorial's `serialize_example` makes of every observation, in order."""
+    """The examples that the tutorial's `serialize_example` makes of the observations, in order."""
 
     def serialize(feature0, feature1, feature2, feature3) -> bytes:
         feature = {
@@ -98,13 +100,13 @@ layout:
     out = build(tmp_path / "out", f"--input={tmp_path / 'rows.csv'}", f"--spec={spec}")
     script = script_examples(observations)
     keys = stored_keys(out)
-    # Without a column for it the key is the row's number.
+    # Without a column for it, the key is the number of the row.
     assert sorted(map(int, keys)) == list(range(10_000))
     assert stored_examples(out) == [script[int(key)] for key in keys]
 
 
-def test_ten_thousand_rows_of_a_parquet_file_need_no_spec(observations, tmp_path, build):
+def test_ten_thousand_rows_of_a_parquet_file_need_a_single_flag(observations, tmp_path, build):
     pq.write_table(pa.table(observations), tmp_path / "rows.parquet")
-    out = build(tmp_path / "out", f"--input={tmp_path / 'rows.parquet'}")
+    out = build(tmp_path / "out", f"--input={tmp_path / 'rows.parquet'}", "--layout=columns")
     script = script_examples(observations)
     assert stored_examples(out) == [script[int(key)] for key in stored_keys(out)]

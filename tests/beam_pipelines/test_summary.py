@@ -1,4 +1,4 @@
-"""The lines at the end of a build."""
+"""The summary at the end of a build."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ MANIFEST = {
         "test": {"records": 290, "failures": 0, "shards": 1, "bytes": 70_000_000, "classes": {"cat": 290}},
     },
     "failure_reasons": {"corrupt": 2, "truncated": 8},
+    "stored_as_png": {},
     "skipped": {"hidden": {"files": 1, "examples": [".DS_Store"]}},
     "duplicates": {"groups": 0, "images": 0, "groups_across_splits": 0, "groups_with_conflicting_labels": 0},
     "dropped_duplicates": 0,
@@ -26,7 +27,7 @@ MANIFEST = {
 }
 
 
-def test_splits_classes_reasons_and_skipped_files_are_told():
+def test_the_summary_shows_splits_classes_reasons_and_skipped_files():
     assert summarize(MANIFEST, output="out", seconds=3) == [
         "split  records  failures  shards      size",
         "train    1,200        10       2  300.0 MB",
@@ -39,13 +40,37 @@ def test_splits_classes_reasons_and_skipped_files_are_told():
     ]
 
 
-def test_gzip_is_said_not_to_be_for_tfds():
-    lines = summarize({**MANIFEST, "spec": {"compression": "gzip"}}, output="out", seconds=3)
-    assert any("TensorFlow Datasets can't read GZIP" in line for line in lines)
+def test_notes_of_the_manifest_are_shown_with_settings_as_flags():
+    lines = summarize({**MANIFEST, "notes": ["`jpeg_quality=80`: without effect"]}, output="out", seconds=3)
+    assert "note: --jpeg_quality=80: without effect" in lines
+
+
+def test_internal_errors_have_a_line_of_their_own():
+    manifest = {**MANIFEST, "failure_reasons": {"internal_error": 1_000, "corrupt": 1}}
+    lines = summarize(manifest, output="out", seconds=3)
+    (loud,) = [line for line in lines if line.startswith("INTERNAL ERRORS: 1,000 samples")]
+    assert "failures.jsonl" in loud
+    assert "failures: internal_error 1,000, corrupt 1" in lines
+
+
+def test_images_that_were_to_be_kept_and_are_stored_as_png_are_counted_by_format():
+    lines = summarize({**MANIFEST, "stored_as_png": {"TIFF": 2, "WEBP": 30}}, output="out", seconds=3)
+    assert "stored as PNG, because tf.io.decode_image does not read them: WEBP 30, TIFF 2" in lines
+
+
+def test_leaks_between_splits_come_before_other_duplicates():
+    counts = {"groups": 3, "images": 7, "groups_across_splits": 1, "groups_with_conflicting_labels": 2}
+    kept = summarize({**MANIFEST, "duplicates": counts}, output="out", seconds=3)
+    leaks, duplicates = (line for line in kept if line.startswith(("leaks", "duplicates")))
+    assert leaks == "leaks: images in more than one split: 1"
+    assert duplicates == "duplicates: images that occur more than once: 3, copies: 7, with different labels: 2"
+    dropped = summarize({**MANIFEST, "duplicates": counts, "dropped_duplicates": 4}, output="out", seconds=3)
+    assert any(line.endswith("in more than one split: 1, with different labels: 2, dropped: 4") for line in dropped)
+    assert not any(line.startswith("leaks") for line in dropped)
 
 
 @pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (999, "999 B"), (150_000_000, "150.0 MB"), (2.5e12, "2.5 TB")])
-def test_sizes_are_in_decimal_units(size, text):
+def test_sizes_are_shown_in_decimal_units(size, text):
     assert format_bytes(size) == text
 
 

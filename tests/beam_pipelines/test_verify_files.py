@@ -1,4 +1,4 @@
-"""`verify`: files that are missing, too many, cut off, swapped or edited are named."""
+"""`verify`: files that are missing, extra, truncated, swapped or edited are named."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.beam_pipelines.dataset_checks import manifest_of
 
 @dataclasses.dataclass(frozen=True)
 class Damage:
-    """Something done to a dataset, and what the command must say about it."""
+    """Something done to a dataset, and what the command must print about it."""
 
     do: Callable[[Path, list[dict]], None]
     said: list[str]
@@ -62,31 +62,31 @@ DAMAGES = {
         lambda path, _: shutil.copy(path / FIRST, path / "pets-test.tfrecord-00002-of-00003") and None,
         ["pets-test.tfrecord-00002-of-00003: does not belong"],
     ),
-    "a shard cut off between two records": Damage(
+    "a shard truncated between two records": Damage(
         _truncate(lambda rows: rows[2]["offset"]), [SECOND, "records", "bytes"]
     ),
-    "a shard cut off in a header": Damage(
+    "a shard truncated in a header": Damage(
         _truncate(lambda rows: rows[2]["offset"] + 5), [f"{SECOND}, record 2 at offset"]
     ),
-    "a shard cut off in a record": Damage(
+    "a shard truncated in a record": Damage(
         _truncate(lambda rows: rows[2]["offset"] + 50), [f"{SECOND}, record 2 at offset"]
     ),
-    "a shard cut off in a CRC": Damage(
+    "a shard truncated in a CRC": Damage(
         _truncate(lambda rows: rows[2]["offset"] - 1), [f"{SECOND}, record 1 at offset"]
     ),
     "an empty shard": Damage(_truncate(lambda rows: 0), [SECOND, "0 records", "0 bytes"]),
-    "bytes behind the last record": Damage(
+    "bytes after the last record": Damage(
         lambda path, _: (path / FIRST).write_bytes((path / FIRST).read_bytes() + b"more"), [FIRST, "record"]
     ),
     "two shards swapped": Damage(_swap, [FIRST, SECOND, "SHA-256"]),
     "a missing index": Damage(lambda path, _: (path / INDEX).unlink(), [f"{INDEX}: is missing"]),
     "an edited index": Damage(_edit_index, [f"{INDEX}: ", "SHA-256"]),
-    "an index that is none": Damage(lambda path, _: (path / INDEX).write_bytes(b"PAR1"), [f"{INDEX}: "]),
+    "an index that is not Parquet": Damage(lambda path, _: (path / INDEX).write_bytes(b"PAR1"), [f"{INDEX}: "]),
     "an edited manifest": Damage(_edit("manifest.json", '"seed": 0', '"seed": 1'), ["manifest.json: has been changed"]),
     "a manifest with another count": Damage(
         _edit("manifest.json", '"records": 40', '"records": 41'), ["manifest.json: "]
     ),
-    "a manifest with a space more": Damage(_edit("manifest.json", "{", "{ "), ["manifest.json: has been changed"]),
+    "a manifest with one space more": Damage(_edit("manifest.json", "{", "{ "), ["manifest.json: has been changed"]),
     "class names in another order": Damage(_edit("label.labels.txt", "cat\ndog", "dog\ncat"), ["label.labels.txt: "]),
     "edited features": Damage(_edit("features.json", '"uint8"', '"uint16"'), ["features.json: "]),
     "edited shard lengths": Damage(_edit("dataset_info.json", '"shardLengths"', '"lengths"'), ["dataset_info.json: "]),
@@ -124,7 +124,7 @@ def test_a_shard_with_its_index_from_another_build_is_found(damaged, datasets, v
     assert f"{INDEX}: " in ran.out
 
 
-def test_no_more_findings_are_printed_than_the_limit_says_but_all_are_counted(damaged, verify):
+def test_the_limit_bounds_the_findings_that_are_printed_and_all_are_counted(damaged, verify):
     path = damaged()
     for shard in manifest_of(path)["shards"]:
         (path / shard["file"]).write_bytes(b"")

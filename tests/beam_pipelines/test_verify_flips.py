@@ -1,11 +1,13 @@
-"""`verify`: every flipped bit of a shard and every edited byte of the manifest is found, and where it is."""
+"""`verify`: every flipped bit of a shard and every edited byte of the manifest is found, with its place."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -77,7 +79,7 @@ def test_the_command_names_the_shard_of_a_flipped_bit(damaged, verify, name):
     assert "finding" in ran.err
 
 
-def test_the_command_goes_on_after_the_first_finding(damaged, verify):
+def test_the_command_continues_after_the_first_finding(damaged, verify):
     path = damaged()
     shards = manifest_of(path)["shards"]
     expected = []
@@ -94,7 +96,7 @@ def test_the_command_goes_on_after_the_first_finding(damaged, verify):
     assert f"{shards[3]['index']}: is missing" in ran.out
 
 
-def test_whatever_is_edited_in_the_manifest_is_found_or_makes_it_unreadable(damaged):
+def test_every_edited_byte_of_the_manifest_is_found_or_makes_it_unreadable(damaged):
     path = damaged()
     original = (path / "manifest.json").read_bytes()
     random = np.random.default_rng(SEED)
@@ -107,3 +109,26 @@ def test_whatever_is_edited_in_the_manifest_is_found_or_makes_it_unreadable(dama
         (path / "manifest.json").write_bytes(data)
         with contextlib.suppress(BuildError):
             assert find_all(path), f"byte {at} (seed {SEED})"
+
+
+def keys_in(value: Any, path: tuple = ()) -> Iterator[tuple]:
+    """The paths of all keys in a JSON value."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, below in items:
+        if isinstance(value, dict):
+            yield (*path, key)
+        yield from keys_in(below, (*path, key))
+
+
+def test_every_key_that_is_missing_in_the_manifest_is_found_or_makes_it_unreadable(damaged):
+    path = damaged()
+    manifest = manifest_of(path)
+    for *parents, key in keys_in(manifest):
+        edited = json.loads(json.dumps(manifest))
+        value = edited
+        for parent in parents:
+            value = value[parent]
+        del value[key]
+        (path / "manifest.json").write_text(json.dumps(edited))
+        with contextlib.suppress(BuildError):
+            assert find_all(path), (*parents, key)

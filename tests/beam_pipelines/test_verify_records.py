@@ -21,7 +21,7 @@ from transforms.tfrecord import FRAME_BYTES, open_stream, read_records
 
 
 def publish_manifest(path: Path, manifest: dict[str, Any]) -> None:
-    """Writes a manifest as if the build had."""
+    """Writes a manifest as a build does."""
     data = json.dumps(manifest, indent=2).encode()
     (path / "manifest.json").write_bytes(data)
     (path / "_SUCCESS").write_text(json.dumps({"manifest_sha256": hashlib.sha256(data).hexdigest()}))
@@ -30,12 +30,12 @@ def publish_manifest(path: Path, manifest: dict[str, Any]) -> None:
 def rewrite_shard(
     path: Path, number: int, change: Callable[[int, dict, Example], bytes | None]
 ) -> tuple[str, list[int]]:
-    """Writes a shard anew with changed records, and every hash, size and offset as if the build had.
+    """Writes a shard again with changed records, and all hashes, sizes and offsets as a build does.
 
     Args:
       path: the dataset.
       number: of the shard in the manifest.
-      change: from a record's number, index row and example to new bytes, or None to keep it; rows may be changed.
+      change: from a record's number, index row and example to new bytes, or None to keep it; may change the row.
 
     Returns:
       The shard's name, and the offsets of its records.
@@ -76,7 +76,7 @@ def rewrite_shard(
 
 
 def with_feature(example: Example, name: str, **values: list[Any]) -> bytes:
-    """The example with other values of one feature; with no values, without it."""
+    """The example with other values of one feature; without the feature if no values are given."""
     example.features.feature.pop(name, None)
     for kind, value in values.items():
         getattr(example.features.feature[name], kind).value.extend(value)
@@ -89,14 +89,14 @@ def jpeg(height: int, width: int) -> bytes:
     return file.getvalue()
 
 
-def test_the_writing_helper_of_these_tests_leaves_a_good_dataset_good(damaged, datasets):
+def test_a_shard_that_is_only_written_again_has_no_findings(damaged, datasets):
     for name in ("plain", "gzip"):
         path = damaged(name)
         rewrite_shard(path, 0, lambda *_: None)
         assert find_all(path) == []
 
 
-# Records written with the right CRCs, sizes and hashes, so that nothing but the check in question finds them
+# Records written with the right CRCs, sizes and hashes, so that only the check in question can find them
 
 
 def one_record(number: int, change: Callable[[dict, Example], bytes]) -> Callable[[int, dict, Example], bytes | None]:
@@ -124,9 +124,9 @@ BAD_RECORDS = {
     ),
     "a label below the class names": ("plain", lambda _, e: with_feature(e, "label", int64_list=[-1]), ["label -1"]),
     "another label than in the index": ("plain", _other_label, ["label", "index"]),
-    "an image that is none": (
+    "bytes that are not an image": (
         "plain",
-        lambda _, e: with_feature(e, "image", bytes_list=[b"no image"]),
+        lambda _, e: with_feature(e, "image", bytes_list=[b"not an image"]),
         ["the image does not decode"],
     ),
     "an empty image": ("plain", lambda _, e: with_feature(e, "image", bytes_list=[b""]), ["the image does not decode"]),
@@ -151,7 +151,7 @@ BAD_RECORDS = {
         ["959 bytes", "16 x 20"],
     ),
     "a missing feature": ("plain", lambda _, e: with_feature(e, "label"), ["'label' is missing"]),
-    "a feature too many": ("plain", lambda _, e: with_feature(e, "more", int64_list=[1]), ["'more'"]),
+    "an extra feature": ("plain", lambda _, e: with_feature(e, "more", int64_list=[1]), ["'more'"]),
     "a feature of another type": (
         "plain",
         lambda _, e: with_feature(e, "label", float_list=[1]),
@@ -163,7 +163,7 @@ BAD_RECORDS = {
         ["'label'", "2 values"],
     ),
     "a feature without a value": ("plain", lambda _, e: with_feature(e, "label", int64_list=[]), ["'label'"]),
-    "no example at all": ("plain", lambda *_: b"\xff\xff\xff", ["tf.train.Example"]),
+    "bytes that are not an example": ("plain", lambda *_: b"\xff\xff\xff", ["tf.train.Example"]),
     "an empty record": ("plain", lambda *_: b"", ["missing"]),
     "an index with another height": ("plain", _index_says("height", 15), ["height 16", "15"]),
     "an index with another label": ("plain", _index_says("label", "bird"), ["label", "bird"]),

@@ -51,6 +51,9 @@ def _make_tables(folder: Path, names: list[str]) -> None:
     with (folder / "labels.csv").open("w", newline="") as file:
         rows = [(f"photos/{name}", name.split("/")[0], 2000 + number) for number, name in enumerate(names)]
         csv.writer(file).writerows([("image", "label", "year"), *rows])
+    with (folder / "breeds.csv").open("w", newline="") as file:
+        stems = [name.removesuffix(".jpg").split("/") for name in names]
+        csv.writer(file, delimiter=";").writerows([("id", "class"), *((stem, kind) for kind, stem in stems)])
     with (folder / "table.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("count", "weight", "name"), (1, 0.5, "one"), (2, 1.5, "two, or more")])
     with (folder / "faces.jsonl").open("w") as file:

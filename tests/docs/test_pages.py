@@ -12,7 +12,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_pipelines.settings.definitions import SETTINGS, flags_table
 from tests.docs.pages import PAGES, PROJECT, prose_of
 from transforms.errors import FailureReason
-from transforms.examples.layouts import COLUMN, FIELDS, NAMED
+from transforms.examples.layouts import ALL_COLUMNS, COLUMN, FIELDS, NAMED
 from transforms.parts import INDEX_SCHEMA
 from transforms.sources.registry import FILE_EXTENSIONS, NAMES
 
@@ -20,7 +20,7 @@ README = PROJECT / "README.md"
 DOCS = PROJECT / "docs"
 _MARKER = "<!-- The rest of this page is the output of: python -m beam_pipelines.settings.definitions -->\n\n"
 # Flags of the commands that are not settings of a build.
-_OTHER_FLAGS = {"help", "spec", "verbose", "dataset", "split", "limit"}
+_OTHER_FLAGS = {"help", "version", "spec", "verbose", "quiet", "dry_run", "dataset", "split", "limit"}
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
 
@@ -91,7 +91,7 @@ def test_the_reasons_of_failures_are_those_of_the_code():
 
 def test_the_layouts_and_fields_are_those_of_the_code():
     page = DOCS / "layouts.md"
-    assert first_cells(page) == {*NAMED, *FIELDS, f"{COLUMN}<name>"}
+    assert first_cells(page) == {*NAMED, ALL_COLUMNS, *FIELDS, f"{COLUMN}<name>"}
     rows = dict(re.findall(r"^\| `(\w+)`(?: \(default\))? \| (.*) \|$", page.read_text(encoding="utf-8"), re.MULTILINE))
     for name in ("tfds", "imagenet", "tutorial"):
         assert set(re.findall(r"`([^`]+)`", rows[name])) == set(NAMED[name]), name

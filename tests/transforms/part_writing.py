@@ -1,18 +1,17 @@
-"""Parts with an index, for tests of what becomes of them."""
+"""Writes parts with an index, for tests of what is made of them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from transforms.parts import PartPolicy, PartWriter
-from transforms.values import Part
+from transforms.parts import Part, PartPolicy, PartWriter
 
 
 def write_parts(folder: Path, payloads: dict[int, list[bytes]]) -> list[Part]:
-    """Parts of 200 bytes and a record more; each record is its key.
+    """Writes parts that end above 200 bytes; each record is its key.
 
     Args:
-      folder: they go to `parts` in it.
+      folder: the parts go to `parts` in it.
       payloads: block -> its records.
     """
     parts = []

@@ -1,4 +1,4 @@
-"""The search against a dict, step by step and without Beam; dropping by what is left in the files."""
+"""The search, step by step and without Beam, compared with a dict; dropping, by what is left in the files."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from transforms.duplicates.drop import drop_rows
 from transforms.duplicates.groups import MOST_IMAGES, DuplicatesFound, describe_groups
-from transforms.duplicates.rewrite import drop_rows
 from transforms.duplicates.search import (
     BUCKET_SAMPLES,
     DuplicateSearch,
@@ -32,10 +32,9 @@ from transforms.duplicates.search import (
 from transforms.errors import BuildError
 from transforms.examples.layouts import parse_layout
 from transforms.examples.serialize import serialize_example
-from transforms.parts import PartPolicy, PartWriter
+from transforms.parts import Part, PartPolicy, PartWriter
 from transforms.stats import Stats
 from transforms.tfrecord import read_records
-from transforms.values import Part
 
 SEVERAL = parse_layout({"image": "image.encoded", "labels": {"field": "labels.index", "type": "int64"}})
 
@@ -76,13 +75,13 @@ def group_by_key(pairs: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, list[A
     groups = defaultdict(list)
     for key, value in pairs:
         groups[key].append(value)
-    # In the reverse of the order in which they came: no step may count on one.
+    # In reverse: no step may depend on the order in which elements arrive.
     for key in reversed(groups):
         yield key, groups[key][::-1]
 
 
 def find(parts: list[Part], search: DuplicateSearch) -> tuple[list[dict], list[DuplicatesFound]]:
-    """All groups as they are listed, and what was found in every range."""
+    """All groups as the build lists them, and what was found in every range of the hash space."""
     hashes = itertools.chain.from_iterable(read_hashes(part, buckets=search.buckets) for part in parts)
     repeated = dict(group_by_key(itertools.chain.from_iterable(map(find_repeated, group_by_key(hashes)))))
     joined = [(part_id(part), {"parts": [part], "hashes": repeated.get(part_id(part), [])}) for part in parts]
@@ -96,7 +95,7 @@ def counts_of(found: list[DuplicatesFound]) -> dict[tuple[str, ...], int]:
     return dict(Stats.merge(one.stats for one in found).counts)
 
 
-# The first two begin with the same 64 bits and are not the same.
+# The first two begin with the same 64 bits and differ.
 HASHES = [f"{0:063x}1", f"{0:063x}2", "8" * 64, "f" * 64, ""]
 SAMPLES = st.lists(
     st.tuples(
@@ -111,7 +110,7 @@ SAMPLES = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(samples=SAMPLES, buckets=st.integers(1, 5))
-def test_groups_are_those_that_a_dict_of_all_samples_has(tmp_path_factory, samples, buckets):
+def test_the_groups_are_those_of_a_dict_of_all_samples(tmp_path_factory, samples, buckets):
     folder = tmp_path_factory.mktemp("groups")
     search = make_search(folder, samples=buckets * BUCKET_SAMPLES - 6)
     assert search.buckets == buckets
@@ -151,14 +150,14 @@ def test_groups_are_those_that_a_dict_of_all_samples_has(tmp_path_factory, sampl
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1), st.integers(1, 10_000))
-def test_ranges_keep_the_order_of_the_hashes(prefixes, buckets):
+def test_ranges_of_the_hash_space_follow_the_order_of_the_hashes(prefixes, buckets):
     numbers = [find_bucket(prefix, buckets) for prefix in sorted(prefixes)]
     assert numbers == sorted(numbers)
     assert 0 <= numbers[0] <= numbers[-1] < buckets
     assert find_bucket(np.sort(np.array(prefixes, dtype=np.uint64)), buckets).tolist() == numbers
 
 
-def test_counts_tell_groups_copies_and_what_dropping_changes(tmp_path):
+def test_groups_and_copies_are_counted_and_so_is_what_dropping_changes(tmp_path):
     same, other = "a" * 64, "b" * 64
     rows = [("1", same, "cat"), ("2", other, "dog"), ("3", same, "cat"), ("4", other, "cat")]
     parts = [write_part(tmp_path, rows), write_part(tmp_path, [("5", same, "cat")], split="test")]
@@ -177,7 +176,7 @@ def test_counts_tell_groups_copies_and_what_dropping_changes(tmp_path):
     assert all(not one.dropped for one in kept)
 
 
-def test_nothing_is_read_again_where_nothing_is_there_twice(tmp_path):
+def test_parts_without_a_repeated_hash_are_not_read_again(tmp_path):
     hashes = [hashlib.sha256(bytes([number])).hexdigest() for number in range(100)]
     part = write_part(tmp_path, [(content_hash, content_hash, "cat") for content_hash in hashes])
     ((_, (identity, packed)),) = read_hashes(part, buckets=1)
@@ -186,12 +185,12 @@ def test_nothing_is_read_again_where_nothing_is_there_twice(tmp_path):
     assert list(read_images((identity, {"parts": [part], "hashes": []}), search=make_search(tmp_path))) == []
 
 
-def test_the_smaller_split_keeps_its_copy_and_train_is_the_last_of_equals(tmp_path):
+def test_smaller_splits_come_first_in_keeping_a_copy_and_train_last_among_equals(tmp_path):
     search = make_search(tmp_path, listed={"train": 7, "validation": 7, "test": 7, "challenge": 3})
     assert sorted(search.ranks, key=search.ranks.__getitem__) == ["challenge", "test", "validation", "train"]
 
 
-def test_an_image_that_is_there_very_often_is_counted_in_full_and_listed_in_part(tmp_path):
+def test_a_very_frequent_image_is_counted_in_full_and_listed_in_part(tmp_path):
     copies = 2 * MOST_IMAGES + 500
     rows = [(f"{number:05d}", "c" * 64, "cat") for number in range(copies)]
     parts = [write_part(tmp_path, rows[start::3], block=start) for start in (2, 1, 0)]
@@ -201,7 +200,7 @@ def test_an_image_that_is_there_very_often_is_counted_in_full_and_listed_in_part
     assert sum(len(few) for _, few in found.dropped) == copies - 1
 
 
-def test_several_labels_are_read_from_the_record_and_their_order_is_no_conflict(tmp_path):
+def test_several_labels_are_read_from_the_records_and_their_order_makes_no_conflict(tmp_path):
     writer = PartWriter(
         folder=str(tmp_path), stem="train", split="train", block=0, policy=PartPolicy(), compression="gzip"
     )
@@ -221,7 +220,7 @@ def drop(part: Part, rows: set[int], folder: Path, *, compression="none") -> Par
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_a_part_without_its_dropped_rows_is_what_would_have_been_written_without_them(tmp_path, compression):
+def test_a_part_without_its_dropped_rows_is_the_one_that_would_have_been_written_without_them(tmp_path, compression):
     rows = [(f"{number}.jpg", f"{number:064x}", "cat") for number in range(5)]
     part = write_part(tmp_path, rows, block=7, compression=compression)
     left = drop(part, {1, 3, 4}, tmp_path, compression=compression)
@@ -235,7 +234,7 @@ def test_a_part_without_its_dropped_rows_is_what_would_have_been_written_without
         assert [record.data for record in read_records(file)] == [b"0.jpg", b"2.jpg"]
 
 
-def test_a_part_that_loses_all_is_gone(tmp_path):
+def test_a_part_that_loses_all_records_is_gone(tmp_path):
     part = write_part(tmp_path, [("a", "a" * 64, None), ("b", "b" * 64, None)])
     assert drop(part, {0, 1}, tmp_path) is None
     assert not (tmp_path / "distinct").exists()
@@ -248,7 +247,7 @@ def test_a_later_part_of_a_block_keeps_its_number(tmp_path):
     assert (left.number, Path(left.uri).name) == (3, "train-000000-0003-0000.tfrecord")
 
 
-def test_an_index_that_lacks_a_row_is_a_broken_build_with_both_numbers(tmp_path):
+def test_an_index_that_lacks_a_row_breaks_the_build_and_both_numbers_are_named(tmp_path):
     part = dataclasses.replace(write_part(tmp_path, [("a", "a" * 64, None)]), records=2)
     with pytest.raises(BuildError, match="has 1 rows, but its part has 2 records"):
         list(read_hashes(part, buckets=1))

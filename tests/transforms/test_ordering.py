@@ -1,20 +1,25 @@
-"""Blocks and order: from the keys and the spec alone."""
+"""Blocks and order: they depend on the keys and the spec alone."""
 
 from __future__ import annotations
 
+import apache_beam as beam
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.util import assert_that
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.assign_order import assign_block
+from transforms import ordering
+from transforms.blocks import read_block
 from transforms.hashing import SPACE, order_hash
-from transforms.ordering import BLOCK_BYTES, count_blocks, find_block, sort_refs
-from transforms.values import SampleRef
+from transforms.ordering import BLOCK_BYTES, AssignOrder, assign_block, count_blocks, find_block
+from transforms.refs import SampleRef, pack_refs
 
 ORDERS = st.integers(0, SPACE - 1)
 BLOCKS = st.integers(1, 10**9)
 
 
-def test_a_block_is_about_sixteen_mebibytes():
+def test_a_block_has_about_sixteen_mebibytes():
     assert count_blocks(samples=10**6, output_bytes=1000 * BLOCK_BYTES) == 1000
 
 
@@ -35,17 +40,30 @@ def test_blocks_are_consecutive_ranges_of_the_order(one, other, blocks):
     assert find_block(order=low, blocks=blocks) <= find_block(order=high, blocks=blocks)
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), unique=True), st.randoms())
-def test_the_order_does_not_depend_on_how_the_refs_arrive(keys, random):
-    refs = [SampleRef(key, None) for key in keys]
-    shuffled = random.sample(refs, len(refs))
-    assert sort_refs(shuffled, seed=3) == sort_refs(refs, seed=3)
-
-
 def test_blocks_joined_in_order_are_the_globally_sorted_dataset():
     refs = [SampleRef(f"{number}.jpg", None, split="train") for number in range(500)]
-    blocks: dict[tuple[str, int], list[SampleRef]] = {}
+    blocks: dict[tuple[str, int], list[bytes]] = {}
     for ref in refs:
-        blocks.setdefault(assign_block(ref.pack(), seed=1, blocks={"train": 7}), []).append(ref)
-    joined = [ref.key for key in sorted(blocks) for ref in sort_refs(blocks[key], seed=1)]
+        packed = ref.pack()
+        blocks.setdefault(assign_block(packed, seed=1, blocks={"train": 7}), []).append(packed)
+    joined = [ref.key for key in sorted(blocks) for ref in read_block([pack_refs(blocks[key])], seed=1)]
     assert joined == sorted((ref.key for ref in refs), key=lambda key: order_hash(seed=1, key=key))
+
+
+@pytest.mark.parametrize("held", [7, 100_000], ids=["emitted several times", "emitted at the end"])
+def test_assign_order_gives_every_reference_its_block(monkeypatch, held):
+    monkeypatch.setattr(ordering, "_HELD_REFS", held)
+    refs = [SampleRef(f"{number}.jpg", None, split=("train", "test")[number % 2]) for number in range(50)]
+    packed = [ref.pack() for ref in refs]
+    blocks = {"train": 3, "test": 2}
+
+    def check(pairs):
+        found = []
+        for (split, block), joined in pairs:
+            for ref in read_block([joined], seed=5):
+                assert (split, block) == assign_block(ref.pack(), seed=5, blocks=blocks)
+                found.append(ref.pack())
+        assert sorted(found) == sorted(packed)
+
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        assert_that(pipeline | beam.Create(packed) | AssignOrder(seed=5, blocks=blocks), check)

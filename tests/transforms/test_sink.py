@@ -18,7 +18,7 @@ def read(paths, compression: str = "none") -> list[bytes]:
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_every_record_is_in_one_shard_and_nothing_else_is_left(tmp_path, compression):
+def test_every_record_is_in_one_shard_and_no_other_file_is_left(tmp_path, compression):
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         _ = (
             pipeline
@@ -31,7 +31,7 @@ def test_every_record_is_in_one_shard_and_nothing_else_is_left(tmp_path, compres
     assert sorted(read(files, compression)) == sorted(RECORDS)
 
 
-def test_shards_come_near_to_their_size(tmp_path):
+def test_shards_have_about_the_size_asked_for(tmp_path):
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         _ = pipeline | beam.Create(RECORDS) | WriteTFRecordShards(str(tmp_path / "cats"), shard_size=50_000)
     sizes = [path.stat().st_size for path in tmp_path.iterdir()]
@@ -39,7 +39,7 @@ def test_shards_come_near_to_their_size(tmp_path):
     assert max(sizes) - min(sizes) <= 2 * 50_000 / 8 + 200
 
 
-def test_a_fixed_number_of_shards(tmp_path):
+def test_a_fixed_number_of_shards_is_kept(tmp_path):
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         _ = (
             pipeline
@@ -49,6 +49,6 @@ def test_a_fixed_number_of_shards(tmp_path):
     assert len(list(tmp_path.iterdir())) == 3
 
 
-def test_wrong_sizes_are_refused_where_they_are_written():
+def test_sizes_that_are_not_positive_are_refused_at_construction():
     with pytest.raises(ValueError, match="shard_size=0"):
         WriteTFRecordShards("cats", shard_size=0)

@@ -1,4 +1,4 @@
-"""The container: known bytes, round trips, and TensorFlow's own reader and writer as the oracle."""
+"""The TFRecord container: known bytes, round trips, and TensorFlow's own reader and writer as the oracle."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.tfrecord import RecordError, crc32c, frame, masked_crc32c, read_records, scan_records
+from transforms.tfrecord import RecordError, frame, masked_crc32c, read_records, scan_records
 
 
 def framed(*payloads: bytes) -> bytes:
     return b"".join(piece for payload in payloads for piece in frame(payload))
 
 
-def test_crc32c_of_the_check_string_is_the_one_in_rfc_3720():
-    assert crc32c(b"123456789") == 0xE3069283
+def test_the_masked_crc_is_a_rotation_of_crc32c_plus_a_constant():
+    crc = 0xE3069283  # of the check string, RFC 3720
+    assert masked_crc32c(b"123456789") == ((crc >> 15 | crc << 17) + 0xA282EAD8) % 2**32
 
 
 def test_a_framed_record_has_the_bytes_that_tensorflow_writes():
@@ -80,7 +81,7 @@ def test_every_truncation_inside_a_record_is_found(payloads, data):
         list(read_records(io.BytesIO(whole[:cut])))
 
 
-def test_scanning_goes_on_after_a_record_with_damaged_data():
+def test_scanning_continues_after_a_record_with_damaged_data():
     whole = bytearray(framed(b"first", b"second", b"third"))
     whole[21 + 12] ^= 1  # the first byte of "second"
     found = list(scan_records(io.BytesIO(whole)))
@@ -89,7 +90,7 @@ def test_scanning_goes_on_after_a_record_with_damaged_data():
     assert (found[1].record, found[1].offset) == (1, 21)
 
 
-def test_scanning_goes_on_after_a_damaged_header_where_the_index_says():
+def test_scanning_continues_after_a_damaged_header_where_the_index_says():
     whole = bytearray(framed(b"first", b"second", b"third"))
     whole[21] ^= 1  # the length of "second"
     found = list(scan_records(io.BytesIO(whole), offsets=[0, 21, 43]))
@@ -104,8 +105,3 @@ def test_a_stream_that_answers_in_pieces_is_read_whole():
             return super().read(min(size, 3))
 
     assert [record.data for record in read_records(Dripping(framed(b"abcdefgh")))] == [b"abcdefgh"]
-
-
-def test_masking_is_a_rotation_and_a_constant():
-    crc = crc32c(b"foo")
-    assert masked_crc32c(b"foo") == ((crc >> 15 | crc << 17) + 0xA282EAD8) % 2**32

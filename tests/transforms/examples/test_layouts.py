@@ -29,14 +29,14 @@ def test_what_a_layout_says_of_itself_can_be_read_again():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("tdfs", "no such layout"),
+        ("tdfs", "unknown layout"),
         ({}, "expected a name or a mapping"),
         ({"x": "image.heigth"}, "did you mean image.height"),
-        ({"x": "column."}, "no field"),
+        ({"x": "column."}, "unknown field"),
         ({"x": 5}, "feature 'x'"),
         ({"x": {"field": "key", "kind": "bytes"}}, "expected `field`, `type`"),
-        ({"x": {"field": "key", "type": "string"}}, "no type 'string'"),
-        ({"x": {"field": "image.encoded", "type": "int64"}}, "can't be stored as int64"),
+        ({"x": {"field": "key", "type": "string"}}, "unknown type 'string'"),
+        ({"x": {"field": "image.encoded", "type": "int64"}}, "cannot be stored as int64"),
     ],
 )
 def test_what_is_no_layout_is_refused_with_its_place(value, message):

@@ -133,6 +133,16 @@ def test_starting_workers_prints_nothing():
     assert (ran.stdout, ran.stderr) == ("", "")
 
 
+def test_a_process_ends_although_a_worker_is_still_open():
+    program = """
+        import os
+        from transforms.processes.worker import Worker
+        worker = Worker()
+        worker.call(os.getpid)
+    """
+    run_program(program)
+
+
 def test_a_script_without_a_main_guard_can_start_workers(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

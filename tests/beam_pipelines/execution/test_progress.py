@@ -1,4 +1,4 @@
-"""The progress line, from real markers."""
+"""The progress line, from markers on disk."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipelines import progress
-from beam_pipelines.progress import BlockCounter, Progress, format_seconds, progress_line
+from beam_pipelines.execution import progress
+from beam_pipelines.execution.progress import BlockCounter, Progress, format_seconds, progress_line
 
 
 def finish_block(folder: Path, number: int, *, written: int, failed: int = 0) -> None:
     stats = [["written", "train", written], ["failed", "train", "corrupt", failed]]
     (folder / "blocks").mkdir(exist_ok=True)
     (folder / f"blocks/train-{number:06d}.json").write_text(json.dumps({"stats": stats}))
-    (folder / f"blocks/train-{number:06d}.begun").touch()
+    (folder / f"blocks/train-{number:06d}.started").touch()
 
 
 def test_finished_blocks_are_counted_once(tmp_path):
@@ -30,7 +30,7 @@ def test_finished_blocks_are_counted_once(tmp_path):
     assert (counter.written, counter.failed, counter.done) == (140, 10, 150)
 
 
-def test_the_line_tells_samples_rate_failures_and_time_left(tmp_path):
+def test_the_line_shows_samples_rate_failures_and_time_left(tmp_path):
     finish_block(tmp_path, 0, written=990, failed=10)
     counter = BlockCounter(str(tmp_path))
     counter.update()
@@ -39,11 +39,11 @@ def test_the_line_tells_samples_rate_failures_and_time_left(tmp_path):
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (7_260, "2 h 01 min")])
-def test_times_are_said_as_a_person_says_them(seconds, text):
+def test_time_spans_are_shown_in_the_units_that_people_use(seconds, text):
     assert format_seconds(seconds) == text
 
 
-def test_off_a_terminal_whole_lines_are_written_and_no_escapes(tmp_path, monkeypatch):
+def test_without_a_terminal_whole_lines_are_written_and_no_escapes(tmp_path, monkeypatch):
     monkeypatch.setattr(progress, "_LOG_SECONDS", 0.05)
     stream = io.StringIO()
     finish_block(tmp_path, 0, written=1)

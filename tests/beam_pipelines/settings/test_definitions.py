@@ -1,0 +1,183 @@
+"""All settings from one definition each: flags, spec, help, table, messages, and the manifest's spec."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from beam_pipelines.planning import build_folder
+from beam_pipelines.settings.command_line import parse_arguments
+from beam_pipelines.settings.definitions import SETTINGS, flags_table, read_build_spec, show_flags
+
+ROOT = Path(__file__).parents[3]
+REQUIRED = {"input": "/photos", "output": "/out"}
+
+
+def table_rows() -> dict[str, tuple[str, str]]:
+    """Name of a setting -> its meaning and its default, from the table."""
+    rows = [re.fullmatch(r"\| `--(\w+)` \| (.*) \| (.*) \|", line) for line in flags_table().splitlines()]
+    return {row[1]: (row[2], row[3]) for row in rows if row}
+
+
+def test_the_table_has_every_setting_with_its_meaning_and_default():
+    rows = table_rows()
+    assert set(rows) == set(SETTINGS)
+    for name, one in SETTINGS.items():
+        meaning, default = rows[name]
+        assert meaning == show_flags(one.help).replace("|", "\\|")
+        assert default == show_flags(one.shown_default)
+
+
+def test_the_module_prints_the_table():
+    command = [sys.executable, "-m", "beam_pipelines.settings.definitions"]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ran.stdout == flags_table()
+
+
+def test_help_has_every_setting_with_its_meaning_and_default(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        parse_arguments(["--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    for name, one in SETTINGS.items():
+        default = f" ({one.shown_default})" if one.shown_default else ""
+        assert f" --{name} {show_flags(one.help + default)} " in f"{shown} "
+
+
+def test_every_default_is_shown():
+    """A word that is shown as the default gives the default; a phrase stands for a default that depends."""
+    spec = read_build_spec(REQUIRED)
+    for name, one in SETTINGS.items():
+        default = next(getattr(part, name) for part in (spec.source, spec, spec.image) if hasattr(part, name))
+        if name in REQUIRED:
+            continue
+        if default in (None, False, "", ()):
+            continue
+        assert one.shown_default, name
+        if " " not in one.shown_default and one.shown_default != "on" and name != "name":
+            assert one.read(one.shown_default) == default, name
+
+
+def test_the_written_spec_is_read_back_as_the_same_request():
+    words = {
+        **REQUIRED,
+        "image_size": "32x48",
+        "splits": "train=0.75,test=0.25",
+        "class_names": "cat,dog",
+        "layout": "raw",
+        "image_encoding": "raw",
+        "shard_size": "1MB",
+        "compression": "gzip",
+        "upscale": False,
+        "seed": "7",
+    }
+    for given in (REQUIRED, words):
+        spec = read_build_spec(given)
+        written = json.loads(json.dumps(spec.to_json()))
+        assert read_build_spec(written) == spec
+        assert set(written) == {name for name, one in SETTINGS.items() if one.in_spec}
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("`image_size=x`: expected a size", "--image_size=x: expected a size"),
+        ("say `overwrite`, or `no_upscale`", "say --overwrite, or --no_upscale"),
+        ("`label_pattern=(?P<label>cat|dog)` finds nothing", "--label_pattern=(?P<label>cat|dog) finds nothing"),
+        ("the column `colour` of `input=a b.csv`", "the column `colour` of --input=a b.csv"),
+        ("nothing `quoted", "nothing `quoted"),
+    ],
+)
+def test_quoted_settings_of_a_message_are_shown_as_flags_and_other_words_are_not(message, shown):
+    assert show_flags(message) == shown
+
+
+def messages_of_errors() -> Iterator[tuple[str, str]]:
+    """Every string in the arguments of an error, with its place in the code."""
+    for path in (ROOT / "transforms").rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id.endswith("Error"):
+                for node in ast.walk(call):
+                    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                        yield f"{path}:{node.lineno}", node.value
+
+
+def test_errors_of_transforms_quote_settings_that_exist_and_never_dashes():
+    messages = list(messages_of_errors())
+    assert len(messages) > 100
+    known = {*SETTINGS, *(f"no_{name}" for name in SETTINGS), "temp_location", "runner"}
+    for place, message in messages:
+        assert not re.search(r"--[a-z]", message), place
+        # A name of a setting has an end: a backtick, or a value.
+        unknown = [name for name in re.findall(r"`([a-z]+_[a-z_]+)[=`]", message) if name not in known]
+        assert not unknown, place
+
+
+def test_a_setting_that_decides_no_bytes_keeps_the_folder_of_a_build_and_any_other_changes_it():
+    base = build_folder(read_build_spec(REQUIRED), "print")
+    for words, is_same in [
+        ({"max_failures": "0.5"}, True),
+        ({"name": "other"}, True),
+        ({"overwrite": True}, True),
+        ({"duplicates": "drop"}, True),
+        ({"image_size": "32"}, False),
+        ({"seed": "1"}, False),
+        ({"class_names": "cat,dog"}, False),
+        ({"max_pixels": "1000"}, False),
+    ]:
+        assert (build_folder(read_build_spec({**REQUIRED, **words}), "print") == base) is is_same, words
+    assert build_folder(read_build_spec(REQUIRED), "another input") != base
+
+
+# Runs where one setting more is defined, and prints what became of it.
+PROGRAM = """
+import contextlib, io, json
+from beam_pipelines.cli import main
+from beam_pipelines.planning import build_folder
+from beam_pipelines.settings.command_line import parse_arguments, refuse_unknown
+from beam_pipelines.settings.definitions import flags_table, read_build_spec
+from transforms.errors import RequestError
+
+out = io.StringIO()
+with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
+    parse_arguments(["--help"])
+with contextlib.redirect_stderr(out):
+    main(["convert", "--input=nowhere", "--output=out", "--twist=10"])
+try:
+    refuse_unknown(parse_arguments(["--twits=4"]).beam, [])
+except RequestError as error:
+    print(error, file=out)
+specs = [read_build_spec(parse_arguments(["--spec=spec.yaml", *more]).words) for more in ([], ["--twist=6"])]
+values = [[spec.to_json()["twist"], build_folder(spec, "")] for spec in specs]
+print(json.dumps([out.getvalue() + flags_table(), values]))
+"""
+
+
+def test_adding_a_setting_takes_one_definition(tmp_path):
+    for package in ("transforms", "beam_pipelines"):
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    module = tmp_path / "transforms/build_spec.py"
+    code = module.read_text()
+    new = (
+        '    twist: int = setting(3, help="turns, as in `seed`", group=OUTPUT, read=whole_number(1, 9))\n\n'
+        "    def __post_init__(self)"
+    )
+    assert code.count("    def __post_init__(self)") == 1
+    module.write_text(code.replace("    def __post_init__(self)", new))
+    (tmp_path / "spec.yaml").write_text("input: photos\noutput: out\ntwist: 5\n")
+    ran = subprocess.run([sys.executable, "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    shown, ((in_spec, one), (as_flag, other)) = json.loads(ran.stdout)
+    assert re.search(r"--twist +turns, as in --seed \(3\)", shown)
+    assert "| `--twist` | turns, as in --seed | 3 |" in shown
+    assert "beam-tfrecords: --twist=10: expected a whole number from 1 to 9\n" in shown
+    assert "--twits: unknown flag; did you mean --twist?" in shown
+    assert (in_spec, as_flag) == (5, 6)
+    assert one != other

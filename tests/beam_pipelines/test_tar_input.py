@@ -1,0 +1,145 @@
+"""`convert` from tar archives: the dataset of the folder that was archived, listed by the workers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
+from transforms.sources.tar_reader import TarReader
+
+pytestmark = pytest.mark.whole_build
+
+FLAGS = ["--name=pets", "--image_size=16", "--splits=train=0.7,test=0.3", "--num_shards=2", "--max_failures=0.1"]
+MODES = {".tar": "w", ".tar.gz": "w:gz"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, pets) -> Path:
+    """The pets, with two files that are not images and two copies of one image."""
+    root = tmp_path_factory.mktemp("tar") / "pets"
+    shutil.copytree(pets, root)
+    (root / "dog/broken.png").write_bytes(b"not an image")
+    (root / "dog/empty.png").write_bytes(b"")
+    for name in ("cat/copy.png", "dog/copy.png"):
+        shutil.copy(root / "cat/cat01.png", root / name)
+    return root
+
+
+@pytest.fixture(scope="module")
+def from_folder(folder, build) -> Path:
+    return build(folder.parent / "from_folder", f"--input={folder}", *FLAGS)
+
+
+@pytest.fixture(scope="module", params=MODES, ids=list(MODES))
+def archive(request, folder) -> Path:
+    path = folder.parent / f"pets{request.param}"
+    with tarfile.open(path, MODES[request.param]) as tar:
+        tar.add(folder, arcname=".")
+    return path
+
+
+@pytest.fixture(scope="module")
+def from_archive(archive, build) -> Path:
+    def fail(reader: TarReader) -> None:
+        raise AssertionError("the launcher lists an archive")
+
+    with pytest.MonkeyPatch.context() as patch:
+        # In this process only: workers are forked from another one.
+        patch.setattr(TarReader, "members", fail)
+        return build(archive.parent / f"from_{archive.name}", f"--input={archive}", "--source=auto", *FLAGS)
+
+
+def lines_of(path: Path) -> list[dict]:
+    return sorted((json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()), key=str)
+
+
+def from_archive_to_folder(archive: Path, folder: Path) -> Callable[[str], str]:
+    """From a name in an archive to the path that was archived under it."""
+
+    def rename(name: str) -> str:
+        prefix = f"{archive}#"
+        assert name.startswith(prefix)
+        return str(folder / name.removeprefix(prefix))
+
+    return rename
+
+
+def test_the_shards_have_the_same_bytes(from_archive, from_folder):
+    assert shards_of(from_archive) == shards_of(from_folder)
+
+
+def test_the_index_differs_only_in_where_the_images_are(from_archive, from_folder, archive, folder, read):
+    rename = from_archive_to_folder(archive, folder)
+    for split in ("train", "test"):
+        rows = [(record.key, record.row) for record in read(from_archive, split)]
+        expected = [(record.key, record.row) for record in read(from_folder, split)]
+        assert [key for key, _ in rows] == [key for key, _ in expected]
+        for (_, row), (_, other) in zip(rows, expected, strict=True):
+            assert {**row, "uri": rename(row["uri"]), "fingerprint": other["fingerprint"]} == other
+            assert row["uri"] == f"{archive}#{row['key']}"
+            assert row["fingerprint"] != other["fingerprint"]
+
+
+def test_rejected_members_are_listed_under_the_names_of_the_archive(from_archive, from_folder, archive, folder):
+    rename = from_archive_to_folder(archive, folder)
+    failures = lines_of(from_archive / "failures.jsonl")
+    assert {failure["uri"] for failure in failures} == {f"{archive}#dog/{name}.png" for name in ("broken", "empty")}
+    renamed = [{**failure, "uri": rename(failure["uri"])} for failure in failures]
+    assert sorted(renamed, key=str) == lines_of(from_folder / "failures.jsonl")
+
+
+def test_duplicates_are_listed_under_the_names_of_the_archive(from_archive, from_folder, archive, folder):
+    rename = from_archive_to_folder(archive, folder)
+    (group,) = lines_of(from_archive / "duplicates.jsonl")
+    assert group["copies"] == 3
+    group["images"] = [{**image, "uri": rename(image["uri"])} for image in group["images"]]
+    assert [group] == lines_of(from_folder / "duplicates.jsonl")
+
+
+def test_the_manifest_counts_the_same_samples_and_skipped_files(from_archive, from_folder, verify):
+    for name in ("listed", "records", "failures", "failure_reasons", "duplicates", "class_names", "splits"):
+        assert manifest_of(from_archive)[name] == manifest_of(from_folder)[name]
+    skipped = {
+        path: {kind: entry["files"] for kind, entry in manifest_of(path)["skipped"].items()}
+        for path in (from_archive, from_folder)
+    }
+    assert skipped[from_archive] == skipped[from_folder]
+    assert verify(from_archive).code == 0
+    assert not (from_archive / ".build").exists()
+
+
+def test_several_archives_are_one_dataset_whose_keys_begin_with_their_names(folder, tmp_path, build, read):
+    paths = []
+    for name in ("cat", "dog"):
+        paths.append(tmp_path / f"{name}s.tar")
+        with tarfile.open(paths[-1], "w") as tar:
+            tar.add(folder / name, arcname=name)
+    (tmp_path / "spec.json").write_text(json.dumps({"input": list(map(str, paths))}))
+    out = build(tmp_path / "out", f"--spec={tmp_path / 'spec.json'}", "--image_size=16", "--max_failures=0.1")
+    manifest = manifest_of(out)
+    assert (manifest["listed"], manifest["class_names"]) == (84, ["cat", "dog"])
+    assert {record.key.split("/")[0] for record in read(out, "train")} == {"cats.tar", "dogs.tar"}
+
+
+def test_a_truncated_archive_gives_the_samples_before_the_end_and_one_failure(folder, tmp_path, build):
+    with tarfile.open(tmp_path / "whole.tar", "w") as tar:
+        tar.add(folder / "cat", arcname="cat")
+    data = (tmp_path / "whole.tar").read_bytes()
+    (tmp_path / "pets.tar").write_bytes(data[: len(data) * 2 // 3])
+    out = build(tmp_path / "out", f"--input={tmp_path / 'pets.tar'}", "--image_size=16", "--max_failures=0.5")
+    (failure,) = lines_of(out / "failures.jsonl")
+    assert (failure["key"], failure["reason"]) == ("pets.tar", "truncated")
+    assert 0 < manifest_of(out)["records"] < 41
+
+
+def test_a_refused_request_leaves_nothing_of_the_indexed_archive(archive, tmp_path, convert):
+    ran = convert(f"--input={archive}", f"--output={tmp_path / 'out'}", "--class_names=horse")
+    assert ran.code == 2
+    assert "--class_names" in ran.err
+    assert not (tmp_path / "out").exists() or not any(path.is_file() for path in (tmp_path / "out").rglob("*"))

@@ -1,0 +1,83 @@
+"""Commands run in this process, with the workers that users get, or with Beam's own (`--beam_workers`)."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PHOTOS = Path(__file__).parent / "data/photos"
+BEAM_WORKERS = ("--direct_running_mode=multi_processing", "--direct_num_workers=2")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--beam_workers", action="store_true", help="build and verify in Beam's own worker processes")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "whole_build: builds datasets; also run with `-m whole_build --beam_workers`")
+
+
+@dataclasses.dataclass(frozen=True)
+class Ran:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run_command(*words: Any) -> Ran:
+    from beam_pipelines.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([str(word) for word in words])
+    return Ran(code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="session")
+def photos() -> Path:
+    """42 real photos in seven folders."""
+    return PHOTOS
+
+
+@pytest.fixture(scope="session")
+def beam_workers(request) -> tuple[str, ...]:
+    """Beam's arguments for its own workers with `--beam_workers`, else none."""
+    return BEAM_WORKERS if request.config.getoption("beam_workers") else ()
+
+
+@pytest.fixture(scope="session")
+def run() -> Callable[..., Ran]:
+    """Runs a command line."""
+    return run_command
+
+
+@pytest.fixture(scope="session")
+def convert(beam_workers) -> Callable[..., Ran]:
+    """Runs `convert` with flags."""
+    return lambda *words: run_command("convert", *words, *beam_workers)
+
+
+@pytest.fixture(scope="session")
+def verify(beam_workers) -> Callable[..., Ran]:
+    """Runs `verify` on a dataset, with flags."""
+    return lambda path, *words: run_command("verify", f"--dataset={path}", *words, *beam_workers)
+
+
+@pytest.fixture(scope="session")
+def build(convert) -> Callable[..., Path]:
+    """Builds a dataset from an output folder and flags; returns the folder."""
+
+    def build_dataset(output: Path, *words: Any) -> Path:
+        ran = convert(f"--output={output}", *words)
+        assert ran.code == 0, ran.err
+        return output
+
+    return build_dataset

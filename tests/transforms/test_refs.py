@@ -1,0 +1,87 @@
+"""References and locators: packing, and the names that people see."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transforms.refs import DeflatedRange, File, Range, SampleRef, pack_refs, split_refs, unpack_key_and_split
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+SCALARS = st.one_of(
+    TEXT, st.integers(-(2**63), 2**64 - 1), st.floats(allow_nan=False), st.booleans(), st.binary(), st.none()
+)
+VALUES = st.one_of(SCALARS, st.lists(SCALARS))
+NUMBERS = st.integers(0, 2**60)
+LOCATORS = st.one_of(
+    st.none(),
+    st.builds(File, TEXT),
+    st.builds(Range, TEXT, NUMBERS, NUMBERS, TEXT),
+    st.builds(DeflatedRange, TEXT, NUMBERS, NUMBERS, TEXT),
+)
+REFS = st.builds(
+    SampleRef,
+    key=TEXT,
+    locator=LOCATORS,
+    size=NUMBERS,
+    fingerprint=TEXT,
+    label=VALUES,
+    split=st.none() | TEXT,
+    columns=st.dictionaries(TEXT, VALUES),
+    failure=st.none() | st.tuples(TEXT, TEXT),
+)
+
+
+def photo(number: int) -> SampleRef:
+    uri = f"gs://bucket/photos/train/cat/IMG_{number:04d}.jpg"
+    return SampleRef(f"train/cat/IMG_{number:04d}.jpg", File(uri), 123456, f"123456-17000{number:05d}.1")
+
+
+@given(REFS)
+def test_a_reference_survives_packing_with_the_type_of_its_locator(ref):
+    unpacked = SampleRef.unpack(ref.pack())
+    assert unpacked == ref
+    assert type(unpacked.locator) is type(ref.locator)
+
+
+@given(REFS)
+def test_key_and_split_are_read_without_the_rest(ref):
+    assert unpack_key_and_split(ref.pack()) == (ref.key, ref.split or "")
+
+
+def test_the_packed_reference_of_a_photo_has_less_than_200_bytes():
+    assert len(photo(1).pack()) < 200
+
+
+def test_references_packed_together_come_back_in_order_and_take_a_third_of_the_space():
+    packed = [photo(number).pack() for number in range(100)]
+    together = pack_refs(packed)
+    assert list(split_refs(together)) == packed
+    assert len(together) < sum(map(len, packed)) / 3
+
+
+@given(st.lists(REFS, max_size=5))
+def test_any_references_packed_together_come_back(refs):
+    packed = [ref.pack() for ref in refs]
+    assert list(split_refs(pack_refs(packed))) == packed
+
+
+def test_another_split_changes_nothing_else():
+    ref = SampleRef("a", File("/a"), 5, "f", ["cat"], "train", {"age": 3}, ("corrupt", "why"))
+    moved = ref.with_split("test")
+    assert moved == SampleRef("a", File("/a"), 5, "f", ["cat"], "test", {"age": 3}, ("corrupt", "why"))
+
+
+@pytest.mark.parametrize(
+    ("locator", "uri"),
+    [
+        (None, None),
+        (File("/photos/1.jpg"), "/photos/1.jpg"),
+        (Range("/photos.tar", 512, 100, "/photos.tar#cat/1.jpg"), "/photos.tar#cat/1.jpg"),
+        (DeflatedRange("/spool/0", 0, 100, "/photos.zip#cat/1.jpg"), "/photos.zip#cat/1.jpg"),
+    ],
+    ids=["row", "file", "range", "deflated"],
+)
+def test_the_uri_of_a_sample_is_the_name_that_people_know(locator, uri):
+    assert SampleRef("key", locator).uri == uri
