@@ -133,7 +133,7 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, held
         try:
             class_names = check_listing(spec, source, listing, skipped)
         except RequestError:
-            storage.delete_tree(folder)
+            storage.delete_tree(storage.join(spec.output, BUILD_FOLDER))
             raise
         return plan_build(
             spec, folder=folder, class_names=class_names, listing=listing, skipped=skipped, notes=source.notes

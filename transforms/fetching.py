@@ -77,14 +77,10 @@ def read_image(locator: Locator, *, size: int, max_file_size: int) -> bytes | Sa
                 return SampleError(Stage.READ, FailureReason.TRUNCATED, detail)
         if isinstance(locator, DeflatedRange):
             data = _inflate(data, max_file_size)
-    except SampleError as error:
-        return error
-    except OSError as error:
-        return SampleError(Stage.READ, FailureReason.UNREADABLE, error.strerror or str(error))
     except BuildError:
         raise
     except Exception as error:
-        return SampleError.internal(Stage.READ, error)
+        return _failure(error)
     return data or SampleError(Stage.READ, FailureReason.EMPTY, "the file has no bytes")
 
 
@@ -99,11 +95,21 @@ def _read_head(locator: File, max_file_size: int) -> Fetched:
     """The whole file if it is small, else None: `_finish` then reads it, when no other is held."""
     try:
         data = storage.read_range(locator.uri, 0, _HEAD_BYTES)
-    except OSError as error:
-        return SampleError(Stage.READ, FailureReason.UNREADABLE, error.strerror or str(error))
+    except BuildError:
+        raise
+    except Exception as error:
+        return _failure(error)
     if len(data) < min(_HEAD_BYTES, max_file_size + 1):
         return data or SampleError(Stage.READ, FailureReason.EMPTY, "the file has no bytes")
     return None
+
+
+def _failure(error: Exception) -> SampleError:
+    if isinstance(error, SampleError):
+        return error
+    if isinstance(error, OSError):
+        return SampleError(Stage.READ, FailureReason.UNREADABLE, error.strerror or str(error))
+    return SampleError.internal(Stage.READ, error)
 
 
 def _finish(waiting: tuple[SampleRef, Future[Fetched], int], max_file_size: int) -> tuple[SampleRef, Fetched]:
