@@ -10,15 +10,20 @@ import sys
 import tarfile
 from collections.abc import Callable
 
+import pyarrow.parquet as pq
+
 _HERE = pathlib.Path(__file__).resolve().parent
 _PEERS = _HERE / "peers"
 _RECORD_HEADER = struct.Struct("<Q4x")
 _RECORD_FOOTER_BYTES = 4
+_CHUNK_ITEMS = struct.Struct("<I")
 
 # Beam's and Ray's worker processes look here for what the scripts import; the rest spares the peers
 # start-up work that has nothing to do with converting, such as asking the network for a newer version.
 ENVIRONMENT = {
     "PYTHONPATH": str(_PEERS),
+    "DO_NOT_TRACK": "1",
+    "LITDATA_DISABLE_VERSION_CHECK": "1",
     "NO_ALBUMENTATIONS_UPDATE": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
     "TF_CPP_MIN_LOG_LEVEL": "2",
@@ -71,6 +76,9 @@ CONTESTANTS = {
     "tfds_generator": _script("TFDS, generator", "tfds", "tfds_builder.py"),
     "tfds_beam": _script("TFDS, Beam writer", "tfds", "tfds_builder.py", _WORKERS),
     "ray_data": _script("Ray Data", "ray", "ray_data.py", _WORKERS),
+    "litdata": _script("litData optimize", "litdata", "litdata_optimize.py", _WORKERS),
+    "daft": _script("Daft (Parquet files)", "daft", "daft_images.py"),
+    "daft_own_codec": _script("Daft with its own codec (JPEG quality 75)", "daft", "daft_images.py", "--codec=daft"),
     "pillow_draft": _script("bare Pillow pool with draft()", None, "bare_pillow.py", _WORKERS, "--codec=draft"),
     "own_codec": _script("bare pool with our codec", None, "bare_pillow.py", _WORKERS, "--codec=own"),
     "beam_tfrecords_exact": _own("beam-tfrecords --codec=exact", "--image_size=256", "--codec=exact"),
@@ -82,11 +90,11 @@ CONTESTANTS = {
     "beam_tfrecords_keep": _own("beam-tfrecords keep, --check=decode", "--image_encoding=keep"),
 }
 # Those that run unless others are asked for.
-USUAL = ("pillow", "beam_tfrecords", "img2dataset", "tfds_generator", "tfds_beam", "ray_data")
+USUAL = ("pillow", "beam_tfrecords", "img2dataset", "tfds_generator", "tfds_beam", "ray_data", "litdata", "daft")
 
 
 def count_images(output: pathlib.Path) -> int:
-    """Counts what a contestant has written: records of TFRecord files or photos in tar files, or its own word."""
+    """Counts what a contestant has written: images in all the kinds of files that there are, or its own word."""
     own_word = output / "count.txt"
     count = int(own_word.read_text()) if own_word.exists() else 0
     for path in output.rglob("*"):
@@ -96,7 +104,26 @@ def count_images(output: pathlib.Path) -> int:
                 count += sum(name.endswith(".jpg") for name in archive.getnames())
         elif path.suffix == ".tar" or ".tfrecord" in path.name:
             count += _count_records(path)
+        elif path.suffix == ".parquet":
+            count += _count_rows(path)
+        elif path.suffix == ".bin" and path.name.startswith("chunk-"):
+            count += _count_items(path)
     return count
+
+
+def _count_rows(path: pathlib.Path) -> int:
+    """Rows of a Parquet file with an image; 0 for our index files, which have no column of that name."""
+    with pq.ParquetFile(path) as file:
+        if "image" not in file.schema_arrow.names:
+            return 0
+        return sum(len(batch) - batch.column(0).null_count for batch in file.iter_batches(columns=["image"]))
+
+
+def _count_items(path: pathlib.Path) -> int:
+    """Items of a litData chunk, which begins with their number."""
+    with open(path, "rb") as file:
+        (count,) = _CHUNK_ITEMS.unpack(file.read(_CHUNK_ITEMS.size))
+    return int(count)
 
 
 def _count_records(path: pathlib.Path) -> int:

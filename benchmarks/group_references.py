@@ -17,13 +17,13 @@ from collections.abc import Iterable
 import apache_beam as beam
 from PIL import Image
 
-from beam_pipelines.convert import prepare_build
-from beam_pipelines.options import parse_arguments
-from beam_pipelines.request import build_spec
-from beam_pipelines.runners import choose_runner, read_options
-from transforms.assign_order import AssignOrder
-from transforms.list_source import ListSource
-from transforms.values import unpack_refs
+from beam_pipelines.building import prepare_build
+from beam_pipelines.checking import open_spec_source
+from beam_pipelines.execution.runners import choose_execution
+from beam_pipelines.settings.definitions import read_build_spec
+from transforms.listing import ListSource
+from transforms.ordering import AssignOrder
+from transforms.refs import split_refs
 
 _LINKS_PER_FILE = 10_000
 _CLASSES = 100
@@ -39,25 +39,26 @@ def main() -> None:
         make_links(arguments.folder, arguments.links)
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as output:
-        argv = [f"--input={arguments.folder}", f"--output={output}/out", "--image_encoding=keep", "--check=header"]
-        plan = prepare_build(build_spec(parse_arguments(argv).words), contextlib.ExitStack())
+        words = {"input": str(arguments.folder), "output": f"{output}/out", "image_encoding": "keep", "check": "header"}
+        execution = choose_execution([], verbose=False)
+        spec, source = open_spec_source(read_build_spec(words))
+        plan = prepare_build(spec, source, execution, held=contextlib.ExitStack())
         listed = time.monotonic()
         print(f"listed {sum(plan.publication.listed.values()):,} references in {listed - start:.1f} s")
-        options = read_options([], verbose=False)
-        runner, _ = choose_runner(options)
-        with beam.Pipeline(runner=runner, options=options) as root:
-            _ = (
+        execution.run(
+            lambda root: (
                 root
                 | "ListSource" >> ListSource(plan.chunks)
                 | "AssignOrder" >> AssignOrder(seed=plan.spec.seed, blocks=plan.blocks)
                 | "GroupByKey" >> beam.GroupByKey()
                 | "Count" >> beam.MapTuple(_check_block)
             )
+        )
         print(f"ordered and grouped into {sum(plan.blocks.values()):,} blocks in {time.monotonic() - listed:.1f} s")
 
 
 def _check_block(block: tuple[str, int], packed: Iterable[bytes]) -> None:
-    if not any(unpack_refs(together) for together in packed):
+    if not any(list(split_refs(joined)) for joined in packed):
         raise ValueError(f"block {block} has no references")
 
 

@@ -37,7 +37,9 @@ _HERE = pathlib.Path(__file__).resolve().parent
 _LIBRARIES = (
     "apache-beam",
     "beam-tfrecords",
+    "daft",
     "img2dataset",
+    "litdata",
     "numpy",
     "opencv-python-headless",
     "pillow",
@@ -46,6 +48,7 @@ _LIBRARIES = (
     "simplejpeg",
     "tensorflow",
     "tensorflow-datasets",
+    "torch",
 )
 _LIST_VERSIONS = (
     "import importlib.metadata, json;"

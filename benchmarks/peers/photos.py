@@ -23,6 +23,9 @@ def list_photos(root: pathlib.Path) -> list[tuple[pathlib.Path, int]]:
 def shrink_photo(path: pathlib.Path, *, draft: bool = False) -> bytes:
     """Resizes a photo's shorter side to 256 pixels, bicubic, and encodes it as JPEG of quality 95.
 
+    As such scripts do, it makes RGB of grey and CMYK photos, and ignores the colour profile and the EXIF
+    orientation; beam-tfrecords applies both.
+
     Args:
       path: of the photo.
       draft: let libjpeg decode at a half, a quarter or an eighth where that is still large enough.
