@@ -40,10 +40,12 @@ $(VENV)/.installed $(VENV)-integration/.installed: setup.py
 	$(@D)/bin/python -m compileall -q -j 0 $(@D)/lib transforms beam_pipelines > /dev/null || true
 	touch $@
 
-# Real servers, from package registries; needs Java, Maven and Go, or root on Debian to install them.
+# Real servers, from package registries; needs Java, Maven and Go, or root on Debian to install them. Then the whole
+# builds of the unit tests once more, by Beam's own workers.
 test-integration: $(VENV)-integration/.installed
 	tests/integration/install.sh
 	$(VENV)-integration/bin/python -m pytest tests/integration
+	$(VENV)-integration/bin/python -m pytest tests -m whole_build --beam_workers
 
 # Every figure in the README comes from here: the contestants in turn, each in an environment of its own. Against
 # the peers with small and large photos, against our codec in a bare pool, against a fourth of the photos, and
