@@ -29,7 +29,6 @@ MOMENTS = {
     "after three blocks": (".build/*/blocks/*.json", 3),
     "while shards are composed": ("*.tfrecord-*", 1),
 }
-moments = pytest.mark.parametrize(("pattern", "count"), MOMENTS.values(), ids=MOMENTS.keys())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +87,7 @@ def wait_for_end_of(session: int) -> None:
     assert processes_of(session) == []
 
 
-@moments
+@pytest.mark.parametrize(("pattern", "count"), MOMENTS.values(), ids=MOMENTS.keys())
 def test_a_killed_build_leaves_no_process_and_resumes_to_the_same_bytes(
     many, tmp_path, build, snapshot, pattern, count
 ):
@@ -122,8 +121,9 @@ def test_shards_of_a_killed_build_do_not_stay_beside_those_of_another_request(ma
     assert verify(output).code == 0
 
 
-@pytest.mark.parametrize(("pattern", "count"), [moment for name, moment in MOMENTS.items() if "first" not in name])
-def test_ctrl_c_ends_a_build_with_one_line_and_no_process_left(many, tmp_path, pattern, count):
+@pytest.mark.parametrize("moment", [name for name in MOMENTS if "first" not in name])
+def test_ctrl_c_ends_a_build_with_one_line_and_no_process_left(many, tmp_path, moment):
+    pattern, count = MOMENTS[moment]
     process = start_build(many, tmp_path / "out", pattern=pattern, count=count)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to every process
     out, err = process.communicate(timeout=30)

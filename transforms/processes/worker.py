@@ -12,6 +12,7 @@ import sys
 import threading
 import traceback
 import types
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
@@ -84,6 +85,8 @@ class Worker:
             self._process = _CONTEXT.Process(target=_serve, args=(theirs, dict(os.environ)))
             with _without_main():
                 self._process.start()
+            # Otherwise an interpreter that exits would wait for a worker that nobody has closed.
+            weakref.finalize(self, self._process.kill)
         theirs.close()
         return self._connection
 

@@ -42,7 +42,7 @@ def break_build() -> None:
 def run_program(program: str, *arguments: object) -> subprocess.CompletedProcess:
     """Runs Python code in a process of its own."""
     command = [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=30)
 
 
 def test_results_of_any_size_come_back(worker):
