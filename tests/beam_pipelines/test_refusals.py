@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-BEAM_TFRECORDS = Path(sys.executable).with_name("beam-tfrecords")
+from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
 
 SPECS = {
     "typo.yaml": "input: {root}/photos\noutput: {root}/out\nimage_sise: 32\n",
@@ -291,14 +289,8 @@ def test_without_a_command_the_known_ones_are_shown(run):
 def test_the_program_refuses_a_wrong_request_in_one_line(words, world, snapshot):
     before = snapshot(world)
     flags = [f"--input={world}/photos", f"--output={world}/out", *(word.format(root=world) for word in words)]
-    ran = subprocess.run(
-        [BEAM_TFRECORDS, "convert", *flags],
-        capture_output=True,
-        text=True,
-        cwd=world,
-        env=os.environ,
-        check=False,
-    )
+    command = [BEAM_TFRECORDS, "convert", *flags]
+    ran = subprocess.run(command, cwd=world, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
     assert words[0].split("=")[0] in ran.stderr
     assert snapshot(world) == before
