@@ -8,9 +8,15 @@ from __future__ import annotations
 import dataclasses
 import logging
 import re
+import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from beam_pipelines.execution.clusters import complete_arguments
+from beam_pipelines.execution.dataflow import describe_dataflow_job
+from beam_pipelines.execution.flink import FlinkCluster, FlinkJob, find_build_error
+from beam_pipelines.execution.jobs import JobRecord, read_job
 from beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
 from beam_pipelines.settings.command_line import Parser, refuse_unknown
 from transforms.errors import BuildError, RequestError
@@ -20,12 +26,15 @@ from transforms.settings import whole_number
 if TYPE_CHECKING:
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
-    from apache_beam.runners.runner import PipelineRunner
+    from apache_beam.runners.runner import PipelineResult, PipelineRunner
 
 # Names of the runner that runs in this process.
 _LOCAL = frozenset({"", "direct", "directrunner", "localrunner", "fnapirunner", "switchingdirectrunner"})
 
-_BUILD_ERROR = re.compile(r"^(?:transforms\.errors\.)?BuildError: (.*?)(?: \[while running .*\])?$", re.MULTILINE)
+# Runners whose jobs need neither this process nor one that it starts.
+_DETACHED = frozenset({"flinkrunner", "dataflowrunner"})
+# Seconds until a job that was handed over is in its cluster's list.
+_SUBMISSION_TIMEOUT = 120.0
 _WHILE_RUNNING = re.compile(r" \[while running .*\]")
 
 
@@ -51,28 +60,52 @@ class Execution:
       options: Beam's options.
       local: how much of the work this machine does.
       temp_location: the folder for temporary files that the user gave to the cluster, or None.
+      name: of the runner.
+      flink: the Flink cluster that does the work, if one does.
+      job_name: by which that cluster finds the job.
     """
 
     runner: PipelineRunner
     options: PipelineOptions
     local: LocalWork
     temp_location: str | None
+    name: str = ""
+    flink: FlinkCluster | None = None
+    job_name: str = ""
 
-    def run(self, add_stages: Callable[[beam.Pipeline], Any]) -> None:
+    def run(
+        self, add_stages: Callable[[beam.Pipeline], Any], folder: str | None = None, wait: bool = True
+    ) -> JobRecord | None:
         """Runs a pipeline to its end.
 
         Args:
           add_stages: adds the stages to the pipeline.
+          folder: the build's folder for temporary files, which remembers the job. A job of an earlier launcher that
+            still runs is followed; a second one would do the same work again.
+          wait: False returns when the cluster has the job.
+
+        Returns:
+          The job, if the cluster names it.
 
         Raises:
           BuildError: a worker raised one, or the runner failed.
         """
-        import apache_beam as beam
-
-        pipeline = beam.Pipeline(runner=self.runner, options=self.options)
-        add_stages(pipeline)
+        earlier = self._find_earlier(folder) if folder is not None else None
+        if earlier is not None:
+            print(f"the job of this build runs already: {earlier.page}", file=sys.stderr)
+            return self._follow(earlier, wait=wait)
+        result: PipelineResult | None = None
         try:
-            pipeline.run().wait_until_finish()
+            result = self._start(add_stages)
+            job = self._find_flink_job(result)
+            record = JobRecord(self.name, job.id, job.page) if job else _describe_result(self.name, result, self.options)
+            if record is not None and folder is not None:
+                record.write(folder)
+            if job is not None:
+                return self._follow(job, wait=wait)
+            if wait:
+                result.wait_until_finish()
+            return record
         except Exception as error:  # each runner raises errors of its own
             # Beam makes a RuntimeError of the KeyboardInterrupt that Ctrl-C raises in its local runner.
             if isinstance(error.__context__, KeyboardInterrupt):
@@ -81,13 +114,58 @@ class Execution:
             logging.getLogger(__name__).error("the pipeline failed", exc_info=error)
             raise BuildError(describe_error(error)) from error
 
+    def _start(self, add_stages: Callable[[beam.Pipeline], Any]) -> PipelineResult:
+        import apache_beam as beam
+
+        pipeline = beam.Pipeline(runner=self.runner, options=self.options)
+        add_stages(pipeline)
+        return pipeline.run()
+
+    def _follow(self, job: FlinkJob, *, wait: bool) -> JobRecord:
+        if wait:
+            try:
+                job.wait()
+            except KeyboardInterrupt:
+                job.cancel()
+                raise
+        return JobRecord(self.name, job.id, job.page)
+
+    def _find_earlier(self, folder: str) -> FlinkJob | None:
+        record = read_job(folder) if self.flink is not None else None
+        job = FlinkJob(self.flink.url, record.job_id) if self.flink is not None and record is not None else None
+        return job if job is not None and job.is_running() else None
+
+    def _find_flink_job(self, result: PipelineResult) -> FlinkJob | None:
+        if self.flink is None:
+            return None
+        deadline = time.monotonic() + _SUBMISSION_TIMEOUT
+        while (job := self.flink.find_job(self.job_name)) is None and time.monotonic() < deadline:
+            time.sleep(0.5)
+        _delete_uploaded_jar(result)
+        return job
+
+
+def _delete_uploaded_jar(result: PipelineResult) -> None:
+    """Removes the jar that Beam uploaded for a job: Flink has made its own copy, and keeps this one for ever."""
+    jobs = getattr(getattr(result, "_job_service", None), "_jobs", {})
+    for job in jobs.values():
+        job.delete_jar()
+
+
+def _describe_result(runner: str, result: PipelineResult, options: PipelineOptions) -> JobRecord | None:
+    """The job of a runner that returns its name."""
+    if hasattr(result, "has_job"):
+        return describe_dataflow_job(runner, result, options)
+    job_id = getattr(result, "job_id", None)
+    return JobRecord(runner, str(job_id()), "") if callable(job_id) else None
+
 
 def describe_error(error: Exception) -> str:
     """One line about the failure of a pipeline; runners pass on a worker's exception as text, with its traceback."""
     text = str(error)
-    message = _BUILD_ERROR.search(text)
+    message = find_build_error(text)
     if message:
-        return message[1]
+        return message
     if isinstance(error, BuildError):  # the local runner keeps the type
         return _WHILE_RUNNING.sub("", text)
     lines = [line.strip() for line in _WHILE_RUNNING.sub("", text).splitlines() if line.strip()]
@@ -117,12 +195,13 @@ def decide_local_work(arguments: Sequence[str]) -> LocalWork:
     return LocalWork(is_local=True, processes=0 if given.direct_running_mode else processes)
 
 
-def choose_execution(arguments: Sequence[str], *, verbose: bool) -> Execution:
-    """Reads Beam's arguments.
+def choose_execution(arguments: Sequence[str], *, verbose: bool, quiet: bool = False) -> Execution:
+    """Reads Beam's arguments, and asks a cluster for what they leave open.
 
     Args:
       arguments: for Beam.
       verbose: whether Beam's own log is shown.
+      quiet: whether the user is not told what was filled in.
 
     Raises:
       RequestError: Beam does not know an argument, or not the runner, or what it needs is not installed.
@@ -134,19 +213,39 @@ def choose_execution(arguments: Sequence[str], *, verbose: bool) -> Execution:
 
     _check_known(arguments)
     logging.getLogger().setLevel(logging.INFO if verbose else logging.CRITICAL)
-    options = PipelineOptions(list(arguments))
+    completed = complete_arguments(arguments)
+    if completed.note and not quiet:
+        print(completed.note, file=sys.stderr)
+    options = PipelineOptions(completed.arguments)
+    name = options.view_as(StandardOptions).runner or ""
     if local.is_local:
         runner = FnApiRunner()
         if local.processes:
             direct = options.view_as(DirectOptions)
             direct.direct_running_mode, direct.direct_num_workers = "in_memory", 1
     else:
-        name = options.view_as(StandardOptions).runner
         try:
             runner = create_runner(name)
         except (ValueError, ImportError, AttributeError) as error:
             raise RequestError(f"--runner={name}: {error}") from error
-    return Execution(runner, options, local, options.view_as(GoogleCloudOptions).temp_location)
+    temp_location = options.view_as(GoogleCloudOptions).temp_location
+    return Execution(runner, options, local, temp_location, name, completed.flink, completed.job_name)
+
+
+def check_detached(arguments: Sequence[str]) -> None:
+    """Checks that a job ends without the process that submitted it.
+
+    Raises:
+      RequestError: the runner's does not.
+    """
+    parser = Parser(prog="beam-tfrecords convert", add_help=False, allow_abbrev=False)
+    parser.add_argument("--runner", default="")
+    runner = parser.parse_known_args(list(arguments))[0].runner
+    if runner.rpartition(".")[2].lower() not in _DETACHED:
+        raise RequestError(
+            f"`no_wait`: with `runner={runner or 'DirectRunner'}` the job needs this process until it ends; leave it "
+            "out, or use FlinkRunner or DataflowRunner"
+        )
 
 
 def _check_known(arguments: Sequence[str]) -> None:

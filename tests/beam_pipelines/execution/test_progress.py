@@ -1,4 +1,4 @@
-"""The progress line, from markers on disk."""
+"""The progress line, from the workers' counts on disk."""
 
 from __future__ import annotations
 
@@ -10,32 +10,22 @@ from pathlib import Path
 import pytest
 
 from beam_pipelines.execution import progress
-from beam_pipelines.execution.progress import BlockCounter, Progress, format_seconds, progress_line
+from beam_pipelines.execution.progress import Progress, format_seconds, progress_line
+from transforms.block_counts import BlockCounts
 
 
-def finish_block(folder: Path, number: int, *, written: int, failed: int = 0) -> None:
-    stats = [["written", "train", written], ["failed", "train", "corrupt", failed]]
-    (folder / "blocks").mkdir(exist_ok=True)
-    (folder / f"blocks/train-{number:06d}.json").write_text(json.dumps({"stats": stats}))
-    (folder / f"blocks/train-{number:06d}.started").touch()
+def add_worker(folder: Path, name: str, *, blocks: int, written: int, failed: int = 0) -> None:
+    (folder / "workers").mkdir(exist_ok=True)
+    (folder / f"workers/{name}.json").write_text(json.dumps({"blocks": blocks, "written": written, "failed": failed}))
 
 
-def test_finished_blocks_are_counted_once(tmp_path):
-    counter = BlockCounter(str(tmp_path))
-    assert not counter.update()
-    finish_block(tmp_path, 0, written=90, failed=10)
-    counter.update()
-    finish_block(tmp_path, 1, written=50)
-    assert counter.update()
-    assert (counter.written, counter.failed, counter.done) == (140, 10, 150)
-
-
-def test_the_line_shows_samples_rate_failures_and_time_left(tmp_path):
-    finish_block(tmp_path, 0, written=990, failed=10)
-    counter = BlockCounter(str(tmp_path))
-    counter.update()
-    line = progress_line(counter, total=4_000, rate=100)
+def test_the_line_shows_samples_rate_failures_and_time_left():
+    line = progress_line(BlockCounts(3, 990, 10), total=4_000, rate=100)
     assert line == "1,000 of 4,000 samples (25%), 100/s, 10 failed, 30 s left"
+
+
+def test_a_block_that_was_converted_twice_does_not_lead_beyond_the_end():
+    assert progress_line(BlockCounts(3, 1_010, 0), total=1_000, rate=100).startswith("1,000 of 1,000 samples (100%)")
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (7_260, "2 h 01 min")])
@@ -46,9 +36,9 @@ def test_time_spans_are_shown_in_the_units_that_people_use(seconds, text):
 def test_without_a_terminal_whole_lines_are_written_and_no_escapes(tmp_path, monkeypatch):
     monkeypatch.setattr(progress, "_LOG_SECONDS", 0.05)
     stream = io.StringIO()
-    finish_block(tmp_path, 0, written=1)
+    add_worker(tmp_path, "a", blocks=1, written=1)
     with Progress(str(tmp_path), total=10, stream=stream):
-        finish_block(tmp_path, 1, written=4)
+        add_worker(tmp_path, "b", blocks=2, written=4)
         time.sleep(0.5)
     lines = stream.getvalue().splitlines()
     assert lines

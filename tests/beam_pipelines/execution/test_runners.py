@@ -11,7 +11,6 @@ from apache_beam.runners.dataflow.dataflow_runner import DataflowRuntimeExceptio
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner
 
-from beam_pipelines.execution.progress import BlockCounter
 from beam_pipelines.execution.runners import Execution, LocalWork
 from transforms.errors import BuildError
 
@@ -108,18 +107,18 @@ def test_progress_goes_on_after_an_error_of_the_storage(tmp_path, monkeypatch, e
     from beam_pipelines.execution import progress
 
     monkeypatch.setattr(progress, "_LOG_SECONDS", 0.02)
-    update, calls = BlockCounter.update, []
+    read, calls = progress.read_block_counts, []
 
-    def update_sometimes(counter):
+    def read_sometimes(folder):
         calls.append(None)
         if len(calls) < 4:
             raise error
-        return update(counter)
+        return read(folder)
 
-    monkeypatch.setattr(BlockCounter, "update", update_sometimes)
-    (tmp_path / "blocks").mkdir()
-    (tmp_path / "blocks/train-000000.json").write_text('{"stats": [["written", "train", 5]]}')
-    (tmp_path / "blocks/train-000001.json").write_text("")  # emptied by a power cut
+    monkeypatch.setattr(progress, "read_block_counts", read_sometimes)
+    (tmp_path / "workers").mkdir()
+    (tmp_path / "workers/a.json").write_text('{"blocks": 1, "written": 5, "failed": 0}')
+    (tmp_path / "workers/b.json").write_text("")  # emptied by a power cut
     stream = io.StringIO()
     with progress.Progress(str(tmp_path), total=10, stream=stream):
         time.sleep(0.4)

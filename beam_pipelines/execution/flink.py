@@ -1,0 +1,226 @@
+"""A Flink cluster and its jobs, by its REST interface.
+
+https://nightlies.apache.org/flink/flink-docs-stable/docs/ops/rest_api/
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import http.client
+import json
+import re
+import socket
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any
+
+from transforms.errors import BuildError, RequestError
+
+_TIMEOUT = 5.0
+_POLL = 1.0
+# Seconds that a job manager may be away before its job is given up.
+_AWAY = 60.0
+_ENDED = {"FINISHED", "FAILED", "CANCELED"}
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+@dataclasses.dataclass(frozen=True)
+class FlinkCluster:
+    """A cluster that answers.
+
+    Attributes:
+      url: `http://host:port` of its job manager.
+      version: of Flink, such as `1.19.3`.
+      slots: task slots in all.
+      free_slots: those that no job has.
+      slots_per_manager: of the largest task manager.
+      hosts: addresses of its task managers.
+    """
+
+    url: str
+    version: str
+    slots: int
+    free_slots: int
+    slots_per_manager: int
+    hosts: tuple[str, ...]
+
+    @property
+    def minor_version(self) -> str:
+        """The version as Beam names it, such as `1.19`."""
+        return ".".join(self.version.split(".")[:2])
+
+    @property
+    def is_here(self) -> bool:
+        """Whether all task managers run on this machine."""
+        return all(map(_is_here, self.hosts))
+
+    @classmethod
+    def at(cls, master: str) -> FlinkCluster:
+        """Asks a job manager for what its cluster has.
+
+        Args:
+          master: the word of `flink_master`.
+
+        Raises:
+          RequestError: nothing that is Flink answers there.
+        """
+        url = master.strip().rstrip("/")
+        url = url if "://" in url else f"http://{url}"
+        try:
+            version = _get(f"{url}/config")["flink-version"]
+            overview = _get(f"{url}/overview")
+            managers = _get(f"{url}/taskmanagers")["taskmanagers"]
+        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+            raise RequestError(
+                f"`flink_master={master}`: no Flink job manager answers there ({_reason(error)}); expected host:port of "
+                "its REST interface, which also serves Flink's web page"
+            ) from error
+        return cls(
+            url=url,
+            version=version,
+            slots=overview["slots-total"],
+            free_slots=overview["slots-available"],
+            slots_per_manager=max((one["slotsNumber"] for one in managers), default=1),
+            hosts=tuple(sorted({_host(one["path"]) for one in managers})),
+        )
+
+    def find_job(self, name: str) -> FlinkJob | None:
+        """The newest job of this name, if there is one."""
+        jobs = [one for one in _get(f"{self.url}/jobs/overview")["jobs"] if one["name"] == name]
+        return FlinkJob(self.url, max(jobs, key=lambda one: one["start-time"])["jid"]) if jobs else None
+
+
+@dataclasses.dataclass(frozen=True)
+class FlinkJob:
+    """A job that was submitted.
+
+    Attributes:
+      url: of the job manager.
+      id: Flink's number of the job.
+    """
+
+    url: str
+    id: str
+
+    @property
+    def page(self) -> str:
+        """Its web page."""
+        return f"{self.url}/#/job/running/{self.id}"
+
+    def is_running(self) -> bool:
+        """Whether Flink knows the job, and it has not ended."""
+        try:
+            return self._state() not in _ENDED
+        except (OSError, http.client.HTTPException, ValueError, KeyError):
+            return False
+
+    def wait(self) -> None:
+        """Returns when the job has finished.
+
+        Raises:
+          BuildError: it failed, was cancelled, or the job manager is gone or was restarted. An error of the build that
+            a second attempt repeats ends the job, whatever Flink's restart strategy is.
+        """
+        answered = time.monotonic()
+        while True:
+            try:
+                state = self._state()
+                failures = self._failures() if state != "FINISHED" else []
+                answered = time.monotonic()
+            except urllib.error.HTTPError as error:
+                if error.code != 404:
+                    raise BuildError(f"{self.url} does not answer: {_reason(error)}") from error
+                raise BuildError(
+                    f"Flink no longer knows job {self.id}: its job manager was restarted; the same command resumes from "
+                    "the finished blocks"
+                ) from error
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                if time.monotonic() - answered > _AWAY:
+                    raise BuildError(
+                        f"{self.url} did not answer for {_AWAY:.0f} s ({_reason(error)}); the same command follows the "
+                        "job if it still runs, and resumes it if not"
+                    ) from error
+                state, failures = "", []
+            if state == "FINISHED":
+                return
+            if state in _ENDED:
+                why = describe_failure(failures[0]) if failures else f"job {self.id} was {state.lower()}"
+                raise BuildError(why)
+            errors = [message for text in failures if (message := find_build_error(text))]
+            if len(errors) != len(set(errors)):
+                self.cancel()
+                raise BuildError(errors[0])
+            time.sleep(_POLL)
+
+    def cancel(self) -> None:
+        """Asks Flink to end the job, and returns when it has ended or Flink does not answer."""
+        request = urllib.request.Request(f"{self.url}/jobs/{self.id}?mode=cancel", method="PATCH")
+        deadline = time.monotonic() + _AWAY
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT):
+                pass
+            while self.is_running() and time.monotonic() < deadline:
+                time.sleep(0.2)
+        except (OSError, http.client.HTTPException):
+            return
+
+    def _state(self) -> str:
+        return str(_get(f"{self.url}/jobs/{self.id}")["state"])
+
+    def _failures(self) -> list[str]:
+        """What made tasks start again so far, as stack traces, newest first."""
+        answer = _get(f"{self.url}/jobs/{self.id}/exceptions")
+        entries = (answer.get("exceptionHistory") or {}).get("entries", [])
+        return [str(one["stacktrace"]) for one in entries] or [answer["root-exception"]] * bool(
+            answer.get("root-exception")
+        )
+
+
+_BUILD_ERROR = re.compile(r"^(?:transforms\.errors\.)?BuildError: (.*?)(?: \[while running .*\])?$", re.MULTILINE)
+
+
+def find_build_error(text: str) -> str | None:
+    """The message of a `BuildError` in what a runner passes on as text."""
+    found = _BUILD_ERROR.search(text)
+    return found[1] if found else None
+
+
+def describe_failure(stacktrace: str) -> str:
+    """One line about a stack trace of Java, which may hold one of Python."""
+    message = find_build_error(stacktrace)
+    if message:
+        return message
+    if _TRACEBACK in stacktrace:
+        lines = re.split(r"\n\s+at |\nCaused by: ", stacktrace.split(_TRACEBACK, 1)[1])[0].splitlines()
+    else:
+        lines = re.findall(r"^(?:Caused by: )?((?:[\w$]+\.)+[\w$]+(?:: .*)?)$", stacktrace, re.MULTILINE)
+    lines = [line.strip() for line in lines if line.strip()] or stacktrace.splitlines() or ["Flink gives no reason"]
+    return f"{lines[-1]} (Flink's page shows more)"
+
+
+def _get(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=_TIMEOUT) as response:
+        return json.load(response)
+
+
+def _reason(error: Exception) -> str:
+    reason = getattr(error, "reason", error)
+    return str(getattr(reason, "strerror", None) or reason or type(error).__name__)
+
+
+def _host(path: str) -> str:
+    """The address in `pekko.tcp://flink@10.0.0.5:37201/user/rpc/taskmanager_0`."""
+    return urllib.parse.urlsplit(path).hostname or "127.0.0.1"
+
+
+def _is_here(host: str) -> bool:
+    """Whether an address is one of this machine."""
+    try:
+        kind, _, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(kind, socket.SOCK_DGRAM) as probe:
+            probe.bind(address)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,134 @@
+"""The sign of life of a build: a small file in its folder, written now and then by the process that waits for it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from types import TracebackType
+
+from transforms import storage
+from transforms.block_counts import read_block_counts
+from transforms.dataset import BUILD_FOLDER
+from transforms.errors import BuildError
+
+RUN = "run.json"
+_INTERVAL = 5.0
+# A process that has not written for so many seconds is taken for dead.
+_TIMEOUT = 30.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One attempt at a build.
+
+    Attributes:
+      host: machine of the process.
+      process: its number there.
+      began: seconds since the epoch.
+      beat: when it last wrote, likewise.
+      listed: samples of the build.
+      blocks: blocks of the build.
+      done_before: samples that earlier attempts had converted.
+    """
+
+    host: str
+    process: int
+    began: float
+    beat: float
+    listed: int
+    blocks: int
+    done_before: int
+
+    def is_alive(self, now: float) -> bool:
+        """Whether the process wrote lately and, if it is one of this machine, is there."""
+        if self.host == socket.gethostname() and not _is_there(self.process):
+            return False
+        return now - self.beat < _TIMEOUT
+
+
+class Heartbeat:
+    """Writes the sign of life of a build while it runs.
+
+    Args:
+      folder: the build's folder for temporary files.
+      listed: samples of the build.
+      blocks: blocks of the build.
+    """
+
+    def __init__(self, folder: str, *, listed: int, blocks: int) -> None:
+        now = time.time()
+        done = read_block_counts(folder).done
+        self._run = Run(socket.gethostname(), os.getpid(), now, now, listed, blocks, done)
+        self._path = storage.join(folder, RUN)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    def __enter__(self) -> Heartbeat:
+        self._write()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._stop.wait(_INTERVAL):
+            try:
+                self._write()
+            except (OSError, BuildError):  # the build itself says what is wrong with the storage
+                continue
+
+    def _write(self) -> None:
+        run = dataclasses.replace(self._run, beat=time.time())
+        storage.write_bytes(self._path, json.dumps(dataclasses.asdict(run)).encode())
+
+
+def await_others(output: str) -> Run | None:
+    """The attempt of another process that builds into an output folder, or None.
+
+    A process that died a moment ago looks alive, so this waits until it writes again or is silent for too long.
+    """
+    seen: dict[str, float] = {}
+    while True:
+        runs = {folder: run for folder, run in read_runs(output) if run is not None and run.is_alive(time.time())}
+        for folder, run in runs.items():
+            if run.beat != seen.setdefault(folder, run.beat):
+                return run
+        if not runs:
+            return None
+        time.sleep(1)
+
+
+def _is_there(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True
+
+
+def read_runs(output: str) -> Iterator[tuple[str, Run | None]]:
+    """The builds whose temporary files are in an output folder: folder -> last attempt, if it left a sign of life."""
+    root = storage.join(output, BUILD_FOLDER)
+    if not storage.is_folder(root):
+        return
+    for name in storage.list_folders(root):
+        folder = storage.join(root, name)
+        path = storage.join(folder, RUN)
+        run = None
+        if storage.exists(path):
+            try:
+                run = Run(**json.loads(storage.read_bytes(path)))
+            except (ValueError, TypeError):  # emptied by a power cut
+                run = None
+        yield folder, run

@@ -1,0 +1,92 @@
+"""What is asked of a cluster and told to Beam. `tests/integration` has the tests that need one."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam_pipelines.execution.clusters import complete_arguments
+from beam_pipelines.execution.flink import describe_failure
+from beam_pipelines.execution.jobs import JobRecord, read_job
+from beam_pipelines.execution.runners import check_detached
+from transforms.errors import RequestError
+
+PYTHON_ERROR = """\
+org.apache.flink.runtime.JobException: Recovery is suppressed by NoRestartBackoffTimeStrategy
+\tat org.apache.flink.runtime.executiongraph.failover.ExecutionFailureHandler.handleFailure(ExecutionFailureHandler.java:176)
+Caused by: java.lang.Exception: The user defined 'open()' method caused an exception: java.lang.RuntimeException: Error \
+received from SDK harness for instruction 3: Traceback (most recent call last):
+  File "/venv/lib/python3.11/site-packages/apache_beam/runners/worker/sdk_worker.py", line 313, in _execute
+    response = task()
+{error} [while running 'ConvertBlocks/ReadConvertWrite/Apply/ParDo(_Call)']
+
+\tat org.apache.flink.runtime.operators.BatchTask.run(BatchTask.java:524)
+"""
+JAVA_ERROR = """\
+org.apache.flink.runtime.JobException: Recovery is suppressed by NoRestartBackoffTimeStrategy
+\tat org.apache.flink.runtime.executiongraph.failover.ExecutionFailureHandler.handleFailure(ExecutionFailureHandler.java:176)
+Caused by: java.io.IOException: No space left on device
+\tat java.base/sun.nio.ch.FileDispatcherImpl.write0(Native Method)
+"""
+
+
+@pytest.mark.parametrize(
+    ("stacktrace", "line"),
+    [
+        (PYTHON_ERROR.format(error="transforms.errors.BuildError: the disk is full"), "the disk is full"),
+        (
+            PYTHON_ERROR.format(error="ZeroDivisionError: division by zero"),
+            "ZeroDivisionError: division by zero [while running 'ConvertBlocks/ReadConvertWrite/Apply/ParDo(_Call)'] "
+            "(Flink's page shows more)",
+        ),
+        (JAVA_ERROR, "java.io.IOException: No space left on device (Flink's page shows more)"),
+    ],
+    ids=["an error of the build", "a bug in a worker", "an error of Flink"],
+)
+def test_a_failed_job_is_described_in_one_line(stacktrace, line):
+    assert describe_failure(stacktrace) == line
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--runner=PrismRunner"],
+        ["--runner=FlinkRunner"],
+        ["--runner=FlinkRunner", "--flink_master=[local]"],
+        ["--runner=FlinkRunner", "--flink_master=host:8081", "--job_endpoint=localhost:8099"],
+        ["--runner=DataflowRunner", "--project=p"],
+    ],
+)
+def test_nothing_is_filled_in_where_no_cluster_is_named(arguments):
+    completed = complete_arguments(arguments)
+    assert (completed.arguments, completed.note, completed.flink) == (arguments, "", None)
+
+
+def test_what_the_user_sets_stays():
+    words = ["--runner=SparkRunner", "--environment_type=DOCKER", "--sdk_worker_parallelism=1"]
+    completed = complete_arguments([*words, "--spark_master_url=local[2]", "--spark_job_server_jar=x.jar"])
+    assert not [word for word in completed.arguments[3:] if word.split("=")[0] in {one.split("=")[0] for one in words}]
+    assert completed.note == "Spark at local[2]; set: nothing"
+
+
+@pytest.mark.parametrize("runner", ["FlinkRunner", "apache_beam.runners.DataflowRunner"])
+def test_jobs_that_need_no_launcher_may_be_left(runner):
+    check_detached([f"--runner={runner}"])
+
+
+@pytest.mark.parametrize("arguments", [[], ["--runner=PrismRunner"], ["--runner=SparkRunner"]])
+def test_jobs_that_need_their_launcher_may_not(arguments):
+    with pytest.raises(RequestError, match="`no_wait`: with `runner="):
+        check_detached(arguments)
+
+
+def test_the_folder_of_a_build_remembers_its_job(tmp_path):
+    assert read_job(str(tmp_path)) is None
+    record = JobRecord("FlinkRunner", "b1ab", "http://host:8081/#/job/running/b1ab")
+    record.write(str(tmp_path))
+    assert read_job(str(tmp_path)) == record
+
+
+def test_a_record_that_a_power_cut_emptied_is_no_job(tmp_path):
+    (tmp_path / "job.json").write_bytes(b"")
+    assert read_job(str(tmp_path)) is None
