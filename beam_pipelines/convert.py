@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from beam_pipelines.building import Unpublished, build_dataset
+from beam_pipelines.building import Published, Unpublished, build_dataset
+from beam_pipelines.execution.jobs import JobRecord
 from beam_pipelines.execution.runners import choose_execution
 from beam_pipelines.exit_codes import DONE, UNPUBLISHED
-from beam_pipelines.settings.command_line import parse_arguments
+from beam_pipelines.reports import Report
+from beam_pipelines.settings.command_line import Arguments, find_report_files, parse_arguments
 from beam_pipelines.settings.definitions import read_build_spec
 from beam_pipelines.summary import describe_duplicates, describe_reasons, find_examples, summarize
 from transforms import storage
 from transforms.build_spec import BuildSpec, Duplicates
-from transforms.dataset import DUPLICATES, FAILURES, open_dataset
+from transforms.dataset import CHANGES, DUPLICATES, FAILURES, open_dataset
 
 
 def convert(argv: Sequence[str]) -> int:
@@ -28,36 +32,69 @@ def convert(argv: Sequence[str]) -> int:
       RequestError: the request is wrong; nothing has been started.
       BuildError: the build failed.
     """
+    files = find_report_files(argv)
+    report = Report(files["json_summary"], files["metrics_file"])
+    with report.written():
+        report.exit_code = _convert(parse_arguments(argv), report)
+    return report.exit_code
+
+
+def _convert(arguments: Arguments, report: Report) -> int:
     start = time.monotonic()
-    arguments = parse_arguments(argv)
     spec = read_build_spec(arguments.words)
+    report.output = spec.output
     if arguments.dry_run:
         from beam_pipelines.dry_run import describe_build
 
         choose_execution(arguments.beam, verbose=arguments.verbose)
         print("\n".join(describe_build(spec)))
         return DONE
-    outcome = build_dataset(spec, arguments.beam, verbose=arguments.verbose, quiet=arguments.quiet)
+    outcome = build_dataset(
+        spec, arguments.beam, verbose=arguments.verbose, quiet=arguments.quiet, wait=not arguments.no_wait
+    )
     seconds = time.monotonic() - start
-    if outcome is None:
+    if isinstance(outcome, JobRecord):
+        report.status, report.facts["job"] = "submitted", dataclasses.asdict(outcome)
+        print(f"submitted: job {outcome.job_id}", f"watch it: {outcome.url}", sep="\n")
+        print(f"how far it is: beam-tfrecords status --output={spec.output}")
+        return DONE
+    if isinstance(outcome, Published):
+        report.status = "unchanged" if outcome.is_unchanged else "published"
+        report.dataset, report.manifest = outcome.path, open_dataset(outcome.path).manifest
         # What is published is published, whether or not somebody reads the summary.
         with contextlib.suppress(BrokenPipeError):
-            if not arguments.quiet:
-                print("\n".join(_summarize(spec, seconds)))
+            if outcome.is_unchanged:
+                print(f"nothing has changed since dataset: {outcome.path}")
+            elif not arguments.quiet:
+                print("\n".join(_summarize(outcome.path, seconds)))
+            elif spec.schedule.versioned:
+                print(f"dataset: {outcome.path}")
         return DONE
-    print("\n".join(_explain_refusal(outcome, spec)), file=sys.stderr)
+    lines = list(_explain_refusal(outcome, spec))
+    report.status, report.message = "unpublished", lines[0]
+    report.facts |= {"guards": outcome.tripped, "folder": outcome.folder}
+    report.manifest = {"listed": outcome.listed, "failures": outcome.failed, "failure_reasons": outcome.reasons}
+    print("\n".join(lines), file=sys.stderr)
     return UNPUBLISHED
 
 
-def _summarize(spec: BuildSpec, seconds: float) -> list[str]:
-    manifest = open_dataset(spec.output).manifest
-    examples = find_examples(storage.join(spec.output, FAILURES), manifest["failure_reasons"])
-    return summarize(manifest, output=spec.output, seconds=seconds, examples=examples)
+def _summarize(path: str, seconds: float) -> list[str]:
+    manifest = open_dataset(path).manifest
+    examples = find_examples(storage.join(path, FAILURES), manifest["failure_reasons"])
+    changes = None
+    if CHANGES in manifest["files"]:
+        changes = json.loads(storage.read_bytes(storage.join(path, CHANGES)))
+    return summarize(manifest, output=path, seconds=seconds, examples=examples, changes=changes)
 
 
 def _explain_refusal(outcome: Unpublished, spec: BuildSpec) -> Iterator[str]:
     """The lines that say why nothing was published."""
-    if spec.duplicates is Duplicates.FAIL and outcome.duplicates["groups"]:
+    if outcome.tripped:
+        yield "Nothing was published: the new version differs too much from the one before it."
+        yield from (f"  guard {line}" for line in outcome.tripped)
+        yield f"If that is right, say --accept={','.join(outcome.guards)}; the finished work is not done again."
+        yield f"changes: {storage.join(outcome.folder, CHANGES)}"
+    elif spec.duplicates is Duplicates.FAIL and outcome.duplicates["groups"]:
         yield "Nothing was published: there are identical images, and --duplicates=fail allows none."
         yield from describe_duplicates(outcome.duplicates)
         yield f"list: {storage.join(outcome.folder, DUPLICATES)}"

@@ -8,7 +8,8 @@ import apache_beam as beam
 
 from beam_pipelines.planning import BuildPlan
 from transforms import storage
-from transforms.blocks import BlockResult, ConvertBlocks
+from transforms.block_results import BlockResult
+from transforms.blocks import ConvertBlocks
 from transforms.duplicates.drop import DropDuplicates
 from transforms.duplicates.find import FindDuplicates
 from transforms.listing import ListSource
@@ -56,7 +57,7 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0) 
         published |= "DropDuplicates" >> DropDuplicates(
             duplicates, folder=folder, compression=spec.compression, processes=processes
         )
-    names = ShardNames(spec.output, spec.name, staging=plan.publication.folder)
+    names = ShardNames(plan.publication.output, spec.name, staging=plan.publication.folder)
     shards = (
         published
         # -> ((split, number, of), [Part])
@@ -69,6 +70,7 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0) 
         stats=stats,
         failures=results | "FailureFiles" >> beam.FlatMap(_failure_files),
         duplicates=duplicates | "DuplicateFiles" >> beam.FlatMap(operator.attrgetter("files")),
+        changes=results | "ChangeFiles" >> beam.FlatMap(_change_files),
     )
 
 
@@ -78,3 +80,7 @@ def _is_true(_: Part, may_publish: bool) -> bool:
 
 def _failure_files(result: BlockResult) -> list[str]:
     return [result.failures] if result.failures else []
+
+
+def _change_files(result: BlockResult) -> list[str]:
+    return [result.changes] if result.changes else []

@@ -12,9 +12,11 @@ from typing import Any
 
 from beam_pipelines.notes import describe_request
 from beam_pipelines.settings.definitions import SETTINGS
+from beam_pipelines.versioning import NOTHING, Earlier, plan_reuse, record_settings
 from transforms import storage
 from transforms.blocks import BlockPlan, Convert
 from transforms.build_spec import BuildSpec, Duplicates
+from transforms.changes import History
 from transforms.dataset import BUILD_FOLDER
 from transforms.duplicates.search import DuplicateSearch
 from transforms.examples.layouts import Layout
@@ -25,7 +27,7 @@ from transforms.ordering import count_blocks
 from transforms.parts import PartPolicy
 from transforms.publishing import Publication
 from transforms.samples import ConvertSample
-from transforms.sources.source_spec import Skipped
+from transforms.sources.source_spec import Fingerprint, Skipped
 
 _LIBRARIES = (
     "beam-tfrecords",
@@ -43,8 +45,8 @@ _LIBRARIES = (
 _BYTES_PER_PIXEL = {ImageEncoding.JPEG: 0.5, ImageEncoding.PNG: 1.8, ImageEncoding.WEBP: 0.3, ImageEncoding.KEEP: 0.5}
 # Duplicates are dropped after the blocks, so a resumed build may drop others and keep its blocks.
 _AFTER_BLOCKS = frozenset({"duplicates"})
-# The index names the image files.
-_IN_INDEX = frozenset({"input"})
+# The index names the image files, and holds their fingerprints.
+_IN_INDEX = frozenset({"input", "fingerprint"})
 _UNKNOWN_FILE_BYTES = 100_000
 _ROW_BYTES = 200
 
@@ -61,6 +63,8 @@ class BuildPlan:
       block_plan: what the converting workers need.
       search: what the search for duplicates needs.
       publication: what publishing needs.
+      earlier: the version before, or None.
+      is_unchanged: whether the build would make the version before again.
     """
 
     spec: BuildSpec
@@ -70,6 +74,8 @@ class BuildPlan:
     block_plan: BlockPlan
     search: DuplicateSearch
     publication: Publication
+    earlier: str | None = None
+    is_unchanged: bool = False
 
 
 def plan_build(
@@ -78,18 +84,22 @@ def plan_build(
     folder: str,
     class_names: ClassNames,
     listing: Listing,
-    skipped: Skipped,
-    notes: Sequence[str] = (),
+    facts: Mapping[str, Any],
+    earlier: Earlier,
+    version: str | None,
+    is_unchanged: bool = False,
 ) -> BuildPlan:
-    """Derives blocks, parts and what the manifest will say.
+    """Derives blocks and parts.
 
     Args:
       spec: the request, with its layout.
       folder: the build's folder for temporary files.
       class_names: the classes.
       listing: the listed samples.
-      skipped: files that are not samples.
-      notes: what may be meant but is odd, one line each.
+      facts: what the manifest will say of the request, from `describe_facts`.
+      earlier: the datasets that the build looks back to.
+      version: name of the version that it writes, or None.
+      is_unchanged: whether the build would make the version before again.
     """
     layout = spec.layout or Layout(())
     sizes = {
@@ -102,13 +112,26 @@ def plan_build(
         )
         for split, samples in listing.samples.items()
     }
+    blocks = {
+        split: count_blocks(samples=samples, output_bytes=sizes[split]) for split, samples in listing.samples.items()
+    }
+    reuse, nothing_reused_because = plan_reuse(spec, earlier.reused, versions=facts["versions"], blocks=blocks)
+    before = earlier.version.path if earlier.version else None
+    history = None
+    if version is not None:
+        history = History(
+            root=spec.output,
+            version=version,
+            earlier=before,
+            compared=reuse is not None and reuse.path == before,
+            nothing_reused_because=nothing_reused_because,
+            schedule=spec.schedule,
+            decisive=tuple(name for name, one in SETTINGS.items() if one.decides_bytes and one.in_spec),
+        )
     return BuildPlan(
         spec=spec,
         chunks=tuple(listing.chunks),
-        blocks={
-            split: count_blocks(samples=samples, output_bytes=sizes[split])
-            for split, samples in listing.samples.items()
-        },
+        blocks=blocks,
         block_plan=BlockPlan(
             folder=folder,
             seed=spec.seed,
@@ -117,8 +140,12 @@ def plan_build(
             read_images=layout.needs_image,
             max_file_size=spec.max_file_size,
             image_timeout=spec.image_timeout,
+            hashes_files=spec.source.fingerprint is Fingerprint.CONTENT,
+            reuse=reuse,
         ),
-        convert=ConvertSample(spec.image, layout, class_names),
+        convert=ConvertSample(
+            spec.image, layout, class_names, settings=_digest(record_settings(spec.to_json(), facts["versions"]))
+        ),
         search=DuplicateSearch(
             folder=folder,
             listed=dict(listing.samples),
@@ -128,7 +155,7 @@ def plan_build(
             compression=spec.compression,
         ),
         publication=Publication(
-            output=spec.output,
+            output=storage.join(spec.output, version) if version else spec.output,
             folder=folder,
             name=spec.name,
             layout=layout,
@@ -137,22 +164,38 @@ def plan_build(
             listed=dict(listing.samples),
             max_failures=spec.max_failures,
             duplicates=spec.duplicates,
-            facts={
-                "skipped": {
-                    kind: {"files": count, "examples": skipped.examples[kind]}
-                    for kind, count in sorted(skipped.counts.items())
-                },
-                "notes": [*notes, *describe_request(spec)],
-                "spec": spec.to_json(),
-                "input_fingerprint": listing.fingerprint,
-                "versions": library_versions(),
-            },
+            facts=facts,
+            history=history,
         ),
+        earlier=before,
+        is_unchanged=is_unchanged,
     )
 
 
-def build_folder(spec: BuildSpec, input_fingerprint: str) -> str:
-    """The build's folder for temporary files, named by all that decides its blocks.
+def describe_facts(
+    spec: BuildSpec, *, input_fingerprint: str, skipped: Skipped, notes: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What the manifest will say of the request.
+
+    Args:
+      spec: the request, with its layout.
+      input_fingerprint: of the listing.
+      skipped: files that are not samples.
+      notes: what may be meant but is odd, one line each.
+    """
+    return {
+        "skipped": {
+            kind: {"files": count, "examples": skipped.examples[kind]} for kind, count in sorted(skipped.counts.items())
+        },
+        "notes": [*notes, *describe_request(spec)],
+        "spec": spec.to_json(),
+        "input_fingerprint": input_fingerprint,
+        "versions": library_versions(),
+    }
+
+
+def build_folder(spec: BuildSpec, input_fingerprint: str, earlier: Earlier = NOTHING) -> str:
+    """The build's folder for temporary files, named by all that decides its blocks and what they are compared with.
 
     A build resumes from the blocks it finds there, so no other build may have the same name.
     """
@@ -161,9 +204,12 @@ def build_folder(spec: BuildSpec, input_fingerprint: str) -> str:
         for name, value in spec.to_json().items()
         if (SETTINGS[name].decides_bytes or name in _IN_INDEX) and name not in _AFTER_BLOCKS
     }
-    decisive = json.dumps([words, input_fingerprint, library_versions()], sort_keys=True)
-    identity = hashlib.blake2b(decisive.encode(), digest_size=8).hexdigest()
-    return storage.join(spec.output, BUILD_FOLDER, identity)
+    reused = earlier.reused.path if earlier.reused else None
+    return storage.join(spec.output, BUILD_FOLDER, _digest([words, input_fingerprint, library_versions(), reused]))
+
+
+def _digest(value: Any) -> str:
+    return hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 def estimate_output(image: ImageSpec, layout: Layout, *, samples: int, source_bytes: int) -> int:

@@ -40,7 +40,12 @@ def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def summarize(
-    manifest: Mapping[str, Any], *, output: str, seconds: float, examples: Mapping[str, Example] | None = None
+    manifest: Mapping[str, Any],
+    *,
+    output: str,
+    seconds: float,
+    examples: Mapping[str, Example] | None = None,
+    changes: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """The lines of the summary.
 
@@ -49,6 +54,7 @@ def summarize(
       output: the dataset's folder.
       seconds: duration of the build.
       examples: reason -> one of its failures, if there are any.
+      changes: the content of `changes.json`, if there is one.
     """
     rows = [["split", "records", "failures", "shards", "size"]]
     for split, entry in manifest["splits"].items():
@@ -65,9 +71,33 @@ def summarize(
         {kind: (entry["files"], entry["examples"]) for kind, entry in manifest["skipped"].items()}
     )
     lines += [f"note: {show_flags(note)}" for note in manifest.get("notes", [])]
+    lines += describe_changes(manifest["reuse"], changes)
     rate = manifest["listed"] / seconds
     lines.append(f"{manifest['listed']:,} samples in {seconds:.1f} s ({rate:,.0f}/s, start-up included)")
     lines.append(f"dataset: {output}")
+    return lines
+
+
+def describe_changes(reuse: Mapping[str, int], changes: Mapping[str, Any] | None) -> list[str]:
+    """The lines about what was taken over and what has changed; nothing if there was nothing before.
+
+    Args:
+      reuse: how many records were made in which way.
+      changes: the content of `changes.json`, if there is one.
+    """
+    lines = []
+    if changes and changes["compared_with"]:
+        counts = [f"{kind} {found['samples']:,}" for kind, found in changes.get("changes", {}).items()]
+        lines.append(f"since {changes['compared_with']}: {', '.join(counts) or 'not compared'}")
+        if changes["nothing_reused_because"]:
+            lines.append(f"nothing was reused: {changes['nothing_reused_because']}")
+        lines += [
+            f"note: guard {one['guard']}: {one['what']}: {one['new']} after {one['old']}; allowed: {one['limit']}"
+            for one in changes["guards"]
+            if not one["holds"]
+        ]
+    elif reuse["copied"] or reuse["reserialized"]:
+        lines.append(f"records: {_counts(reuse)}")
     return lines
 
 

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
@@ -13,20 +14,26 @@ from typing import Any, TypeAlias
 import apache_beam as beam
 
 from transforms import storage
+from transforms.block_counts import Stopwatch, add_block, report_block
+from transforms.block_results import BlockResult, read_marker
 from transforms.errors import FailureReason, SampleError, Stage
-from transforms.fetching import fetch
-from transforms.hashing import order_hash
-from transforms.parts import Part, PartPolicy, PartWriter
+from transforms.fetching import fetch, read_image, with_fingerprint
+from transforms.hashing import content_hash, order_hash
+from transforms.parts import PartPolicy, PartWriter
 from transforms.processes.isolation import isolated, time_limit
 from transforms.processes.map_in_processes import MapInProcesses
 from transforms.refs import BlockKey, SampleRef, split_refs, unpack_key_and_split
-from transforms.samples import ConvertedSample
+from transforms.reuse import BlockReuse, Change, ReusePlan
+from transforms.samples import ConvertedSample, ConvertSample
 from transforms.stats import Key, Stats
 from transforms.tfrecord import Compression
 
 Convert: TypeAlias = "Callable[[SampleRef, bytes | None], ConvertedSample]"
 
+_log = logging.getLogger(__name__)
 _DUPLICATE_KEY = (FailureReason.DUPLICATE_KEY.value, "another sample has the same key")
+# Also told to the log of the worker whose child died.
+_PROCESS_ENDED = (FailureReason.DECODER_CRASH, FailureReason.DECODE_TIMEOUT)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +48,8 @@ class BlockPlan:
       read_images: whether the layout needs the images.
       max_file_size: bytes of the largest image file that is read.
       image_timeout: seconds that the conversion of one sample may take.
+      hashes_files: whether the fingerprint of a file is the hash of its bytes.
+      reuse: the earlier dataset; None if there is none.
     """
 
     folder: str
@@ -50,45 +59,8 @@ class BlockPlan:
     read_images: bool
     max_file_size: int
     image_timeout: float
-
-
-@dataclasses.dataclass(frozen=True)
-class BlockResult:
-    """A finished block.
-
-    Attributes:
-      split: its split.
-      block: its number.
-      parts: its part files, in order.
-      failures: file with the samples that it rejected, a JSON object per line; None if there are none.
-      stats: its counts.
-      failures_bytes: size of the file of failures.
-    """
-
-    split: str
-    block: int
-    parts: tuple[Part, ...]
-    failures: str | None
-    stats: Stats
-    failures_bytes: int = 0
-
-    @property
-    def files(self) -> dict[str, int]:
-        """File -> size in bytes."""
-        sizes: dict[str | None, int] = {self.failures: self.failures_bytes}
-        for part in self.parts:
-            sizes.update({part.uri: part.bytes, part.index: part.index_bytes})
-        return {file: size for file, size in sizes.items() if file is not None}
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values, for the marker of the block."""
-        return {**dataclasses.asdict(self), "stats": self.stats.to_json()}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> BlockResult:
-        """The reverse of `to_json`."""
-        parts = tuple(Part(**part) for part in values["parts"])
-        return cls(**{**values, "parts": parts, "stats": Stats.from_json(values["stats"])})
+    hashes_files: bool = False
+    reuse: ReusePlan | None = None
 
 
 class ConvertBlocks(beam.PTransform):
@@ -111,7 +83,11 @@ class ConvertBlocks(beam.PTransform):
         self._processes = processes
 
     def expand(self, blocks: beam.PCollection[tuple[BlockKey, Iterable[bytes]]]) -> beam.PCollection[BlockResult]:
-        return blocks | "ReadConvertWrite" >> MapInProcesses(self._convert, processes=self._processes)
+        return (
+            blocks
+            | "ReadConvertWrite" >> MapInProcesses(self._convert, processes=self._processes)
+            | "CountSamples" >> beam.Map(_report)
+        )
 
 
 def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, convert: Convert) -> BlockResult:
@@ -129,21 +105,20 @@ def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, c
         storage.write_bytes(started, b"")
         guard = _in_time(attempt, plan.image_timeout)
     refs = _reject_duplicates(read_block(joined, seed=plan.seed))
+    reuse = (
+        BlockReuse(plan.reuse, convert, (split, number)) if plan.reuse and isinstance(convert, ConvertSample) else None
+    )
     with guard as guarded:
-        result = _convert_refs(refs, (split, number), stem=stem, plan=plan, convert=guarded)
+        result = _convert_refs(refs, (split, number), stem=stem, plan=plan, convert=guarded, reuse=reuse)
     storage.write_bytes(marker, json.dumps(result.to_json()).encode())
+    add_block(plan.folder, result.stats)
     return result
 
 
-def read_marker(marker: str) -> BlockResult | None:
-    """The result of a finished block; None if there is no marker, or a power cut emptied it or a file that it names."""
-    if not storage.exists(marker):
-        return None
-    try:
-        result = BlockResult.from_json(json.loads(storage.read_bytes(marker)))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-    return result if storage.have_sizes(result.files) else None
+def _report(result: BlockResult) -> BlockResult:
+    """Counted here because only the runner's own worker knows the pipeline's metrics."""
+    report_block(result.stats, bytes_out=sum(part.bytes for part in result.parts), msec=result.msec)
+    return result
 
 
 def read_block(joined: Iterable[bytes], *, seed: int) -> Iterator[SampleRef]:
@@ -172,10 +147,16 @@ def _convert_refs(
     stem: str,
     plan: BlockPlan,
     convert: Callable[[SampleRef, bytes | None], ConvertedSample | SampleError],
+    reuse: BlockReuse | None,
 ) -> BlockResult:
     split, number = key
+
+    def needs_image(ref: SampleRef) -> bool:
+        return plan.read_images and (reuse is None or reuse.needs_image(ref))
+
     counts: Counter[Key] = Counter()
     failures: list[str] = []
+    clock = Stopwatch()
     with PartWriter(
         folder=storage.join(plan.folder, "parts"),
         stem=stem,
@@ -184,26 +165,75 @@ def _convert_refs(
         policy=plan.policies[split],
         compression=plan.compression,
     ) as writer:
-        for ref, data in fetch(refs, read_images=plan.read_images, max_file_size=plan.max_file_size):
-            sample = data if isinstance(data, SampleError) else convert(ref, data)
+        if not plan.hashes_files:
+            refs = map(with_fingerprint, refs)
+        for ref, data in fetch(refs, needs_image=needs_image, max_file_size=plan.max_file_size):
+            clock.lap("read")
+            if isinstance(data, bytes) and (plan.hashes_files or not ref.fingerprint):
+                ref = dataclasses.replace(ref, fingerprint=content_hash(data))
+            sample, change = _take_or_convert(ref, data, plan=plan, convert=convert, reuse=reuse)
+            clock.lap("convert")
+            if reuse:
+                reuse.count(ref, sample, change)
             if isinstance(sample, SampleError):
+                if sample.reason in _PROCESS_ENDED:
+                    _log.warning("%s: %s", ref.uri or ref.key, sample.detail)
                 counts["failed", split, sample.reason.value] += 1
                 failures.append(_failure_line(ref, sample))
                 continue
             writer.add(sample.example, _index_row(ref, sample))
             counts["written", split] += 1
-            if isinstance(data, bytes):
-                counts["source_bytes",] += len(data)
+            counts["source_bytes",] += len(data) if isinstance(data, bytes) else ref.size
+            if sample.height and sample.width:
+                counts["pixels", str(_round_down(sample.height * sample.width))] += 1
             if sample.replaced_format:
                 counts["stored_as_png", sample.replaced_format] += 1
             for name in sample.class_names:
                 counts["class", split, name] += 1
+            clock.lap("write")
         parts = tuple(writer.close())
+        clock.lap("write")
     failures_path = storage.join(plan.folder, "failures", f"{stem}.jsonl") if failures else None
     lines = "".join(failures).encode()
     if failures_path:
         storage.write_bytes(failures_path, lines)
-    return BlockResult(split, number, parts, failures_path, Stats(dict(counts)), len(lines))
+    changes_path = None
+    if reuse:
+        changes_path = storage.join(plan.folder, "changes", f"{stem}.jsonl")
+        storage.write_bytes(changes_path, reuse.lines().encode())
+        counts.update(reuse.counts)
+    stats = Stats(dict(counts))
+    return BlockResult(split, number, parts, failures_path, stats, len(lines), changes_path, clock.msec)
+
+
+def _take_or_convert(
+    ref: SampleRef,
+    data: bytes | SampleError | None,
+    *,
+    plan: BlockPlan,
+    convert: Callable[[SampleRef, bytes | None], ConvertedSample | SampleError],
+    reuse: BlockReuse | None,
+) -> tuple[ConvertedSample | SampleError, Change | None]:
+    """The sample as the earlier dataset has it, or converted."""
+    if isinstance(data, SampleError):
+        return data, None
+    try:
+        taken = reuse.take(ref, data) if reuse else None
+    except SampleError as error:
+        return error, None
+    if taken is not None:
+        return taken
+    if data is None and ref.locator and plan.read_images:
+        # The image was not read, because there seemed to be a record of it.
+        read = read_image(ref.locator, size=ref.size, max_file_size=plan.max_file_size)
+        return (read if isinstance(read, SampleError) else convert(ref, read)), None
+    return convert(ref, data), None
+
+
+def _round_down(pixels: int) -> int:
+    """To the upper five bits, so that there are few different counts."""
+    low = max(0, pixels.bit_length() - 5)
+    return pixels >> low << low
 
 
 @contextlib.contextmanager
@@ -233,9 +263,11 @@ def _index_row(ref: SampleRef, sample: ConvertedSample) -> dict[str, Any]:
         "uri": ref.uri,
         "fingerprint": ref.fingerprint,
         "content_hash": sample.content_hash,
+        "sample_hash": sample.sample_hash,
         "label": sample.class_names[0] if len(sample.class_names) == 1 else None,
         "height": sample.height,
         "width": sample.width,
+        "replaced_format": sample.replaced_format,
     }
 
 

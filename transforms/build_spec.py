@@ -12,6 +12,7 @@ from transforms import storage
 from transforms.errors import RequestError
 from transforms.examples.layouts import Layout, parse_layout
 from transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
+from transforms.schedule_spec import ScheduleSpec
 from transforms.settings import (
     FAILURES,
     INPUT,
@@ -116,10 +117,12 @@ class BuildSpec:
     Attributes:
       source: where samples come from.
       image: how images are converted.
+      schedule: how the build follows the one before it.
     """
 
     source: SourceSpec
     image: ImageSpec
+    schedule: ScheduleSpec
     class_names: tuple[str, ...] | None = setting(
         None,
         help="names in index order: comma-separated, or a file with one per line",

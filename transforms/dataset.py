@@ -15,11 +15,12 @@ from transforms.examples.layouts import Layout, parse_layout
 from transforms.images.image_spec import ImageSpec
 from transforms.settings import read_settings
 from transforms.tfrecord import Compression
+from transforms.versions import SUCCESS, read_latest
 
 MANIFEST = "manifest.json"
 FAILURES = "failures.jsonl"
 DUPLICATES = "duplicates.jsonl"
-SUCCESS = "_SUCCESS"
+CHANGES = "changes.json"
 BUILD_FOLDER = ".build"
 INDEX_FOLDER = "index"
 _MANIFEST_TYPES: Mapping[str, type] = {
@@ -52,6 +53,7 @@ class Shard:
       sha256: hex digest of the file.
       index: name of its index file relative to the dataset, or None.
       index_sha256: hex digest of the index file, or None.
+      first_key: key of its first record; None if it has no record or no index.
     """
 
     split: str
@@ -63,6 +65,7 @@ class Shard:
     sha256: str
     index: str | None
     index_sha256: str | None
+    first_key: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,13 +128,16 @@ class Dataset:
 
 
 def open_dataset(path: str | os.PathLike[str]) -> Dataset:
-    """Opens a finished dataset.
+    """Opens a finished dataset; of a folder with versions, the one that `LATEST` names now.
 
     Raises:
       RequestError: there is none.
       BuildError: its manifest cannot be read.
     """
     path = storage.absolute(os.fspath(path)).rstrip("/")
+    version = read_latest(path)
+    if version:
+        path = storage.join(path, version)
     if not storage.exists(storage.join(path, SUCCESS)):
         raise RequestError(f"{path}: no finished dataset (there is no {SUCCESS}); expected the `output` of a build")
     try:

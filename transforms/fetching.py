@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeAlias
 
@@ -23,12 +24,14 @@ _HEAD_BYTES = 1 << 20
 Fetched: TypeAlias = "bytes | SampleError | None"
 
 
-def fetch(refs: Iterable[SampleRef], *, read_images: bool, max_file_size: int) -> Iterator[tuple[SampleRef, Fetched]]:
+def fetch(
+    refs: Iterable[SampleRef], *, needs_image: Callable[[SampleRef], bool], max_file_size: int
+) -> Iterator[tuple[SampleRef, Fetched]]:
     """Yields the references in their order, each with the bytes of its image.
 
     Args:
       refs: samples.
-      read_images: False if the layout needs no images.
+      needs_image: whether the image of a sample is to be read.
       max_file_size: bytes of the largest image file that is read.
     """
     # (reference, what is read ahead, bytes that it counts for)
@@ -36,7 +39,7 @@ def fetch(refs: Iterable[SampleRef], *, read_images: bool, max_file_size: int) -
     ahead = 0
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="fetch") as threads:
         for ref in refs:
-            locator = ref.locator if read_images and ref.failure is None else None
+            locator = ref.locator if ref.failure is None and needs_image(ref) else None
             is_remote = locator is not None and storage.has_scheme(locator.uri)
             if not (is_remote or waiting):
                 yield ref, _read(ref, locator, max_file_size)
@@ -53,6 +56,19 @@ def fetch(refs: Iterable[SampleRef], *, read_images: bool, max_file_size: int) -
             ahead += size
         while waiting:
             yield _finish(waiting.popleft(), max_file_size)
+
+
+def with_fingerprint(ref: SampleRef) -> SampleRef:
+    """The sample with size and fingerprint of its file, where the source does not tell them and the disk does."""
+    if ref.fingerprint or ref.failure is not None or not isinstance(ref.locator, File):
+        return ref
+    if storage.has_scheme(ref.locator.uri):  # a request for every file would cost more than reading it
+        return ref
+    try:
+        entry = storage.stat(ref.locator.uri)
+    except OSError:  # reading it says so again
+        return ref
+    return dataclasses.replace(ref, size=entry.size, fingerprint=entry.fingerprint)
 
 
 def read_image(locator: Locator, *, size: int, max_file_size: int) -> bytes | SampleError:

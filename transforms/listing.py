@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import socket
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -12,6 +13,7 @@ import apache_beam as beam
 import msgpack
 
 from transforms import storage
+from transforms.errors import BuildError
 from transforms.processes.map_in_processes import MapInProcesses
 from transforms.refs import SampleRef, Scalar, pack_refs, split_refs
 from transforms.sources.containers import Container, ReadContainer, Spool
@@ -32,6 +34,8 @@ class Listing:
       labels: label -> samples, if they were counted; None counts those without a label.
       digest: sum of the hashes of all references, modulo 2**128: it does not depend on their order.
       chunks: files with the references.
+      unknown: samples with an image of which the source tells neither size nor time: the fingerprint of the listing
+        does not change when they do.
     """
 
     samples: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -39,6 +43,7 @@ class Listing:
     labels: Counter[Scalar] = dataclasses.field(default_factory=Counter)
     digest: int = 0
     chunks: list[str] = dataclasses.field(default_factory=list)
+    unknown: int = 0
 
     @property
     def total(self) -> int:
@@ -55,6 +60,7 @@ class Listing:
         split = ref.split or ""
         self.samples[split] += 1
         self.source_bytes[split] += ref.size
+        self.unknown += bool(ref.locator and not ref.fingerprint)
         if count_labels and ref.failure is None:
             for label in ref.label if isinstance(ref.label, list) else (ref.label,):
                 self.labels[label] += 1
@@ -68,18 +74,19 @@ class Listing:
         self.labels.update(other.labels)
         self.digest = (self.digest + other.digest) % (1 << 128)
         self.chunks += other.chunks
+        self.unknown += other.unknown
 
     def pack(self) -> bytes:
         """The listing as bytes, for the marker of a container."""
         totals = (dict(self.samples), dict(self.source_bytes), list(self.labels.items()))
-        return msgpack.packb((*totals, self.fingerprint, self.chunks))
+        return msgpack.packb((*totals, self.fingerprint, self.chunks, self.unknown))
 
     @classmethod
     def unpack(cls, packed: bytes) -> Listing:
         """The reverse of `pack`."""
-        samples, sizes, labels, fingerprint, chunks = msgpack.unpackb(packed)
+        samples, sizes, labels, fingerprint, chunks, unknown = msgpack.unpackb(packed)
         counted = Counter(dict(labels))
-        return cls(Counter(samples), Counter(sizes), counted, int(fingerprint, 16), chunks)
+        return cls(Counter(samples), Counter(sizes), counted, int(fingerprint, 16), chunks, unknown)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,8 +204,19 @@ def write_listing(
 
 
 def read_chunk(chunk: str) -> Iterator[bytes]:
-    """The packed references of one chunk file."""
-    yield from split_refs(storage.read_bytes(chunk))
+    """The packed references of one chunk file.
+
+    Raises:
+      BuildError: it cannot be read; a worker on another machine may not have the output.
+    """
+    try:
+        packed = storage.read_bytes(chunk)
+    except OSError as error:
+        raise BuildError(
+            f"the worker on {socket.gethostname()} cannot read {chunk} ({error.strerror or error}); expected an output "
+            "that all workers reach under the same name, such as a bucket or a disk that is mounted everywhere"
+        ) from error
+    yield from split_refs(packed)
 
 
 def index_container(container: Container, *, plan: IndexPlan) -> str:

@@ -6,8 +6,9 @@ import glob
 import json
 
 from transforms import storage
-from transforms.dataset import BUILD_FOLDER, DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, SUCCESS, open_dataset
+from transforms.dataset import BUILD_FOLDER, DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, open_dataset
 from transforms.errors import BuildError, RequestError
+from transforms.versions import SUCCESS
 
 # Below the folder for temporary files: once it is there, files with names like ours are ours.
 CLAIM = "claimed"

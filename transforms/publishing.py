@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,13 +13,16 @@ import apache_beam as beam
 
 from transforms import storage
 from transforms.build_spec import Duplicates
-from transforms.dataset import DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, SUCCESS, Shard
+from transforms.changes import Comparison, History, compare
+from transforms.dataset import CHANGES, DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, Shard
 from transforms.errors import BuildError
 from transforms.examples.layouts import Layout
 from transforms.images.image_spec import ImageSpec
+from transforms.manifest import dump_json, manifest_json
 from transforms.output_folder import remove_old_files
-from transforms.stats import DUPLICATE_COUNTS, Stats
+from transforms.stats import Stats
 from transforms.tfds_metadata import write_metadata
+from transforms.versions import SUCCESS, point_to
 
 OUTCOME = "outcome.json"
 
@@ -39,6 +42,7 @@ class Publication:
       max_failures: share of the samples that may fail.
       duplicates: what happens to images with the same bytes.
       facts: what the manifest says besides the results: spec, versions, input fingerprint, skipped files.
+      history: what a version follows; None if there are no versions.
     """
 
     output: str
@@ -51,6 +55,7 @@ class Publication:
     max_failures: float
     duplicates: Duplicates
     facts: Mapping[str, Any]
+    history: History | None = None
 
     def is_publishable(self, stats: Stats) -> bool:
         """Whether there are records, and no more failures or duplicates than allowed."""
@@ -82,6 +87,7 @@ class PublishDataset(beam.PTransform):
       stats: the counts of the build, one value.
       failures: files with rejected samples.
       duplicates: files with groups of identical images.
+      changes: files with what has changed since the version before.
     """
 
     def __init__(
@@ -91,6 +97,7 @@ class PublishDataset(beam.PTransform):
         stats: beam.PCollection[Stats],
         failures: beam.PCollection[str],
         duplicates: beam.PCollection[str],
+        changes: beam.PCollection[str],
     ) -> None:
         super().__init__()
         self._publication = publication
@@ -98,6 +105,7 @@ class PublishDataset(beam.PTransform):
             "stats": beam.pvalue.AsSingleton(stats),
             "failures": beam.pvalue.AsIter(failures),
             "duplicates": beam.pvalue.AsIter(duplicates),
+            "changes": beam.pvalue.AsIter(changes),
         }
 
     def expand(self, shards: beam.PCollection[Shard]) -> beam.PCollection[None]:
@@ -158,8 +166,11 @@ def publish_dataset(
     stats: Stats,
     failures: Iterable[str],
     duplicates: Iterable[str],
+    changes: Iterable[str] = (),
 ) -> None:
     """Writes failures and duplicates and, if there are not too many, metadata, manifest and `_SUCCESS`.
+
+    Of a version that is not published, the lists and `changes.json` are in the build's folder.
 
     Raises:
       BuildError: the shards do not hold the records that were written, or the lists not what was counted.
@@ -167,19 +178,13 @@ def publish_dataset(
     shards = sorted(shards, key=lambda shard: (shard.split, shard.number))
     publishable = publication.is_publishable(stats)
     # A finished dataset that is not replaced keeps its own lists.
-    stays = not publishable and storage.exists(storage.join(publication.output, SUCCESS))
+    history = publication.history
+    stays = not publishable and (history or storage.exists(storage.join(publication.output, SUCCESS)))
     folder = publication.folder if stays else publication.output
-    lists = {}
-    for name, sources, counted in (
-        (FAILURES, failures, stats.total("failed")),
-        (DUPLICATES, duplicates, stats.total("duplicates", "groups")),
-    ):
-        lists[name], lines = _compose_lines(sorted(sources), storage.join(folder, name), staging=publication.folder)
-        if lines != counted:
-            raise BuildError(f"{name} has {lines} lines, but {counted} were counted")
+    write_lists = functools.partial(_write_lists, publication, stats, failures=failures, duplicates=duplicates)
+    lists = write_lists(folder)
     if not publishable:
-        outcome = {"listed": dict(publication.listed), "stats": stats.to_json(), "folder": folder}
-        storage.write_bytes(storage.join(publication.folder, OUTCOME), dump_json(outcome))
+        _write_outcome(publication, stats, folder=folder)
         return
     check_shards(shards, stats, splits=publication.listed)
     metadata = write_metadata(
@@ -194,7 +199,26 @@ def publish_dataset(
         storage.write_bytes(storage.join(publication.output, name), content, staging=publication.folder)
         files[name] = hashlib.sha256(content).hexdigest()
     files.update(lists)
-    manifest = dump_json(manifest_json(publication, shards=shards, stats=stats, files=files))
+    values = manifest_json(
+        name=publication.name,
+        listed=publication.listed,
+        class_names=publication.class_names,
+        facts=publication.facts,
+        shards=shards,
+        stats=stats,
+        files=files,
+    )
+    if history:
+        comparison = compare(history, values, stats, changes)
+        content = dump_json(comparison.changes)
+        if comparison.tripped or comparison.is_unchanged:
+            write_lists(publication.folder)
+            storage.write_bytes(storage.join(publication.folder, CHANGES), content)
+            _write_outcome(publication, stats, folder=publication.folder, comparison=comparison)
+            return
+        storage.write_bytes(storage.join(publication.output, CHANGES), content, staging=publication.folder)
+        files[CHANGES] = hashlib.sha256(content).hexdigest()
+    manifest = dump_json(values)
     storage.write_bytes(storage.join(publication.output, MANIFEST), manifest, staging=publication.folder)
     # A power cut must not leave `_SUCCESS` without what it stands for.
     storage.sync_folder(storage.join(publication.output, INDEX_FOLDER))
@@ -202,53 +226,38 @@ def publish_dataset(
     success = dump_json({"manifest_sha256": hashlib.sha256(manifest).hexdigest()})
     storage.write_bytes(storage.join(publication.output, SUCCESS), success, staging=publication.folder)
     storage.sync_folder(publication.output)
+    if history:
+        point_to(history.root, history.version, staging=publication.folder)
 
 
-def manifest_json(
-    publication: Publication, *, shards: list[Shard], stats: Stats, files: Mapping[str, str]
-) -> dict[str, Any]:
-    """The manifest: the same for the same data and spec, whoever built it, so it has no times.
+def _write_lists(
+    publication: Publication, stats: Stats, folder: str, *, failures: Iterable[str], duplicates: Iterable[str]
+) -> dict[str, str]:
+    """Writes the lists of failures and duplicates; returns their names and hex SHA-256."""
+    lists = {}
+    for name, sources, counted in (
+        (FAILURES, failures, stats.total("failed")),
+        (DUPLICATES, duplicates, stats.total("duplicates", "groups")),
+    ):
+        lists[name], lines = _compose_lines(sorted(sources), storage.join(folder, name), staging=publication.folder)
+        if lines != counted:
+            raise BuildError(f"{name} has {lines} lines, but {counted} were counted")
+    return lists
 
-    Args:
-      publication: what publishing needs to know.
-      shards: all shards, by split and number.
-      stats: the counts of the build.
-      files: the other files -> hex SHA-256.
-    """
-    splits = {
-        split: {
-            "listed": listed,
-            "records": stats.total("written", split),
-            "failures": stats.total("failed", split),
-            "dropped_duplicates": stats.total("dropped", split),
-            "bytes": sum(shard.bytes for shard in shards if shard.split == split),
-            "shards": sum(shard.split == split for shard in shards),
-            "classes": stats.by("class", split),
-        }
-        for split, listed in sorted(publication.listed.items())
-        if split
+
+def _write_outcome(
+    publication: Publication, stats: Stats, *, folder: str, comparison: Comparison | None = None
+) -> None:
+    """Writes for the launcher why nothing is published."""
+    outcome = {
+        "listed": dict(publication.listed),
+        "stats": stats.to_json(),
+        "folder": folder,
+        "tripped": [str(verdict) for verdict in comparison.tripped] if comparison else [],
+        "guards": sorted({verdict.guard.value for verdict in comparison.tripped}) if comparison else [],
+        "is_unchanged": bool(comparison and comparison.is_unchanged),
     }
-    return {
-        "name": publication.name,
-        "listed": sum(publication.listed.values()),
-        "records": stats.total("written"),
-        "failures": stats.total("failed"),
-        "dropped_duplicates": stats.total("dropped"),
-        "failure_reasons": stats.failure_reasons(),
-        "stored_as_png": stats.by("stored_as_png"),
-        "duplicates": {what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS},
-        "source_bytes": stats.total("source_bytes"),
-        "class_names": list(publication.class_names),
-        "splits": splits,
-        "shards": [dataclasses.asdict(shard) for shard in shards],
-        "files": files,
-        **publication.facts,
-    }
-
-
-def dump_json(value: Any) -> bytes:
-    """JSON that a person can read."""
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+    storage.write_bytes(storage.join(publication.folder, OUTCOME), dump_json(outcome))
 
 
 def _compose_lines(files: Iterable[str], path: str, *, staging: str) -> tuple[str, int]:

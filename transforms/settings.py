@@ -23,6 +23,7 @@ _PLAIN_BYTES = 10_000
 _KEY = "setting"
 
 INPUT, OUTPUT, IMAGES, FAILURES = "what goes in", "what comes out", "images", "bad images"
+SCHEDULED = "scheduled builds"
 
 Value = TypeVar("Value")
 

@@ -157,6 +157,9 @@ def compose_shard(keyed: tuple[ShardKey, Iterable[Part | None]], *, names: Shard
     key, found = keyed
     parts = sorted((part for part in found if part is not None), key=_part_order)
     index = names.index(key) if with_index else None
+    index_sha256 = first_key = None
+    if index:
+        index_sha256, first_key = _compose_index(parts, storage.join(names.folder, index), staging=names.staging)
     return Shard(
         split=key[0],
         number=key[1],
@@ -166,9 +169,8 @@ def compose_shard(keyed: tuple[ShardKey, Iterable[Part | None]], *, names: Shard
         bytes=sum(part.bytes for part in parts),
         sha256=_compose_records(parts, storage.join(names.folder, names.shard(key)), staging=names.staging),
         index=index,
-        index_sha256=(
-            _compose_index(parts, storage.join(names.folder, index), staging=names.staging) if index else None
-        ),
+        index_sha256=index_sha256,
+        first_key=first_key,
     )
 
 
@@ -192,13 +194,15 @@ def _compose_records(parts: Iterable[Part], path: str, *, staging: str) -> str:
     return digest.hexdigest()
 
 
-def _compose_index(parts: Iterable[Part], path: str, *, staging: str) -> str:
-    """Concatenates the indices of parts, offsets moved; returns the hex SHA-256 of the result."""
+def _compose_index(parts: Iterable[Part], path: str, *, staging: str) -> tuple[str, str | None]:
+    """Concatenates the indices of parts, offsets moved; returns the hex SHA-256 of the result and its first key."""
     begin = 0
+    first_key = None
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, INDEX_SCHEMA) as writer:
         for part in parts:
             table = read_index(part)
+            first_key = first_key or table["key"][0].as_py()
             column = table.schema.get_field_index("offset")
             # NumPy, because importing Arrow's compute functions takes longer than this does.
             moved = pa.array(table["offset"].to_numpy() + begin)
@@ -209,7 +213,7 @@ def _compose_index(parts: Iterable[Part], path: str, *, staging: str) -> str:
     digest = hashlib.sha256(data).hexdigest()
     # Arrow would keep the memory of one shard, and with the next one take more.
     pa.default_memory_pool().release_unused()
-    return digest
+    return digest, first_key
 
 
 def _part_order(part: Part) -> tuple[int, int, str]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from transforms import storage
-from transforms.dataset import DUPLICATES, FAILURES, MANIFEST, SUCCESS, Dataset, Shard
+from transforms.dataset import DUPLICATES, FAILURES, MANIFEST, Dataset, Shard
 from transforms.errors import SampleError
 from transforms.examples.layouts import Layout
 from transforms.examples.parse import check_features, parse_example
@@ -26,6 +26,7 @@ from transforms.images.tensorflow_formats import unreadable_by_tensorflow
 from transforms.processes.map_in_processes import MapInProcesses
 from transforms.tfds_metadata import label_files, read_label_file
 from transforms.tfrecord import Compression, Record, RecordError, open_stream, scan_records
+from transforms.versions import SUCCESS
 
 _INDEX_COLUMNS = ["key", "offset", "length", "label", "height", "width"]
 _UNREAD = "which tf.io.decode_image does not read"

@@ -18,9 +18,15 @@ from transforms.errors import RequestError
 
 Value = TypeVar("Value")
 
+# Files for machines; no settings either.
+_FILES = {
+    "json_summary": "file for a summary in JSON, written on failure too",
+    "metrics_file": "file for metrics, for Prometheus' textfile collector (*.prom)",
+}
 # Flags that are not settings: what they say is not part of a request.
 _SWITCHES = {
     "dry_run": "list the input, show what would be built, and build nothing",
+    "no_wait": "submit the job to a cluster and return; `status` shows how far it is",
     "quiet": "show no progress and no summary",
     "verbose": "show Beam's own log",
 }
@@ -102,6 +108,9 @@ class Arguments:
       verbose: whether Beam's own log is shown.
       quiet: whether progress and summary are left out.
       dry_run: whether nothing is to be built.
+      no_wait: whether to return when the cluster has the job.
+      json_summary: file for a summary, or None.
+      metrics_file: file for metrics, or None.
     """
 
     words: Mapping[str, Any]
@@ -109,6 +118,9 @@ class Arguments:
     verbose: bool
     quiet: bool
     dry_run: bool
+    no_wait: bool
+    json_summary: str | None
+    metrics_file: str | None
 
 
 def parse_arguments(argv: Sequence[str]) -> Arguments:
@@ -121,8 +133,17 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
     given = vars(parsed)
     spec_file = given.pop("spec", None)
     switches = {name: given.pop(name, False) for name in _SWITCHES}
+    files = {name: given.pop(name, None) for name in _FILES}
     words = _read_spec(spec_file) if spec_file is not None else {}
-    return Arguments({**words, **given}, beam, **switches)
+    return Arguments({**words, **given}, beam, **switches, **files)
+
+
+def find_report_files(argv: Sequence[str]) -> dict[str, str | None]:
+    """The files that a command line asks to report to, even if the rest of it is wrong."""
+    parser = Parser(add_help=False, allow_abbrev=False)
+    for name in _FILES:
+        parser.add_argument(f"--{name}")
+    return vars(parser.parse_known_args(argv)[0])
 
 
 def refuse_unknown(unknown: Sequence[str], known: Sequence[str]) -> NoReturn:
@@ -135,7 +156,7 @@ def refuse_unknown(unknown: Sequence[str], known: Sequence[str]) -> NoReturn:
     if not word.startswith("--"):
         raise RequestError(f"unexpected argument {word!r}; flags are written --flag=value")
     name = word[2:].split("=")[0]
-    near = difflib.get_close_matches(name.replace("-", "_"), [*SETTINGS, "spec", *_SWITCHES, *known], n=1)
+    near = difflib.get_close_matches(name.replace("-", "_"), [*SETTINGS, "spec", *_SWITCHES, *_FILES, *known], n=1)
     hint = f"did you mean --{near[0]}?" if near else "see --help for the known flags"
     raise RequestError(f"--{name}: unknown flag; {hint}")
 
@@ -154,6 +175,8 @@ def _parser() -> Parser:
     parser.add_argument("--spec", metavar="FILE", help="YAML or JSON file with settings under the same names")
     for name, help_text in _SWITCHES.items():
         parser.add_argument(f"--{name}", action="store_true", help=help_text)
+    for name, help_text in _FILES.items():
+        parser.add_argument(f"--{name}", metavar="FILE", help=help_text)
     titles = dict.fromkeys(one.group for one in SETTINGS.values())
     groups = {title: parser.add_argument_group(title) for title in titles}
     for one in SETTINGS.values():
@@ -180,7 +203,8 @@ def _read_spec(path: str) -> dict[str, Any]:
         raise RequestError(f"--spec={path}: expected a mapping of settings to values, found {type(values).__name__}")
     for name in values:
         if name not in SETTINGS:
-            if name in _SWITCHES or name in flag_names(add_beam_flags(Parser(add_help=False, allow_abbrev=False))):
+            beam_flags = flag_names(add_beam_flags(Parser(add_help=False, allow_abbrev=False)))
+            if name in (*_SWITCHES, *_FILES, *beam_flags):
                 raise RequestError(f"--spec={path}: {name!r} is no setting; give it on the command line, as --{name}")
             near = difflib.get_close_matches(str(name), SETTINGS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(SETTINGS)}"

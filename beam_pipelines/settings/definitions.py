@@ -10,10 +10,11 @@ from typing import Any
 from transforms.build_spec import BuildSpec
 from transforms.errors import RequestError
 from transforms.images.image_spec import ImageSpec
+from transforms.schedule_spec import ScheduleSpec
 from transforms.settings import Setting, settings_of
 from transforms.sources.source_spec import SourceSpec
 
-_KINDS = (SourceSpec, BuildSpec, ImageSpec)
+_KINDS = (SourceSpec, BuildSpec, ImageSpec, ScheduleSpec)
 # Name -> setting, in the order of `--help`.
 SETTINGS: Mapping[str, Setting] = {one.name: one for kind in _KINDS for one in settings_of(kind)}
 _QUOTED = re.compile(r"`([a-z_]+)((?:=[^`]*)?)`")
@@ -35,7 +36,7 @@ def read_build_spec(words: Mapping[str, Any]) -> BuildSpec:
     values: dict[str, Any] = {}
     for one in SETTINGS.values():
         values[one.name] = one.value_of(words, values)
-    source, build, image = ({one.name: values[one.name] for one in settings_of(kind)} for kind in _KINDS)
+    source, build, image, schedule = ({one.name: values[one.name] for one in settings_of(kind)} for kind in _KINDS)
     splits, layout = values["splits"], values["layout"]
     source_spec = SourceSpec(
         **source,
@@ -46,7 +47,7 @@ def read_build_spec(words: Mapping[str, Any]) -> BuildSpec:
         needs_label=layout.needs_label if layout else True,
         class_names=values["class_names"] or (),
     )
-    return BuildSpec(source=source_spec, image=ImageSpec(**image), **build)
+    return BuildSpec(source=source_spec, image=ImageSpec(**image), schedule=ScheduleSpec(**schedule), **build)
 
 
 def show_flags(message: str) -> str:
@@ -57,7 +58,8 @@ def show_flags(message: str) -> str:
 _FLAGS = {
     *SETTINGS,
     *(f"no_{name}" for name, one in SETTINGS.items() if one.is_switch and one.default),
-    *("spec", "dry_run", "quiet", "verbose", "dataset", "split", "limit", "temp_location", "runner"),
+    *("spec", "dry_run", "no_wait", "quiet", "verbose", "dataset", "split", "limit", "temp_location", "runner"),
+    *("flink_master", "flink_version", "parallelism", "environment_type", "environment_config"),
 }
 
 

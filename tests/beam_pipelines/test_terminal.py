@@ -16,7 +16,7 @@ import pytest
 
 from beam_pipelines.execution.progress import Progress
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
-from transforms.blocks import BlockResult
+from transforms.block_counts import add_block
 from transforms.stats import Stats
 
 
@@ -85,12 +85,7 @@ def test_the_version_is_that_of_the_package(run):
 
 def shown_progress(folder, columns: int) -> str:
     """What a terminal of so many columns receives while one of two blocks is finished."""
-    import json
-
-    stats = Stats({("written", "train"): 123_456})
-    (folder / "blocks").mkdir()
-    marker = json.dumps(BlockResult("train", 0, (), None, stats).to_json())
-    (folder / "blocks" / "train-000000.json").write_text(marker)
+    add_block(str(folder), Stats({("written", "train"): 123_456}))
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     with open(theirs, "w", encoding="utf-8") as stream:

@@ -25,7 +25,15 @@ def write_parts(folder: Path, payloads: dict[int, list[bytes]]) -> list[Part]:
             compression="none",
         )
         for one in data:
-            row = {"key": one.decode(), "uri": None, "fingerprint": "", "content_hash": "", "label": None}
+            row = {
+                "key": one.decode(),
+                "uri": None,
+                "fingerprint": "",
+                "content_hash": "",
+                "sample_hash": "",
+                "replaced_format": None,
+                "label": None,
+            }
             writer.add(one, {**row, "height": 1, "width": 2})
         parts += writer.close()
     return parts

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.hostile import Hostile, echo
-from transforms.blocks import BlockPlan, BlockResult, convert_block, read_block, read_marker
+from transforms.block_results import BlockResult, read_marker
+from transforms.blocks import BlockPlan, convert_block, read_block
 from transforms.errors import FailureReason, SampleError, Stage
 from transforms.hashing import order_hash
 from transforms.parts import PartPolicy
@@ -56,6 +57,11 @@ class Block:
     folder: Path
     plan: BlockPlan
     refs: list[SampleRef]
+
+    def files(self) -> dict[Path, bytes]:
+        """What the build's folder holds, without what workers say about their progress."""
+        files = [path for path in Path(self.plan.folder).rglob("*") if path.is_file()]
+        return {path: path.read_bytes() for path in files if path.parent.name != "workers"}
 
     def convert(self, convert: Callable = echo, refs: list[SampleRef] | None = None) -> BlockResult:
         joined = [pack_refs([ref.pack()]) for ref in refs or self.refs]
@@ -162,7 +168,7 @@ def test_a_finished_block_is_taken_from_its_marker(block):
 @pytest.mark.parametrize("damage", ["emptied", "cut", "grown", "gone"])
 def test_a_block_with_a_file_that_a_power_cut_damaged_is_done_again(block, pattern, damage):
     first = block.convert(reject_odd)
-    written = {path: path.read_bytes() for path in Path(block.plan.folder).rglob("*") if path.is_file()}
+    written = block.files()
     path = next(Path(block.plan.folder).glob(pattern))
     if damage == "gone":
         path.unlink()
@@ -170,7 +176,7 @@ def test_a_block_with_a_file_that_a_power_cut_damaged_is_done_again(block, patte
         os.truncate(path, {"emptied": 0, "cut": 7, "grown": path.stat().st_size + 1}[damage])
     assert read_marker(str(Path(block.plan.folder) / "blocks/train-000003.json")) is None
     assert block.convert(reject_odd) == first
-    assert {path: path.read_bytes() for path in Path(block.plan.folder).rglob("*") if path.is_file()} == written
+    assert block.files() == written
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "null", '{"parts": 1}', "\0" * 900, "\xff"])
@@ -212,11 +218,11 @@ def reject_odd_but_seven(ref: SampleRef, data: bytes | None) -> ConvertedSample:
 
 def test_an_attempt_in_a_child_process_writes_the_same_bytes(block):
     first = block.convert(reject_odd)
-    written = {path: path.read_bytes() for path in Path(block.plan.folder).rglob("*") if path.is_file()}
+    written = block.files()
     (marker,) = Path(block.plan.folder).glob("blocks/*.json")
     marker.unlink()  # what is left is a block that was started
     assert block.convert(reject_odd) == first
-    assert {path: path.read_bytes() for path in Path(block.plan.folder).rglob("*") if path.is_file()} == written
+    assert block.files() == written
 
 
 def test_a_result_survives_its_marker(block):

@@ -65,7 +65,15 @@ def write_part(
         compression=compression,
     )
     for key, content_hash, label in rows:
-        row = {"key": key, "uri": f"/photos/{key}", "fingerprint": "", "content_hash": content_hash, "label": label}
+        row = {
+            "key": key,
+            "uri": f"/photos/{key}",
+            "fingerprint": "",
+            "content_hash": content_hash,
+            "sample_hash": "",
+            "replaced_format": None,
+            "label": label,
+        }
         writer.add(key.encode(), {**row, "height": 1, "width": 2})
     (part,) = writer.close()
     return part
@@ -206,7 +214,14 @@ def test_several_labels_are_read_from_the_records_and_their_order_makes_no_confl
     )
     for key, labels, content_hash in (("1", [0, 1], "a"), ("2", [1, 0], "a"), ("3", [0], "b"), ("4", [0, 1], "b")):
         example = serialize_example(SEVERAL, {"image.encoded": b"", "labels.index": labels})
-        row = {"key": key, "uri": None, "fingerprint": "", "content_hash": 64 * content_hash}
+        row = {
+            "key": key,
+            "uri": None,
+            "fingerprint": "",
+            "content_hash": 64 * content_hash,
+            "sample_hash": "",
+            "replaced_format": None,
+        }
         writer.add(example, {**row, "label": "cat" if len(labels) == 1 else None, "height": 1, "width": 1})
     search = make_search(tmp_path, layout=SEVERAL, compression="gzip")
     (agreeing, conflicting), found = find(writer.close(), search)

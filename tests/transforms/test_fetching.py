@@ -25,7 +25,7 @@ PICTURE = bytes(range(256)) * 300
 
 def outcomes(refs, *, max_file_size: int = 10**9) -> list:
     """The bytes, or the reason why there are none."""
-    fetched = list(fetch(refs, read_images=True, max_file_size=max_file_size))
+    fetched = list(fetch(refs, needs_image=lambda _: True, max_file_size=max_file_size))
     assert [ref for ref, _ in fetched] == list(refs)
     return [data.reason if isinstance(data, SampleError) else data for _, data in fetched]
 
@@ -54,7 +54,7 @@ def test_a_file_above_the_limit_is_rejected_unread(tmp_path):
 
 def test_a_layout_without_images_reads_none(tmp_path):
     refs = [SampleRef("a", File(str(tmp_path / "missing.jpg")))]
-    assert list(fetch(refs, read_images=False, max_file_size=1)) == [(refs[0], None)]
+    assert list(fetch(refs, needs_image=lambda _: False, max_file_size=1)) == [(refs[0], None)]
 
 
 # Members of archives
@@ -213,7 +213,7 @@ def test_remote_files_are_read_several_at_once_past_a_rejected_sample(slow_store
         refs.insert(place, SampleRef(f"row {place}", None))
     running = []
     expected = {ref.key: FailureReason.INVALID_ROW if ref.failure else ref.locator and bytes(1000) for ref in refs}
-    for ref, data in fetch(refs, read_images=True, max_file_size=10**9):
+    for ref, data in fetch(refs, needs_image=lambda _: True, max_file_size=10**9):
         assert expected[ref.key] == (data.reason if isinstance(data, SampleError) else data)
         if ref.key.startswith(("rejected", "row")):
             running.append(store.running)
@@ -227,7 +227,9 @@ def test_remote_files_of_unknown_size_are_held_within_the_budget(slow_store, siz
     sizes = {f"slow://photos/{number}": size for number in range(32)}
     store = slow_store(sizes, seconds=0.005)
     most_held = 0
-    for number, (_, data) in enumerate(fetch(remote_refs(sizes, known=False), read_images=True, max_file_size=10**9)):
+    for number, (_, data) in enumerate(
+        fetch(remote_refs(sizes, known=False), needs_image=lambda _: True, max_file_size=10**9)
+    ):
         assert data == bytes(size)
         time.sleep(0.01)  # the rest is read meanwhile
         # Whatever was answered and not yet handed out is held; heads of files that are read again count, too.
@@ -247,7 +249,7 @@ def test_remote_files_of_known_size_are_held_within_the_budget(slow_store):
     sizes = {f"slow://photos/{number}": size for number in range(32)}
     store = slow_store(sizes, seconds=0.001)
     held = []
-    for number, _ in enumerate(fetch(remote_refs(sizes, known=True), read_images=True, max_file_size=10**9)):
+    for number, _ in enumerate(fetch(remote_refs(sizes, known=True), needs_image=lambda _: True, max_file_size=10**9)):
         time.sleep(0.01)
         held.append(store.answered - (number + 1) * size)
     assert size <= max(held) <= fetching._AHEAD_BYTES

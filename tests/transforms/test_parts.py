@@ -11,7 +11,17 @@ import pytest
 from transforms.parts import PART_BYTES, PartPolicy, PartWriter
 from transforms.tfrecord import read_records
 
-ROW = {"key": "a", "uri": None, "fingerprint": "", "content_hash": "", "label": None, "height": None, "width": None}
+ROW = {
+    "key": "a",
+    "uri": None,
+    "fingerprint": "",
+    "content_hash": "",
+    "sample_hash": "",
+    "replaced_format": None,
+    "label": None,
+    "height": None,
+    "width": None,
+}
 
 
 def write(tmp_path: Path, payloads: list[bytes], *, policy: PartPolicy, compression="none", row=None):

@@ -44,6 +44,22 @@ def serialize_example(layout: Layout, values: Mapping[str, Any]) -> bytes:
     return example.SerializeToString(deterministic=True)
 
 
+def read_fields(layout: Layout, data: bytes, *, prefix: str) -> dict[str, Any]:
+    """The values that a serialized example holds of the fields whose names begin with `prefix`.
+
+    Args:
+      layout: of the example.
+      data: the serialized example.
+      prefix: such as `image.`.
+    """
+    features = example_pb2.Example.FromString(data).features.feature
+    return {
+        feature.field: list(getattr(features[feature.name], f"{feature.type}_list").value)
+        for feature in layout.features
+        if feature.field.startswith(prefix)
+    }
+
+
 def _to_bytes(feature: Feature, value: Any) -> bytes:
     if isinstance(value, bytes):
         return value

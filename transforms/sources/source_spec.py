@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from transforms import storage
 from transforms.errors import RequestError
-from transforms.settings import INPUT, setting, switch
+from transforms.settings import INPUT, one_of, setting, switch
 from transforms.sources.registry import NAMES
 from transforms.sources.selection import Selection, read_globs, read_names
 
 _INPUT_HELP = "folder, glob, table or archive; local, gs:// or s3://"
 _MOST_KINDS = 100
 _MOST_EXAMPLES = 3
+
+
+class Fingerprint(str, enum.Enum):
+    """What tells that a file has changed: STAT its size and modification time, CONTENT a hash of its bytes."""
+
+    STAT = "stat"
+    CONTENT = "content"
 
 
 def _read_input(word: Any) -> tuple[str, ...]:
@@ -70,6 +78,7 @@ class SourceSpec:
       exclude: globs of the keys that are not wanted.
       classes: labels that are wanted; empty for all.
       group_column: column whose equal values keep samples in one split, where splits are fractions.
+      fingerprint: what tells that a file has changed.
       split_folders: folder below the root -> split, where the request names the folders; else None.
       splits_auto: whether splits come from folders such as train and test, or from a column `split`.
       columns: columns that the layout asks for; None for all.
@@ -145,6 +154,13 @@ class SourceSpec:
     )
     group_column: str | None = setting(
         None, help="column whose equal values stay in one split (with fractions in `splits`)", group=INPUT
+    )
+    fingerprint: Fingerprint = setting(
+        Fingerprint.STAT,
+        help="what tells that a file has changed: stat (size and modification time) or content (every file is read)",
+        group=INPUT,
+        read=one_of(Fingerprint),
+        decides_bytes=False,
     )
     split_folders: Mapping[str, str] | None = None
     splits_auto: bool = True

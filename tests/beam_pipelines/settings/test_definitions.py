@@ -55,7 +55,7 @@ def test_every_default_is_shown():
     """A word that is shown as the default gives the default; a phrase stands for a default that depends."""
     spec = read_build_spec(REQUIRED)
     for name, one in SETTINGS.items():
-        default = next(getattr(part, name) for part in (spec.source, spec, spec.image) if hasattr(part, name))
+        default = next(getattr(part, name) for part in (spec.source, spec, spec.image, spec.schedule) if hasattr(part, name))
         if name in REQUIRED:
             continue
         if default in (None, False, "", ()):

@@ -1,0 +1,179 @@
+"""Lists and checks the input of a build, and keeps other builds away from its output."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from beam_pipelines.checking import check_listing, check_output
+from beam_pipelines.execution.dataflow import refuse_template
+from beam_pipelines.execution.runners import Execution
+from beam_pipelines.versioning import Earlier, choose_version, is_unchanged, open_earlier
+from transforms import storage
+from transforms.build_spec import BuildSpec
+from transforms.dataset import BUILD_FOLDER
+from transforms.errors import RequestError
+from transforms.labels import ClassNames
+from transforms.output_folder import CLAIM, claim_output, find_old_files
+from transforms.sources.containers import Container
+from transforms.sources.source import Source
+from transforms.sources.source_spec import Fingerprint, Skipped
+
+if TYPE_CHECKING:
+    from beam_pipelines.planning import BuildPlan
+    from transforms.listing import Listing, ListPlan
+
+# In the folder for temporary files.
+_LOCK = "lock"
+
+
+def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, held: contextlib.ExitStack) -> BuildPlan:
+    """Lists the input, checks the request against it, and puts the listing where all workers find it.
+
+    Args:
+      spec: the request.
+      source: the opened source.
+      execution: where pipelines run.
+      held: gets the lock that keeps other builds away from a local output.
+
+    Raises:
+      RequestError: the request does not match the input, or another build is writing to the output.
+    """
+    from beam_pipelines.list_input import list_samples, plan_listing, settle_listing
+    from beam_pipelines.planning import build_folder
+
+    earlier = open_earlier(spec)
+    containers = source.containers()
+    if containers is not None:
+        refuse_template(execution.options)
+        folder = build_folder(spec, _fingerprint(containers), earlier)
+        held.enter_context(_writing(spec, folder))
+        listing, skipped = _index(containers, source, execution, folder=folder, list_plan=plan_listing(spec))
+        listing = settle_listing(listing, spec, storage.join(folder, "listing"))
+        try:
+            class_names = check_listing(spec, source, listing, skipped)
+        except RequestError:
+            storage.delete_tree(storage.join(spec.output, BUILD_FOLDER))
+            raise
+        return _plan(
+            spec, source, folder=folder, class_names=class_names, listing=listing, skipped=skipped, earlier=earlier
+        )
+    with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as spool:
+        listing = list_samples(spec, source, spool)
+        class_names = check_listing(spec, source, listing, source.skipped)
+        folder = build_folder(spec, listing.fingerprint, earlier)
+        held.enter_context(_writing(spec, folder))
+        chunks = [storage.join(folder, "listing", storage.basename(chunk)) for chunk in listing.chunks]
+        for local, final in zip(listing.chunks, chunks, strict=True):
+            storage.write_bytes(final, storage.read_bytes(local))
+        listing.chunks = chunks
+    return _plan(
+        spec, source, folder=folder, class_names=class_names, listing=listing, skipped=source.skipped, earlier=earlier
+    )
+
+
+def _plan(
+    spec: BuildSpec,
+    source: Source,
+    *,
+    folder: str,
+    class_names: ClassNames,
+    listing: Listing,
+    skipped: Skipped,
+    earlier: Earlier,
+) -> BuildPlan:
+    from beam_pipelines.planning import describe_facts, plan_build
+
+    facts = describe_facts(spec, input_fingerprint=listing.fingerprint, skipped=skipped, notes=source.notes)
+    knows_files = spec.source.fingerprint is Fingerprint.STAT and not listing.unknown
+    unchanged = bool(earlier.version and knows_files and is_unchanged(earlier.version, facts, names=class_names.names))
+    version = choose_version(spec, folder) if spec.schedule.versioned else None
+    return plan_build(
+        spec,
+        folder=folder,
+        class_names=class_names,
+        listing=listing,
+        facts=facts,
+        earlier=earlier,
+        version=version,
+        is_unchanged=unchanged,
+    )
+
+
+def _index(
+    containers: Sequence[Container], source: Source, execution: Execution, *, folder: str, list_plan: ListPlan
+) -> tuple[Listing, Skipped]:
+    """Lists the samples of containers by a pipeline of its own: the build needs their number, splits and labels."""
+    from transforms.listing import IndexContainers, IndexPlan, read_index_markers
+
+    assert source.read_container is not None
+    plan = IndexPlan(folder, source.read_container, list_plan)
+    stage = IndexContainers(containers, plan, processes=execution.local.processes)
+    execution.run(lambda root: root | "IndexContainers" >> stage)
+    return read_index_markers(containers, folder)
+
+
+def _fingerprint(containers: Sequence[Container]) -> str:
+    return hashlib.blake2b(b"".join(container.pack() for container in containers), digest_size=16).hexdigest()
+
+
+@contextlib.contextmanager
+def _writing(spec: BuildSpec, folder: str) -> Iterator[None]:
+    """Keeps other builds away from a local output, and removes what builds of other inputs or specs left there.
+
+    Args:
+      spec: the request.
+      folder: this build's folder for temporary files, whose finished blocks are kept.
+
+    Raises:
+      RequestError: another build is writing to the output, or has published a dataset there, or it cannot be
+        written.
+    """
+    temporary = storage.join(spec.output, BUILD_FOLDER)
+    lock, claim = (storage.join(temporary, name) for name in (_LOCK, CLAIM))
+    try:
+        with contextlib.ExitStack() as held:
+            try:
+                if not held.enter_context(storage.lock(lock)):
+                    raise RequestError(
+                        f"`output={spec.output}`: another build is writing to it; wait for its end, or choose another "
+                        "folder"
+                    )
+                _refuse_other(spec.output)
+                _check_again(spec, lock)
+                kept = (folder.rstrip("/") + "/", lock, claim)
+                entries = storage.list_files(temporary)
+                storage.delete_files(entry.path for entry in entries if not entry.path.startswith(kept))
+                claim_output(spec.output)
+                storage.write_bytes(storage.join(folder, "started"), b"")
+            except OSError as error:
+                raise RequestError(f"`output={spec.output}`: cannot be written: {error.strerror or error}") from error
+            yield
+    finally:
+        # On network disks an open file cannot be deleted, and until now the lock was open.
+        storage.delete_if_empty(temporary)
+
+
+def _refuse_other(output: str) -> None:
+    """Refuses a bucket that another build is writing to: there are no locks, but signs of life."""
+    from beam_pipelines.execution.heartbeat import await_others
+
+    other = await_others(output) if storage.has_scheme(output) else None
+    if other is not None:
+        raise RequestError(
+            f"`output={output}`: another build is writing to it, process {other.process} on {other.host}; wait for its "
+            "end, or choose another folder"
+        )
+
+
+def _check_again(spec: BuildSpec, lock: str) -> None:
+    """Repeats the checks of the output under its lock: another build may have published there meanwhile."""
+    try:
+        check_output(spec)
+        find_old_files(spec.output)
+    except RequestError:
+        storage.delete_files([lock])
+        raise

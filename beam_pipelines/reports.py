@@ -1,0 +1,114 @@
+"""What a run reports to machines: a JSON summary, and metrics for Prometheus' textfile collector."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from beam_pipelines.exit_codes import DONE, FAILED, INTERRUPTED, WRONG_REQUEST
+from transforms import storage
+from transforms.errors import BuildError, RequestError
+
+_FACTS = ("listed", "records", "failures", "failure_reasons", "dropped_duplicates", "splits", "reuse")
+
+
+@dataclasses.dataclass
+class Report:
+    """A run of `convert`, filled in as it goes on.
+
+    Attributes:
+      json_summary: file for the summary, or None.
+      metrics_file: file for the metrics, or None.
+      exit_code: of the command.
+      status: published, unchanged, unpublished, submitted, dry_run, refused, failed or interrupted.
+      message: what went wrong, one line.
+      output: the folder that was asked for.
+      dataset: the folder of the dataset that is there now, or None.
+      manifest: of that dataset.
+      facts: what else there is to say.
+    """
+
+    json_summary: str | None = None
+    metrics_file: str | None = None
+    exit_code: int = DONE
+    status: str = "dry_run"
+    message: str = ""
+    output: str | None = None
+    dataset: str | None = None
+    manifest: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    facts: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def written(self) -> Iterator[None]:
+        """Writes the report at the end of the block, also if it raises."""
+        begin = time.time()
+        try:
+            yield
+        except RequestError as error:
+            self._fail(WRONG_REQUEST, "refused", str(error))
+            raise
+        except BuildError as error:
+            self._fail(FAILED, "failed", str(error))
+            raise
+        except KeyboardInterrupt:
+            self._fail(INTERRUPTED, "interrupted", "interrupted")
+            raise
+        except Exception as error:
+            self._fail(FAILED, "failed", f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            if self.json_summary:
+                content = json.dumps(self._summary(begin, time.time()), indent=2, ensure_ascii=False)
+                storage.write_bytes(storage.absolute(self.json_summary), f"{content}\n".encode())
+            if self.metrics_file:
+                storage.write_bytes(storage.absolute(self.metrics_file), self._metrics(begin, time.time()))
+
+    def _fail(self, exit_code: int, status: str, message: str) -> None:
+        from beam_pipelines.settings.definitions import show_flags
+
+        self.exit_code, self.status, self.message = exit_code, status, show_flags(message)
+
+    def _summary(self, begin: float, end: float) -> dict[str, Any]:
+        return {
+            "exit_code": self.exit_code,
+            "status": self.status,
+            "message": self.message,
+            "output": self.output,
+            "dataset": self.dataset,
+            "began": begin,
+            "ended": end,
+            "seconds": round(end - begin, 3),
+            **{name: self.manifest.get(name) for name in _FACTS},
+            **self.facts,
+        }
+
+    def _metrics(self, begin: float, end: float) -> bytes:
+        from prometheus_client import CollectorRegistry, Gauge, generate_latest
+
+        registry = CollectorRegistry()
+
+        def add(name: str, help_text: str, value: float, **labels: str) -> None:
+            labels = {"output": self.output or "", **labels}
+            gauge = gauges.get(name) or Gauge(f"beam_tfrecords_{name}", help_text, list(labels), registry=registry)
+            gauges[name] = gauge
+            gauge.labels(**labels).set(value)
+
+        gauges: dict[str, Gauge] = {}
+        add("exit_code", "Exit code of the last run of convert.", self.exit_code)
+        add("duration_seconds", "Duration of the last run.", end - begin)
+        add("end_timestamp_seconds", "When the last run ended.", end)
+        for name, help_text in (("listed", "Samples listed."), ("records", "Records of the dataset.")):
+            if name in self.manifest:
+                add(name, help_text, self.manifest[name])
+        for reason, count in self.manifest.get("failure_reasons", {}).items():
+            add("failures", "Samples rejected, by reason.", count, reason=reason)
+        for how, count in self.manifest.get("reuse", {}).items():
+            add("records_by_origin", "Records copied, reserialized or converted.", count, origin=how)
+        if "splits" in self.manifest:
+            size = sum(split["bytes"] for split in self.manifest["splits"].values())
+            add("dataset_bytes", "Size of the shards.", size)
+        return bytes(generate_latest(registry))

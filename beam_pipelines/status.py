@@ -1,0 +1,205 @@
+"""`beam-tfrecords status`: what a build is doing and which versions there are, from storage alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import itertools
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from beam_pipelines.execution.heartbeat import Run, read_runs
+from beam_pipelines.execution.jobs import read_job
+from beam_pipelines.exit_codes import DONE, UNPUBLISHED
+from beam_pipelines.settings.command_line import Parser
+from beam_pipelines.summary import describe_reasons, format_bytes, format_table
+from transforms import storage
+from transforms.block_counts import read_block_counts
+from transforms.build_spec import read_output
+from transforms.dataset import BUILD_FOLDER, open_dataset
+from transforms.errors import BuildError, RequestError
+from transforms.publishing import OUTCOME
+from transforms.versions import SUCCESS, list_versions, read_latest
+
+_MOST_LINES = 100_000
+
+
+def status(argv: Sequence[str]) -> int:
+    """Runs the command.
+
+    Returns:
+      The exit code.
+
+    Raises:
+      RequestError: the request is wrong.
+    """
+    parser = Parser(
+        prog="beam-tfrecords status",
+        description="Shows what a build is doing, and the versions of a dataset.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--output", required=True, help="the folder that was given to convert")
+    parser.add_argument("--json", action="store_true", help="for machines")
+    arguments = parser.parse_args(argv)
+    try:
+        output = read_output(arguments.output)
+    except ValueError as error:
+        raise RequestError(f"--output={arguments.output}: {error}") from error
+    if not storage.is_folder(output):
+        raise RequestError(f"--output={output}: no such folder; expected the --output of a build")
+    found = describe_status(output, now=time.time())
+    print(json.dumps(found, indent=2) if arguments.json else "\n".join(_lines(found)))
+    return DONE
+
+
+def describe_status(output: str, *, now: float) -> dict[str, Any]:
+    """What is known of an output folder, as plain values.
+
+    Args:
+      output: the folder that was given to `convert`.
+      now: seconds since the epoch.
+    """
+    builds = [_describe_build(folder, run, now=now) for folder, run in read_runs(output)]
+    running = next((build for build in builds if build["state"] in ("running", "submitted")), None)
+    last = running or next((build for build in builds if build["state"] == "unpublished"), None)
+    temporary = storage.join(output, BUILD_FOLDER)
+    versions = [_describe_version(output, version.name) for version in list_versions(output)]
+    return {
+        "output": output,
+        "state": last["state"] if last else "dead" if builds else "idle",
+        "build": last or (builds[0] if builds else None),
+        "latest": read_latest(output),
+        "dataset": _describe_dataset(output) if storage.exists(storage.join(output, SUCCESS)) else None,
+        "versions": versions,
+        "debris": {
+            "builds": sum(build["state"] == "dead" for build in builds),
+            "unfinished_versions": [version["name"] for version in versions if version["records"] is None],
+            "bytes": sum(entry.size for entry in storage.list_files(temporary)) if builds and not running else 0,
+        },
+    }
+
+
+def _describe_build(folder: str, run: Run | None, *, now: float) -> dict[str, Any]:
+    counts = read_block_counts(folder)
+    job = read_job(folder)
+    result = _read_result(folder)
+    values: dict[str, Any] = {
+        "folder": folder,
+        "state": "dead",
+        "host": run.host if run else None,
+        "process": run.process if run else None,
+        "job": dataclasses.asdict(job) if job else None,
+        "since": _time(run.began) if run else None,
+        "last_sign_of_life": _time(run.beat) if run else None,
+        "listed": run.listed if run else None,
+        "blocks": run.blocks if run else None,
+        "blocks_done": counts.blocks,
+        "done": counts.done,
+        "failed": counts.failed,
+        "failure_reasons": _count_reasons(folder) if counts.failed else {},
+        "samples_per_second": None,
+        "seconds_left": None,
+        "exit_code": None,
+        "why": [],
+    }
+    if result is not None:
+        return {**values, "state": "unpublished", "exit_code": UNPUBLISHED, "why": result["tripped"]}
+    if run is not None and run.is_alive(now):
+        rate = (counts.done - run.done_before) / max(1e-3, now - run.began)
+        left = (run.listed - counts.done) / rate if rate > 0 else None
+        values |= {"state": "running", "samples_per_second": round(rate, 1), "seconds_left": left and round(left)}
+    elif job is not None:
+        # Its launcher may have left on purpose; the runner's own page knows more.
+        values["state"] = "submitted"
+    return values
+
+
+def _read_result(folder: str) -> dict[str, Any] | None:
+    path = storage.join(folder, OUTCOME)
+    if not storage.exists(path):
+        return None
+    values: dict[str, Any] = json.loads(storage.read_bytes(path))
+    return values
+
+
+def _count_reasons(folder: str) -> dict[str, int]:
+    """Reasons of the failures so far; of very many, those of the first files."""
+    reasons: Counter[str] = Counter()
+    lines = (
+        line
+        for entry in storage.list_files(storage.join(folder, "failures"))
+        for line in storage.read_bytes(entry.path).splitlines()
+    )
+    for line in itertools.islice(lines, _MOST_LINES):
+        reasons[json.loads(line)["reason"]] += 1
+    return dict(reasons)
+
+
+def _describe_version(output: str, name: str) -> dict[str, Any]:
+    try:
+        return {"name": name, **_describe_dataset(storage.join(output, name))}
+    except (RequestError, BuildError):
+        return {"name": name, "published": None, "records": None, "failures": None, "bytes": None}
+
+
+def _describe_dataset(path: str) -> dict[str, Any]:
+    manifest = open_dataset(path).manifest
+    return {
+        "published": _time(storage.stat(storage.join(path, SUCCESS)).modified),
+        "records": manifest["records"],
+        "failures": manifest["failures"],
+        "bytes": sum(split["bytes"] for split in manifest["splits"].values()),
+    }
+
+
+def _time(seconds: float) -> str:
+    time = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _lines(found: dict[str, Any]) -> Iterator[str]:
+    build = found["build"]
+    yield f"{found['output']}: {found['state']}"
+    if build is not None:
+        yield from _build_lines(build)
+    if found["dataset"]:
+        yield f"dataset: {_counts(found['dataset'])}, published {found['dataset']['published']}"
+    if found["versions"]:
+        rows = [["version", "records", "failures", "size", ""]]
+        for version in found["versions"]:
+            mark = "LATEST" if version["name"] == found["latest"] else ""
+            if version["records"] is None:
+                rows.append([version["name"], "", "", "", "not finished"])
+            else:
+                counts = (f"{version['records']:,}", f"{version['failures']:,}", format_bytes(version["bytes"]))
+                rows.append([version["name"], *counts, mark])
+        yield from format_table(rows)
+    debris = found["debris"]
+    if debris["builds"] or debris["bytes"]:
+        builds = f"{debris['builds']} dead build" + ("s" if debris["builds"] != 1 else "")
+        yield f"left over: {builds}, {format_bytes(debris['bytes'])}; the same command resumes, another one removes it"
+
+
+def _build_lines(build: dict[str, Any]) -> Iterator[str]:
+    if build["host"]:
+        who = f"process {build['process']} on {build['host']}"
+        yield f"build: {who}, since {build['since']}, last sign of life {build['last_sign_of_life']}"
+    if build["job"]:
+        yield f"job: {build['job']['job_id']} on {build['job']['runner']}, {build['job']['url']}"
+    if build["listed"]:
+        blocks = f"{build['blocks_done']:,} of {build['blocks']:,}"
+        yield f"samples: {build['done']:,} of {build['listed']:,}; blocks: {blocks}"
+    yield from describe_reasons(build["failure_reasons"])
+    if build["samples_per_second"]:
+        left = f", about {datetime.timedelta(seconds=build['seconds_left'] or 0)} left"
+        yield f"speed: {build['samples_per_second']:,} samples/s{left}"
+    if build["state"] == "unpublished":
+        yield "nothing was published (exit code 3):"
+        yield from (f"  guard {line}" for line in build["why"])
+
+
+def _counts(dataset: dict[str, Any]) -> str:
+    return f"{dataset['records']:,} records, {dataset['failures']:,} failures, {format_bytes(dataset['bytes'])}"

@@ -1,0 +1,151 @@
+"""What a build takes from the one before it, and the folder that it writes to."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from transforms import storage
+from transforms.build_spec import BuildSpec
+from transforms.dataset import Dataset, open_dataset
+from transforms.errors import RequestError
+from transforms.reuse import ReusePlan
+from transforms.schedule_spec import NO_REUSE
+from transforms.settings import settings_of
+from transforms.sources.source_spec import Fingerprint
+from transforms.versions import find_old, find_unfinished, new_version, read_latest, remove
+
+# In the build's folder: a build that resumes goes on with the same version.
+_VERSION = "version"
+# Libraries that decide the bytes of a record.
+_RECORD_LIBRARIES = ("beam-tfrecords", "Pillow", "simplejpeg", "opencv-python-headless", "numpy", "protobuf")
+
+
+@dataclasses.dataclass(frozen=True)
+class Earlier:
+    """The datasets that a build looks back to.
+
+    Attributes:
+      version: the version that LATEST names, or None.
+      reused: the dataset whose records are taken over, or None.
+    """
+
+    version: Dataset | None
+    reused: Dataset | None
+
+
+NOTHING = Earlier(None, None)
+
+
+def open_earlier(spec: BuildSpec) -> Earlier:
+    """Opens the version before, and the dataset to take records from.
+
+    Raises:
+      RequestError: `reuse` names no dataset.
+    """
+    schedule = spec.schedule
+    version = open_dataset(spec.output) if schedule.versioned and read_latest(spec.output) else None
+    if schedule.reuse == NO_REUSE:
+        return Earlier(version, None)
+    if schedule.reuse is None:
+        return Earlier(version, version)
+    try:
+        return Earlier(version, open_dataset(schedule.reuse))
+    except RequestError as error:
+        raise RequestError(f"`reuse={schedule.reuse}`: {error}, or `reuse=none`") from error
+
+
+def choose_version(spec: BuildSpec, folder: str) -> str:
+    """The name of the version that a build writes: that of the attempt that it resumes, or a new one."""
+    path = storage.join(folder, _VERSION)
+    if storage.exists(path):
+        name = storage.read_bytes(path).decode()
+        if name:  # a power cut may have emptied the file
+            return name
+    name = new_version(spec.output, time.time())
+    storage.write_bytes(path, name.encode())
+    return name
+
+
+def plan_reuse(
+    spec: BuildSpec, earlier: Dataset | None, *, versions: Mapping[str, str], blocks: Mapping[str, int]
+) -> tuple[ReusePlan | None, str]:
+    """How records of an earlier dataset are taken over, and why none can be; "" if some can.
+
+    Args:
+      spec: the request, with its layout.
+      earlier: the dataset.
+      versions: library -> version.
+      blocks: split -> number of blocks.
+    """
+    if earlier is None:
+        return None, ""
+    old = earlier.manifest
+    if old["spec"]["seed"] != spec.seed:
+        return None, f"seed changed from {old['spec']['seed']} to {spec.seed}, and with it the order"
+    if earlier.compression == "gzip":
+        return None, "its shards are compressed, so that single records cannot be read"
+    if not any(shard.first_key is not None for shard in earlier.shards):
+        return None, "an earlier version of beam-tfrecords wrote it"
+    before = record_settings(old["spec"], old["versions"])
+    now = record_settings(spec.to_json(), versions)
+    layouts = before.pop("layout"), now.pop("layout")
+    changes = [f"{name} changed from {before[name]} to {now[name]}" for name in now if before[name] != now[name]]
+    images = [_image_features(layout) for layout in layouts]
+    plan = ReusePlan(
+        path=earlier.path,
+        seed=spec.seed,
+        blocks=blocks,
+        takes_images=not changes and images[0] == images[1],
+        hashes_files=spec.source.fingerprint is Fingerprint.CONTENT,
+    )
+    if not changes and images[0] != images[1]:
+        changes = ["layout changed in what it holds of the image"]
+    return plan, "; ".join(changes)
+
+
+def _image_features(layout: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {name: feature for name, feature in layout.items() if feature["field"].startswith("image.")}
+
+
+def is_unchanged(earlier: Dataset, facts: Mapping[str, Any], *, names: Iterable[str]) -> bool:
+    """Whether a build of this request would make the earlier dataset again, failures included.
+
+    Args:
+      earlier: the earlier dataset.
+      facts: what the manifest will say of the request: spec, versions, fingerprint of the input, …
+      names: of the classes.
+    """
+    expected = json.loads(json.dumps({**facts, "class_names": list(names)}))
+    return all(earlier.manifest.get(name) == value for name, value in expected.items())
+
+
+def record_settings(spec: Mapping[str, Any], versions: Mapping[str, str]) -> dict[str, Any]:
+    """What decides the bytes of one record: settings by name, libraries by theirs.
+
+    Args:
+      spec: the settings of a build, as its manifest has them.
+      versions: library -> version.
+    """
+    from transforms.images.image_spec import ImageSpec
+
+    names = [one.name for one in settings_of(ImageSpec) if one.decides_bytes]
+    libraries = {name: versions.get(name) for name in _RECORD_LIBRARIES}
+    return {**{name: spec.get(name) for name in (*names, "layout")}, **libraries}
+
+
+def clean_versions(spec: BuildSpec) -> None:
+    """Removes versions that are not needed any more, and what dead builds have left of theirs."""
+    names = find_unfinished(spec.output)
+    if spec.schedule.keep_versions is not None:
+        names += find_old(spec.output, keep=spec.schedule.keep_versions, grace=spec.schedule.grace, now=time.time())
+    for name in names:
+        try:
+            remove(spec.output, name)
+        except OSError as error:
+            reason = error.strerror or error
+            print(f"note: version {name} could not be removed: {reason}; the next build does", file=sys.stderr)

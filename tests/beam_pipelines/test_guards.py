@@ -1,0 +1,137 @@
+"""Guards between two versions: each trips on real data, lets ordinary change pass, and can be accepted."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+from tests.beam_pipelines.version_builds import CLASSES, Source
+from transforms.schedule_spec import Guard
+
+pytestmark = pytest.mark.whole_build
+
+PER_CLASS = 40
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory, picture, save, convert) -> Source:
+    root = tmp_path_factory.mktemp("first")
+    for number in range(PER_CLASS * 3):
+        save(root / f"in/{CLASSES[number % 3]}/{number:03d}.png", picture(number, 30, 40))
+    source = Source(root / "in", root / "out", convert)
+    assert source.build().code == 0
+    return source
+
+
+@pytest.fixture
+def source(first, tmp_path) -> Source:
+    shutil.copytree(first.folder, tmp_path / "in")
+    shutil.copytree(first.output, tmp_path / "out")
+    return Source(tmp_path / "in", tmp_path / "out", first.convert)
+
+
+def remove_a_third(source: Source, **_: Callable) -> list[str]:
+    for path in sorted(source.folder.rglob("*.png"))[::3]:
+        path.unlink()
+    return []
+
+
+def break_some(source: Source, **_: Callable) -> list[str]:
+    for path in sorted(source.folder.rglob("*.png"))[::30]:
+        path.write_bytes(b"no image")
+    return ["--max_failures=0.1"]
+
+
+def add_a_class(source: Source, picture, save) -> list[str]:
+    save(source.folder / "yak/1.png", picture(5000, 30, 40))
+    return []
+
+
+def shift_classes(source: Source, picture, save) -> list[str]:
+    for number in range(30):
+        save(source.folder / f"cat/more{number}.png", picture(6000 + number, 30, 40))
+    return []
+
+
+def change_a_setting(source: Source, **_: Callable) -> list[str]:
+    return ["--jpeg_quality=90"]
+
+
+def shrink_images(source: Source, **_: Callable) -> list[str]:
+    return ["--image_size=8"]
+
+
+def copy_across_splits(source: Source, **_: Callable) -> list[str]:
+    # Enough copies under other names that some are in the other split.
+    for number, path in enumerate(sorted(source.folder.glob("owl/*.png"))[:6]):
+        shutil.copy(path, path.with_name(f"copy{number}.png"))
+    return []
+
+
+CASES = {
+    Guard.COUNT: remove_a_third,
+    Guard.FAILURES: break_some,
+    Guard.CLASSES: add_a_class,
+    Guard.CLASS_SHARES: shift_classes,
+    Guard.SETTINGS: change_a_setting,
+    Guard.SIZES: shrink_images,
+    Guard.SPLITS: copy_across_splits,
+}
+
+
+@pytest.mark.parametrize("guard", Guard)
+def test_a_guard_trips_publishes_nothing_and_can_be_accepted(source, picture, save, guard):
+    before = (source.latest, source.versions)
+    flags = CASES[guard](source, **({"picture": picture, "save": save}))
+    ran = source.build(*flags)
+    assert ran.code == 3, ran.out
+    assert f"guard {guard.value}: " in ran.err
+    assert (source.latest, source.versions) == before  # nothing was published, nothing is left
+    (refused,) = source.output.glob(".build/*/changes.json")
+    tripped = {one["guard"] for one in json.loads(refused.read_text())["guards"] if not one["holds"]}
+    assert guard.value in tripped
+    assert f"--accept={','.join(sorted(tripped))}" in ran.err
+    ran = source.build(*flags, *(f"--accept={name}" for name in sorted(tripped)))
+    assert ran.code == 0, ran.err
+    assert source.latest != before[0]
+    verdicts = [one for one in source.changes["guards"] if not one["holds"]]
+    assert verdicts
+    assert all(one["accepted"] for one in verdicts)
+    assert not (source.output / ".build").exists()
+
+
+def test_ordinary_change_trips_none(source, picture, save):
+    save(source.folder / "cat/new.png", picture(1000, 30, 40))
+    (source.folder / "dog/001.png").unlink()
+    ran = source.build()
+    assert ran.code == 0, ran.err
+    assert {one["guard"] for one in source.changes["guards"]} >= {"count", "failures", "classes", "sizes", "splits"}
+    assert all(one["holds"] for one in source.changes["guards"])
+
+
+def test_guards_that_only_warn_are_notes(source):
+    remove_a_third(source)
+    ran = source.build("--guard=warn")
+    assert ran.code == 0, ran.err
+    assert "note: guard count: records: 80 after 120" in ran.out
+
+
+def test_guards_that_are_off_compare_nothing(source):
+    remove_a_third(source)
+    assert source.build("--guard=off").code == 0
+    assert source.changes["guards"] == []
+
+
+def test_limits_are_settings(source):
+    remove_a_third(source)
+    assert source.build("--min_count_ratio=0.5", "--max_share_change=0.2").code == 0
+
+
+def test_a_sample_that_changes_its_split_trips_the_guard_splits(source):
+    # Other fractions move samples, and change a setting.
+    ran = source.build("--splits=train=0.7,test=0.3", "--accept=settings,count,class_shares")
+    assert ran.code == 3
+    assert "guard splits: samples that changed their split" in ran.err

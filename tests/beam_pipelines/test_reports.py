@@ -1,0 +1,72 @@
+"""`--json_summary` and `--metrics_file`: written on success and on failure."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.beam_pipelines.version_builds import CLASSES, Source
+
+
+@pytest.fixture
+def source(tmp_path, picture, save, convert) -> Source:
+    for number in range(12):
+        save(tmp_path / f"in/{CLASSES[number % 3]}/{number:03d}.png", picture(number, 30, 40))
+    return Source(tmp_path / "in", tmp_path / "out", convert)
+
+
+@pytest.fixture
+def report(source, tmp_path):
+    def build(*words):
+        flags = (f"--json_summary={tmp_path / 'run.json'}", f"--metrics_file={tmp_path / 'run.prom'}")
+        ran = source.build(*flags, *words)
+        summary = json.loads((tmp_path / "run.json").read_text())
+        assert summary["exit_code"] == ran.code
+        families = text_string_to_metric_families((tmp_path / "run.prom").read_text())
+        metrics = {
+            (sample.name.removeprefix("beam_tfrecords_"), *sorted(set(sample.labels) - {"output"})): sample
+            for family in families
+            for sample in family.samples
+        }
+        assert metrics["exit_code",].value == ran.code
+        return summary, metrics
+
+    return build
+
+
+def test_a_published_version(report, source):
+    summary, metrics = report()
+    assert (summary["status"], summary["dataset"]) == ("published", str(source.latest))
+    assert (summary["listed"], summary["records"], summary["failures"]) == (12, 12, 0)
+    assert summary["reuse"] == {"copied": 0, "reserialized": 0, "converted": 12}
+    assert metrics["records",].value == 12
+    assert metrics["records",].labels["output"] == str(source.output)
+    assert metrics["dataset_bytes",].value > 0
+    assert metrics["end_timestamp_seconds",].value >= summary["began"]
+
+
+def test_nothing_new(report, source):
+    report()
+    summary, _ = report()
+    assert (summary["status"], summary["dataset"]) == ("unchanged", str(source.latest))
+
+
+def test_too_many_failures(report, source):
+    (source.folder / "cat/broken.jpg").write_bytes(b"no image")
+    summary, metrics = report()
+    assert (summary["status"], summary["dataset"], summary["failures"]) == ("unpublished", None, 1)
+    assert summary["message"].startswith("Nothing was published")
+    assert metrics["failures", "reason"].value == 1
+
+
+def test_a_wrong_request(report):
+    summary, _ = report("--image_sise=64")
+    assert summary["status"] == "refused"
+    assert "did you mean --image_size?" in summary["message"]
+
+
+def test_one_line_names_the_version_when_quiet(source):
+    ran = source.build("--quiet")
+    assert ran.out == f"dataset: {source.latest}\n"

@@ -1,0 +1,88 @@
+"""`status`: what it says of nothing, of a finished, a running, a dead and a refused build."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
+from tests.beam_pipelines.version_builds import CLASSES, Source
+
+
+@pytest.fixture
+def source(tmp_path, picture, save, convert) -> Source:
+    for number in range(48):
+        save(tmp_path / f"in/{CLASSES[number % 3]}/{number:03d}.png", picture(number, 30, 40))
+    return Source(tmp_path / "in", tmp_path / "out", convert)
+
+
+@pytest.fixture
+def status(run, source):
+    def ask():
+        ran = run("status", f"--output={source.output}", "--json")
+        assert ran.code == 0, ran.err
+        return json.loads(ran.out)
+
+    return ask
+
+
+def test_an_output_that_is_not_there_is_refused(run, tmp_path):
+    ran = run("status", f"--output={tmp_path / 'nowhere'}")
+    assert (ran.code, "no such folder" in ran.err) == (2, True)
+
+
+def test_versions_are_listed_with_their_counts(source, status, run):
+    assert source.build().code == 0
+    found = status()
+    assert (found["state"], found["build"], found["latest"]) == ("idle", None, source.latest.name)
+    (version,) = found["versions"]
+    assert (version["records"], version["failures"]) == (48, 0)
+    assert version["bytes"] == sum(path.stat().st_size for path in source.latest.glob("*.tfrecord-*"))
+    assert "LATEST" in run("status", f"--output={source.output}").out
+
+
+def test_a_build_that_runs_and_the_same_when_it_is_dead(source, status, run, tmp_path, picture, save):
+    big = save(tmp_path / "big.png", picture(1, 3000, 4000)).read_bytes()
+    for number in range(48):
+        (source.folder / f"cat/big{number}.png").write_bytes(big + b"%d" % number)
+    command = [BEAM_TFRECORDS, "convert", f"--input={source.folder}", f"--output={source.output}", "--versioned"]
+    build = subprocess.Popen([*command, "--codec=exact"], start_new_session=True, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 60
+        while not list(source.output.glob(".build/*/workers/*.json")):
+            assert time.monotonic() < deadline
+            assert build.poll() is None
+            time.sleep(0.05)
+        found = status()
+        assert found["state"] == "running"
+        assert found["build"]["process"] == build.pid
+        assert found["build"]["listed"] == 96
+        assert 0 < found["build"]["done"] < 96
+        assert found["build"]["samples_per_second"] > 0
+        text = run("status", f"--output={source.output}").out
+        assert f"process {build.pid} on " in text
+        assert " of 96; blocks: " in text
+    finally:
+        os.killpg(build.pid, signal.SIGKILL)
+        build.wait()
+    found = status()
+    assert found["state"] == "dead"
+    assert found["debris"]["builds"] == 1
+    assert found["debris"]["bytes"] > 0
+    assert "left over: 1 dead build, " in run("status", f"--output={source.output}").out
+
+
+def test_a_refused_version_shows_its_exit_code(source, status, run):
+    assert source.build().code == 0
+    for path in list(source.folder.rglob("*.png"))[:20]:
+        path.unlink()
+    assert source.build().code == 3
+    found = status()
+    assert (found["state"], found["build"]["exit_code"]) == ("unpublished", 3)
+    assert any("count: records: 28 after 48" in line for line in found["build"]["why"])
+    assert "nothing was published (exit code 3)" in run("status", f"--output={source.output}").out

@@ -1,0 +1,143 @@
+"""`--versioned`: what a folder of versions holds, what readers get, what is removed, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from beam_tfrecords import load, open_dataset
+from tests.beam_pipelines.version_builds import CLASSES, Source
+
+pytestmark = pytest.mark.whole_build
+
+
+@pytest.fixture
+def source(tmp_path, picture, save, convert) -> Source:
+    for number in range(30):
+        save(tmp_path / f"in/{CLASSES[number % 3]}/{number:03d}.png", picture(number, 30, 40))
+    return Source(tmp_path / "in", tmp_path / "out", convert)
+
+
+def touch(source: Source, number: int) -> None:
+    path = source.folder / f"{CLASSES[number % 3]}/{number:03d}.png"
+    os.utime(path, (number + 1, number + 1))
+
+
+def test_readers_follow_latest(source, verify, run):
+    assert source.build().code == 0
+    first = source.latest
+    touch(source, 0)
+    assert source.build().code == 0
+    assert source.versions == [first.name, source.latest.name]
+    assert open_dataset(source.output).path == str(source.latest)
+    assert len(list(load(source.output, "train"))) + len(list(load(source.output, "test"))) == 30
+    assert verify(source.output).code == 0
+    assert run("inspect", f"--dataset={source.output}").code == 0
+    # An older one is read by its own path.
+    assert open_dataset(first).path == str(first)
+    assert verify(first).code == 0
+
+
+def test_the_first_version_has_nothing_to_compare_with(source):
+    assert source.build().code == 0
+    assert source.changes["compared_with"] is None
+    assert "nothing to compare" in source.changes["note"]
+
+
+def test_old_versions_go_after_the_grace_time_only(source):
+    for number in range(4):
+        touch(source, number)
+        assert source.build("--keep_versions=2").code == 0
+    assert len(source.versions) == 4  # all were replaced a moment ago
+    touch(source, 4)
+    time.sleep(1.1)
+    kept = source.versions[-1]
+    assert source.build("--keep_versions=2", "--grace=1s").code == 0
+    assert source.versions == [kept, source.latest.name]
+
+
+def test_the_version_that_latest_names_stays(source):
+    assert source.build().code == 0
+    first = source.latest.name
+    touch(source, 1)
+    assert source.build().code == 0
+    (source.output / "LATEST").write_text(first + "\n")  # somebody went back
+    touch(source, 2)
+    assert source.build("--keep_versions=1", "--grace=0s").code == 0
+    assert first not in source.versions  # LATEST names the newest again, and nothing else was kept
+
+
+def test_what_a_dead_build_left_is_removed(source):
+    assert source.build().code == 0
+    shutil.copytree(source.latest, source.output / "20200101T000000Z")
+    (source.output / "20200101T000000Z/_SUCCESS").unlink()
+    touch(source, 3)
+    assert source.build().code == 0
+    assert "20200101T000000Z" not in source.versions
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--keep_versions=2"], "--keep_versions needs --versioned"),
+        (["--versioned", "--overwrite"], "--overwrite replaces what --versioned keeps"),
+        (["--versioned", "--keep_versions=0"], "expected a whole number of 1 or more"),
+        (["--versioned", "--grace=soon"], "expected a duration such as 90s"),
+        (["--versioned", "--accept=everything"], "expected one of count, failures, classes"),
+        (["--reuse=nowhere"], "no finished dataset"),
+    ],
+)
+def test_wrong_requests_are_refused(source, words, said):
+    ran = source.convert(f"--input={source.folder}", f"--output={source.output}", *words)
+    assert (ran.code, said in ran.err) == (2, True), ran.err
+    assert not source.output.exists()
+
+
+def test_versions_and_datasets_without_versions_do_not_mix(source, build):
+    plain = build(source.output.with_name("plain"), f"--input={source.folder}")
+    ran = source.convert(f"--input={source.folder}", f"--output={plain}", "--versioned")
+    assert (ran.code, "holds a dataset without versions" in ran.err) == (2, True)
+    assert source.build().code == 0
+    ran = source.convert(f"--input={source.folder}", f"--output={source.output}", "--overwrite")
+    assert (ran.code, "holds versions of a dataset" in ran.err) == (2, True)
+
+
+def test_a_reader_sees_whole_versions_while_ten_are_published_and_old_ones_removed(source, picture, save):
+    """Each version has one color in all its images, so a mixture would show."""
+
+    def build(color: int) -> None:
+        for number in range(30):
+            pixels = np.full((30, 40, 3), color, np.uint8)
+            save(source.folder / f"{CLASSES[number % 3]}/{number:03d}.png", pixels)
+        flags = ("--image_encoding=png", "--keep_versions=2", "--grace=5s", "--guard=off")
+        assert source.build(*flags).code == 0
+
+    seen: list[set[int]] = []
+    errors: list[Exception] = []
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            try:
+                records = load(source.output, "train").as_numpy_iterator()
+                seen.append({int(record["image"].max()) for record in records})
+            except Exception as error:
+                errors.append(error)
+
+    build(0)
+    reader = threading.Thread(target=read)
+    reader.start()
+    for version in range(1, 11):
+        build(20 * version)
+    done.set()
+    reader.join()
+    assert not errors
+    assert len(seen) > 10
+    assert all(len(colors) == 1 for colors in seen)
+    assert len(set.union(*seen)) > 5
+    assert len(source.versions) < 11
