@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from beam_pipelines.execution.flink import FlinkCluster
+from beam_pipelines.execution.forking import JOB_VARIABLE
 from beam_pipelines.settings.command_line import Parser
 from transforms.errors import RequestError
 
@@ -99,12 +100,13 @@ def _complete_flink(arguments: list[str], given: Mapping[str, Any]) -> Completed
         )
     job_name = given["job_name"] or f"beam-tfrecords-{uuid.uuid4().hex[:12]}"
     filled = {
-        **_worker_environment(given),
+        **_worker_environment(given, job_name),
         "flink_version": version,
         "parallelism": str(cluster.free_slots),
         "sdk_worker_parallelism": str(cluster.slots_per_manager),
     }
-    hidden = {"job_name": job_name}
+    # Beam would list all installed packages, which takes seconds, for the log alone.
+    hidden = {"job_name": job_name, "experiments": "disable_logging_submission_environment"}
     if given["flink_job_server_jar"] is None:
         jar = jar_folder() / f"flink-{version}-job-server.jar"
         if jar.exists():
@@ -124,7 +126,7 @@ def _complete_flink(arguments: list[str], given: Mapping[str, Any]) -> Completed
 def _complete_spark(arguments: list[str], given: Mapping[str, Any]) -> Completed:
     if shutil.which("java") is None:
         raise RequestError("`runner=SparkRunner` needs Java, and there is no `java` on the PATH; install Java 11 or 17")
-    filled = _worker_environment(given)
+    filled = _worker_environment(given, f"beam-tfrecords-{uuid.uuid4().hex[:12]}")
     jar = jar_folder() / "spark-3-job-server" / "spark-3-job-server.jar"
     if given["spark_job_server_jar"] is None and jar.exists():
         filled["spark_job_server_jar"] = str(jar)
@@ -135,17 +137,18 @@ def _complete_spark(arguments: list[str], given: Mapping[str, Any]) -> Completed
     return Completed(_add(arguments, filled, given), _describe(f"Spark at {master}", filled, given))
 
 
-def _worker_environment(given: Mapping[str, Any]) -> dict[str, str]:
+def _worker_environment(given: Mapping[str, Any], job_name: str) -> dict[str, str]:
     """Workers are processes of the environment that runs this program, unless the user says what they are."""
     if any(given[name] is not None for name in _FLAGS if name.startswith("environment_")):
         return {}
     command = Path(sysconfig.get_path("scripts")) / WORKER
     if not command.exists():
         raise RequestError(
-            f"{command} is missing, by which the cluster would start Python workers; install beam-tfrecords with pip, or "
-            "set `environment_type` and `environment_config`"
+            f"{command} is missing, by which the cluster would start Python workers; install beam-tfrecords with pip, "
+            "or set `environment_type` and `environment_config`"
         )
-    return {"environment_type": "PROCESS", "environment_config": json.dumps({"command": str(command)})}
+    config = {"command": str(command), "env": {JOB_VARIABLE: job_name}}
+    return {"environment_type": "PROCESS", "environment_config": json.dumps(config)}
 
 
 def _parse(arguments: Sequence[str]) -> dict[str, Any]:

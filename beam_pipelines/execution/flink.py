@@ -74,8 +74,8 @@ class FlinkCluster:
             managers = _get(f"{url}/taskmanagers")["taskmanagers"]
         except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
             raise RequestError(
-                f"`flink_master={master}`: no Flink job manager answers there ({_reason(error)}); expected host:port of "
-                "its REST interface, which also serves Flink's web page"
+                f"`flink_master={master}`: no Flink job manager answers there ({_reason(error)}); expected host:port "
+                "of its REST interface, which also serves Flink's web page"
             ) from error
         return cls(
             url=url,
@@ -133,8 +133,8 @@ class FlinkJob:
                 if error.code != 404:
                     raise BuildError(f"{self.url} does not answer: {_reason(error)}") from error
                 raise BuildError(
-                    f"Flink no longer knows job {self.id}: its job manager was restarted; the same command resumes from "
-                    "the finished blocks"
+                    f"Flink no longer knows job {self.id}: its job manager was restarted; the same command resumes "
+                    "from the finished blocks"
                 ) from error
             except (OSError, http.client.HTTPException, ValueError) as error:
                 if time.monotonic() - answered > _AWAY:

@@ -85,7 +85,7 @@ class Execution:
           wait: False returns when the cluster has the job.
 
         Returns:
-          The job, if the cluster names it.
+          The job, if it was not waited for.
 
         Raises:
           BuildError: a worker raised one, or the runner failed.
@@ -98,14 +98,17 @@ class Execution:
         try:
             result = self._start(add_stages)
             job = self._find_flink_job(result)
-            record = JobRecord(self.name, job.id, job.page) if job else _describe_result(self.name, result, self.options)
+            record = (
+                JobRecord(self.name, job.id, job.page) if job else _describe_result(self.name, result, self.options)
+            )
             if record is not None and folder is not None:
                 record.write(folder)
             if job is not None:
                 return self._follow(job, wait=wait)
-            if wait:
-                result.wait_until_finish()
-            return record
+            if not wait:
+                return record
+            result.wait_until_finish()
+            return None
         except Exception as error:  # each runner raises errors of its own
             # Beam makes a RuntimeError of the KeyboardInterrupt that Ctrl-C raises in its local runner.
             if isinstance(error.__context__, KeyboardInterrupt):
@@ -121,14 +124,15 @@ class Execution:
         add_stages(pipeline)
         return pipeline.run()
 
-    def _follow(self, job: FlinkJob, *, wait: bool) -> JobRecord:
-        if wait:
-            try:
-                job.wait()
-            except KeyboardInterrupt:
-                job.cancel()
-                raise
-        return JobRecord(self.name, job.id, job.page)
+    def _follow(self, job: FlinkJob, *, wait: bool) -> JobRecord | None:
+        if not wait:
+            return JobRecord(self.name, job.id, job.page)
+        try:
+            job.wait()
+        except KeyboardInterrupt:
+            job.cancel()
+            raise
+        return None
 
     def _find_earlier(self, folder: str) -> FlinkJob | None:
         record = read_job(folder) if self.flink is not None else None

@@ -16,6 +16,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from beam_pipelines.execution.forking import JOB_VARIABLE, TEMPLATE, serve, work_in_fork
+
 if TYPE_CHECKING:
     from apache_beam.portability.api import beam_provision_api_pb2, endpoints_pb2
 
@@ -37,10 +39,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--id", required=True)
     parser.add_argument("--provision_endpoint", required=True)
     args, _ = parser.parse_known_args(argv)
-    _end_with(os.getppid())
     # Prism passes the id inside quotes.
-    worker_id = args.id.strip("'")
-    os.environ.update(_environment(_provision_info(args.provision_endpoint, worker_id), worker_id))
+    worker_id, job = args.id.strip("'"), os.environ.get(JOB_VARIABLE)
+    if not (job and work_in_fork(worker_id, args.provision_endpoint, job=job)):
+        _end_with(os.getppid())
+        work(worker_id, args.provision_endpoint)
+
+
+def work(worker_id: str, endpoint: str) -> None:
+    """Works in this process until the runner ends it.
+
+    Args:
+      worker_id: the runner's name for the worker.
+      endpoint: where the runner provides its options.
+    """
+    os.environ.update(_environment(_provision_info(endpoint, worker_id), worker_id))
     # Reads WORKER_ID as it is imported.
     from apache_beam.runners.worker import sdk_worker_main
 
@@ -95,4 +108,7 @@ def _end_with(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    if sys.argv[1] == TEMPLATE:
+        serve(sys.argv[2], int(sys.argv[3]), work)
+    else:
+        main(sys.argv[1:])

@@ -4,9 +4,6 @@
 # Everything comes from package registries (PyPI, Maven Central) and stays below one folder.
 set -euo pipefail
 
-FLINK_VERSION=1.20.5
-BEAM_VERSION=2.77.0
-
 usage() {
   cat <<'USAGE'
 usage: local-cluster.sh COMMAND [OPTIONS]
@@ -17,10 +14,12 @@ commands
   status              print what runs; exit 0 only if all of it does
   start-taskmanager   add a task manager and wait until it has registered
   kill-taskmanager N  kill -9 task manager N (fault tests)
+  start-jobmanager    start the job manager again and wait until all task managers have registered
+  kill-jobmanager     kill -9 the job manager (fault tests)
   install             download and unpack only
-  job-server-jar      fetch Beam's Flink job server if needed, print its path
 
 options (or environment)
+  --flink-version=V   FLINK_VERSION        1.19.x or 1.20.x (1.20.5)
   --task-managers=N   FLINK_TASK_MANAGERS  (2)
   --slots=N           FLINK_SLOTS          task slots of each task manager (1)
   --rest-port=PORT    FLINK_REST_PORT      web page and submissions (8081)
@@ -30,8 +29,7 @@ options (or environment)
   --run-dir=DIR       FLINK_RUN_DIR        configuration, logs and process numbers of this cluster, so that
                                            several can share one installation (run/ in the home)
 
-Needs Java 11 or 17, Python with pip, curl and unzip, and Maven for the job server. Everything listens
-on 127.0.0.1 alone.
+Needs Java 11 or 17, Python with pip, curl and unzip. Everything listens on 127.0.0.1 alone.
 USAGE
 }
 
@@ -52,13 +50,14 @@ install_flink() {
   local download=$home/download
   rm -rf "$dist" "$download"
   mkdir -p "$dist" "$download"
-  echo "fetching Flink $FLINK_VERSION from PyPI (235 MB)"
+  echo "fetching Flink $flink_version from PyPI (235 MB)"
   python3 -m pip download --quiet --no-deps --only-binary=:all: --python-version=3.11 \
-    --platform=manylinux2014_x86_64 --dest="$download" "apache-flink==$FLINK_VERSION"
+    --platform=manylinux2014_x86_64 --dest="$download" "apache-flink==$flink_version"
   python3 -m pip download --quiet --no-deps --no-binary=:all: --dest="$download" \
-    "apache-flink-libraries==$FLINK_VERSION"
-  tar -xzf "$download/apache_flink_libraries-$FLINK_VERSION.tar.gz" -C "$dist" --strip-components=2 \
-    "apache_flink_libraries-$FLINK_VERSION/deps"
+    "apache-flink-libraries==$flink_version"
+  # 1.19 has hyphens in the name, 1.20 underscores.
+  tar -xzf "$download"/apache[-_]flink[-_]libraries-"$flink_version".tar.gz -C "$dist" --strip-components=2 \
+    --wildcards 'apache?flink?libraries-*/deps'
   unzip -q "$download"/apache_flink-*.whl 'pyflink/bin/*' 'pyflink/conf/*' -d "$download"
   cp -r "$download/pyflink/bin" "$download/pyflink/conf" "$dist/"
   chmod +x "$dist"/bin/*
@@ -66,23 +65,15 @@ install_flink() {
   touch "$dist/.complete"
 }
 
-job_server_jar() {
-  local artifact=beam-runners-flink-${FLINK_VERSION%.*}-job-server
-  local jar=$home/jars/$artifact-$BEAM_VERSION.jar
-  if [[ ! -f $jar ]]; then
-    need mvn
-    # -U: Maven would not ask again for what it did not find last time.
-    local output
-    output=$(mvn --batch-mode --quiet -U dependency:copy "-DoutputDirectory=$home/jars" \
-      "-Dartifact=org.apache.beam:$artifact:$BEAM_VERSION" 2>&1) ||
-      fail "$jar is not there, and Maven could not fetch it: $(grep -m 1 -o 'ERROR.*' <<<"$output")"
-  fi
-  echo "$jar"
-}
-
 write_configuration() {
   mkdir -p "$run/conf" "$run/log" "$run/tmp"
   cp "$dist"/conf/log4j* "$run/conf/"
+  # Beam throws away what its Python workers print, unless this logger writes everything: a crash would leave no trace.
+  cat >>"$run/conf/log4j-console.properties" <<'LOGGING'
+
+logger.beamworkers.name = org.apache.beam.runners.fnexecution.environment.ProcessManager
+logger.beamworkers.level = DEBUG
+LOGGING
   # What Java 17 must open to Flink is in the configuration that Flink ships.
   local java_options
   java_options=$(sed -n 's/^ *all: //p' "$dist/conf/config.yaml")
@@ -112,10 +103,10 @@ taskmanager.load-balance.mode: SLOTS
 # Flink's default for a batch job is no restart: the first lost worker would fail it for good.
 restart-strategy.type: fixed-delay
 restart-strategy.fixed-delay.attempts: 10
-restart-strategy.fixed-delay.delay: 2 s
+restart-strategy.fixed-delay.delay: 2s
 jobmanager.execution.failover-strategy: region
-# A task manager that starts before the job manager listens tries again soon (10 s by default).
-cluster.registration.error-delay: 500 ms
+# A task manager that starts before the job manager listens tries again soon (10 s by default). 1.19 takes numbers only.
+cluster.registration.error-delay: 500
 # Milliseconds until a task manager that fell silent counts as lost (50 s by default).
 heartbeat.interval: 2000
 heartbeat.timeout: 15000
@@ -158,6 +149,10 @@ start_jvm() {
   local pid=$!
   echo "$pid" >"$run/$name.pid"
   until is_ours "$pid" || ! kill -0 "$pid" 2>/dev/null; do sleep 0.02; done
+}
+
+start_jobmanager() {
+  start_jvm jobmanager "$dist/bin/jobmanager.sh" start-foreground
 }
 
 start_taskmanager() {
@@ -208,7 +203,8 @@ up() {
       fail "port $rest_port is taken; choose another with --rest-port"
     fi
     write_configuration
-    start_jvm jobmanager "$dist/bin/jobmanager.sh" start-foreground
+    echo "$flink_version" >"$run/version"
+    start_jobmanager
   fi
   while (($(live_taskmanagers | wc -l) < task_managers)); do start_taskmanager; done
   wait_until_registered "$task_managers"
@@ -248,16 +244,17 @@ status() {
   all_registered
 }
 
-kill_taskmanager() {
+kill_now() {
   local pid
-  pid=$(pid_of "taskmanager-$1")
-  is_ours "$pid" || fail "task manager $1 does not run"
+  pid=$(pid_of "$1")
+  is_ours "$pid" || fail "$1 does not run"
   kill -9 "$pid"
   while is_ours "$pid"; do sleep 0.02; done
 }
 
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 home=${FLINK_HOME_DIR:-$project/.cache/flink}
+flink_version=${FLINK_VERSION:-}
 task_managers=${FLINK_TASK_MANAGERS:-2}
 slots=${FLINK_SLOTS:-1}
 rest_port=${FLINK_REST_PORT:-8081}
@@ -267,6 +264,7 @@ run=${FLINK_RUN_DIR:-}
 words=()
 for argument in "$@"; do
   case $argument in
+    --flink-version=*) flink_version=${argument#*=} ;;
     --task-managers=*) task_managers=${argument#*=} ;;
     --slots=*) slots=${argument#*=} ;;
     --rest-port=*) rest_port=${argument#*=} ;;
@@ -283,7 +281,9 @@ run=${run:-$home/run}
 mkdir -p "$home" "$run"
 home=$(cd "$home" && pwd)
 run=$(cd "$run" && pwd)
-dist=$home/dist-$FLINK_VERSION
+# A cluster that was started before keeps its version.
+flink_version=${flink_version:-$(cat "$run/version" 2>/dev/null || echo 1.20.5)}
+dist=$home/dist-$flink_version
 
 case ${words[0]:-} in
   up) up ;;
@@ -294,9 +294,14 @@ case ${words[0]:-} in
     start_taskmanager
     wait_until_registered 1
     ;;
-  kill-taskmanager) kill_taskmanager "${words[1]:?which task manager, 1 or more}" ;;
+  kill-taskmanager) kill_now "taskmanager-${words[1]:?which task manager, 1 or more}" ;;
+  start-jobmanager)
+    is_ours "$(pid_of jobmanager)" && fail "the job manager runs"
+    start_jobmanager
+    wait_until_registered 1
+    ;;
+  kill-jobmanager) kill_now jobmanager ;;
   install) install_flink ;;
-  job-server-jar) job_server_jar ;;
   *)
     usage >&2
     exit 2

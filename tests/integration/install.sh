@@ -30,6 +30,7 @@ debian javac default-jdk-headless
 debian go golang-go
 debian curl curl
 debian unzip unzip
+debian mvn maven
 if ((${#packages[@]})); then
   apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "${packages[@]}" ||
     missing+=("Debian packages ${packages[*]}")
@@ -39,7 +40,10 @@ beam_module=github.com/apache/beam/sdks/v2
 gcs_module=github.com/fsouza/fake-gcs-server
 go_program prism "$beam_module" "$beam_module/go/cmd/prism" "v$BEAM_VERSION"
 go_program fake-gcs-server "$gcs_module" "$gcs_module" "v$FAKE_GCS_SERVER_VERSION"
-"$project/deploy/flink/local-cluster.sh" install || missing+=("Flink")
+# The newest Flink that Beam's libraries in Maven Central are for.
+"$project/deploy/flink/local-cluster.sh" install --flink-version=1.19.3 || missing+=("Flink")
+"$project/deploy/flink/job-server/build.sh" || missing+=("Beam for Flink")
+"$project/deploy/spark/job-server/build.sh" || missing+=("Beam for Spark")
 
 if ((${#missing[@]})); then
   printf 'not installed: %s\n' "${missing[@]}" >&2

@@ -19,7 +19,7 @@ from google.cloud.storage.exceptions import InvalidResponse
 
 from tests.integration.servers import flink, gcs, prism, processes
 
-_WORKER = processes.PROJECT / "deploy" / "flink" / "worker.py"
+_WORKER = Path(sys.executable).with_name("beam-tfrecords-worker")
 
 
 @pytest.fixture(params=["memory", "files"])
@@ -52,8 +52,7 @@ def _listed(pattern: str) -> dict[str, int]:
 
 
 def _process_options(folder: Path) -> list[str]:
-    environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "MARK": str(folder)}
-    config = json.dumps({"command": str(_WORKER), "env": environment})
+    config = json.dumps({"command": str(_WORKER), "env": {"MARK": str(folder)}})
     return ["--environment_type=PROCESS", f"--environment_config={config}"]
 
 

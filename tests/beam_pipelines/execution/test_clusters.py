@@ -12,9 +12,9 @@ from transforms.errors import RequestError
 
 PYTHON_ERROR = """\
 org.apache.flink.runtime.JobException: Recovery is suppressed by NoRestartBackoffTimeStrategy
-\tat org.apache.flink.runtime.executiongraph.failover.ExecutionFailureHandler.handleFailure(ExecutionFailureHandler.java:176)
-Caused by: java.lang.Exception: The user defined 'open()' method caused an exception: java.lang.RuntimeException: Error \
-received from SDK harness for instruction 3: Traceback (most recent call last):
+\tat org.apache.flink.runtime.executiongraph.failover.ExecutionFailureHandler.handleFailure(Handler.java:176)
+Caused by: java.lang.Exception: The user defined 'open()' method caused an exception: java.lang.RuntimeException: \
+Error received from SDK harness for instruction 3: Traceback (most recent call last):
   File "/venv/lib/python3.11/site-packages/apache_beam/runners/worker/sdk_worker.py", line 313, in _execute
     response = task()
 {error} [while running 'ConvertBlocks/ReadConvertWrite/Apply/ParDo(_Call)']
@@ -23,7 +23,7 @@ received from SDK harness for instruction 3: Traceback (most recent call last):
 """
 JAVA_ERROR = """\
 org.apache.flink.runtime.JobException: Recovery is suppressed by NoRestartBackoffTimeStrategy
-\tat org.apache.flink.runtime.executiongraph.failover.ExecutionFailureHandler.handleFailure(ExecutionFailureHandler.java:176)
+\tat org.apache.flink.runtime.executiongraph.failover.ExecutionFailureHandler.handleFailure(Handler.java:176)
 Caused by: java.io.IOException: No space left on device
 \tat java.base/sun.nio.ch.FileDispatcherImpl.write0(Native Method)
 """

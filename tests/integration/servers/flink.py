@@ -15,6 +15,8 @@ from typing import Any
 from tests.integration.servers import processes
 
 _SCRIPT = processes.PROJECT / "deploy" / "flink" / "local-cluster.sh"
+# What Beam's libraries in Maven Central are for.
+VERSION = "1.19.3"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +57,30 @@ class FlinkCluster:
         """Adds a task manager; returns when it has registered."""
         _cluster("start-taskmanager", f"--run-dir={self.run_dir}")
 
+    def restart_job_manager(self) -> None:
+        """Ends the job manager with SIGKILL and starts it again; returns when the task managers have registered."""
+        _cluster("kill-jobmanager", f"--run-dir={self.run_dir}")
+        _cluster("start-jobmanager", f"--run-dir={self.run_dir}")
+
+    def running_jobs(self) -> list[str]:
+        """Numbers of the jobs that have not ended."""
+        return [job["id"] for job in self.get("/jobs")["jobs"] if job["status"] in ("CREATED", "RUNNING", "RESTARTING")]
+
+    def cancel(self, job: str) -> None:
+        """Cancels a job; returns when it has ended."""
+        request = urllib.request.Request(f"http://{self.master}/jobs/{job}?mode=cancel", method="PATCH")
+        urllib.request.urlopen(request, timeout=10).close()
+        processes.wait_until(lambda: job not in self.running_jobs(), what="the end of a cancelled job")
+
+    def logs(self) -> str:
+        """What all processes have logged."""
+        return "".join(path.read_text(errors="replace") for path in sorted((self.run_dir / "log").glob("*")))
+
+    def python_workers(self) -> list[int]:
+        """Process numbers of Beam's Python workers, which are children of the task managers."""
+        managers = [int(path.read_text()) for path in self.run_dir.glob("taskmanager-*.pid")]
+        return [child for manager in managers for child in _children(manager)]
+
 
 @contextlib.contextmanager
 def flink_cluster(run_dir: Path, *, task_managers: int = 2, slots: int = 1) -> Iterator[FlinkCluster]:
@@ -73,6 +99,7 @@ def flink_cluster(run_dir: Path, *, task_managers: int = 2, slots: int = 1) -> I
         _cluster(
             "up",
             f"--run-dir={run_dir}",
+            f"--flink-version={VERSION}",
             f"--rest-port={port}",
             f"--rpc-port={processes.free_port()}",
             f"--task-managers={task_managers}",
@@ -89,7 +116,7 @@ def compile_probe(folder: Path) -> Path:
     Raises:
       processes.ServerError: it did not compile.
     """
-    (library,) = (processes.PROJECT / ".cache" / "flink").glob("dist-*/lib/flink-dist-*.jar")
+    (library,) = (processes.PROJECT / ".cache" / "flink").glob(f"dist-{VERSION}/lib/flink-dist-*.jar")
     source = Path(__file__).with_name("RestartProbe.java")
     jar = folder / "probe.jar"
     _run(["javac", "--release=11", "-nowarn", "-cp", library, "-d", folder / "classes", source])
@@ -99,12 +126,19 @@ def compile_probe(folder: Path) -> Path:
 
 def submit(cluster: FlinkCluster, jar: Path, *arguments: str, parallelism: int) -> str:
     """Submits a jar by Flink's own client and returns the job's id."""
-    (client,) = (processes.PROJECT / ".cache" / "flink").glob("dist-*/bin/flink")
+    (client,) = (processes.PROJECT / ".cache" / "flink").glob(f"dist-{VERSION}/bin/flink")
     output = _run(
         [client, "run", "--detached", f"--parallelism={parallelism}", jar, *arguments],
         env={**os.environ, "FLINK_CONF_DIR": str(cluster.run_dir / "conf")},
     )
     return output.split("Job has been submitted with JobID ")[1].split()[0]
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
 
 
 def _cluster(*words: str) -> str:

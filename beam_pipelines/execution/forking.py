@@ -1,0 +1,187 @@
+"""Python workers of a job are forked from a process that has imported everything.
+
+Runners end their Python workers between the stages of a batch job and start them again: a dozen times for one build.
+Importing takes two seconds each time, forking some milliseconds. The template is started by the first worker of a job
+under a task manager, serves that job alone, so that it never runs code of an earlier installation, and ends with the
+task manager, or when it has had nothing to do for a minute.
+
+What the runner has started stays a process of its own, as small as Python is. Whichever of it and its fork ends
+first, the other ends too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import random
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+
+# Set in the workers' environment: names the job.
+JOB_VARIABLE = "BEAM_TFRECORDS_JOB"
+# First word of the command line of a template; the path of its socket and the task manager's number follow.
+TEMPLATE = "template"
+_PRELOADED = ("apache_beam.runners.worker.sdk_worker_main", "beam_pipelines.pipeline", "transforms.processes.preload")
+_START_TIMEOUT = 30.0
+_IDLE_TIMEOUT = 60.0
+_CHECK_INTERVAL = 1.0
+
+
+def work_in_fork(worker_id: str, endpoint: str, *, job: str) -> bool:
+    """Has a worker forked from the job's template, and returns when it has ended.
+
+    Args:
+      worker_id: the runner's name for the worker.
+      endpoint: where the runner provides its options.
+      job: names the job.
+
+    Returns:
+      False if there is no template and none could be started: the caller works itself.
+    """
+    connection = _connect(job)
+    if connection is None:
+        return False
+    manager = os.getppid()
+    with connection:
+        connection.sendall(json.dumps([worker_id, endpoint]).encode())
+        connection.settimeout(_CHECK_INTERVAL)
+        while os.getppid() == manager:
+            try:
+                if connection.recv(1):
+                    return True
+            except TimeoutError:
+                continue
+            break
+    # The runner starts another one.
+    sys.exit(1)
+
+
+def _connect(job: str) -> socket.socket | None:
+    """A connection to the job's template, which is started if there is none."""
+    path = _socket_path(job)
+    if path is None:
+        return None
+    deadline = time.monotonic() + _START_TIMEOUT
+    is_started = False
+    while time.monotonic() < deadline:
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(path)
+            return connection
+        except OSError:
+            connection.close()
+        if not is_started:
+            subprocess.Popen(
+                [sys.executable, "-m", "beam_pipelines.execution.worker", TEMPLATE, path, str(os.getppid())],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            is_started = True
+        time.sleep(0.02)
+    return None
+
+
+def _socket_path(job: str) -> str | None:
+    """Where the template listens, in a folder that no other user can enter; None if there is no such folder."""
+    folder = os.path.join(tempfile.gettempdir(), f"beam-tfrecords-{os.getuid()}")
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    facts = os.lstat(folder)
+    path = os.path.join(folder, f"{os.getppid()}-{job}")
+    # The kernel takes no longer names.
+    is_safe = facts.st_uid == os.getuid() and facts.st_mode & 0o777 == 0o700 and len(path) < 100
+    return path if is_safe else None
+
+
+def serve(path: str, manager: int, work: Callable[[str, str], None]) -> None:
+    """Forks workers until the task manager ends, or none is wanted for a while.
+
+    Args:
+      path: of the socket to listen at.
+      manager: process number of the task manager.
+      work: does a worker's work, given its id and endpoint.
+    """
+    # A terminal's Ctrl-C is meant for the launcher.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(path)
+    except OSError:  # another one was faster
+        return
+    try:
+        listener.listen(64)
+        _import_all()
+        _fork_on_request(listener, manager, work)
+    finally:
+        os.unlink(path)
+
+
+def _fork_on_request(listener: socket.socket, manager: int, work: Callable[[str, str], None]) -> None:
+    children: set[int] = set()
+    busy = time.monotonic()
+    while _is_there(manager) and time.monotonic() - busy < _IDLE_TIMEOUT:
+        if select.select([listener], [], [], _CHECK_INTERVAL)[0]:
+            connection, _ = listener.accept()
+            child = os.fork()
+            if not child:
+                listener.close()
+                _work(connection, work)
+            connection.close()
+            children.add(child)
+        children -= {child for child in children if os.waitpid(child, os.WNOHANG)[0]}
+        if children:
+            busy = time.monotonic()
+
+
+def _work(connection: socket.socket, work: Callable[[str, str], None]) -> None:
+    """Never returns."""
+    code = 1
+    try:
+        worker_id, endpoint = json.loads(connection.recv(1 << 16))
+        threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
+        random.seed()
+        from apache_beam.runners.worker.worker_id_interceptor import WorkerIdInterceptor
+
+        # Read from the environment when it was imported.
+        WorkerIdInterceptor._worker_id = worker_id
+        work(worker_id, endpoint)
+        connection.send(b"0")
+        code = 0
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _end_with(connection: socket.socket) -> None:
+    """Ends this process as soon as the other end of the connection is gone."""
+    connection.recv(1)
+    os._exit(1)
+
+
+def _import_all() -> None:
+    # Threads would not survive the fork; these would only wait.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
+    for module in (
+        "apache_beam.runners.worker.sdk_worker_main",
+        "beam_pipelines.pipeline",
+        "transforms.processes.preload",
+    ):
+        importlib.import_module(module)
+
+
+def _is_there(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,132 @@
+"""Builds on a cluster, as a user starts them, watched from outside while something happens to them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.integration.servers import processes
+from transforms.dataset import open_dataset
+
+PROGRAM = Path(sys.executable).with_name("beam-tfrecords")
+# A photo takes some 0.2 s: blocks stay open long enough for something to happen to them.
+SLOW = ["--image_size=700", "--upscale", "--image_encoding=png", "--codec=exact", "--num_shards=4"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Ended:
+    """How a launcher ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class ClusterBuild:
+    """A running `convert`, in a process of its own.
+
+    Args:
+      output: of the build.
+      words: flags.
+    """
+
+    def __init__(self, output: Path, *words: Any) -> None:
+        self.output = output
+        # Marker of a block -> times of modification that it was seen with.
+        self._seen: dict[str, set[int]] = {}
+        self._launcher = subprocess.Popen(
+            [PROGRAM, "convert", f"--output={output}", *map(str, words)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # Modules of the tests, for conversions that crash.
+            cwd=processes.PROJECT,
+        )
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        """Process number of the launcher."""
+        return self._launcher.pid
+
+    def finished_blocks(self) -> dict[str, int]:
+        """Markers of finished blocks, with their time of modification."""
+        found = {}
+        for path in self.output.glob(".build/*/blocks/*.json"):
+            try:
+                found[path.name] = path.stat().st_mtime_ns
+            except OSError:
+                continue
+        return found
+
+    def wait_for_open_blocks(self, finished: int = 2) -> dict[str, int]:
+        """Waits until some blocks are finished and another is open; returns the finished ones."""
+
+        def is_open() -> bool:
+            assert self._launcher.poll() is None, self._launcher.communicate()
+            started = len(list(self.output.glob(".build/*/blocks/*.started")))
+            return len(self.finished_blocks()) >= finished and started > len(self.finished_blocks())
+
+        processes.wait_until(is_open, what="open blocks", seconds=90)
+        return self.finished_blocks()
+
+    def wait(self, seconds: float = 240) -> Ended:
+        """Waits for the launcher's end."""
+        out, err = self._launcher.communicate(timeout=seconds)
+        return Ended(self._launcher.returncode, out, err)
+
+    def converted_twice(self, blocks: dict[str, int]) -> list[str]:
+        """Those of the blocks whose marker was written again since."""
+        return [name for name, when in blocks.items() if self._seen.get(name, {when}) - {when}]
+
+    def _watch(self) -> None:
+        while self._launcher.poll() is None:
+            for name, when in self.finished_blocks().items():
+                self._seen.setdefault(name, set()).add(when)
+            time.sleep(0.05)
+
+
+def hashes(output: Path) -> list[tuple[str, str, str | None]]:
+    """File, SHA-256 and SHA-256 of the index of every shard."""
+    return [(shard.file, shard.sha256, shard.index_sha256) for shard in open_dataset(str(output)).shards]
+
+
+@pytest.fixture(scope="session")
+def slow_photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """160 pictures that take a while."""
+    root = tmp_path_factory.mktemp("slow") / "in"
+    pixels = np.random.default_rng(0).integers(0, 256, (60, 80, 3), dtype=np.uint8)
+    Image.fromarray(pixels).resize((640, 480), Image.Resampling.BICUBIC).save(root.parent / "big.png")
+    big = (root.parent / "big.png").read_bytes()
+    for number in range(160):
+        folder = root / f"class{number % 4}"
+        folder.mkdir(parents=True, exist_ok=True)
+        # Distinct bytes behind the end of the picture.
+        (folder / f"{number}.png").write_bytes(big + b"%d" % number)
+    return root
+
+
+@pytest.fixture(scope="session")
+def slow_hashes(slow_photos: Path, run: Any) -> list[tuple[str, str, str | None]]:
+    """What the local runner makes of them."""
+    output = slow_photos.parent / "local"
+    ran = run("convert", f"--input={slow_photos}", f"--output={output}", *SLOW)
+    assert ran.code == 0, ran.err
+    return hashes(output)
+
+
+def write_lines(folder: Path, count: int) -> Iterator[bytes]:
+    """Records of different sizes."""
+    for number in range(count):
+        yield b"%d:" % number + os.urandom(number % 100)

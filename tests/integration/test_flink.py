@@ -1,0 +1,190 @@
+"""`convert` on a Flink cluster: the same bytes as the local runner's, with nothing to say but the address."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.metrics import MetricsFilter
+
+from beam_pipelines.execution.jobs import read_job
+from beam_pipelines.execution.runners import choose_execution
+from beam_tfrecords import WriteTFRecordShards
+from tests.integration.cluster_builds import PROGRAM, hashes
+from tests.integration.servers import flink, processes
+from transforms.block_counts import NAMESPACE, report_block
+from transforms.stats import Stats
+from transforms.tfrecord import read_records
+
+FLAGS = ["--image_size=64", "--splits=train=0.8,validation=0.2", "--num_shards=2"]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[flink.FlinkCluster]:
+    with flink.flink_cluster(tmp_path_factory.mktemp("flink"), slots=2) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def on_flink(cluster: flink.FlinkCluster) -> list[str]:
+    return ["--runner=FlinkRunner", f"--flink_master={cluster.master}"]
+
+
+@pytest.fixture(scope="module")
+def expected(photos, tmp_path_factory, run) -> list[tuple[str, str, str | None]]:
+    out = tmp_path_factory.mktemp("local") / "out"
+    ran = run("convert", f"--input={photos}", f"--output={out}", *FLAGS)
+    assert ran.code == 0, ran.err
+    return hashes(out)
+
+
+def test_the_address_of_the_cluster_is_enough(photos, tmp_path, run, on_flink, expected):
+    out = tmp_path / "out"
+    ran = run("convert", f"--input={photos}", f"--output={out}", *FLAGS, *on_flink)
+    assert ran.code == 0, ran.err
+    assert hashes(out) == expected
+    assert not (out / ".build").exists()
+    (line,) = [line for line in ran.err.splitlines() if line.startswith("Flink ")]
+    assert line.startswith(f"Flink {flink.VERSION} with 4 free task slots; set: --environment_type=PROCESS ")
+    assert "--parallelism=4" in line
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_the_bytes_do_not_depend_on_the_parallelism(photos, tmp_path, run, on_flink, expected, parallelism):
+    out = tmp_path / "out"
+    ran = run("convert", f"--input={photos}", f"--output={out}", *FLAGS, *on_flink, f"--parallelism={parallelism}")
+    assert ran.code == 0, ran.err
+    assert hashes(out) == expected
+
+
+def test_a_dataset_verifies_on_the_cluster(photos, tmp_path, run, on_flink):
+    out = tmp_path / "out"
+    assert run("convert", f"--input={photos}", f"--output={out}", *FLAGS).code == 0
+    ran = run("verify", f"--dataset={out}", f"--temp_location={tmp_path}", *on_flink)
+    assert (ran.code, ran.out.split(":")[0]) == (0, "OK"), ran.err
+
+
+def test_no_wait_returns_with_the_job_and_the_cluster_finishes_it(photos, tmp_path, run, on_flink, cluster, expected):
+    out = tmp_path / "out"
+    ran = run("convert", f"--input={photos}", f"--output={out}", *FLAGS, *on_flink, "--no_wait")
+    assert ran.code == 0, ran.err
+    (folder,) = (path.parent for path in out.glob(".build/*/job.json"))
+    job = read_job(str(folder))
+    assert job is not None
+    assert job.runner == "FlinkRunner"
+    assert cluster.get(f"/jobs/{job.job_id}")["jid"] == job.job_id
+    assert ran.out.splitlines() == [
+        f"submitted: job {job.job_id}",
+        f"watch it: {job.url}",
+        f"how far it is: beam-tfrecords status --output={out}",
+    ]
+    processes.wait_until((out / "_SUCCESS").exists, what="the end of the job", seconds=120)
+    assert hashes(out) == expected
+    processes.wait_until(lambda: not cluster.running_jobs(), what="free slots")
+
+
+def test_stages_have_their_names_and_metrics_are_counted(photos, tmp_path, run, on_flink, cluster):
+    out = tmp_path / "out"
+    ran = run("convert", f"--input={photos}", f"--output={out}", *FLAGS, *on_flink, "--job_name=named")
+    assert ran.code == 0, ran.err
+    (job,) = [job["jid"] for job in cluster.get("/jobs/overview")["jobs"] if job["name"] == "named"]
+    stages = " ".join(vertex["name"] for vertex in cluster.get(f"/jobs/{job}")["vertices"])
+    for stage in ("ListSource", "AssignOrder", "ConvertBlocks", "PlanShards", "ComposeShards", "PublishDataset"):
+        assert stage in stages, stages
+    (metrics,) = [
+        one["value"]
+        for one in cluster.get(f"/jobs/{job}/accumulators")["user-task-accumulators"]
+        if one["name"] == "__metricscontainers"
+    ]
+    assert "samples_written" in metrics
+
+
+def test_the_metrics_of_a_pipeline_reach_its_result(on_flink):
+    execution = choose_execution(on_flink, verbose=False, quiet=True)
+    pipeline = beam.Pipeline(runner=execution.runner, options=execution.options)
+    stats = Stats({("written", "train"): 3, ("failed", "train", "corrupt"): 1})
+    _ = pipeline | beam.Create([1, 2]) | beam.Map(lambda _: report_block(stats, bytes_out=9, msec={"read": 5}))
+    result = pipeline.run()
+    result.wait_until_finish()
+    found = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))
+    counts = {one.key.metric.name: one.committed for one in found["counters"]}
+    assert counts == {"samples_written": 6, "failed_corrupt": 2, "bytes_out": 18, "blocks": 2}
+    (read,) = found["distributions"]
+    assert (read.committed.sum, read.committed.count) == (10, 2)
+
+
+def test_any_examples_are_written_to_shards(tmp_path, on_flink):
+    records = [b"%d" % number * (number % 50) for number in range(1_000)]
+    execution = choose_execution(on_flink, verbose=False, quiet=True)
+    execution.run(
+        lambda root: (
+            root
+            | beam.Create(records)
+            | beam.Reshuffle()
+            | WriteTFRecordShards(str(tmp_path / "out/any"), num_shards=3)
+        )
+    )
+    files = sorted((tmp_path / "out").iterdir())
+    assert [file.name for file in files] == [f"any.tfrecord-{number:05d}-of-00003" for number in range(3)]
+    found = []
+    for path in files:
+        with path.open("rb") as file:
+            found += [record.data for record in read_records(file)]
+    assert sorted(found) == sorted(records)
+
+
+# Wrong requests: each is answered within 15 seconds, and nothing is started.
+
+
+def refused(photos: Path, out: Path, *words: str) -> str:
+    begin = time.monotonic()
+    command = [PROGRAM, "convert", f"--input={photos}", f"--output={out}", "--image_size=8", *words]
+    ran = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, timeout=60)
+    assert time.monotonic() - begin < 15
+    assert (ran.returncode, ran.stdout) == (2, ""), ran.stderr
+    assert not out.exists()
+    (line,) = ran.stderr.splitlines()
+    return line
+
+
+def test_a_master_that_nothing_listens_at_is_refused(photos, tmp_path):
+    port = processes.free_port()
+    line = refused(photos, tmp_path / "out", "--runner=FlinkRunner", f"--flink_master=localhost:{port}")
+    assert f"--flink_master=localhost:{port}: no Flink job manager answers there (Connection refused)" in line
+
+
+def test_a_master_that_never_answers_is_refused(photos, tmp_path):
+    # Of the block for documentation: routed nowhere (RFC 5737).
+    line = refused(photos, tmp_path / "out", "--runner=FlinkRunner", "--flink_master=192.0.2.1:8081")
+    assert "--flink_master=192.0.2.1:8081: no Flink job manager answers there" in line
+
+
+def test_another_version_of_flink_is_refused(photos, tmp_path, on_flink):
+    line = refused(photos, tmp_path / "out", *on_flink, "--flink_version=1.20")
+    assert line.endswith(f"--flink_version=1.20: the cluster runs Flink {flink.VERSION}; leave it out")
+
+
+def test_no_wait_is_refused_where_the_job_needs_the_launcher(photos, tmp_path):
+    line = refused(photos, tmp_path / "out", "--no_wait")
+    assert "--no_wait: with --runner=DirectRunner the job needs this process until it ends" in line
+
+
+def test_workers_that_cannot_see_the_output_end_the_build_and_say_so(photos, tmp_path, cluster, on_flink):
+    """A mount of the launcher alone stands for the disk of another machine."""
+    out = tmp_path / "here" / "out"
+    out.parent.mkdir()
+    command = [PROGRAM, "convert", f"--input={photos}", f"--output={out}", "--image_size=8", *on_flink]
+    script = f"mount -t tmpfs tmpfs {out.parent} && exec {' '.join(map(str, command))}"
+    begin = time.monotonic()
+    ran = subprocess.run(["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True, check=False)
+    if "unshare" in ran.stderr or "mount:" in ran.stderr:
+        pytest.skip("needs the right to mount a tmpfs: run as root")
+    assert ran.returncode == 1
+    assert "cannot read" in ran.stderr
+    assert "expected an output that all workers reach under the same name" in ran.stderr
+    assert time.monotonic() - begin < 60
+    assert not cluster.running_jobs()

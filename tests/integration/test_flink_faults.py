@@ -1,0 +1,147 @@
+"""Faults while blocks are open on a Flink cluster: the same bytes, and no finished block is converted again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from beam_pipelines import planning
+from tests.hostile import Hostile
+from tests.integration.cluster_builds import PROGRAM, SLOW, ClusterBuild, hashes, slow_hashes, slow_photos
+from tests.integration.servers import flink, processes
+
+__all__ = ["slow_hashes", "slow_photos"]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[flink.FlinkCluster]:
+    with flink.flink_cluster(tmp_path_factory.mktemp("flink")) as running:
+        yield running
+
+
+@pytest.fixture
+def on_flink(cluster: flink.FlinkCluster) -> Iterator[list[str]]:
+    processes.wait_until(lambda: cluster.get("/overview")["slots-available"] == 2, what="two free slots")
+    yield ["--runner=FlinkRunner", f"--flink_master={cluster.master}"]
+    for job in cluster.running_jobs():
+        cluster.cancel(job)
+
+
+@pytest.fixture
+def build(tmp_path, slow_photos, on_flink) -> ClusterBuild:
+    """A build that takes a while."""
+    return ClusterBuild(tmp_path / "out", f"--input={slow_photos}", *SLOW, *on_flink)
+
+
+def check(build: ClusterBuild, finished: dict[str, int], expected: list) -> None:
+    ended = build.wait()
+    assert ended.code == 0, ended.err
+    assert hashes(build.output) == expected
+    assert build.converted_twice(finished) == []
+
+
+def test_a_python_worker_is_killed(build, cluster, slow_hashes):
+    finished = build.wait_for_open_blocks()
+    os.kill(cluster.python_workers()[0], signal.SIGKILL)
+    check(build, finished, slow_hashes)
+
+
+def test_a_task_manager_is_killed_and_another_started(build, cluster, slow_hashes):
+    finished = build.wait_for_open_blocks()
+    cluster.kill_task_manager(1)
+    cluster.start_task_manager()
+    check(build, finished, slow_hashes)
+
+
+def test_the_job_manager_is_killed_and_started_again(build, cluster, slow_photos, on_flink, slow_hashes):
+    finished = build.wait_for_open_blocks()
+    cluster.restart_job_manager()
+    ended = build.wait()
+    assert ended.code == 1
+    assert "its job manager was restarted; the same command resumes from the finished blocks" in ended.err
+    assert not cluster.running_jobs()
+    again = ClusterBuild(build.output, f"--input={slow_photos}", *SLOW, *on_flink)
+    check(again, finished, slow_hashes)
+
+
+def test_the_launcher_is_killed_and_the_same_command_follows_its_job(
+    build, cluster, slow_photos, on_flink, slow_hashes
+):
+    finished = build.wait_for_open_blocks()
+    os.kill(build.pid, signal.SIGKILL)
+    build.wait()
+    (job,) = cluster.running_jobs()
+    again = ClusterBuild(build.output, f"--input={slow_photos}", *SLOW, *on_flink, "--parallelism=2")
+    ended = again.wait()
+    assert ended.code == 0, ended.err
+    assert "the job of this build runs already" in ended.err
+    assert job in ended.err
+    assert hashes(build.output) == slow_hashes
+    assert build.converted_twice(finished) == again.converted_twice(finished) == []
+
+
+def test_a_job_is_cancelled_and_submitted_again(build, cluster, slow_photos, on_flink, slow_hashes):
+    finished = build.wait_for_open_blocks()
+    (job,) = cluster.running_jobs()
+    cluster.cancel(job)
+    ended = build.wait()
+    assert (ended.code, f"job {job} was canceled" in ended.err) == (1, True), ended.err
+    again = ClusterBuild(build.output, f"--input={slow_photos}", *SLOW, *on_flink)
+    check(again, finished, slow_hashes)
+
+
+def test_ctrl_c_cancels_the_job(build, cluster):
+    build.wait_for_open_blocks()
+    os.kill(build.pid, signal.SIGINT)
+    ended = build.wait(seconds=30)
+    assert ended.code == 130, ended.err
+    assert "the same command resumes from its finished blocks" in ended.err
+    assert not cluster.running_jobs()
+
+
+@pytest.mark.parametrize(("hostile", "reason"), [("crash", "decoder_crash"), ("hang", "decode_timeout")])
+def test_a_decoder_that_ends_its_process_costs_one_sample(
+    photos, tmp_path, run, cluster, on_flink, monkeypatch, hostile, reason
+):
+    key = "cat/cat_03.jpg"
+    convert = planning.ConvertSample
+    monkeypatch.setattr(planning, "ConvertSample", lambda *words: Hostile(convert(*words), **{hostile: key}))
+    worker = {"command": str(PROGRAM.with_name("beam-tfrecords-worker")), "env": {"PYTHONPATH": str(processes.PROJECT)}}
+    ran = run(
+        "convert",
+        f"--input={photos}",
+        f"--output={tmp_path / 'out'}",
+        *("--image_size=64", "--max_failures=0.1", "--image_timeout=3"),
+        *on_flink,
+        "--environment_type=PROCESS",
+        f"--environment_config={json.dumps(worker)}",
+    )
+    assert ran.code == 0, ran.err
+    (failure,) = [json.loads(line) for line in (tmp_path / "out/failures.jsonl").read_text().splitlines()]
+    assert (failure["key"], failure["reason"]) == (key, reason)
+    # The log of the task manager names the sample too.
+    assert key in cluster.logs()
+
+
+def test_a_full_disk_ends_the_build_and_the_same_command_resumes(tmp_path, slow_photos, on_flink, slow_hashes):
+    out = tmp_path / "disk" / "out"
+    out.parent.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=30m", "tmpfs", out.parent], check=False)
+    if mounted.returncode:
+        pytest.skip("needs the right to mount a tmpfs: run as root")
+    try:
+        words = [f"--input={slow_photos}", *SLOW, *on_flink]
+        full = ClusterBuild(out, *words)
+        ended = full.wait()
+        assert ended.code == 1
+        assert "No space left on device; the same command resumes once there is room" in ended.err
+        finished = full.finished_blocks()
+        subprocess.run(["mount", "-o", "remount,size=2g", out.parent], check=True)
+        check(ClusterBuild(out, *words), finished, slow_hashes)
+    finally:
+        subprocess.run(["umount", "--lazy", out.parent], check=True)
