@@ -8,6 +8,8 @@ import shutil
 import tarfile
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from PIL import Image
 
 from tests.docs.pages import PROJECT
@@ -30,6 +32,8 @@ def make_inputs(folder: Path) -> None:
         (folder / "subjects" / f"s{subject}").mkdir(parents=True)
         Image.open(photo).convert("L").resize((92, 112)).save(folder / "subjects" / f"s{subject}" / "1.pgm")
     _make_scraped(folder / "scraped", photos)
+    for split, chosen in (("train", photos[::2]), ("val", photos[1::2])):
+        _copy(chosen, [folder / "split_photos" / split / photo.relative_to(PHOTOS) for photo in chosen])
     _make_tables(folder, names)
     with tarfile.open(folder / "photos.tar", "w") as archive:
         archive.add(PHOTOS, ".")
@@ -56,6 +60,18 @@ def _make_tables(folder: Path, names: list[str]) -> None:
         csv.writer(file, delimiter=";").writerows([("id", "class"), *((stem, kind) for kind, stem in stems)])
     with (folder / "table.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("count", "weight", "name"), (1, 0.5, "one"), (2, 1.5, "two, or more")])
+    with (folder / "tags.csv").open("w", newline="") as file:
+        rows = [(f"photos/{name}", "outdoor small" if number % 2 else "small") for number, name in enumerate(names)]
+        csv.writer(file).writerows([("image", "tags"), *rows])
+    with (folder / "frame.csv").open("w", newline="") as file:
+        rows = [(number, f"photos/{name}", f"{number % 3}.0") for number, name in enumerate(names)]
+        csv.writer(file).writerows([("", "image", "label"), *rows])
+    _copy([PHOTOS / name for name in names[:6]], [folder / "captioned" / f"{number}.jpg" for number in range(6)])
+    with (folder / "captioned" / "metadata.csv").open("w", newline="") as file:
+        rows = [(f"{number}.jpg", "odd" if number % 2 else "even") for number in range(6)]
+        csv.writer(file).writerows([("file_name", "label"), *rows])
+    table = {"path": [f"photos/{name}" for name in names], "label": [name.split("/")[0] for name in names]}
+    pq.write_table(pa.table(table), folder / "paths.parquet")
     with (folder / "faces.jsonl").open("w") as file:
         for number, name in enumerate(names[:8]):
             row = {"path": f"photos/{name}", "class": number % 2, "age": 20 + number, "landmarks": [0.5] * number}
