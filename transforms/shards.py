@@ -204,8 +204,9 @@ def _compose_index(parts: Iterable[Part], path: str, *, staging: str) -> tuple[s
             table = read_index(part)
             first_key = first_key or table["key"][0].as_py()
             column = table.schema.get_field_index("offset")
-            # NumPy, because importing Arrow's compute functions takes longer than this does.
-            moved = pa.array(table["offset"].to_numpy() + begin)
+            # Importing Arrow's compute functions, or what pa.array needs of NumPy, takes longer than this does.
+            offsets = table["offset"].to_numpy() + begin
+            moved = pa.Array.from_buffers(pa.int64(), len(offsets), [None, pa.py_buffer(offsets)])
             writer.write_table(table.set_column(column, INDEX_SCHEMA.field("offset"), moved))
             begin += part.stream_bytes
     data = sink.getvalue()
