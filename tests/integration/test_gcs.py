@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,3 +77,37 @@ def test_an_overwrite_replaces_what_is_in_the_bucket(server):
     assert run("convert", *flags, "--num_shards=2", "--overwrite").returncode == 0
     shards = [blob.name for blob in server.client().list_blobs("datasets") if ".tfrecord-" in blob.name]
     assert [name.rsplit("-", 3)[-3:] for name in sorted(shards)] == [["00000", "of", "00002"], ["00001", "of", "00002"]]
+
+
+def test_versions_in_a_bucket_reuse_what_has_not_changed(server):
+    words = ["convert", "--input=gs://photos", "--output=gs://datasets/nightly", "--image_size=64", "--versioned"]
+    words += ["--keep_versions=1", "--grace=0s", "--guard=off"]
+    assert run(*words).returncode == 0
+    assert "nothing has changed" in run(*words).stdout
+    bucket = server.client().bucket("photos")
+    bucket.blob("cat/cat_01.jpg").delete()
+    bucket.copy_blob(bucket.blob("space/space_01.jpg"), bucket, "rocket/new.jpg")
+    again = run(*words)
+    assert again.returncode == 0
+    assert "copied 41, reserialized 0, changed 0, added 1, removed 1" in again.stdout
+    latest = read(server, "nightly/LATEST").decode().strip()
+    names = {blob.name for blob in server.client().list_blobs("datasets")}
+    assert {name.split("/")[1] for name in names} == {latest, "LATEST"}
+    assert run("verify", "--dataset=gs://datasets/nightly").returncode == 0
+    status = json.loads(run("status", "--output=gs://datasets/nightly", "--json").stdout)
+    assert (status["state"], status["latest"], len(status["versions"])) == ("idle", latest, 1)
+
+
+def test_a_second_build_into_a_bucket_is_refused_while_the_first_one_lives(server):
+    words = ["convert", "--input=gs://photos", "--output=gs://datasets/out", "--image_size=64"]
+    command = [Path(sys.executable).with_name("beam-tfrecords"), *words]
+    # Slow enough that both overlap.
+    slow = ["--codec=exact", "--image_encoding=png", "--image_size=2000"]
+    first = subprocess.Popen([*command[:-1], *slow], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    while not any(blob.name.endswith("/run.json") for blob in server.client().list_blobs("datasets")):
+        assert first.poll() is None
+        time.sleep(0.05)
+    second = subprocess.run([*command[:-1], *slow], stderr=subprocess.PIPE, text=True)
+    assert second.returncode == 2
+    assert f"another build is writing to it, process {first.pid} on " in second.stderr
+    assert first.wait() == 0
