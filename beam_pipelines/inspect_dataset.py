@@ -36,6 +36,7 @@ def inspect(argv: Sequence[str]) -> int:
     parser.add_argument("--dataset", metavar="FOLDER", required=True, help="the --output of a build")
     parser.add_argument("--split", metavar="NAME", help="split of the examples (the first)")
     parser.add_argument("--limit", metavar="N", type=argument(whole_number(0)), default=3, help="examples to show (3)")
+    parser.refuse_repeats(argv)
     arguments = parser.parse_args(argv)
     dataset = open_dataset(arguments.dataset)
     split = arguments.split or min(shard.split for shard in dataset.shards)

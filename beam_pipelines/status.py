@@ -43,6 +43,7 @@ def status(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--output", required=True, help="the folder that was given to convert")
     parser.add_argument("--json", action="store_true", help="for machines")
+    parser.refuse_repeats(argv)
     arguments = parser.parse_args(argv)
     try:
         output = read_output(arguments.output)

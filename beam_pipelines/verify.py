@@ -46,6 +46,7 @@ def verify(argv: Sequence[str]) -> int:
         "--limit", metavar="N", type=argument(whole_number(0)), default=100, help="findings to print (100)"
     )
     parser.add_argument("--verbose", action="store_true", help="show Beam's own log")
+    parser.refuse_repeats(argv)
     arguments, beam_arguments = parser.parse_known_args(argv)
     dataset = open_dataset(arguments.dataset)
     if decide_local_work(beam_arguments).processes:

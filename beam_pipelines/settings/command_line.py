@@ -56,6 +56,17 @@ class Parser(argparse.ArgumentParser):
         """Refuses the request."""
         raise RequestError(f"{message}; see {self.prog} --help")
 
+    def refuse_repeats(self, argv: Sequence[str]) -> None:
+        """Refuses a flag of this parser that is given twice; argparse takes the last.
+
+        Raises:
+          RequestError: a flag is given twice.
+        """
+        names = [word.split("=")[0] for word in argv]
+        for name in names:
+            if name in self._option_string_actions and names.count(name) > 1:
+                self.error(f"{name} is given more than once; give it once")
+
 
 def argument(read: Callable[[Any], Value]) -> Callable[[str], Value]:
     """A reader of `transforms.settings` as the type of an argument, whose errors say what was expected."""

@@ -202,7 +202,7 @@ class _Reader(io.RawIOBase):
 
 
 def _entry_of(path: str, blob: Blob) -> FileEntry:
-    return FileEntry(path, blob.size, blob.updated.timestamp())
+    return FileEntry(path, blob.size, blob.updated.timestamp(), blob.generation)
 
 
 def _blob(path: str) -> Blob:
