@@ -7,7 +7,7 @@ DEMO_OUT := out/demo
 # Nothing of the caller's Python environment may leak into ours.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint typecheck unit test-integration bench bench-cold clean
+.PHONY: demo test lint typecheck unit test-integration bench bench-cold deploy-files clean
 
 demo: $(VENV)/.installed
 	$(BIN)/beam-tfrecords convert --input=tests/data/photos --output=$(DEMO_OUT) --name=photos \
@@ -63,6 +63,12 @@ bench-cold: $(VENV)/.installed
 	$(BIN)/python -m compileall -q transforms beam_pipelines
 	$(BIN)/python benchmarks/run.py --count=40000 --cold --name=keep_cold --reference=beam_tfrecords_keep_header \
 	  --only=beam_tfrecords_keep_header,copy
+
+# The files of deploy/ that are made from the settings and from the environment of the tests.
+deploy-files: $(VENV)-integration/.installed
+	( $(VENV)-integration/bin/python -c 'import platform; print("# make deploy-files: what the tests ran with, on Python", platform.python_version())'; \
+	  $(VENV)-integration/bin/python -m pip freeze --exclude-editable ) > deploy/constraints.txt
+	$(VENV)-integration/bin/python -m beam_pipelines.settings.template_metadata > deploy/dataflow/metadata.json
 
 clean:
 	rm -rf $(VENV) .venv-* out build *.egg-info

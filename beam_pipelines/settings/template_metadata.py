@@ -1,0 +1,135 @@
+"""The metadata of the Dataflow Flex Template, from the settings: parameters, groups, choices and what is checked.
+
+python -m beam_pipelines.settings.template_metadata > deploy/dataflow/metadata.json
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from beam_pipelines.settings.definitions import SETTINGS
+from transforms.build_spec import BuildSpec
+from transforms.images.image_spec import read_channels, read_image_size
+from transforms.settings import Setting, number_of_bytes, share, whole_number
+from transforms.sources.registry import NAMES
+
+# The service checks parameters before it starts a machine. The patterns are POSIX's extended ones, and let pass
+# whatever `read` of the setting accepts.
+_PATTERNS: Mapping[Callable[[Any], Any], str] = {
+    number_of_bytes: r"^ *[0-9]+([.][0-9]+)? *[A-Za-z]* *$",
+    share: r"^ *[-+0-9._eE]+ *$",
+    read_channels: r"^(1|3|4|keep)$",
+    read_image_size: r"^ *[0-9]{1,5}( *[xX] *[0-9]{1,5})? *$",
+}
+_WHOLE_NUMBER = r"^[-+]?[0-9]{1,18}$"
+_CHOICES: Mapping[str, tuple[str, ...]] = {"source": ("auto", *NAMES)}
+# Workers see only what all machines see.
+_PLACES: Mapping[str, str] = {
+    "input": r"^(gs|s3)://.+$",
+    "output": r"^(gs|s3)://[^/]+/.+$",
+    "image_root": r"^(gs|s3)://.+$",
+}
+_DATAFLOW = "Dataflow"
+# Parameters that are no settings.
+_OTHERS: tuple[dict[str, Any], ...] = (
+    {
+        "name": "spec",
+        "label": "Spec file",
+        "helpText": "YAML or JSON file with settings under the names of these parameters; a parameter beats it. "
+        "What has several values, such as several inputs, is given here.",
+        "isOptional": True,
+        "paramType": "GCS_READ_FILE",
+        "regexes": [r"^gs://[^/]+/.+$"],
+        "groupName": "Spec file",
+    },
+    {
+        "name": "sdk_container_image",
+        "label": "Image of the workers",
+        "helpText": "The image of this template: the workers need the program and libraries of the launcher.",
+        "isOptional": False,
+        "paramType": "TEXT",
+        "groupName": _DATAFLOW,
+    },
+    {
+        "name": "number_of_worker_harness_threads",
+        "label": "Threads per worker process",
+        "helpText": "1 converts one image at a time in each process, of which there is one per core.",
+        "isOptional": True,
+        "paramType": "NUMBER",
+        "regexes": [r"^[0-9]+$"],
+        "defaultValue": "1",
+        "groupName": _DATAFLOW,
+    },
+)
+
+
+def template_metadata() -> dict[str, Any]:
+    """The metadata, as `gcloud dataflow flex-template build --metadata-file` takes it."""
+    hints = _type_hints(BuildSpec)
+    return {
+        "name": "beam-tfrecords",
+        "description": "Images and labels in; a shuffled, sharded, verified TFRecord dataset out.",
+        "parameters": [*(_parameter(one, hints[one.name]) for one in SETTINGS.values()), *_OTHERS],
+    }
+
+
+def _parameter(one: Setting, hint: Any) -> dict[str, Any]:
+    default = f" Default: {one.shown_default}." if one.shown_default else ""
+    parameter: dict[str, Any] = {
+        "name": one.name,
+        "label": one.name.replace("_", " ").capitalize(),
+        "helpText": f"{one.help[0].upper()}{one.help[1:]}.{default}".replace("`", ""),
+        # A spec file may have it; the launcher refuses a request that lacks something.
+        "isOptional": True,
+        "groupName": one.group.capitalize(),
+    }
+    kinds = [kind for kind in _members(hint) if kind is not type(None)]
+    choices = _CHOICES.get(one.name) or tuple(choice for kind in kinds for choice in _choices(kind))
+    pattern = _PLACES.get(one.name) or _pattern(one.read)
+    if one.is_switch:
+        parameter.update(paramType="BOOLEAN", defaultValue=str(one.default).lower())
+    elif choices:
+        parameter.update(paramType="ENUM", enumOptions=[{"value": choice, "label": choice} for choice in choices])
+        if not callable(one.default):
+            parameter["defaultValue"] = str(one.write(one.default))
+    elif pattern:
+        parameter.update(paramType="NUMBER" if pattern == _WHOLE_NUMBER else "TEXT", regexes=[pattern])
+    else:
+        parameter["paramType"] = "TEXT"
+    return parameter
+
+
+def _pattern(read: Callable[[Any], Any]) -> str | None:
+    # `whole_number` makes a reader for each range.
+    if getattr(read, "__qualname__", "").startswith(f"{whole_number.__qualname__}."):
+        return _WHOLE_NUMBER
+    return _PATTERNS.get(read)
+
+
+def _type_hints(kind: type) -> dict[str, Any]:
+    """Name of a field -> its type, for a dataclass and the dataclasses in its fields."""
+    hints = typing.get_type_hints(kind)
+    for hint in list(hints.values()):
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            hints = {**_type_hints(hint), **hints}
+    return hints
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    return typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+
+
+def _choices(kind: Any) -> tuple[str, ...]:
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return tuple(str(one.value) for one in kind)
+    return typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
+
+
+if __name__ == "__main__":
+    print(json.dumps(template_metadata(), indent=2))

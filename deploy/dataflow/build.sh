@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Builds the image with Cloud Build, and writes the template's file to the bucket. Names: names.sh
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=deploy/dataflow/names.sh
+source deploy/dataflow/names.sh
+
+gcloud builds submit . --project="$PROJECT" --region="$REGION" \
+  --config=deploy/dataflow/cloudbuild.yaml --ignore-file=deploy/dataflow/Dockerfile.dockerignore \
+  --substitutions="_IMAGE=$IMAGE"
+gcloud dataflow flex-template build "$TEMPLATE" --project="$PROJECT" \
+  --image="$IMAGE" --sdk-language=PYTHON --metadata-file=deploy/dataflow/metadata.json
+echo "image:    $IMAGE"
+echo "template: $TEMPLATE"

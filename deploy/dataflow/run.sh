@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Starts one build: deploy/dataflow/run.sh --input=gs://… --output=gs://… [--flag=value …]. Names: names.sh
+#
+# Takes the flags of `convert`. A switch is written --overwrite=true.
+set -euo pipefail
+# shellcheck source=deploy/dataflow/names.sh
+source "$(dirname "${BASH_SOURCE[0]}")/names.sh"
+
+# A value may have commas, so that ;; separates the parameters.
+parameters="^;;^sdk_container_image=$IMAGE;;number_of_worker_harness_threads=1"
+for word in "$@"; do
+  [[ $word == --*=* ]] || {
+    echo "run.sh: $word: expected --flag=value" >&2
+    exit 2
+  }
+  parameters+=";;${word#--}"
+done
+
+gcloud dataflow flex-template run "${JOB:-beam-tfrecords-$(date -u +%Y%m%d-%H%M%S)}" \
+  --project="$PROJECT" --region="$REGION" --template-file-gcs-location="$TEMPLATE" \
+  --staging-location="$BUCKET/staging" --temp-location="$BUCKET/temp" \
+  --max-workers="$MAX_WORKERS" --worker-machine-type="$MACHINE_TYPE" \
+  ${SERVICE_ACCOUNT:+--service-account-email="$SERVICE_ACCOUNT"} \
+  --parameters="$parameters"

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Has Cloud Scheduler start a build every night: deploy/dataflow/schedule.sh --spec=gs://… --output=gs://…
+#
+# Takes the flags of `convert`, a switch as --versioned=true. SCHEDULE and TIME_ZONE say when, SCHEDULER_ACCOUNT as
+# whom; other names: names.sh. The job always has the same name, and Dataflow does not start a second one beside it.
+set -euo pipefail
+# shellcheck source=deploy/dataflow/names.sh
+source "$(dirname "${BASH_SOURCE[0]}")/names.sh"
+: "${SCHEDULER_ACCOUNT:?set SCHEDULER_ACCOUNT to a service account that may start Dataflow jobs}"
+JOB=${JOB:-beam-tfrecords-nightly}
+
+request=$(
+  python3 - "$JOB" "$TEMPLATE" "$IMAGE" "$BUCKET" "$MAX_WORKERS" "$MACHINE_TYPE" "$SERVICE_ACCOUNT" "$@" <<'PYTHON'
+import json
+import sys
+
+job, template, image, bucket, workers, machine, account, *flags = sys.argv[1:]
+wrong = [flag for flag in flags if not flag.startswith("--") or "=" not in flag]
+if wrong:
+    sys.exit(f"schedule.sh: {wrong[0]}: expected --flag=value")
+environment = {
+    "maxWorkers": int(workers),
+    "machineType": machine,
+    "stagingLocation": f"{bucket}/staging",
+    "tempLocation": f"{bucket}/temp",
+}
+if account:
+    environment["serviceAccountEmail"] = account
+parameters = {
+    "sdk_container_image": image,
+    "number_of_worker_harness_threads": "1",
+    **dict(flag.removeprefix("--").split("=", 1) for flag in flags),
+}
+print(
+    json.dumps(
+        {
+            "launchParameter": {
+                "jobName": job,
+                "containerSpecGcsPath": template,
+                "parameters": parameters,
+                "environment": environment,
+            }
+        }
+    )
+)
+PYTHON
+)
+
+# `create` fails where there is one of this name; `update` then replaces it.
+action=create
+if gcloud scheduler jobs describe "$JOB" --project="$PROJECT" --location="$REGION" >/dev/null 2>&1; then
+  action=update
+fi
+gcloud scheduler jobs "$action" http "$JOB" --project="$PROJECT" --location="$REGION" \
+  --schedule="${SCHEDULE:-0 2 * * *}" --time-zone="${TIME_ZONE:-Etc/UTC}" \
+  --uri="https://dataflow.googleapis.com/v1b3/projects/$PROJECT/locations/$REGION/flexTemplates:launch" \
+  --http-method=POST --oauth-service-account-email="$SCHEDULER_ACCOUNT" \
+  --message-body="$request"

@@ -1,0 +1,88 @@
+"""The Flex Template's program with a real store: it stages a job and returns, and the job alone makes the dataset."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from google.cloud.dataflow_v1beta3 import types
+from google.protobuf import json_format
+
+from tests.integration.servers import gcs
+
+ROOT = Path(__file__).parents[2]
+PHOTOS = ROOT / "tests" / "data" / "photos"
+FOLDER = ROOT / "deploy" / "dataflow"
+IMAGE = "europe-docker.pkg.dev/project/repository/beam-tfrecords:tag"
+REQUEST = ("--name=photos", "--image_size=64", "--splits=train=0.8,validation=0.2", "--overwrite=false")
+# What the service adds to the parameters.
+ADDED = (
+    *("--runner=DataflowRunner", "--project=test", "--region=europe-west4", "--job_name=photos"),
+    *("--staging_location=gs://staging/staging", "--temp_location=gs://staging/temp"),
+    *("--template_location=gs://staging/launches/job_object", f"--sdk_container_image={IMAGE}"),
+    "--number_of_worker_harness_threads=1",
+)
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A storage service with the sample photos in gs://photos."""
+    with gcs.gcs_server(tmp_path, buckets=("photos", "datasets", "staging")) as running:
+        bucket = running.client().bucket("photos")
+        for path in PHOTOS.rglob("*.jpg"):
+            bucket.blob(path.relative_to(PHOTOS).as_posix()).upload_from_filename(path)
+        yield running
+
+
+def run(server: gcs.GcsServer, *command: str | Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **server.environment}
+    return subprocess.run(
+        [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def names(server: gcs.GcsServer, bucket: str) -> list[str]:
+    return sorted(blob.name for blob in server.client().list_blobs(bucket))
+
+
+def test_the_metadata_is_what_the_service_reads():
+    metadata = json.loads((FOLDER / "metadata.json").read_text())
+    message = types.TemplateMetadata.pb()()
+    json_format.ParseDict(metadata, message)
+    assert len(message.parameters) == len(metadata["parameters"])
+
+
+def test_the_launcher_returns_and_its_job_publishes_the_dataset(server, tmp_path):
+    flags = ["--input=gs://photos", "--output=gs://datasets/out", *REQUEST]
+    launched = run(server, FOLDER / "launch.py", *flags, *ADDED)
+    assert launched.returncode == 0, launched.stderr
+    assert "_SUCCESS" not in names(server, "datasets")
+    job = json.loads(server.client().bucket("staging").blob("launches/job_object").download_as_bytes())
+    assert job["name"] == "photos"
+    staged = job["environment"]["sdkPipelineOptions"]["options"]["pipelineUrl"]
+    assert staged.endswith("/pipeline.pb")
+    ran = run(server, "-m", "tests.integration.run_staged_job", staged)
+    assert ran.returncode == 0, ran.stderr
+
+    local = tmp_path / "out"
+    built = run(server, "-m", "beam_pipelines.convert", f"--input={PHOTOS}", f"--output={local}", *REQUEST[:-1])
+    assert built.returncode == 0, built.stderr
+    bucket = server.client().bucket("datasets")
+    shards = [path.relative_to(tmp_path).as_posix() for path in local.rglob("*.tfrecord-*")]
+    assert len(shards) == 2
+    for name in shards:
+        assert bucket.blob(name).download_as_bytes() == (tmp_path / name).read_bytes()
+    assert "out/_SUCCESS" in names(server, "datasets")
+
+
+def test_a_wrong_request_is_refused_before_a_job_is_staged(server):
+    launched = run(
+        server, FOLDER / "launch.py", "--input=gs://photos", "--output=gs://datasets/out", "--image_sizes=64", *ADDED
+    )
+    assert launched.returncode == 2
+    assert "did you mean --image_size?" in launched.stderr
+    assert not names(server, "staging")
