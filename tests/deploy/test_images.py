@@ -1,0 +1,62 @@
+"""The images: built from the versions that the tests run with, and from files that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+CONSTRAINTS = (DEPLOY / "constraints.txt").read_text()
+PINS = {
+    canonicalize_name(name): version
+    for name, version in re.findall(r"^([A-Za-z0-9._-]+)==(\S+)$", CONSTRAINTS, re.MULTILINE)
+}
+DOCKERFILES = [DEPLOY / name / "Dockerfile" for name in ("dataflow", "kubernetes")]
+
+every_image = pytest.mark.parametrize("path", DOCKERFILES, ids=[path.parent.name for path in DOCKERFILES])
+
+
+def requirements() -> list[Requirement]:
+    """What the package and its extras for buckets need, from setup.py."""
+    text = (ROOT / "setup.py").read_text()
+    lists = re.findall(r"^(?:INSTALL_REQUIRES|GCP|AWS) = \[(.*?)\]$", text, re.MULTILINE | re.DOTALL)
+    assert len(lists) == 3
+    return [Requirement(word) for found in lists for word in re.findall(r'"([^"]+)"', found)]
+
+
+def argument(path: Path, name: str) -> str:
+    return re.search(rf"^ARG {name}=(.*)$", path.read_text(), re.MULTILINE)[1]
+
+
+@pytest.mark.parametrize("requirement", requirements(), ids=lambda requirement: str(requirement))
+def test_the_pinned_version_is_one_that_the_package_takes(requirement):
+    assert requirement.specifier.contains(PINS[canonicalize_name(requirement.name)]), "say: make deploy-files"
+
+
+@every_image
+def test_the_base_is_of_the_tested_versions(path):
+    assert argument(path, "BEAM_VERSION") == PINS["apache-beam"]
+    assert re.search(rf"^# .*Python {re.escape(argument(path, 'PYTHON_VERSION'))}\.", CONSTRAINTS, re.MULTILINE)
+
+
+@every_image
+def test_what_is_copied_is_there_and_not_ignored(path):
+    lines = re.findall(r"^COPY (?!--from)(.*) \S+$", path.read_text(), re.MULTILINE)
+    copied = {word for line in lines for word in line.split()}
+    assert {"setup.py", "transforms", "beam_pipelines", "beam_tfrecords"} <= copied
+    kept = re.findall(r"^!/(\S+)$", path.with_name("Dockerfile.dockerignore").read_text(), re.MULTILINE)
+    for name in copied:
+        assert (ROOT / name).exists(), name
+        assert name.split("/")[0] in kept, name
+
+
+def test_the_images_of_the_template_have_one_version_of_python():
+    """The launcher's binary comes from an image that has the version in its name."""
+    dockerfile = DOCKERFILES[0].read_text()
+    version = argument(DOCKERFILES[0], "PYTHON_VERSION").replace(".", "")
+    assert f"dataflow-templates-base/python{version}-template-launcher-base" in dockerfile
