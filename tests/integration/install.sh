@@ -7,6 +7,8 @@ set -uo pipefail
 
 BEAM_VERSION=2.77.0
 FAKE_GCS_SERVER_VERSION=1.56.1
+# The newest that Maven Central has here.
+FLINK_OPERATOR_VERSION=1.10.0
 
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 missing=()
@@ -31,6 +33,7 @@ debian go golang-go
 debian curl curl
 debian unzip unzip
 debian mvn maven
+debian systemd-analyze systemd
 if ((${#packages[@]})); then
   apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "${packages[@]}" ||
     missing+=("Debian packages ${packages[*]}")
@@ -44,6 +47,28 @@ go_program fake-gcs-server "$gcs_module" "$gcs_module" "v$FAKE_GCS_SERVER_VERSIO
 "$project/deploy/flink/local-cluster.sh" install --flink-version=1.19.3 || missing+=("Flink")
 "$project/deploy/flink/job-server/build.sh" || missing+=("Beam for Flink")
 "$project/deploy/spark/job-server/build.sh" || missing+=("Beam for Spark")
+
+# For the tests of deploy/: the library of the Flink Kubernetes operator, which holds the schema of its resources, and
+# Airflow, in an environment of its own with the versions that were tested.
+operator_library() {
+  local artifact=flink-kubernetes-operator-api
+  [[ -f $project/.cache/jars/$artifact-$FLINK_OPERATOR_VERSION.jar ]] ||
+    mvn --batch-mode --quiet dependency:copy "-DoutputDirectory=$project/.cache/jars" \
+      "-Dartifact=org.apache.flink:$artifact:$FLINK_OPERATOR_VERSION"
+}
+
+airflow() {
+  local environment=$project/.venv-airflow versions=$project/tests/integration/airflow.txt
+  cmp --silent "$versions" "$environment/.installed" && return
+  echo "installing Airflow (1.6 GB)"
+  rm -rf "$environment"
+  "$project/.venv-integration/bin/python" -m venv "$environment" &&
+    "$environment/bin/python" -m pip install --quiet --no-compile --no-deps --requirement="$versions" &&
+    cp "$versions" "$environment/.installed"
+}
+
+operator_library || missing+=("the Flink operator's library")
+airflow || missing+=("Airflow")
 
 if ((${#missing[@]})); then
   printf 'not installed: %s\n' "${missing[@]}" >&2

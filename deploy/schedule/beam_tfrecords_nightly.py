@@ -1,0 +1,37 @@
+"""Airflow: a build every night. airflow.md says what it needs."""
+
+from __future__ import annotations
+
+import datetime
+import os
+
+import pendulum
+from airflow.providers.apache.beam.operators.beam import BeamRunPythonPipelineOperator
+from airflow.sdk import DAG
+
+# The environment of the workers says where things are; the defaults are examples.
+PYTHON = os.environ.get("BEAM_TFRECORDS_PYTHON", "/opt/beam-tfrecords/bin/python")
+SPEC = os.environ.get("BEAM_TFRECORDS_SPEC", "/etc/beam-tfrecords/nightly.yaml")
+OUTPUT = os.environ.get("BEAM_TFRECORDS_OUTPUT", "gs://bucket/out/photos")
+
+with DAG(
+    "beam_tfrecords_nightly",
+    description="Builds a new version of the dataset if the images have changed.",
+    schedule="0 2 * * *",
+    start_date=pendulum.datetime(2026, 1, 1, tz="UTC"),
+    catchup=False,
+    max_active_runs=1,
+):
+    BeamRunPythonPipelineOperator(
+        task_id="build",
+        # python -m beam_pipelines.convert, with the Python that has this package: Airflow's own need not have it.
+        py_interpreter=PYTHON,
+        py_options=["-m"],
+        py_file="beam_pipelines.convert",
+        runner="DirectRunner",
+        pipeline_options={"spec": SPEC, "output": OUTPUT, "versioned": True, "keep_versions": 7},
+        # The same command resumes an interrupted build from its finished blocks.
+        retries=2,
+        retry_delay=datetime.timedelta(minutes=5),
+        execution_timeout=datetime.timedelta(hours=20),
+    )
