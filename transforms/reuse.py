@@ -111,6 +111,8 @@ class BlockReuse:
                 self._earlier[record.row["key"]] = record
         self._unlisted = {key: record for key, record in self._earlier.items() if record.split == self._split}
         self._lines: dict[Change, list[str]] = {}
+        # (key, fingerprint) -> hash of the sample.
+        self._hashes: dict[tuple[str, str], str] = {}
         self._window = ("", 0, b"")
 
     def needs_image(self, ref: SampleRef) -> bool:
@@ -135,6 +137,7 @@ class BlockReuse:
         row = record.row
         earlier = ConvertedSample(
             example=example,
+            sample_hash=row["sample_hash"],
             content_hash=row["content_hash"],
             height=row["height"],
             width=row["width"],
@@ -177,11 +180,14 @@ class BlockReuse:
         record = self._earlier.get(ref.key)
         if record is None or ref.failure is not None:
             return None
+        identity = (ref.key, ref.fingerprint)
         try:
-            if record.row["sample_hash"] == self._convert.sample_hash(ref):
-                return Change.COPIED
+            sample_hash = self._hashes.get(identity) or self._convert.sample_hash(ref)
         except SampleError:  # conversion says so again
             return None
+        self._hashes[identity] = sample_hash
+        if record.row["sample_hash"] == sample_hash:
+            return Change.COPIED
         is_same = ref.fingerprint and ref.fingerprint == record.row["fingerprint"]
         if self._plan.takes_images and (is_same or (data and content_hash(data) == record.row["content_hash"])):
             return Change.RESERIALIZED

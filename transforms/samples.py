@@ -108,13 +108,12 @@ class ConvertSample:
           SampleError: the sample is rejected.
         """
         labels = self._resolve_labels(ref)
-        fields = {} if whole else read_fields(self.layout, earlier.example, prefix="image.")
-        return dataclasses.replace(
-            earlier,
-            example=earlier.example if whole else self._serialize(ref, labels, fields),
-            class_names=tuple(name for _, name in labels),
-            sample_hash=self._hash(ref, labels),
-        )
+        taken = dataclasses.replace(earlier, class_names=tuple(name for _, name in labels))
+        if whole:
+            return taken
+        fields = read_fields(self.layout, earlier.example, prefix="image.")
+        example = self._serialize(ref, labels, fields)
+        return dataclasses.replace(taken, example=example, sample_hash=self._hash(ref, labels))
 
     def _serialize(self, ref: SampleRef, labels: list[tuple[int, str]], fields: dict[str, Any]) -> bytes:
         values: dict[str, Any] = {**fields, "key": ref.key, "filename": ref.key.rsplit("/", 1)[-1]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -101,12 +102,12 @@ class Layout:
         """The table columns that the layout asks for."""
         return frozenset(feature.column for feature in self.features if feature.column is not None)
 
-    @property
+    @functools.cached_property
     def needs_image(self) -> bool:
         """Whether a feature is made from the image."""
         return any(field.startswith("image.") for field in self.fields)
 
-    @property
+    @functools.cached_property
     def needs_label(self) -> bool:
         """Whether a feature is made from the label."""
         return any(field.startswith(("label.", "labels.")) for field in self.fields)
