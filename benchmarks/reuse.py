@@ -1,0 +1,109 @@
+"""What a nightly build costs when little has changed, against a build from scratch.
+
+    python benchmarks/reuse.py                       8,000 photos of 500x375, 5 rounds
+    python benchmarks/reuse.py --count=40000 --rounds=1
+
+In every round: a first version; then 1% of the photos added, 0.5% changed, 0.5% removed and 0.5% moved into another
+class, and the next version; the same from scratch, whose shards must be equal; and once more with nothing changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+from make_photos import parse_sizes, write_photos
+
+_COMMAND = pathlib.Path(sys.executable).with_name("beam-tfrecords")
+
+
+def change_photos(photos: pathlib.Path, changed: pathlib.Path) -> None:
+    """Makes the photos of the next day: links to the same files, except where something changes."""
+    paths = sorted(photos.rglob("*.jpg"))
+    classes = sorted(path.name for path in photos.iterdir())
+    chosen = random.Random(0).sample(paths, len(paths) * 25 // 1000)
+    step = len(paths) // 200
+    replaced, removed, moved = (set(chosen[begin : begin + step]) for begin in (0, step, 2 * step))
+    for path in paths:
+        name = path.relative_to(photos)
+        if path in removed:
+            continue
+        if path in moved:
+            others = [one for one in classes if one != name.parts[0]]
+            name = pathlib.Path(others[len(name.name) % len(others)], f"moved_{name.name}")
+        target = changed / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if path in replaced:
+            # The bytes of another photo, with a new time.
+            shutil.copyfile(chosen[-1], target)
+        else:
+            target.hardlink_to(path)
+    for number, path in enumerate(chosen[3 * step :]):
+        shutil.copyfile(path, changed / classes[number % len(classes)] / f"added_{number}.jpg")
+
+
+def build(photos: pathlib.Path, output: pathlib.Path, *flags: str) -> tuple[float, str]:
+    """Runs a build; returns seconds, start-up included, and what it printed."""
+    begin = time.monotonic()
+    command = [str(_COMMAND), "convert", f"--input={photos}", f"--output={output}", "--image_size=256", *flags]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return time.monotonic() - begin, done.stdout
+
+
+def shards_of(folder: pathlib.Path) -> list[Any]:
+    """The shards of a dataset, with their hashes."""
+    return list(json.loads((folder / "manifest.json").read_text())["shards"])
+
+
+def main() -> None:
+    """Runs the rounds and prints the medians."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", default="500x375", help="of the photos, width x height")
+    parser.add_argument("--count", type=int, default=8000, help="of photos")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--photos", type=pathlib.Path, help="a folder of class folders; made if missing")
+    arguments = parser.parse_args()
+    seconds: dict[str, list[float]] = {"first": [], "next": [], "from scratch": [], "unchanged": []}
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        photos = arguments.photos or root / "photos"
+        if not photos.exists():
+            write_photos(photos, count=arguments.count, sizes=parse_sizes(arguments.size))
+        changed = root / "changed"
+        change_photos(photos, changed)
+        link, versions, scratch = root / "input", root / "versions", root / "scratch"
+        for number in range(arguments.rounds):
+            for output in (versions, scratch):
+                shutil.rmtree(output, ignore_errors=True)
+            link.unlink(missing_ok=True)
+            link.symlink_to(photos)
+            flags = ("--versioned", "--name=photos")
+            seconds["first"].append(build(link, versions, *flags)[0])
+            link.unlink()
+            link.symlink_to(changed)
+            spent, said = build(link, versions, *flags)
+            seconds["next"].append(spent)
+            latest = versions / (versions / "LATEST").read_text().strip()
+            seconds["from scratch"].append(build(link, scratch, "--name=photos")[0])
+            if shards_of(latest) != shards_of(scratch):
+                raise RuntimeError(f"{latest} and {scratch} differ")
+            seconds["unchanged"].append(build(link, versions, *flags)[0])
+            counts = next(line for line in said.splitlines() if line.startswith("since "))
+            print(f"round {number + 1}  { ({name: round(times[-1], 2) for name, times in seconds.items()}) }")
+            print(f"  {counts.split(': ')[1]}", flush=True)
+    medians = {name: statistics.median(times) for name, times in seconds.items()}
+    for name, median in medians.items():
+        print(f"{name:14} {median:7.2f} s  {median / medians['first']:6.1%} of the first build")
+
+
+if __name__ == "__main__":
+    main()
