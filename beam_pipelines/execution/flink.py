@@ -10,6 +10,7 @@ import http.client
 import json
 import re
 import socket
+import sys
 import time
 import urllib.error
 import urllib.parse
@@ -124,6 +125,7 @@ class FlinkJob:
             a second attempt repeats ends the job, whatever Flink's restart strategy is.
         """
         answered = time.monotonic()
+        told: set[str] = set()
         while True:
             try:
                 state = self._state()
@@ -152,6 +154,9 @@ class FlinkJob:
             if len(errors) != len(set(errors)):
                 self.cancel()
                 raise BuildError(errors[0])
+            for message in sorted(set(errors) - told):
+                print(f"a worker failed: {message}; Flink tries again", file=sys.stderr)
+            told.update(errors)
             time.sleep(_POLL)
 
     def cancel(self) -> None:

@@ -98,6 +98,9 @@ taskmanager.memory.process.size: $memory
 taskmanager.memory.jvm-metaspace.size: 384m
 # Only references are sorted; the heap needs the room more.
 taskmanager.memory.managed.fraction: 0.2
+# A build has some eighty tasks, most of which exchange data with all others: slots need more buffers than usual.
+taskmanager.memory.network.fraction: 0.2
+taskmanager.network.sort-shuffle.min-buffers: 64
 # One slot on each task manager before a second on any.
 taskmanager.load-balance.mode: SLOTS
 # Flink's default for a batch job is no restart: the first lost worker would fail it for good.

@@ -110,7 +110,7 @@ def test_a_decoder_that_ends_its_process_costs_one_sample(
 ):
     key = "cat/cat_03.jpg"
     convert = planning.ConvertSample
-    monkeypatch.setattr(planning, "ConvertSample", lambda *words: Hostile(convert(*words), **{hostile: key}))
+    monkeypatch.setattr(planning, "ConvertSample", lambda *a, **b: Hostile(convert(*a, **b), **{hostile: key}))
     worker = {"command": str(PROGRAM.with_name("beam-tfrecords-worker")), "env": {"PYTHONPATH": str(processes.PROJECT)}}
     ran = run(
         "convert",
