@@ -12,7 +12,7 @@ from typing import Any
 from transforms import storage
 from transforms.build_spec import BuildSpec
 from transforms.dataset import Dataset, open_dataset
-from transforms.errors import RequestError
+from transforms.errors import BuildError, RequestError
 from transforms.reuse import ReusePlan
 from transforms.schedule_spec import NO_REUSE
 from transforms.settings import settings_of
@@ -146,6 +146,6 @@ def clean_versions(spec: BuildSpec) -> None:
     for name in names:
         try:
             remove(spec.output, name)
-        except OSError as error:
-            reason = error.strerror or error
-            print(f"note: version {name} could not be removed: {reason}; the next build does", file=sys.stderr)
+        except (OSError, BuildError) as error:  # the new version is published all the same
+            reason = getattr(error, "strerror", None) or error
+            print(f"note: version {name} could not be removed: {reason}; the next build does it", file=sys.stderr)
