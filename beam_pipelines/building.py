@@ -130,6 +130,10 @@ def build_dataset(
             if spec.schedule.versioned:
                 clean_versions(spec)
             problem = _remove_temporary(spec.output)
+        elif isinstance(outcome, JobRecord):
+            if spec.schedule.versioned:
+                # Nobody waits for the new version; of those that are finished now, not all are needed.
+                clean_versions(spec, unfinished=False)
         elif isinstance(outcome, Unpublished) and plan.publication.history:
             # The finished blocks stay, for another run with `accept`.
             storage.delete_tree(plan.publication.output)
@@ -153,7 +157,7 @@ def _run(plan: BuildPlan, execution: Execution, *, quiet: bool, wait: bool) -> P
         progress = Progress(plan.block_plan.folder, total=listed)
         heartbeat = Heartbeat(plan.block_plan.folder, listed=listed, blocks=blocks)
         with heartbeat, contextlib.nullcontext() if quiet else progress:
-            stages = functools.partial(build_pipeline, plan=plan, processes=execution.local.processes)
+            stages = functools.partial(build_pipeline, plan=plan, processes=execution.local.processes, cleans=not wait)
             job = execution.run(stages, plan.block_plan.folder, wait)
         if job is not None:
             return job

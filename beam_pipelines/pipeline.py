@@ -10,23 +10,26 @@ from beam_pipelines.planning import BuildPlan
 from transforms import storage
 from transforms.block_results import BlockResult
 from transforms.blocks import ConvertBlocks
+from transforms.cleaning import RemoveTemporary
 from transforms.duplicates.drop import DropDuplicates
 from transforms.duplicates.find import FindDuplicates
 from transforms.listing import ListSource
 from transforms.ordering import AssignOrder
 from transforms.parts import Part
-from transforms.publishing import OpenOutput, PublishDataset
+from transforms.publishing import OUTCOME, OpenOutput, PublishDataset
 from transforms.shards import ComposeShards, PlanShards, ShardNames, ShardPolicy
 from transforms.stats import Stats
+from transforms.versions import SUCCESS
 
 
-def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0) -> None:
+def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, cleans: bool = False) -> None:
     """Adds all stages of a build to a pipeline.
 
     Args:
       root: the pipeline.
       plan: the build.
       processes: number of processes of this machine that do the work; 0 leaves it to the runner.
+      cleans: whether the pipeline removes its temporary files, because nobody waits for its end.
     """
     spec = plan.spec
     results = (
@@ -65,13 +68,18 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0) 
         # -> Shard
         | "ComposeShards" >> ComposeShards(names, processes=processes)
     )
-    shards | "PublishDataset" >> PublishDataset(
+    done = shards | "PublishDataset" >> PublishDataset(
         plan.publication,
         stats=stats,
         failures=results | "FailureFiles" >> beam.FlatMap(_failure_files),
         duplicates=duplicates | "DuplicateFiles" >> beam.FlatMap(operator.attrgetter("files")),
         changes=results | "ChangeFiles" >> beam.FlatMap(_change_files),
     )
+    if cleans:
+        output, folder = plan.publication.output, plan.publication.folder
+        done | "RemoveTemporary" >> RemoveTemporary(
+            storage.dirname(folder), success=storage.join(output, SUCCESS), outcome=storage.join(folder, OUTCOME)
+        )
 
 
 def _is_true(_: Part, may_publish: bool) -> bool:

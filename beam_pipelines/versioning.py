@@ -138,9 +138,14 @@ def record_settings(spec: Mapping[str, Any], versions: Mapping[str, str]) -> dic
     return {**{name: spec.get(name) for name in (*names, "layout")}, **libraries}
 
 
-def clean_versions(spec: BuildSpec) -> None:
-    """Removes versions that are not needed any more, and what dead builds have left of theirs."""
-    names = find_unfinished(spec.output)
+def clean_versions(spec: BuildSpec, *, unfinished: bool = True) -> None:
+    """Removes versions that are not needed any more.
+
+    Args:
+      spec: the request.
+      unfinished: whether what dead builds have left of theirs goes too.
+    """
+    names = find_unfinished(spec.output) if unfinished else []
     if spec.schedule.keep_versions is not None:
         names += find_old(spec.output, keep=spec.schedule.keep_versions, grace=spec.schedule.grace, now=time.time())
     for name in names:

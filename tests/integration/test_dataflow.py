@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import TestOptions
+from apache_beam.options import pipeline_options
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
@@ -39,12 +39,12 @@ def runner(tmp_path_factory) -> Iterator[DataflowRunner]:
         "duplicates": "drop",
     }
     execution = choose_execution(DATAFLOW, verbose=False)
-    execution.options.view_as(TestOptions).dry_run = True
+    execution.options.view_as(pipeline_options.TestOptions).dry_run = True
     spec, source = open_spec_source(read_build_spec(words))
     with contextlib.ExitStack() as held:
         plan = prepare_build(spec, source, execution, held=held)
         pipeline = beam.Pipeline(runner=execution.runner, options=execution.options)
-        build_pipeline(pipeline, plan, processes=execution.local.processes)
+        build_pipeline(pipeline, plan, processes=execution.local.processes, cleans=True)
         pipeline.run()
         yield execution.runner
 
@@ -77,6 +77,7 @@ def test_the_steps_have_the_names_of_the_stages(runner, components):
         "DuplicateFiles",
         "ChangeFiles",
         "PublishDataset",
+        "RemoveTemporary",
     ]
 
 

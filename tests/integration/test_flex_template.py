@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from google.cloud.dataflow_v1beta3 import types
@@ -49,6 +51,22 @@ def names(server: gcs.GcsServer, bucket: str) -> list[str]:
     return sorted(blob.name for blob in server.client().list_blobs(bucket))
 
 
+def run_job(server: gcs.GcsServer) -> None:
+    """Does what the service does with the job that the launcher has left."""
+    job = json.loads(server.client().bucket("staging").blob("launches/job_object").download_as_bytes())
+    staged = job["environment"]["sdkPipelineOptions"]["options"]["pipelineUrl"]
+    ran = run(server, "-m", "tests.integration.run_staged_job", staged)
+    assert ran.returncode == 0, ran.stderr
+
+
+def status(server: gcs.GcsServer) -> dict[str, Any]:
+    ran = run(
+        server, Path(sys.executable).with_name("beam-tfrecords"), "status", "--output=gs://datasets/out", "--json"
+    )
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
 def test_the_metadata_is_what_the_service_reads():
     metadata = json.loads((FOLDER / "metadata.json").read_text())
     message = types.TemplateMetadata.pb()()
@@ -63,10 +81,8 @@ def test_the_launcher_returns_and_its_job_publishes_the_dataset(server, tmp_path
     assert "_SUCCESS" not in names(server, "datasets")
     job = json.loads(server.client().bucket("staging").blob("launches/job_object").download_as_bytes())
     assert job["name"] == "photos"
-    staged = job["environment"]["sdkPipelineOptions"]["options"]["pipelineUrl"]
-    assert staged.endswith("/pipeline.pb")
-    ran = run(server, "-m", "tests.integration.run_staged_job", staged)
-    assert ran.returncode == 0, ran.stderr
+    assert status(server)["state"] == "submitted"
+    run_job(server)
 
     local = tmp_path / "out"
     built = run(server, "-m", "beam_pipelines.convert", f"--input={PHOTOS}", f"--output={local}", *REQUEST[:-1])
@@ -77,12 +93,44 @@ def test_the_launcher_returns_and_its_job_publishes_the_dataset(server, tmp_path
     for name in shards:
         assert bucket.blob(name).download_as_bytes() == (tmp_path / name).read_bytes()
     assert "out/_SUCCESS" in names(server, "datasets")
+    # The workers have removed the temporary files.
+    assert not [name for name in names(server, "datasets") if "/.build/" in name]
+    assert status(server)["dataset"]["records"] == 42
 
 
-def test_a_wrong_request_is_refused_before_a_job_is_staged(server):
+def test_status_says_that_a_job_published_nothing(server):
+    bucket = server.client().bucket("photos")
+    for number in range(3):
+        bucket.blob(f"cat/broken_{number}.jpg").upload_from_string(b"no image")
+    flags = ["--input=gs://photos", "--output=gs://datasets/out", *REQUEST]
+    assert run(server, FOLDER / "launch.py", *flags, *ADDED).returncode == 0
+    run_job(server)
+    found = status(server)
+    assert (found["state"], found["build"]["exit_code"], found["build"]["failed"]) == ("unpublished", 3, 3)
+    assert "out/_SUCCESS" not in names(server, "datasets")
+
+
+def test_jobs_of_versioned_builds_point_latest_at_theirs_and_old_versions_go(server):
+    flags = ["--input=gs://photos", "--output=gs://datasets/out", "--versioned=true", "--keep_versions=1", "--grace=0s"]
+    built = []
+    for size in (64, 48, 32):
+        launched = run(server, FOLDER / "launch.py", *flags, f"--image_size={size}", "--accept=settings,sizes", *ADDED)
+        assert launched.returncode == 0, launched.stderr
+        run_job(server)
+        found = status(server)
+        built.append(found["latest"])
+        assert (found["versions"][-1]["name"], found["versions"][-1]["records"]) == (found["latest"], 42)
+    # The second launcher kept the first version, the only one; the third removed it.
+    assert [version["name"] for version in found["versions"]] == built[1:]
+
+
+def test_archives_which_a_job_of_their_own_would_list_are_refused(server, tmp_path):
+    with tarfile.open(tmp_path / "photos.tar", "w") as archive:
+        archive.add(PHOTOS, ".")
+    server.client().bucket("photos").blob("photos.tar").upload_from_filename(tmp_path / "photos.tar")
     launched = run(
-        server, FOLDER / "launch.py", "--input=gs://photos", "--output=gs://datasets/out", "--image_sizes=64", *ADDED
+        server, FOLDER / "launch.py", "--input=gs://photos/photos.tar", "--output=gs://datasets/out", *REQUEST, *ADDED
     )
     assert launched.returncode == 2
-    assert "did you mean --image_size?" in launched.stderr
-    assert not names(server, "staging")
+    assert "archives are listed by a job of their own" in launched.stderr
+    assert not names(server, "staging") + names(server, "datasets")
