@@ -15,12 +15,15 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from typing import Any
 
 from transforms.errors import BuildError, RequestError
 
 _TIMEOUT = 5.0
 _POLL = 1.0
+# Seconds that task managers may take to offer their slots again.
+_SETTLING = 8.0
 # Seconds that a job manager may be away before its job is given up.
 _AWAY = 60.0
 _ENDED = {"FINISHED", "FAILED", "CANCELED"}
@@ -69,9 +72,12 @@ class FlinkCluster:
         """
         url = master.strip().rstrip("/")
         url = url if "://" in url else f"http://{url}"
+        deadline = time.monotonic() + _SETTLING
         try:
             version = _get(f"{url}/config")["flink-version"]
-            overview = _get(f"{url}/overview")
+            # After a job manager was restarted, task managers return, and let go of its jobs' slots, one by one.
+            while _is_settling(overview := _get(f"{url}/overview")) and time.monotonic() < deadline:
+                time.sleep(_POLL)
             managers = _get(f"{url}/taskmanagers")["taskmanagers"]
         except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
             raise RequestError(
@@ -203,6 +209,13 @@ def describe_failure(stacktrace: str) -> str:
         lines = re.findall(r"^(?:Caused by: )?((?:[\w$]+\.)+[\w$]+(?:: .*)?)$", stacktrace, re.MULTILINE)
     lines = [line.strip() for line in lines if line.strip()] or stacktrace.splitlines() or ["Flink gives no reason"]
     return f"{lines[-1]} (Flink's page shows more)"
+
+
+def _is_settling(overview: Mapping[str, Any]) -> bool:
+    """Whether slots are taken, or missing, although no job runs."""
+    return not overview["jobs-running"] and (
+        not overview["slots-total"] or overview["slots-available"] < overview["slots-total"]
+    )
 
 
 def _get(url: str) -> Any:
