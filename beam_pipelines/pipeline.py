@@ -8,7 +8,7 @@ import apache_beam as beam
 
 from beam_pipelines.planning import BuildPlan
 from transforms import storage
-from transforms.block_results import BlockResult
+from transforms.block_files import CollectFiles
 from transforms.blocks import ConvertBlocks
 from transforms.cleaning import RemoveTemporary
 from transforms.duplicates.drop import DropDuplicates
@@ -68,12 +68,13 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, 
         # -> Shard
         | "ComposeShards" >> ComposeShards(names, processes=processes)
     )
+    blocks = sum(plan.blocks.values())
     done = shards | "PublishDataset" >> PublishDataset(
         plan.publication,
         stats=stats,
-        failures=results | "FailureFiles" >> beam.FlatMap(_failure_files),
+        failures=results | "FailureFiles" >> CollectFiles("failures", folder=plan.publication.folder, blocks=blocks),
         duplicates=duplicates | "DuplicateFiles" >> beam.FlatMap(operator.attrgetter("files")),
-        changes=results | "ChangeFiles" >> beam.FlatMap(_change_files),
+        changes=results | "ChangeFiles" >> CollectFiles("changes", folder=plan.publication.folder, blocks=blocks),
     )
     if cleans:
         output, folder = plan.publication.output, plan.publication.folder
@@ -84,11 +85,3 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, 
 
 def _is_true(_: Part, may_publish: bool) -> bool:
     return may_publish
-
-
-def _failure_files(result: BlockResult) -> list[str]:
-    return [result.failures] if result.failures else []
-
-
-def _change_files(result: BlockResult) -> list[str]:
-    return [result.changes] if result.changes else []
