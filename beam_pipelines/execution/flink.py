@@ -137,14 +137,12 @@ class FlinkJob:
                 state = self._state()
                 failures = self._failures() if state != "FINISHED" else []
                 answered = time.monotonic()
-            except urllib.error.HTTPError as error:
-                if error.code != 404:
-                    raise BuildError(f"{self.url} does not answer: {_reason(error)}") from error
-                raise BuildError(
-                    f"Flink no longer knows job {self.id}: its job manager was restarted; the same command resumes "
-                    "from the finished blocks"
-                ) from error
             except (OSError, http.client.HTTPException, ValueError) as error:
+                if isinstance(error, urllib.error.HTTPError) and error.code == 404:
+                    raise BuildError(
+                        f"Flink no longer knows job {self.id}: its job manager was restarted; the same command resumes "
+                        "from the finished blocks"
+                    ) from error
                 if time.monotonic() - answered > _AWAY:
                     raise BuildError(
                         f"{self.url} did not answer for {_AWAY:.0f} s ({_reason(error)}); the same command follows the "

@@ -30,6 +30,7 @@ from collections.abc import Callable
 JOB_VARIABLE = "BEAM_TFRECORDS_JOB"
 # First word of the command line of a template; the path of its socket and the task manager's number follow.
 TEMPLATE = "template"
+_TEMPLATE_COMMAND = [sys.executable, "-m", "beam_pipelines.execution.worker"]
 _PRELOADED = ("apache_beam.runners.worker.sdk_worker_main", "beam_pipelines.pipeline", "transforms.processes.preload")
 _START_TIMEOUT = 30.0
 _IDLE_TIMEOUT = 60.0
@@ -81,7 +82,7 @@ def _connect(job: str) -> socket.socket | None:
             connection.close()
         if not is_started:
             subprocess.Popen(
-                [sys.executable, "-m", "beam_pipelines.execution.worker", TEMPLATE, path, str(os.getppid())],
+                [*_TEMPLATE_COMMAND, TEMPLATE, path, str(os.getppid())],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
@@ -112,17 +113,39 @@ def serve(path: str, manager: int, work: Callable[[str, str], None]) -> None:
     """
     # A terminal's Ctrl-C is meant for the launcher.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    listener = socket.socket(socket.AF_UNIX)
-    try:
-        listener.bind(path)
-    except OSError:  # another one was faster
+    listener = _listen(path)
+    if listener is None:
         return
     try:
-        listener.listen(64)
         _import_all()
         _fork_on_request(listener, manager, work)
     finally:
         os.unlink(path)
+
+
+def _listen(path: str) -> socket.socket | None:
+    """Listens at a path, unless another template does."""
+    listener = socket.socket(socket.AF_UNIX)
+    own = f"{path}.{os.getpid()}"
+    listener.bind(own)
+    listener.listen(64)
+    try:
+        # Under this name it is found only from now on, when it takes connections.
+        os.link(own, path)
+    except FileExistsError:
+        if _is_served(path):
+            os.unlink(own)
+            return None
+        # Left by one that was killed.
+        os.replace(own, path)
+        return listener
+    os.unlink(own)
+    return listener
+
+
+def _is_served(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(path) == 0
 
 
 def _fork_on_request(listener: socket.socket, manager: int, work: Callable[[str, str], None]) -> None:
