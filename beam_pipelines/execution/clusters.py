@@ -108,9 +108,7 @@ def _complete_flink(arguments: list[str], given: Mapping[str, Any]) -> Completed
     # Beam would list all installed packages, which takes seconds, for the log alone.
     hidden = {"job_name": job_name, "experiments": "disable_logging_submission_environment"}
     if given["flink_job_server_jar"] is None:
-        jar = jar_folder() / f"flink-{version}-job-server.jar"
-        if jar.exists():
-            filled["flink_job_server_jar"] = str(jar)
+        filled["flink_job_server_jar"] = _find_jar(f"flink-{version}-job-server.jar", f"flink:{version}")
         # The cluster runs the jar itself: no Java is needed here, and no server that would have to outlive this.
         hidden |= {"flink_submit_uber_jar": "", **_RETRIES}
     note = _describe(f"Flink {cluster.version} with {cluster.free_slots} free task slots", filled, given)
@@ -127,14 +125,39 @@ def _complete_spark(arguments: list[str], given: Mapping[str, Any]) -> Completed
     if shutil.which("java") is None:
         raise RequestError("`runner=SparkRunner` needs Java, and there is no `java` on the PATH; install Java 11 or 17")
     filled = _worker_environment(given, f"beam-tfrecords-{uuid.uuid4().hex[:12]}")
-    jar = jar_folder() / "spark-3-job-server" / "spark-3-job-server.jar"
-    if given["spark_job_server_jar"] is None and jar.exists():
-        filled["spark_job_server_jar"] = str(jar)
+    if given["spark_job_server_jar"] is None:
+        filled["spark_job_server_jar"] = _find_jar("spark-3-job-server/spark-3-job-server.jar", "spark:3")
     master = str(given["spark_master_url"] or "local[4]")
     cores = re.fullmatch(r"local\[(\d+)\]", master)
     if cores:
         filled["sdk_worker_parallelism"] = cores[1]
     return Completed(_add(arguments, filled, given), _describe(f"Spark at {master}", filled, given))
+
+
+def _find_jar(name: str, target: str) -> str:
+    """The jar that was built here, or else Beam's own, which is downloaded if it was not yet.
+
+    Args:
+      name: of the jar in `jar_folder`.
+      target: Beam's name for its runner and version, such as `flink:1.19`.
+
+    Raises:
+      RequestError: there is none.
+    """
+    from apache_beam.utils.subprocess_server import JavaJarServer
+
+    jar = jar_folder() / name
+    if jar.exists():
+        return str(jar)
+    runner = target.split(":")[0]
+    try:
+        return str(JavaJarServer.local_jar(JavaJarServer.path_to_beam_jar(f":runners:{target}:job-server:shadowJar")))
+    except (OSError, RuntimeError) as error:
+        reason = str(error).partition(". Also failed")[0]
+        raise RequestError(
+            f"Beam's job server for {target.replace(':', ' ')} cannot be had: {reason}; build one with "
+            f"deploy/{runner}/job-server/build.sh, or name a jar with `{runner}_job_server_jar`"
+        ) from error
 
 
 def _worker_environment(given: Mapping[str, Any], job_name: str) -> dict[str, str]:

@@ -60,6 +60,7 @@ _FLAGS = {
     *(f"no_{name}" for name, one in SETTINGS.items() if one.is_switch and one.default),
     *("spec", "dry_run", "no_wait", "quiet", "verbose", "dataset", "split", "limit", "temp_location", "runner"),
     *("flink_master", "flink_version", "parallelism", "environment_type", "environment_config"),
+    *("flink_job_server_jar", "spark_job_server_jar"),
 }
 
 

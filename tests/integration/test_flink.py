@@ -168,6 +168,16 @@ def test_another_version_of_flink_is_refused(photos, tmp_path, on_flink):
     assert line.endswith(f"--flink_version=1.20: the cluster runs Flink {flink.VERSION}; leave it out")
 
 
+def test_a_job_server_that_cannot_be_downloaded_is_explained(photos, tmp_path, on_flink, monkeypatch):
+    # As on a machine that has never built or downloaded one, and cannot reach Maven Central.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("https_proxy", f"http://localhost:{processes.free_port()}")
+    line = refused(photos, tmp_path / "out", *on_flink)
+    assert "Beam's job server for flink 1.19 cannot be had: Unable to fetch remote job server jar" in line
+    assert "build one with deploy/flink/job-server/build.sh, or name a jar with --flink_job_server_jar" in line
+
+
 def test_no_wait_is_refused_where_the_job_needs_the_launcher(photos, tmp_path):
     line = refused(photos, tmp_path / "out", "--no_wait")
     assert "--no_wait: with --runner=DirectRunner the job needs this process until it ends" in line

@@ -62,7 +62,15 @@ def test_nothing_is_filled_in_where_no_cluster_is_named(arguments):
     assert (completed.arguments, completed.note, completed.flink) == (arguments, "", None)
 
 
-def test_what_the_user_sets_stays():
+def test_without_java_spark_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RequestError, match="`runner=SparkRunner` needs Java, and there is no `java` on the PATH"):
+        complete_arguments(["--runner=SparkRunner"])
+
+
+def test_what_the_user_sets_stays(tmp_path, monkeypatch):
+    (tmp_path / "java").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
     words = ["--runner=SparkRunner", "--environment_type=DOCKER", "--sdk_worker_parallelism=1"]
     completed = complete_arguments([*words, "--spark_master_url=local[2]", "--spark_job_server_jar=x.jar"])
     assert not [word for word in completed.arguments[3:] if word.split("=")[0] in {one.split("=")[0] for one in words}]
