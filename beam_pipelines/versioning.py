@@ -7,17 +7,19 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transforms import storage
 from transforms.build_spec import BuildSpec
 from transforms.dataset import Dataset, open_dataset
 from transforms.errors import BuildError, RequestError
-from transforms.reuse import ReusePlan
 from transforms.schedule_spec import NO_REUSE
 from transforms.settings import settings_of
 from transforms.sources.source_spec import Fingerprint
 from transforms.versions import find_old, find_unfinished, new_version, read_latest, remove
+
+if TYPE_CHECKING:
+    from transforms.reuse import ReusePlan
 
 # In the build's folder: a build that resumes goes on with the same version.
 _VERSION = "version"
@@ -82,6 +84,8 @@ def plan_reuse(
       versions: library -> version.
       blocks: split -> number of blocks.
     """
+    from transforms.reuse import ReusePlan  # NumPy and Arrow, which a refused request has no need of.
+
     if earlier is None:
         return None, ""
     old = earlier.manifest

@@ -23,6 +23,7 @@ MANIFEST = {
     "skipped": {"hidden": {"files": 1, "examples": [".DS_Store"]}},
     "duplicates": {"groups": 0, "images": 0, "groups_across_splits": 0, "groups_with_conflicting_labels": 0},
     "dropped_duplicates": 0,
+    "reuse": {"copied": 0, "reserialized": 0, "converted": 1_490},
     "spec": {"compression": "none"},
 }
 
