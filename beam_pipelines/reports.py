@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -58,14 +59,19 @@ class Report:
             self._fail(INTERRUPTED, "interrupted", "interrupted")
             raise
         except Exception as error:
-            self._fail(FAILED, "failed", f"{type(error).__name__}: {error}")
+            # Beam makes a RuntimeError of the KeyboardInterrupt that Ctrl-C raises in its local runner.
+            if isinstance(error.__context__, KeyboardInterrupt):
+                self._fail(INTERRUPTED, "interrupted", "interrupted")
+            else:
+                self._fail(FAILED, "failed", f"{type(error).__name__}: {error}")
             raise
         finally:
+            end = time.time()
             if self.json_summary:
-                content = json.dumps(self._summary(begin, time.time()), indent=2, ensure_ascii=False)
-                storage.write_bytes(storage.absolute(self.json_summary), f"{content}\n".encode())
+                summary = json.dumps(self._summary(begin, end), indent=2, ensure_ascii=False)
+                _write(self.json_summary, f"{summary}\n".encode())
             if self.metrics_file:
-                storage.write_bytes(storage.absolute(self.metrics_file), self._metrics(begin, time.time()))
+                _write(self.metrics_file, self._metrics(begin, end))
 
     def _fail(self, exit_code: int, status: str, message: str) -> None:
         from beam_pipelines.settings.definitions import show_flags
@@ -112,3 +118,10 @@ class Report:
             size = sum(split["bytes"] for split in self.manifest["splits"].values())
             add("dataset_bytes", "Size of the shards.", size)
         return bytes(generate_latest(registry))
+
+
+def _write(path: str, content: bytes) -> None:
+    try:
+        storage.write_bytes(storage.absolute(path), content)
+    except (OSError, BuildError, RequestError) as error:  # what the run did stands all the same
+        print(f"note: {path} could not be written: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
