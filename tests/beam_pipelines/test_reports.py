@@ -76,4 +76,4 @@ def test_a_report_that_cannot_be_written_is_a_note(source, tmp_path):
     (tmp_path / "file").write_text("")
     ran = source.build(f"--json_summary={tmp_path / 'file/run.json'}")
     assert ran.code == 0
-    assert "run.json could not be written: Not a directory" in ran.err
+    assert "run.json could not be written: " in ran.err

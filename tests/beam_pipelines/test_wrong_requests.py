@@ -122,6 +122,7 @@ def test_wrapped_classes_and_unclear_splits_are_refused(photos, refused, tmp_pat
     (tmp_path / "in/val2017/cat").symlink_to(photos / "coffee")
     assert "--splits=train=train2017,validation=val2017" in refused(f"--input={tmp_path / 'in'}")
 
+
 @pytest.mark.parametrize("command", ["verify", "inspect", "status"])
 def test_a_flag_that_is_given_twice_is_refused(run, command, tmp_path):
     flag = "output" if command == "status" else "dataset"

@@ -55,7 +55,8 @@ def test_every_default_is_shown():
     """A word that is shown as the default gives the default; a phrase stands for a default that depends."""
     spec = read_build_spec(REQUIRED)
     for name, one in SETTINGS.items():
-        default = next(getattr(part, name) for part in (spec.source, spec, spec.image, spec.schedule) if hasattr(part, name))
+        parts = (spec.source, spec, spec.image, spec.schedule)
+        default = next(getattr(part, name) for part in parts if hasattr(part, name))
         if name in REQUIRED:
             continue
         if default in (None, False, "", ()):

@@ -54,7 +54,7 @@ def test_every_setting_is_read_and_the_rest_have_defaults():
 
 
 def test_where_the_input_is_does_not_decide_the_bytes():
-    assert [one.name for one in settings_of(SourceSpec) if not one.decides_bytes] == ["input"]
+    assert [one.name for one in settings_of(SourceSpec) if not one.decides_bytes] == ["input", "fingerprint"]
 
 
 def test_the_help_of_source_names_the_sources():
