@@ -16,11 +16,13 @@ from beam_pipelines.execution.jobs import read_job
 from beam_pipelines.exit_codes import DONE, UNPUBLISHED
 from beam_pipelines.settings.command_line import Parser
 from beam_pipelines.summary import describe_reasons, format_bytes, format_table
+from beam_pipelines.versioning import read_version
 from transforms import storage
 from transforms.block_counts import read_block_counts
 from transforms.build_spec import read_output
 from transforms.dataset import BUILD_FOLDER, open_dataset
 from transforms.errors import BuildError, RequestError
+from transforms.output_folder import is_open
 from transforms.publishing import OUTCOME
 from transforms.versions import SUCCESS, list_versions, read_latest
 
@@ -63,14 +65,14 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
       output: the folder that was given to `convert`.
       now: seconds since the epoch.
     """
-    builds = [_describe_build(folder, run, now=now) for folder, run in read_runs(output)]
+    builds = [_describe_build(output, folder, run, now=now) for folder, run in read_runs(output)]
     running = next((build for build in builds if build["state"] in ("running", "submitted")), None)
     last = running or next((build for build in builds if build["state"] == "unpublished"), None)
     temporary = storage.join(output, BUILD_FOLDER)
     versions = [_describe_version(output, version.name) for version in list_versions(output)]
     return {
         "output": output,
-        "state": last["state"] if last else "dead" if builds else "idle",
+        "state": last["state"] if last else "dead" if any(build["state"] == "dead" for build in builds) else "idle",
         "build": last or (builds[0] if builds else None),
         "latest": read_latest(output),
         "dataset": _describe_dataset(output) if storage.exists(storage.join(output, SUCCESS)) else None,
@@ -83,7 +85,7 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
     }
 
 
-def _describe_build(folder: str, run: Run | None, *, now: float) -> dict[str, Any]:
+def _describe_build(output: str, folder: str, run: Run | None, *, now: float) -> dict[str, Any]:
     counts = read_block_counts(folder)
     job = read_job(folder)
     result = _read_result(folder)
@@ -112,10 +114,19 @@ def _describe_build(folder: str, run: Run | None, *, now: float) -> dict[str, An
         rate = (counts.done - run.done_before) / max(1e-3, now - run.began)
         left = (run.listed - counts.done) / rate if rate > 0 else None
         values |= {"state": "running", "samples_per_second": round(rate, 1), "seconds_left": left and round(left)}
+    elif _is_published(output, folder):
+        values["state"] = "published"
     elif job is not None:
         # Its launcher may have left on purpose; the runner's own page knows more.
         values["state"] = "submitted"
     return values
+
+
+def _is_published(output: str, folder: str) -> bool:
+    """Whether a build has published its dataset, and its temporary files are left."""
+    version = read_version(folder)
+    path = storage.join(output, version) if version else output
+    return is_open(output) and storage.exists(storage.join(path, SUCCESS))
 
 
 def _read_result(folder: str) -> dict[str, Any] | None:
@@ -181,7 +192,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     debris = found["debris"]
     if debris["builds"] or debris["bytes"]:
         builds = f"{debris['builds']} dead build" + ("s" if debris["builds"] != 1 else "")
-        yield f"left over: {builds}, {format_bytes(debris['bytes'])}; the same command resumes, another one removes it"
+        yield f"left over: {builds}, {format_bytes(debris['bytes'])}; the same command resumes, the next one removes it"
 
 
 def _build_lines(build: dict[str, Any]) -> Iterator[str]:

@@ -63,14 +63,18 @@ def open_earlier(spec: BuildSpec) -> Earlier:
 
 def choose_version(spec: BuildSpec, folder: str) -> str:
     """The name of the version that a build writes: that of the attempt that it resumes, or a new one."""
-    path = storage.join(folder, _VERSION)
-    if storage.exists(path):
-        name = storage.read_bytes(path).decode()
-        if name:  # a power cut may have emptied the file
-            return name
-    name = new_version(spec.output, time.time())
-    storage.write_bytes(path, name.encode())
+    name = read_version(folder)
+    if name is None:
+        name = new_version(spec.output, time.time())
+        storage.write_bytes(storage.join(folder, _VERSION), name.encode())
     return name
+
+
+def read_version(folder: str) -> str | None:
+    """The version that a build writes, from its folder for temporary files; None if it writes none."""
+    path = storage.join(folder, _VERSION)
+    # A power cut may have emptied the file.
+    return (storage.read_bytes(path).decode() or None) if storage.exists(path) else None
 
 
 def plan_reuse(

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from beam_pipelines.execution.jobs import JobRecord
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
 from tests.beam_pipelines.version_builds import CLASSES, Source
 
@@ -86,3 +87,15 @@ def test_a_refused_version_shows_its_exit_code(source, status, run):
     assert (found["state"], found["build"]["exit_code"]) == ("unpublished", 3)
     assert any("count: records: 28 after 48" in line for line in found["build"]["why"])
     assert "nothing was published (exit code 3)" in run("status", f"--output={source.output}").out
+
+
+def test_a_job_that_published_after_its_launcher_had_died_is_no_running_build(source, status):
+    assert source.build().code == 0
+    folder = source.output / ".build/0123456789abcdef"
+    folder.mkdir(parents=True)
+    (folder / "version").write_text(source.latest.name)
+    JobRecord("FlinkRunner", "9f2c", "http://host:8081/#/job/running/9f2c").write(str(folder))
+    found = status()
+    assert (found["state"], found["build"]["state"]) == ("idle", "published")
+    (source.latest / "_SUCCESS").unlink()
+    assert status()["state"] == "submitted"
