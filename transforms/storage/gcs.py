@@ -10,6 +10,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
 from google.api_core import exceptions
@@ -31,6 +32,8 @@ _READ_BYTES = 8 << 20
 _UPLOAD_BYTES = 16 << 20
 # The most that the service accepts in one batch request.
 _BATCH = 100
+# Batches that are under way at once; the service takes half a second for one.
+_DELETERS = 8
 # Retries 429, 5xx and lost connections, with growing pauses, for two minutes.
 _RETRY = DEFAULT_RETRY
 # Exhausted retries, errors that are not retried, and missing or rejected credentials.
@@ -127,7 +130,7 @@ def list_files(root: str, *, limit: int | None, special: bool) -> Iterator[FileE
     bucket, name = _split(root)
     glob = paths.compile_glob(name) if paths.is_glob(name) else None
     prefix = paths.literal_prefix(name) if glob else _folder(name)
-    fields = "items(name,size,updated),nextPageToken"
+    fields = "items(name,size,updated,generation),nextPageToken"
     with _errors(root):
         listed = client().list_blobs(
             bucket, prefix=prefix, fields=fields, page_size=None if glob else limit, retry=_RETRY
@@ -152,12 +155,20 @@ def list_folders(root: str) -> list[str]:
 def delete_files(files: Iterable[str]) -> None:
     """See `transforms.storage.delete_files`."""
     left = iter(files)
-    while batch := list(itertools.islice(left, _BATCH)):
-        with _errors(paths.dirname(batch[0])):
-            _RETRY(_delete_batch)(batch)
+    batches = iter(lambda: list(itertools.islice(left, _BATCH)), [])
+    with ThreadPoolExecutor(_DELETERS) as pool:
+        # A few at a time: `map` would read all names of files at once.
+        while some := list(itertools.islice(batches, _DELETERS)):
+            for _ in pool.map(_delete_batch, some):
+                pass
 
 
 def _delete_batch(files: list[str]) -> None:
+    with _errors(paths.dirname(files[0])):
+        _RETRY(_request_deletes)(files)
+
+
+def _request_deletes(files: list[str]) -> None:
     batch = client().batch(raise_exception=False)
     with batch:
         for file in files:
