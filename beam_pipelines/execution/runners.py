@@ -94,10 +94,11 @@ class Execution:
         if earlier is not None:
             print(f"the job of this build runs already: {earlier.page}", file=sys.stderr)
             return self._follow(earlier, wait=wait)
-        result: PipelineResult | None = None
         try:
+            # A build of archives has two jobs, one after the other, of the same name.
+            before = self.flink.find_job(self.job_name) if self.flink is not None else None
             result = self._start(add_stages)
-            job = self._find_flink_job(result)
+            job = self._find_flink_job(result, before)
             record = (
                 JobRecord(self.name, job.id, job.page) if job else _describe_result(self.name, result, self.options)
             )
@@ -139,14 +140,18 @@ class Execution:
         job = FlinkJob(self.flink.url, record.job_id) if self.flink is not None and record is not None else None
         return job if job is not None and job.is_running() else None
 
-    def _find_flink_job(self, result: PipelineResult) -> FlinkJob | None:
+    def _find_flink_job(self, result: PipelineResult, before: FlinkJob | None) -> FlinkJob | None:
+        """The job that the cluster has made of a pipeline, once it is in its list."""
         if self.flink is None:
             return None
-        deadline = time.monotonic() + _SUBMISSION_TIMEOUT
-        while (job := self.flink.find_job(self.job_name)) is None and time.monotonic() < deadline:
-            time.sleep(0.5)
         _delete_uploaded_jar(result)
-        return job
+        deadline = time.monotonic() + _SUBMISSION_TIMEOUT
+        while time.monotonic() < deadline:
+            job = self.flink.find_job(self.job_name)
+            if job is not None and job != before:
+                return job
+            time.sleep(0.5)
+        return None
 
 
 def _delete_uploaded_jar(result: PipelineResult) -> None:

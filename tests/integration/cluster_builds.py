@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -104,12 +103,12 @@ def hashes(output: Path) -> list[tuple[str, str, str | None]]:
 
 @pytest.fixture(scope="session")
 def slow_photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """160 pictures that take a while."""
+    """112 pictures that take a while."""
     root = tmp_path_factory.mktemp("slow") / "in"
     pixels = np.random.default_rng(0).integers(0, 256, (60, 80, 3), dtype=np.uint8)
     Image.fromarray(pixels).resize((640, 480), Image.Resampling.BICUBIC).save(root.parent / "big.png")
     big = (root.parent / "big.png").read_bytes()
-    for number in range(160):
+    for number in range(112):
         folder = root / f"class{number % 4}"
         folder.mkdir(parents=True, exist_ok=True)
         # Distinct bytes behind the end of the picture.
@@ -124,9 +123,3 @@ def slow_hashes(slow_photos: Path, run: Any) -> list[tuple[str, str, str | None]
     ran = run("convert", f"--input={slow_photos}", f"--output={output}", *SLOW)
     assert ran.code == 0, ran.err
     return hashes(output)
-
-
-def write_lines(folder: Path, count: int) -> Iterator[bytes]:
-    """Records of different sizes."""
-    for number in range(count):
-        yield b"%d:" % number + os.urandom(number % 100)

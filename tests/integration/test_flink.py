@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,6 +60,16 @@ def test_the_bytes_do_not_depend_on_the_parallelism(photos, tmp_path, run, on_fl
     ran = run("convert", f"--input={photos}", f"--output={out}", *FLAGS, *on_flink, f"--parallelism={parallelism}")
     assert ran.code == 0, ran.err
     assert hashes(out) == expected
+
+
+def test_archives_are_listed_by_the_cluster(photos, tmp_path, run, on_flink):
+    with tarfile.open(tmp_path / "photos.tar.gz", "w:gz") as archive:
+        archive.add(photos, ".")
+    words = [f"--input={tmp_path / 'photos.tar.gz'}", *FLAGS]
+    for name, more in ("local", []), ("flink", on_flink):
+        ran = run("convert", f"--output={tmp_path / name}", *words, *more)
+        assert ran.code == 0, ran.err
+    assert hashes(tmp_path / "flink") == hashes(tmp_path / "local")
 
 
 def test_a_dataset_verifies_on_the_cluster(photos, tmp_path, run, on_flink):
