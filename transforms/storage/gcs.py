@@ -24,6 +24,7 @@ from requests.adapters import HTTPAdapter
 from transforms.errors import BuildError
 from transforms.storage import paths
 from transforms.storage.entries import FileEntry, StorageError
+from transforms.storage.merging import merge_in_threads
 
 # Connections that stay open: readers ask for several objects at once.
 _CONNECTIONS = 32
@@ -32,6 +33,10 @@ _READ_BYTES = 8 << 20
 _UPLOAD_BYTES = 16 << 20
 # The most that the service accepts in one batch request.
 _BATCH = 100
+# Objects of one answer, and answers after which folders are listed at once.
+_PAGE = 1000
+_FIRST_PAGES = 10
+_LISTERS = 16
 # Batches that are under way at once; the service takes half a second for one.
 _DELETERS = 8
 # Retries 429, 5xx and lost connections, with growing pauses, for two minutes.
@@ -128,16 +133,56 @@ def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
 def list_files(root: str, *, limit: int | None, special: bool) -> Iterator[FileEntry]:
     """See `transforms.storage.list_files`."""
     bucket, name = _split(root)
-    glob = paths.compile_glob(name) if paths.is_glob(name) else None
-    prefix = paths.literal_prefix(name) if glob else _folder(name)
-    fields = "items(name,size,updated,generation),nextPageToken"
+    blobs: Iterator[Blob]
     with _errors(root):
-        listed = client().list_blobs(
-            bucket, prefix=prefix, fields=fields, page_size=None if glob else limit, retry=_RETRY
-        )
-        found = (blob for blob in listed if glob is None or glob.fullmatch(blob.name))
-        for blob in itertools.islice(found, limit):
+        if paths.is_glob(name):
+            glob = paths.compile_glob(name)
+            blobs = (blob for blob in _list(bucket, paths.literal_prefix(name)) if glob.fullmatch(blob.name))
+        elif limit is not None:
+            blobs = _list(bucket, _folder(name), page_size=limit)
+        else:
+            blobs = _list_tree(bucket, _folder(name))
+        for blob in itertools.islice(blobs, limit):
             yield _entry_of(f"gs://{bucket}/{blob.name}", blob)
+
+
+def _list(bucket: str, prefix: str, **options: Any) -> Any:
+    fields = "items(name,size,updated,generation),prefixes,nextPageToken"
+    return client().list_blobs(bucket, prefix=prefix, fields=fields, retry=_RETRY, **options)
+
+
+def _list_tree(bucket: str, prefix: str, after: str = "", threads: int = _LISTERS) -> Iterator[Blob]:
+    """All objects below a prefix; of very many, the folders below it are listed at once, in no set order.
+
+    A page of a thousand objects takes 0.15 s: page after page, a billion images take two days.
+
+    Args:
+      bucket: its name.
+      prefix: of the names.
+      after: only objects with later names.
+      threads: folders that are listed at once.
+    """
+    first, last = _list(bucket, prefix, page_size=_PAGE, start_offset=after or None), after
+    for blob in itertools.chain.from_iterable(itertools.islice(first.pages, _FIRST_PAGES)):
+        if blob.name > after:
+            yield blob
+            last = blob.name
+    if not first.next_page_token:
+        return
+    level = _list(bucket, prefix, page_size=_PAGE, delimiter="/")
+    files = list(itertools.chain.from_iterable(itertools.islice(level.pages, _FIRST_PAGES)))
+    if threads == 1 or level.next_page_token or not level.prefixes:
+        yield from (blob for blob in _list(bucket, prefix, start_offset=last) if blob.name > last)
+        return
+    yield from (blob for blob in files if blob.name > last)
+    # Those before the last name have been listed.
+    folders = [folder for folder in sorted(level.prefixes) if folder > last or last.startswith(folder)]
+    each = max(1, threads // max(1, len(folders)))
+    sources = [
+        functools.partial(_list_tree, bucket, folder, last if last.startswith(folder) else "", each)
+        for folder in folders
+    ]
+    yield from merge_in_threads(sources, threads=threads)
 
 
 def list_folders(root: str) -> list[str]:
