@@ -154,6 +154,13 @@ class FlinkJob:
             if state in _ENDED:
                 why = describe_failure(failures[0]) if failures else f"job {self.id} was {state.lower()}"
                 raise BuildError(why)
+            missing = next((found[1] for text in failures if (found := _NO_PROGRAM.search(text))), None)
+            if missing:
+                self.cancel()
+                raise BuildError(
+                    f"a task manager has no {missing}; install this package there in the same place as here, or say "
+                    "what starts Python workers, by `environment_type` and `environment_config`"
+                )
             errors = [message for text in failures if (message := find_build_error(text))]
             if len(errors) != len(set(errors)):
                 self.cancel()
@@ -188,6 +195,10 @@ class FlinkJob:
 
 
 _BUILD_ERROR = re.compile(r"^(?:transforms\.errors\.)?BuildError: (.*?)(?: \[while running .*\])?$", re.MULTILINE)
+
+
+# Java could not start the worker.
+_NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 
 
 def find_build_error(text: str) -> str | None:

@@ -194,6 +194,14 @@ def test_no_wait_is_refused_where_the_job_needs_the_launcher(photos, tmp_path):
     assert "--no_wait: with --runner=DirectRunner the job needs this process until it ends" in line
 
 
+def test_machines_without_the_worker_program_end_the_build_and_say_so(photos, tmp_path, run, cluster, on_flink):
+    worker = ["--environment_type=PROCESS", '--environment_config={"command": "/opt/not/there"}']
+    ran = run("convert", f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, *on_flink, *worker)
+    assert ran.code == 1
+    assert "a task manager has no /opt/not/there; install this package there in the same place as here" in ran.err
+    assert not cluster.running_jobs()
+
+
 def test_workers_that_cannot_see_the_output_end_the_build_and_say_so(photos, tmp_path, cluster, on_flink):
     """A mount of the launcher alone stands for the disk of another machine."""
     out = tmp_path / "here" / "out"
