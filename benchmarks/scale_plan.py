@@ -1,0 +1,301 @@
+"""What a build of 10^7, 10^8 and 10^9 images asks of the launcher, the shuffle and the store; converts nothing.
+
+    python benchmarks/scale_plan.py                  all three; 10^9 takes about two minutes and 1 GB
+
+The decisions are those of the project's own functions. Listing and ordering are run on a sample of the references and
+counted up; the sizes of all blocks are drawn, and every part is placed in its shard.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.internal import pickler
+from apache_beam.typehints import Tuple
+
+from beam_pipelines.planning import estimate_output
+from transforms.dataset import Shard
+from transforms.duplicates.search import BUCKET_SAMPLES, part_id
+from transforms.examples.layouts import parse_layout
+from transforms.images.image_spec import ImageSpec
+from transforms.listing import CHUNK_REFS, ListPlan, read_chunk, write_listing
+from transforms.ordering import assign_block, count_blocks
+from transforms.parts import Part, PartPolicy
+from transforms.refs import File, SampleRef, pack_refs, unpack_key_and_split
+from transforms.shards import RANGE_BLOCKS, ShardPolicy, place_parts
+from transforms.splits import Splits
+
+_SAMPLE = 200_000
+_SOURCE_BYTES = 110_000  # of a photo, as in ImageNet
+_SPREAD = 0.4  # standard deviation of the size of a record, in means
+_FAILURES = 0.001
+_SHARD_BYTES = 150 * 10**6
+_PAGE = 1000  # objects in one answer to a request for a list
+_DELETES = 100  # objects that one request deletes
+_READ_BYTES = 8 << 20  # of one ranged read of a part
+_LISTERS, _UPLOADS, _DELETERS = 16, 16, 8  # requests at once, as in `storage.gcs` and `preparing`
+# What a store and a network usually do.
+_PAGE_SECONDS = 0.15
+_ENTRY_SECONDS = 11e-6  # of the launcher, for one object of a list: measured
+_REQUEST_SECONDS = 0.05
+_DELETE_SECONDS = 0.5
+# Dollars, list prices of a Google Cloud region in the USA: 1,000 requests of class A (write, list) and B (read);
+# a GB through Dataflow's shuffle; an hour of a core with 4 GB.
+_CLASS_A, _CLASS_B, _SHUFFLE_GB, _CORE_HOUR = 0.005, 0.0004, 0.011, 0.07
+_IMAGES_PER_CORE_SECOND = 200
+
+
+@dataclasses.dataclass
+class Stage:
+    """What one stage asks for.
+
+    Attributes:
+      name: of the stage.
+      elements: that it shuffles, or in the launcher handles.
+      shuffled: bytes.
+      largest: elements of the largest group.
+      objects: created.
+      writes: requests of class A.
+      reads: requests of class B.
+      serial: seconds that one process is busy with it, where no other can help; 0 where workers share it.
+    """
+
+    name: str
+    elements: int = 0
+    shuffled: int = 0
+    largest: int = 0
+    objects: int = 0
+    writes: int = 0
+    reads: int = 0
+    serial: float = 0
+
+    @property
+    def dollars(self) -> float:
+        """Of requests and shuffle."""
+        return (self.writes * _CLASS_A + self.reads * _CLASS_B) / 1000 + self.shuffled / 1e9 * _SHUFFLE_GB
+
+
+def make_refs(count: int) -> Iterator[SampleRef]:
+    """References to photos in a thousand class folders of a bucket."""
+    for number in range(count):
+        key = f"n{1_440_764 + 7 * (number % 1000):08d}/n{number:010d}.JPEG"
+        yield SampleRef(key, File(f"gs://photos/train/{key}"), _SOURCE_BYTES, "1763750000.123", key[:9])
+
+
+def plan(samples: int, seed: int) -> list[Stage]:
+    """The stages of a build, in the order of the data."""
+    listing, packed = _list(samples)
+    output = estimate_output(ImageSpec(image_size=(256, 256)), parse_layout("tfds"), samples=samples, source_bytes=0)
+    blocks = count_blocks(samples=samples, output_bytes=output)
+    chunks = -(-samples // CHUNK_REFS)
+    names = [f"gs://datasets/out/photos/.build/0123456789abcdef/listing/{number:06d}.refs" for number in range(chunks)]
+    graph = len(pickler.dumps(names))
+    order = _order(samples, blocks, packed)
+    generator = np.random.default_rng(seed)
+    # The order is a hash: how many samples a block gets is as good as a Poisson number.
+    counts = generator.poisson(samples / blocks, size=blocks)
+    order.largest = int(counts.max())
+    parts = _Parts(counts, output / samples, generator)
+    failed_blocks = int((generator.binomial(counts, _FAILURES) > 0).sum())
+    convert = Stage(
+        "ConvertBlocks",
+        elements=blocks,
+        objects=2 * blocks + 2 * parts.number + failed_blocks,
+        # And the counts of the worker, written over.
+        writes=3 * blocks + 2 * parts.number + failed_blocks,
+        reads=samples + 2 * blocks,
+    )
+    place, shards = _place(parts)
+    compose = Stage(
+        "ComposeShards",
+        elements=shards,
+        objects=2 * shards,
+        writes=2 * shards,
+        # Size and ranges of each part, its index; the size of the shard.
+        reads=parts.number * (2 + -(-int(parts.bytes.mean()) // _READ_BYTES)) + shards,
+    )
+    joins = blocks > RANGE_BLOCKS
+    failure_files = -(-blocks // RANGE_BLOCKS) if joins else failed_blocks
+    collect = Stage(
+        "CollectFiles",
+        elements=failed_blocks,
+        shuffled=failed_blocks * 100,
+        largest=min(failed_blocks, RANGE_BLOCKS),
+        objects=failure_files * joins,
+        writes=failure_files * joins,
+        reads=failed_blocks * joins,
+    )
+    publish = Stage(
+        f"PublishDataset (manifest {_manifest_bytes(shards) / 1e6:,.0f} MB)",
+        elements=shards + failure_files,
+        writes=6,
+        reads=3 * failure_files,
+        serial=3 * failure_files * _REQUEST_SECONDS,
+    )
+    temporary = convert.objects + collect.objects + chunks
+    clean = Stage(
+        "clean-up of .build/",
+        elements=temporary,
+        writes=temporary // _PAGE,
+        serial=temporary * (_PAGE_SECONDS / _PAGE / _LISTERS + _DELETE_SECONDS / _DELETES / _DELETERS),
+    )
+    source = Stage(f"ListSource ({graph / 1e6:.1f} MB in the graph)", elements=chunks, reads=chunks)
+    return [*listing, source, order, convert, _find_duplicates(samples, parts), place, compose, collect, publish, clean]
+
+
+def _list(samples: int) -> tuple[list[Stage], list[bytes]]:
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        listing = write_listing(make_refs(_SAMPLE), folder, plan=ListPlan(Splits(), seed=0))
+        listed = time.perf_counter()
+        packed = [ref for chunk in listing.chunks for ref in read_chunk(chunk)]
+        for ref in packed:
+            unpack_key_and_split(ref)
+        checked = time.perf_counter()
+    pages, chunks, share = -(-samples // _PAGE), -(-samples // CHUNK_REFS), samples / _SAMPLE
+    listing_seconds = max(pages * _PAGE_SECONDS / _LISTERS, samples * _ENTRY_SECONDS)
+    return [
+        Stage("list the bucket", elements=samples, writes=pages, serial=listing_seconds),
+        Stage("write the listing", elements=samples, serial=(listed - start) * share),
+        Stage("check the listing", elements=samples, serial=(checked - listed) * share),
+        Stage(
+            "upload the listing",
+            elements=chunks,
+            objects=chunks,
+            writes=chunks,
+            serial=chunks * _REQUEST_SECONDS / _UPLOADS,
+        ),
+    ], packed
+
+
+def _order(samples: int, blocks: int, packed: list[bytes]) -> Stage:
+    """A bundle is one chunk of the listing: what goes to one block is joined."""
+    coder = beam.coders.registry.get_coder(Tuple[Tuple[str, int], bytes])
+    bundle = packed[:CHUNK_REFS]
+    joined: defaultdict[tuple[str, int], list[bytes]] = defaultdict(list)
+    for ref in bundle:
+        joined[assign_block(ref, seed=0, blocks={"train": blocks})].append(ref)
+    size = sum(len(coder.encode((key, pack_refs(refs)))) for key, refs in joined.items())
+    share = samples / len(bundle)
+    return Stage("AssignOrder, GroupByKey", elements=int(len(joined) * share), shuffled=int(size * share))
+
+
+class _Parts:
+    """The parts that blocks of these numbers of samples write.
+
+    Attributes:
+      number: of parts.
+      blocks: the block of each.
+      bytes: the size of each.
+      records: the records of each.
+    """
+
+    def __init__(self, counts: Any, record_bytes: float, generator: np.random.Generator) -> None:
+        policy = PartPolicy.plan(shard_size=_SHARD_BYTES, num_shards=None, samples=0, output_bytes=0)
+        sizes = counts * record_bytes + generator.normal(size=counts.size) * np.sqrt(counts) * record_bytes * _SPREAD
+        # A part ends with the record that fills it.
+        full = (sizes // (policy.bytes + record_bytes / 2)).astype(int)
+        rest = sizes - full * (policy.bytes + record_bytes / 2)
+        self.blocks = np.concatenate([np.repeat(np.arange(counts.size), full), np.arange(counts.size)])
+        self.bytes = np.concatenate([np.full(full.sum(), policy.bytes + record_bytes / 2), rest]).astype(np.int64)
+        self.records = np.maximum(1, (self.bytes / record_bytes).astype(np.int64))
+        order = np.argsort(self.blocks, kind="stable")
+        self.blocks, self.bytes, self.records = self.blocks[order], self.bytes[order], self.records[order]
+        self.number = self.blocks.size
+
+    def ranges(self) -> Iterator[tuple[int, list[Part]]]:
+        """The parts by range of blocks."""
+        ends = np.searchsorted(self.blocks // RANGE_BLOCKS, np.arange(self.blocks[-1] // RANGE_BLOCKS + 1), "right")
+        start = 0
+        for number, end in enumerate(ends.tolist()):
+            columns = (column[start:end].tolist() for column in (self.blocks, self.bytes, self.records))
+            yield number, [make_part(*row) for row in zip(*columns, strict=True)]
+            start = end
+
+
+def make_part(block: int, size: int, records: int) -> Part:
+    """A part as `ConvertBlocks` describes it."""
+    uri = f"gs://datasets/out/photos/.build/0123456789abcdef/parts/train-{block:06d}-0000.tfrecord"
+    return Part("train", block, 0, uri, size, size, records, f"{uri}.parquet", 90 * records)
+
+
+def _place(parts: _Parts) -> tuple[Stage, int]:
+    """Places every part; returns the stage, and the number of shards."""
+    policy = ShardPolicy(_SHARD_BYTES)
+    totals: dict[tuple[str, int], tuple[int, int]] = {}
+    bounds = np.flatnonzero(np.diff(parts.blocks // RANGE_BLOCKS, prepend=-1))
+    sums = (np.add.reduceat(column, bounds).tolist() for column in (parts.bytes, parts.records))
+    for number, pair in enumerate(zip(*sums, strict=True)):
+        totals["train", number] = pair
+    groups: Counter[int] = Counter()
+    largest = 0
+    for number, found in parts.ranges():
+        largest = max(largest, len(found))
+        for (_, shard, _), _ in place_parts((("train", number), found), totals, policy=policy):
+            groups[shard] += 1
+    size = len(beam.coders.registry.get_coder(Part).encode(make_part(123_456, 16 << 20, 382)))
+    # Once by range, once by shard.
+    stage = Stage("PlanShards", elements=2 * parts.number, shuffled=2 * parts.number * size, largest=largest)
+    print(f"  {len(groups):,} shards, {max(groups.values())} parts in the largest, {len(totals):,} ranges of blocks")
+    return stage, len(groups)
+
+
+def _find_duplicates(samples: int, parts: _Parts) -> Stage:
+    buckets = max(1, -(-samples // BUCKET_SAMPLES))
+    mean = samples / parts.number
+    pieces = buckets * (1 - (1 - 1 / buckets) ** mean)
+    coder = beam.coders.registry.get_coder(Tuple[int, Any])
+    element = (buckets, (part_id(make_part(123_456, 16 << 20, 382)), bytes(int(8 * mean / pieces))))
+    elements = int(parts.number * pieces)
+    return Stage(
+        "FindDuplicates",
+        elements=elements + 2 * parts.number,
+        shuffled=elements * len(coder.encode(element)) + 2 * parts.number * 300,
+        largest=min(elements // buckets, BUCKET_SAMPLES),
+        reads=parts.number,
+    )
+
+
+def _manifest_bytes(shards: int) -> int:
+    name = "photos-train.tfrecord-000000-of-000000"
+    shard = Shard("train", 0, shards, name, 3400, _SHARD_BYTES, "0" * 64, f"index/{name}.parquet", "0" * 64)
+    return shards * len(json.dumps(dataclasses.asdict(shard), indent=2))
+
+
+def main() -> None:
+    """Prints a table for each number of images."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--samples", type=lambda word: int(float(word)), nargs="*", default=[10**7, 10**8, 10**9])
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    for samples in arguments.samples:
+        print(f"\n{samples:,} images (seed {arguments.seed})")
+        stages = plan(samples, arguments.seed)
+        print(
+            "| stage | elements | GB shuffled | largest group | objects | class A | class B | $ | one process, hours |"
+        )
+        print("|---|---|---|---|---|---|---|---|---|")
+        for one in stages:
+            numbers = (one.elements, one.largest, one.objects, one.writes, one.reads)
+            elements, *cells = (f"{number:,}" for number in numbers)
+            shuffled = f"{one.shuffled / 1e9:,.1f}"
+            row = [one.name, elements, shuffled, *cells, f"{one.dollars:,.2f}", f"{one.serial / 3600:.2f}"]
+            print(f"| {' | '.join(row)} |")
+        hours = samples / _IMAGES_PER_CORE_SECOND / 3600
+        print(
+            f"requests and shuffle ${sum(one.dollars for one in stages):,.0f}; conversion {hours:,.0f} core hours, "
+            f"${hours * _CORE_HOUR:,.0f}; {sum(one.serial for one in stages) / 3600:,.1f} hours in one process"
+        )
+
+
+if __name__ == "__main__":
+    main()
