@@ -48,14 +48,15 @@ test-integration: $(VENV)-integration/.installed
 	$(VENV)-integration/bin/python -m pytest tests -m whole_build --beam_workers
 
 # Every figure in the README comes from here: the contestants in turn, each in an environment of its own. Against
-# the peers with small and large photos, against our codec in a bare pool, against a fourth of the photos, and
-# passing files through: an hour and a quarter in all. bench-cold reads from the disk and writes to it; it takes root.
+# the peers with small and large photos, against our codec in a bare pool, against a fourth of the photos, the next
+# version against the first, and passing files through: an hour and a half in all. bench-cold reads from the disk and writes to it; it takes root.
 bench: $(VENV)/.installed
 	$(BIN)/python -m compileall -q transforms beam_pipelines
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/run.py --size=4000x3000 --count=400 --only=pillow,beam_tfrecords,img2dataset,tfds_generator
 	$(BIN)/python benchmarks/run.py --count=40000 --only=beam_tfrecords,own_codec --name=overhead
 	$(BIN)/python benchmarks/cost_growth.py
+	$(BIN)/python benchmarks/reuse.py
 	$(BIN)/python benchmarks/run.py --name=keep --reference=beam_tfrecords_keep_header \
 	  --only=beam_tfrecords_keep_header,copy,beam_tfrecords_keep,decode
 
