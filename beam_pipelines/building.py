@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.checking import check_output, open_spec_source
+from beam_pipelines.execution.dataflow import add_nothing, find_template
 from beam_pipelines.execution.jobs import JobRecord
 from beam_pipelines.execution.runners import Execution, check_detached, choose_execution, decide_local_work
 from beam_pipelines.preparing import prepare_build
@@ -122,6 +123,8 @@ def build_dataset(
     with contextlib.ExitStack() as held:
         plan = prepare_build(spec, source, execution, held=held)
         if plan.is_unchanged and plan.earlier:
+            if find_template(execution.options):
+                execution.run(add_nothing)
             outcome: Published | Unpublished | JobRecord = Published(plan.earlier, is_unchanged=True)
         else:
             outcome = _run(plan, execution, quiet=quiet, wait=wait)

@@ -51,12 +51,13 @@ def names(server: gcs.GcsServer, bucket: str) -> list[str]:
     return sorted(blob.name for blob in server.client().list_blobs(bucket))
 
 
-def run_job(server: gcs.GcsServer) -> None:
-    """Does what the service does with the job that the launcher has left."""
+def run_job(server: gcs.GcsServer) -> str:
+    """Does what the service does with the job that the launcher has left; returns the file of its pipeline."""
     job = json.loads(server.client().bucket("staging").blob("launches/job_object").download_as_bytes())
     staged = job["environment"]["sdkPipelineOptions"]["options"]["pipelineUrl"]
     ran = run(server, "-m", "tests.integration.run_staged_job", staged)
     assert ran.returncode == 0, ran.stderr
+    return staged
 
 
 def status(server: gcs.GcsServer) -> dict[str, Any]:
@@ -124,6 +125,18 @@ def test_jobs_of_versioned_builds_point_latest_at_theirs_and_old_versions_go(ser
     assert [version["name"] for version in found["versions"]] == built[1:]
 
 
+def test_a_build_that_has_nothing_to_do_leaves_a_job_that_does_nothing(server):
+    flags = ["--input=gs://photos", "--output=gs://datasets/out", "--versioned=true", *REQUEST]
+    jobs = set()
+    for _ in range(2):
+        launched = run(server, FOLDER / "launch.py", *flags, *ADDED)
+        assert launched.returncode == 0, launched.stderr
+        jobs.add(run_job(server))
+    assert "nothing has changed" in launched.stdout
+    assert len(jobs) == 2
+    assert len(status(server)["versions"]) == 1
+
+
 def test_archives_which_a_job_of_their_own_would_list_are_refused(server, tmp_path):
     with tarfile.open(tmp_path / "photos.tar", "w") as archive:
         archive.add(PHOTOS, ".")
@@ -134,3 +147,12 @@ def test_archives_which_a_job_of_their_own_would_list_are_refused(server, tmp_pa
     assert launched.returncode == 2
     assert "archives are listed by a job of their own" in launched.stderr
     assert not names(server, "staging") + names(server, "datasets")
+
+
+def test_a_wrong_request_is_refused_before_a_job_is_staged(server):
+    launched = run(
+        server, FOLDER / "launch.py", "--input=gs://photos", "--output=gs://datasets/out", "--image_sizes=64", *ADDED
+    )
+    assert launched.returncode == 2
+    assert "did you mean --image_size?" in launched.stderr
+    assert not names(server, "staging")
