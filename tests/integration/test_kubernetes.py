@@ -79,7 +79,7 @@ def containers() -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
     return [
         (name, pod, one)
         for name, pod in (("job", job), ("cron", cron), ("workers", workers))
-        for one in pod["containers"]
+        for one in pod.get("containers") or pod["initContainers"]
     ]
 
 
@@ -116,6 +116,8 @@ def test_a_field_that_the_operator_does_not_know_is_found(crd):
 def test_the_pods_of_the_deployment_are_pods():
     spec = find(DEPLOY / "kubernetes" / "flink.yaml", "FlinkDeployment")["spec"]
     for template in (spec["podTemplate"], spec["taskManager"]["podTemplate"]):
+        # The operator merges it with its own containers.
+        template["spec"].setdefault("containers", [{"name": "flink-main-container"}])
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "template"}, **template}
         kubernetes_validate.validate(pod, VERSION, strict=True)
 
@@ -161,7 +163,7 @@ def test_the_launcher_and_the_cluster_agree():
     job = find(DEPLOY / "kubernetes" / "job.yaml", "Job")["spec"]["template"]["spec"]["containers"][0]
     flags = dict(word.removeprefix("--").partition("=")[::2] for word in job["args"])
     slots = flink["spec"]["flinkConfiguration"]["taskmanager.numberOfTaskSlots"]
-    workers = flink["spec"]["taskManager"]["podTemplate"]["spec"]["containers"][0]
+    workers = flink["spec"]["taskManager"]["podTemplate"]["spec"]["initContainers"][0]
     # The operator names the service of the REST interface.
     assert flags["flink_master"] == f"{flink['metadata']['name']}-rest:8081"
     version = flink["spec"]["flinkVersion"].removeprefix("v").replace("_", ".")
@@ -171,6 +173,8 @@ def test_the_launcher_and_the_cluster_agree():
     assert int(flags["parallelism"]) % int(slots) == 0
     assert workers["image"] == job["image"]
     assert workers["args"] == ["--worker_pool"]
+    # An init container that runs beside the others.
+    assert workers["restartPolicy"] == "Always"
 
 
 def test_the_jar_of_the_image_is_where_the_launcher_looks(monkeypatch):
