@@ -150,7 +150,7 @@ def _writing(spec: BuildSpec, folder: str) -> Iterator[None]:
                         f"`output={spec.output}`: another build is writing to it; wait for its end, or choose another "
                         "folder"
                     )
-                _refuse_other(spec.output)
+                _refuse_other(spec.output, folder)
                 _check_again(spec, lock)
                 kept = (folder.rstrip("/") + "/", lock, claim)
                 entries = storage.list_files(temporary)
@@ -165,10 +165,17 @@ def _writing(spec: BuildSpec, folder: str) -> Iterator[None]:
         storage.delete_if_empty(temporary)
 
 
-def _refuse_other(output: str) -> None:
-    """Refuses a bucket that another build is writing to: there are no locks, but signs of life."""
+def _refuse_other(output: str, folder: str) -> None:
+    """Refuses an output that another build is writing to: a cluster's job, which holds no lock, or one in a bucket."""
     from beam_pipelines.execution.heartbeat import await_others
+    from beam_pipelines.execution.jobs import find_other_job
 
+    job = find_other_job(output, folder)
+    if job is not None:
+        raise RequestError(
+            f"`output={output}`: the job of another build is writing to it, {job.page}; wait for its end, cancel it, "
+            "or choose another folder"
+        )
     other = await_others(output) if storage.has_scheme(output) else None
     if other is not None:
         raise RequestError(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from beam_pipelines.execution.clusters import complete_arguments
 from beam_pipelines.execution.dataflow import describe_dataflow_job
 from beam_pipelines.execution.flink import FlinkCluster, FlinkJob, find_build_error
-from beam_pipelines.execution.jobs import JobRecord, read_job
+from beam_pipelines.execution.jobs import JobRecord, find_running_job
 from beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
 from beam_pipelines.settings.command_line import Parser, refuse_unknown
 from transforms.errors import BuildError, RequestError
@@ -90,7 +90,7 @@ class Execution:
         Raises:
           BuildError: a worker raised one, or the runner failed.
         """
-        earlier = self._find_earlier(folder) if folder is not None else None
+        earlier = find_running_job(folder) if folder is not None else None
         if earlier is not None:
             print(f"the job of this build runs already: {earlier.page}", file=sys.stderr)
             return self._follow(earlier, wait=wait)
@@ -134,11 +134,6 @@ class Execution:
             job.cancel()
             raise
         return None
-
-    def _find_earlier(self, folder: str) -> FlinkJob | None:
-        record = read_job(folder) if self.flink is not None else None
-        job = FlinkJob(self.flink.url, record.job_id) if self.flink is not None and record is not None else None
-        return job if job is not None and job.is_running() else None
 
     def _find_flink_job(self, result: PipelineResult, before: FlinkJob | None) -> FlinkJob | None:
         """The job that the cluster has made of a pipeline, once it is in its list."""

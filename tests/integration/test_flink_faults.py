@@ -85,6 +85,18 @@ def test_the_launcher_is_killed_and_the_same_command_follows_its_job(
     assert build.converted_twice(finished) == again.converted_twice(finished) == []
 
 
+def test_a_job_without_a_launcher_keeps_other_builds_away(build, cluster, slow_photos, run):
+    build.wait_for_open_blocks(finished=1)
+    os.kill(build.pid, signal.SIGKILL)
+    build.wait()
+    (job,) = cluster.running_jobs()
+    other = run("convert", f"--input={slow_photos}", f"--output={build.output}", "--image_size=8")
+    assert other.code == 2
+    assert "the job of another build is writing to it" in other.err
+    assert job in other.err
+    assert list(build.output.glob(".build/*/blocks/*.started"))
+
+
 def test_a_job_is_cancelled_and_submitted_again(build, cluster, slow_photos, on_flink, slow_hashes):
     finished = build.wait_for_open_blocks()
     (job,) = cluster.running_jobs()
