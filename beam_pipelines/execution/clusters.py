@@ -19,8 +19,6 @@ from beam_pipelines.settings.command_line import Parser
 from transforms.errors import RequestError
 
 WORKER = "beam-tfrecords-worker"
-# Flink's default for a batch job is to give up at the first lost worker.
-_RETRIES = {"number_of_execution_retries": "10", "execution_retry_delay": "2000"}
 _FLAGS = (
     "runner",
     "job_endpoint",
@@ -110,7 +108,7 @@ def _complete_flink(arguments: list[str], given: Mapping[str, Any]) -> Completed
     if given["flink_job_server_jar"] is None:
         filled["flink_job_server_jar"] = _find_jar(f"flink-{version}-job-server.jar", f"flink:{version}")
         # The cluster runs the jar itself: no Java is needed here, and no server that would have to outlive this.
-        hidden |= {"flink_submit_uber_jar": "", **_RETRIES}
+        hidden["flink_submit_uber_jar"] = ""
     note = _describe(f"Flink {cluster.version} with {cluster.free_slots} free task slots", filled, given)
     if not cluster.is_here:
         hosts = ", ".join(cluster.hosts[:3]) + (", ..." if len(cluster.hosts) > 3 else "")

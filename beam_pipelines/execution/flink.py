@@ -30,6 +30,10 @@ _ENDED = {"FINISHED", "FAILED", "CANCELED"}
 _TRACEBACK = "Traceback (most recent call last):"
 
 
+class JobFailedError(BuildError):
+    """A cluster gave up a job for a reason that is not the build's own, such as a lost worker."""
+
+
 @dataclasses.dataclass(frozen=True)
 class FlinkCluster:
     """A cluster that answers.
@@ -153,7 +157,8 @@ class FlinkJob:
                 return
             if state in _ENDED:
                 why = describe_failure(failures[0]) if failures else f"job {self.id} was {state.lower()}"
-                raise BuildError(why)
+                is_definite = state == "CANCELED" or any(map(find_build_error, failures))
+                raise BuildError(why) if is_definite else JobFailedError(why)
             missing = next((found[1] for text in failures if (found := _NO_PROGRAM.search(text))), None)
             if missing:
                 self.cancel()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.execution.clusters import complete_arguments
 from beam_pipelines.execution.dataflow import describe_dataflow_job
-from beam_pipelines.execution.flink import FlinkCluster, FlinkJob, find_build_error
+from beam_pipelines.execution.flink import FlinkCluster, FlinkJob, JobFailedError, find_build_error
 from beam_pipelines.execution.jobs import JobRecord, find_running_job
 from beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
 from beam_pipelines.settings.command_line import Parser, refuse_unknown
@@ -76,7 +76,7 @@ class Execution:
     def run(
         self, add_stages: Callable[[beam.Pipeline], Any], folder: str | None = None, wait: bool = True
     ) -> JobRecord | None:
-        """Runs a pipeline to its end.
+        """Runs a pipeline to its end; a job that a cluster gives up is submitted again while it gets on.
 
         Args:
           add_stages: adds the stages to the pipeline.
@@ -90,10 +90,25 @@ class Execution:
         Raises:
           BuildError: a worker raised one, or the runner failed.
         """
+        from transforms.block_counts import read_block_counts
+
         earlier = find_running_job(folder) if folder is not None else None
         if earlier is not None:
             print(f"the job of this build runs already: {earlier.page}", file=sys.stderr)
             return self._follow(earlier, wait=wait)
+        while True:
+            blocks = read_block_counts(folder).blocks if folder is not None else 0
+            try:
+                return self._run_once(add_stages, folder, wait=wait)
+            except JobFailedError as error:
+                # Flink's default is to give up at the first lost worker.
+                if folder is None or read_block_counts(folder).blocks == blocks:
+                    raise
+                print(f"the job failed: {error}; a new one resumes from the finished blocks", file=sys.stderr)
+
+    def _run_once(
+        self, add_stages: Callable[[beam.Pipeline], Any], folder: str | None, *, wait: bool
+    ) -> JobRecord | None:
         try:
             # A build of archives has two jobs, one after the other, of the same name.
             before = self.flink.find_job(self.job_name) if self.flink is not None else None
@@ -110,6 +125,8 @@ class Execution:
                 return record
             result.wait_until_finish()
             return None
+        except JobFailedError:
+            raise
         except Exception as error:  # each runner raises errors of its own
             # Beam makes a RuntimeError of the KeyboardInterrupt that Ctrl-C raises in its local runner.
             if isinstance(error.__context__, KeyboardInterrupt):

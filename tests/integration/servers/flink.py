@@ -135,10 +135,9 @@ def submit(cluster: FlinkCluster, jar: Path, *arguments: str, parallelism: int) 
 
 
 def _children(pid: int) -> list[int]:
-    try:
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
+    """Whichever of the threads of a process has started them."""
+    files = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(word) for file in files for word in file.read_text().split()]
 
 
 def _cluster(*words: str) -> str:
