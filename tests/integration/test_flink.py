@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import tarfile
 import time
@@ -70,6 +71,21 @@ def test_archives_are_listed_by_the_cluster(photos, tmp_path, run, on_flink):
         ran = run("convert", f"--output={tmp_path / name}", *words, *more)
         assert ran.code == 0, ran.err
     assert hashes(tmp_path / "flink") == hashes(tmp_path / "local")
+
+
+def test_a_version_that_a_cluster_builds_reuses_one_that_was_built_locally(photos, tmp_path, run, on_flink):
+    shutil.copytree(photos, tmp_path / "photos")
+    words = [f"--input={tmp_path / 'photos'}", "--name=photos", *FLAGS, "--guard=off"]
+    out = tmp_path / "out"
+    assert run("convert", f"--output={out}", *words, "--versioned").code == 0
+    (tmp_path / "photos/cat/cat_01.jpg").unlink()
+    shutil.copy(photos / "cat/cat_01.jpg", tmp_path / "photos/space/new.jpg")
+    ran = run("convert", f"--output={out}", *words, "--versioned", *on_flink)
+    assert ran.code == 0, ran.err
+    assert "copied 41, reserialized 0, changed 0, added 1, removed 1" in ran.out
+    assert run("convert", f"--output={tmp_path / 'new'}", *words).code == 0
+    latest = out / (out / "LATEST").read_text().strip()
+    assert hashes(latest) == hashes(tmp_path / "new")
 
 
 def test_a_dataset_verifies_on_the_cluster(photos, tmp_path, run, on_flink):
