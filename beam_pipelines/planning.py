@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import importlib.metadata
 import json
-import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +20,7 @@ from transforms.duplicates.search import DuplicateSearch
 from transforms.examples.layouts import Layout
 from transforms.images.image_spec import ImageEncoding, ImageSpec
 from transforms.labels import ClassNames
+from transforms.libraries import library_versions
 from transforms.listing import Listing
 from transforms.ordering import count_blocks
 from transforms.parts import PartPolicy
@@ -29,17 +28,6 @@ from transforms.publishing import Publication
 from transforms.samples import ConvertSample
 from transforms.sources.source_spec import Fingerprint, Skipped
 
-_LIBRARIES = (
-    "beam-tfrecords",
-    "apache-beam",
-    "Pillow",
-    "simplejpeg",
-    "opencv-python-headless",
-    "numpy",
-    "protobuf",
-    "pyarrow",
-    "blake3",
-)
 # Bytes of a stored pixel, all channels: what photos take as JPEG at quality 95, as PNG and as WebP. An estimate
 # is enough: it decides how many blocks there are, not what they contain.
 _BYTES_PER_PIXEL = {ImageEncoding.JPEG: 0.5, ImageEncoding.PNG: 1.8, ImageEncoding.WEBP: 0.3, ImageEncoding.KEEP: 0.5}
@@ -142,6 +130,7 @@ def plan_build(
             image_timeout=spec.image_timeout,
             hashes_files=spec.source.fingerprint is Fingerprint.CONTENT,
             reuse=reuse,
+            libraries=facts["versions"],
         ),
         convert=ConvertSample(
             spec.image, layout, class_names, settings=_digest(record_settings(spec.to_json(), facts["versions"]))
@@ -190,7 +179,7 @@ def describe_facts(
         "notes": [*notes, *describe_request(spec)],
         "spec": spec.to_json(),
         "input_fingerprint": input_fingerprint,
-        "versions": library_versions(),
+        "versions": dict(library_versions()),
     }
 
 
@@ -222,11 +211,3 @@ def estimate_output(image: ImageSpec, layout: Layout, *, samples: int, source_by
     pixels = image.image_size[0] * image.image_size[1] * 4 / 3
     bytes_per_pixel = _BYTES_PER_PIXEL.get(image.image_encoding, image.channels or 3)
     return int(samples * (pixels * bytes_per_pixel + _ROW_BYTES))
-
-
-def library_versions() -> dict[str, str]:
-    """Versions of the libraries that decide the output."""
-    return {
-        "python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in _LIBRARIES},
-    }

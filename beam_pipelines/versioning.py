@@ -13,6 +13,7 @@ from transforms import storage
 from transforms.build_spec import BuildSpec
 from transforms.dataset import Dataset, open_dataset
 from transforms.errors import BuildError, RequestError
+from transforms.libraries import RECORD_LIBRARIES
 from transforms.schedule_spec import NO_REUSE
 from transforms.settings import settings_of
 from transforms.sources.source_spec import Fingerprint
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 # In the build's folder: a build that resumes goes on with the same version.
 _VERSION = "version"
-# Libraries that decide the bytes of a record.
-_RECORD_LIBRARIES = ("beam-tfrecords", "Pillow", "simplejpeg", "opencv-python-headless", "numpy", "protobuf")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,7 +141,7 @@ def record_settings(spec: Mapping[str, Any], versions: Mapping[str, str]) -> dic
     from transforms.images.image_spec import ImageSpec
 
     names = [one.name for one in settings_of(ImageSpec) if one.decides_bytes]
-    libraries = {name: versions.get(name) for name in _RECORD_LIBRARIES}
+    libraries = {name: versions.get(name) for name in RECORD_LIBRARIES}
     return {**{name: spec.get(name) for name in (*names, "layout")}, **libraries}
 
 

@@ -19,6 +19,7 @@ from transforms.block_results import BlockResult, read_marker
 from transforms.errors import FailureReason, SampleError, Stage
 from transforms.fetching import fetch, read_image, with_fingerprint
 from transforms.hashing import content_hash, order_hash
+from transforms.libraries import check_libraries
 from transforms.parts import PartPolicy, PartWriter
 from transforms.processes.isolation import isolated, time_limit
 from transforms.processes.map_in_processes import MapInProcesses
@@ -50,6 +51,7 @@ class BlockPlan:
       image_timeout: seconds that the conversion of one sample may take.
       hashes_files: whether the fingerprint of a file is the hash of its bytes.
       reuse: the earlier dataset; None if there is none.
+      libraries: library -> version of the launcher; those that decide records have to be the same here.
     """
 
     folder: str
@@ -61,6 +63,7 @@ class BlockPlan:
     image_timeout: float
     hashes_files: bool = False
     reuse: ReusePlan | None = None
+    libraries: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 class ConvertBlocks(beam.PTransform):
@@ -91,7 +94,12 @@ class ConvertBlocks(beam.PTransform):
 
 
 def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, convert: Convert) -> BlockResult:
-    """Converts one block, unless it is finished."""
+    """Converts one block, unless it is finished.
+
+    Raises:
+      BuildError: this machine has other versions of the libraries that decide records.
+    """
+    check_libraries(plan.libraries)
     (split, number), joined = block
     stem = f"{split}-{number:06d}"
     marker, started = (storage.join(plan.folder, "blocks", f"{stem}.{kind}") for kind in ("json", "started"))

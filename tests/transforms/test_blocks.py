@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from tests.hostile import Hostile, echo
 from transforms.block_results import BlockResult, read_marker
 from transforms.blocks import BlockPlan, convert_block, read_block
-from transforms.errors import FailureReason, SampleError, Stage
+from transforms.errors import BuildError, FailureReason, SampleError, Stage
 from transforms.hashing import order_hash
+from transforms.libraries import library_versions
 from transforms.parts import PartPolicy
 from transforms.processes.worker import Worker, WorkerDiedError
 from transforms.refs import File, SampleRef, pack_refs
@@ -155,6 +156,15 @@ def test_of_samples_with_one_key_all_but_the_first_are_rejected(block):
     assert block.records(result) == in_order(KEYS)
     (failure,) = block.failures(result)
     assert (failure["key"], failure["stage"], failure["reason"]) == (KEYS[4], "list", "duplicate_key")
+
+
+def test_a_machine_with_another_version_of_a_library_converts_nothing(block):
+    versions = {**library_versions(), "Pillow": "1.0", "python": "2.7"}
+    other = dataclasses.replace(block, plan=dataclasses.replace(block.plan, libraries=versions))
+    with pytest.raises(BuildError, match=r"Pillow is \d+\S* on .*, and 1\.0 where the build was started"):
+        other.convert()
+    same = dataclasses.replace(block.plan, libraries={**library_versions(), "python": "2.7"})
+    assert dataclasses.replace(block, plan=same).convert().parts
 
 
 def test_a_finished_block_is_taken_from_its_marker(block):
