@@ -23,7 +23,7 @@ from transforms.errors import BuildError, RequestError
 _TIMEOUT = 5.0
 _POLL = 1.0
 # Seconds that task managers may take to offer their slots again.
-_SETTLING = 8.0
+_SETTLING = 12.0
 # Seconds that a job manager may be away before its job is given up.
 _AWAY = 60.0
 _ENDED = {"FINISHED", "FAILED", "CANCELED"}

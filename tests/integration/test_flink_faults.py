@@ -65,6 +65,8 @@ def test_the_job_manager_is_killed_and_started_again(build, cluster, slow_photos
     assert ended.code == 1
     assert "its job manager was restarted; the same command resumes from the finished blocks" in ended.err
     assert not cluster.running_jobs()
+    # On a busy machine, task managers take longer to let go of the lost job's slots than a launcher waits for them.
+    processes.wait_until(lambda: cluster.get("/overview")["slots-available"] == 2, what="free slots", seconds=60)
     again = ClusterBuild(build.output, f"--input={slow_photos}", *SLOW, *on_flink)
     check(again, finished, slow_hashes)
 
