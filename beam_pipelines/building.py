@@ -198,9 +198,7 @@ def _is_published(plan: BuildPlan) -> bool:
     if not (is_open(output) and storage.exists(storage.join(output, SUCCESS))):
         return False
     dataset = open_dataset(output)
-    facts = json.loads(json.dumps(plan.publication.facts))
-    is_ours = all(dataset.manifest.get(name) == fact for name, fact in facts.items())
-    return is_ours and dataset.manifest_sha256 == dataset.published_sha256
+    return dataset.states(plan.publication.facts) and dataset.manifest_sha256 == dataset.published_sha256
 
 
 def _remove_temporary(output: str) -> str | None:

@@ -19,7 +19,7 @@ from beam_pipelines.settings.definitions import read_build_spec
 from beam_pipelines.summary import describe_duplicates, describe_reasons, find_examples, summarize
 from transforms import storage
 from transforms.build_spec import BuildSpec, Duplicates
-from transforms.dataset import CHANGES, DUPLICATES, FAILURES, open_dataset
+from transforms.dataset import CHANGES, DUPLICATES, FAILURES, Dataset, open_dataset
 
 
 def convert(argv: Sequence[str]) -> int:
@@ -60,13 +60,14 @@ def _convert(arguments: Arguments, report: Report) -> int:
         return DONE
     if isinstance(outcome, Published):
         report.status = "unchanged" if outcome.is_unchanged else "published"
-        report.dataset, report.manifest = outcome.path, open_dataset(outcome.path).manifest
+        dataset = open_dataset(outcome.path)
+        report.dataset, report.manifest = dataset.path, dataset.manifest
         # What is published is published, whether or not somebody reads the summary.
         with contextlib.suppress(BrokenPipeError):
             if outcome.is_unchanged:
                 print(f"nothing has changed since dataset: {outcome.path}")
             elif not arguments.quiet:
-                print("\n".join(_summarize(outcome.path, seconds)))
+                print("\n".join(_summarize(dataset, seconds)))
             elif spec.schedule.versioned:
                 print(f"dataset: {outcome.path}")
         return DONE
@@ -78,8 +79,8 @@ def _convert(arguments: Arguments, report: Report) -> int:
     return UNPUBLISHED
 
 
-def _summarize(path: str, seconds: float) -> list[str]:
-    manifest = open_dataset(path).manifest
+def _summarize(dataset: Dataset, seconds: float) -> list[str]:
+    path, manifest = dataset.path, dataset.manifest
     examples = find_examples(storage.join(path, FAILURES), manifest["failure_reasons"])
     changes = None
     if CHANGES in manifest["files"]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from beam_pipelines.checking import check_listing, check_output
 from beam_pipelines.execution.dataflow import refuse_template
 from beam_pipelines.execution.runners import Execution
-from beam_pipelines.versioning import Earlier, choose_version, is_unchanged, open_earlier
+from beam_pipelines.versioning import Earlier, choose_version, open_earlier
 from transforms import storage
 from transforms.build_spec import BuildSpec
 from transforms.dataset import BUILD_FOLDER
@@ -97,7 +97,9 @@ def _plan(
 
     facts = describe_facts(spec, input_fingerprint=listing.fingerprint, skipped=skipped, notes=source.notes)
     knows_files = spec.source.fingerprint is Fingerprint.STAT and not listing.unknown
-    unchanged = bool(earlier.version and knows_files and is_unchanged(earlier.version, facts, names=class_names.names))
+    expected = {**facts, "class_names": class_names.names}
+    # A build of this request would make the version before again, failures included.
+    is_unchanged = earlier.version is not None and knows_files and earlier.version.states(expected)
     version = choose_version(spec, folder) if spec.schedule.versioned else None
     return plan_build(
         spec,
@@ -107,7 +109,7 @@ def _plan(
         facts=facts,
         earlier=earlier,
         version=version,
-        is_unchanged=unchanged,
+        is_unchanged=is_unchanged,
     )
 
 

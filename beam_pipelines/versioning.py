@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from transforms import storage
@@ -22,7 +21,7 @@ from transforms.versions import find_old, find_unfinished, new_version, read_lat
 if TYPE_CHECKING:
     from transforms.reuse import ReusePlan
 
-# In the build's folder: a build that resumes goes on with the same version.
+# In the build's folder: a build that resumes writes the version that it had begun.
 _VERSION = "version"
 
 
@@ -117,18 +116,6 @@ def plan_reuse(
 
 def _image_features(layout: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {name: feature for name, feature in layout.items() if feature["field"].startswith("image.")}
-
-
-def is_unchanged(earlier: Dataset, facts: Mapping[str, Any], *, names: Iterable[str]) -> bool:
-    """Whether a build of this request would make the earlier dataset again, failures included.
-
-    Args:
-      earlier: the earlier dataset.
-      facts: what the manifest will say of the request: spec, versions, fingerprint of the input, …
-      names: of the classes.
-    """
-    expected = json.loads(json.dumps({**facts, "class_names": list(names)}))
-    return all(earlier.manifest.get(name) == value for name, value in expected.items())
 
 
 def record_settings(spec: Mapping[str, Any], versions: Mapping[str, str]) -> dict[str, Any]:

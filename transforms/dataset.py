@@ -114,6 +114,11 @@ class Dataset:
         yield from self.manifest["files"]
         yield MANIFEST
 
+    def states(self, facts: Mapping[str, Any]) -> bool:
+        """Whether the manifest says all of this: name -> value."""
+        # As JSON has them: tuples become lists.
+        return all(self.manifest.get(name) == value for name, value in json.loads(json.dumps(facts)).items())
+
     def split_shards(self, split: str) -> list[Shard]:
         """The shards of a split, by number.
 

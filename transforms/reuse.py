@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from transforms import storage
-from transforms.dataset import Dataset, Shard, open_dataset
+from transforms.dataset import Shard, open_dataset
 from transforms.errors import BuildError, SampleError
 from transforms.hashing import SPACE, content_hash, order_hash
 from transforms.parts import INDEX_SCHEMA
@@ -213,14 +213,9 @@ class BlockReuse:
 
 
 @functools.lru_cache(maxsize=2)
-def _open(path: str) -> Dataset:
-    return open_dataset(path)
-
-
-@functools.lru_cache(maxsize=2)
 def _shards_by_split(path: str) -> dict[str, list[Shard]]:
     shards: dict[str, list[Shard]] = {}
-    for shard in _open(path).shards:
+    for shard in open_dataset(path).shards:
         if shard.first_key is not None:
             shards.setdefault(shard.split, []).append(shard)
     return shards
