@@ -82,7 +82,7 @@ def run(*command: str) -> None:
     try:
         code = main([*command, *sys.argv[1:]])
     except BrokenPipeError:
-        # That of a worker's pipe is no such case.
+        # A broken pipe to a worker is an error like any other.
         if not any(_has_no_reader(stream) for stream in (sys.stdout, sys.stderr)):
             raise
         code = BROKEN_PIPE

@@ -28,7 +28,7 @@ class Report:
       status: published, unchanged, unpublished, submitted, dry_run, refused, failed or interrupted.
       message: what went wrong, one line.
       output: the folder that was asked for.
-      dataset: the folder of the dataset that is there now, or None.
+      dataset: the folder of the published or unchanged dataset, or None.
       manifest: of that dataset.
       facts: what else there is to say.
     """

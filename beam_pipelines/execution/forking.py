@@ -46,7 +46,7 @@ def work_in_fork(worker_id: str, endpoint: str, *, job: str) -> bool:
       job: names the job.
 
     Returns:
-      False if there is no template and none could be started: the caller works itself.
+      False if there is no template and none could be started; the caller then does the work.
     """
     connection = _connect(job)
     if connection is None:
@@ -92,7 +92,7 @@ def _connect(job: str) -> socket.socket | None:
 
 
 def _socket_path(job: str) -> str | None:
-    """Where the template listens, in a folder that no other user can enter; None if there is no such folder."""
+    """The socket of the template, in a folder that only this user can enter; None if that folder cannot be had."""
     folder = os.path.join(tempfile.gettempdir(), f"beam-tfrecords-{os.getuid()}")
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder, 0o700)

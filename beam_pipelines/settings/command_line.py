@@ -18,7 +18,7 @@ from transforms.errors import RequestError
 
 Value = TypeVar("Value")
 
-# Files for machines; no settings either.
+# Files for machines; they are not settings either.
 _FILES = {
     "json_summary": "file for a summary in JSON, written on failure too",
     "metrics_file": "file for metrics, for Prometheus' textfile collector (*.prom)",
@@ -120,8 +120,6 @@ class Arguments:
       quiet: whether progress and summary are left out.
       dry_run: whether nothing is to be built.
       no_wait: whether to return when the cluster has the job.
-      json_summary: file for a summary, or None.
-      metrics_file: file for metrics, or None.
     """
 
     words: Mapping[str, Any]
@@ -130,8 +128,6 @@ class Arguments:
     quiet: bool
     dry_run: bool
     no_wait: bool
-    json_summary: str | None
-    metrics_file: str | None
 
 
 def parse_arguments(argv: Sequence[str]) -> Arguments:
@@ -144,9 +140,10 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
     given = vars(parsed)
     spec_file = given.pop("spec", None)
     switches = {name: given.pop(name, False) for name in _SWITCHES}
-    files = {name: given.pop(name, None) for name in _FILES}
+    for name in _FILES:  # see `find_report_files`
+        given.pop(name, None)
     words = _read_spec(spec_file) if spec_file is not None else {}
-    return Arguments({**words, **given}, beam, **switches, **files)
+    return Arguments({**words, **given}, beam, **switches)
 
 
 def find_report_files(argv: Sequence[str]) -> dict[str, str | None]:

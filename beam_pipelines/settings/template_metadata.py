@@ -36,7 +36,7 @@ _PLACES: Mapping[str, str] = {
     "image_root": r"^(gs|s3)://.+$",
 }
 _DATAFLOW = "Dataflow"
-# Parameters that are no settings.
+# Parameters that are not settings.
 _OTHERS: tuple[dict[str, Any], ...] = (
     {
         "name": "spec",
