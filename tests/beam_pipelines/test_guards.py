@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.beam_pipelines.version_builds import CLASSES, Source
+from tests.beam_pipelines.version_builds import Source, make_source
 from transforms.schedule_spec import Guard
 
 pytestmark = pytest.mark.whole_build
@@ -19,9 +19,7 @@ PER_CLASS = 40
 @pytest.fixture(scope="module")
 def first(tmp_path_factory, picture, save, convert) -> Source:
     root = tmp_path_factory.mktemp("first")
-    for number in range(PER_CLASS * 3):
-        save(root / f"in/{CLASSES[number % 3]}/{number:03d}.png", picture(number, 30, 40))
-    source = Source(root / "in", root / "out", convert)
+    source = make_source(root, PER_CLASS * 3, picture=picture, save=save, convert=convert)
     assert source.build().code == 0
     return source
 

@@ -7,14 +7,12 @@ import json
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.beam_pipelines.version_builds import CLASSES, Source
+from tests.beam_pipelines.version_builds import Source, make_source
 
 
 @pytest.fixture
 def source(tmp_path, picture, save, convert) -> Source:
-    for number in range(12):
-        save(tmp_path / f"in/{CLASSES[number % 3]}/{number:03d}.png", picture(number, 30, 40))
-    return Source(tmp_path / "in", tmp_path / "out", convert)
+    return make_source(tmp_path, 12, picture=picture, save=save, convert=convert)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from tests.beam_pipelines.version_builds import CLASSES, Source, content_of, from_scratch
+from tests.beam_pipelines.version_builds import CLASSES, Source, content_of, from_scratch, make_source
 
 pytestmark = pytest.mark.whole_build
 
@@ -19,10 +19,8 @@ ALL = PER_CLASS * len(CLASSES)
 def first(tmp_path_factory, picture, save, convert) -> Source:
     """A first version; tests work on copies."""
     root = tmp_path_factory.mktemp("first")
-    for number in range(ALL):
-        save(root / f"in/{CLASSES[number % 3]}/{number:03d}.png", picture(number, 30, 40))
+    source = make_source(root, ALL, picture=picture, save=save, convert=convert)
     (root / "in/cat/broken.jpg").write_bytes(b"\xff\xd8\xff\xe0 no image")
-    source = Source(root / "in", root / "out", convert)
     assert source.build("--max_failures=0.1").code == 0
     return source
 

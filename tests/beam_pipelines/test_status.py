@@ -12,14 +12,12 @@ import pytest
 
 from beam_pipelines.execution.jobs import JobRecord
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
-from tests.beam_pipelines.version_builds import CLASSES, Source
+from tests.beam_pipelines.version_builds import Source, make_source
 
 
 @pytest.fixture
 def source(tmp_path, picture, save, convert) -> Source:
-    for number in range(48):
-        save(tmp_path / f"in/{CLASSES[number % 3]}/{number:03d}.png", picture(number, 30, 40))
-    return Source(tmp_path / "in", tmp_path / "out", convert)
+    return make_source(tmp_path, 48, picture=picture, save=save, convert=convert)
 
 
 @pytest.fixture

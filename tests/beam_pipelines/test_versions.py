@@ -11,16 +11,14 @@ import numpy as np
 import pytest
 
 from beam_tfrecords import load, open_dataset
-from tests.beam_pipelines.version_builds import CLASSES, Source
+from tests.beam_pipelines.version_builds import CLASSES, Source, make_source
 
 pytestmark = pytest.mark.whole_build
 
 
 @pytest.fixture
 def source(tmp_path, picture, save, convert) -> Source:
-    for number in range(30):
-        save(tmp_path / f"in/{CLASSES[number % 3]}/{number:03d}.png", picture(number, 30, 40))
-    return Source(tmp_path / "in", tmp_path / "out", convert)
+    return make_source(tmp_path, 30, picture=picture, save=save, convert=convert)
 
 
 def touch(source: Source, number: int) -> None:

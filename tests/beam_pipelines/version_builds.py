@@ -55,6 +55,13 @@ class Source:
         return {kind: found["samples"] for kind, found in changes.items() if found["samples"]}
 
 
+def make_source(root: Path, count: int, *, picture: Callable, save: Callable, convert: Callable[..., Ran]) -> Source:
+    """So many pictures, spread over the classes."""
+    for number in range(count):
+        save(root / f"in/{CLASSES[number % 3]}/{number:03d}.png", picture(number, 30, 40))
+    return Source(root / "in", root / "out", convert)
+
+
 def content_of(path: Path) -> dict[str, Any]:
     """All that a dataset holds, without what is said of its build."""
     files = {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
