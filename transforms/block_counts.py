@@ -7,7 +7,6 @@ workers and not of blocks. They may miss the last block of a worker that died; t
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import threading
 import time
@@ -18,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from apache_beam.metrics import Metrics
 
 from transforms import storage
+from transforms.state_files import parse_state, write_state
 from transforms.stats import Stats
 
 NAMESPACE = "beam_tfrecords"
@@ -86,7 +86,7 @@ def add_block(folder: str, stats: Stats) -> None:
         path, earlier = _own.get((os.getpid(), folder), new)
         counts = BlockCounts.sum([earlier, BlockCounts.of(stats)])
         _own[os.getpid(), folder] = (path, counts)
-        storage.write_bytes(path, json.dumps(dataclasses.asdict(counts)).encode())
+        write_state(path, counts)
 
 
 def read_block_counts(folder: str) -> BlockCounts:
@@ -102,14 +102,9 @@ def read_block_counts(folder: str) -> BlockCounts:
     workers = storage.join(folder, _FOLDER)
     if not storage.is_folder(workers):
         return BlockCounts()
-    counts = []
-    for entry in storage.list_files(workers):
-        if entry.path.endswith(".json"):
-            try:
-                counts.append(BlockCounts(**json.loads(storage.read_bytes(entry.path))))
-            except (ValueError, TypeError):  # emptied by a power cut
-                continue
-    return BlockCounts.sum(counts)
+    files = (entry.path for entry in storage.list_files(workers) if entry.path.endswith(".json"))
+    found = (parse_state(BlockCounts, storage.read_bytes(file)) for file in files)
+    return BlockCounts.sum(counts for counts in found if counts is not None)
 
 
 def report_block(stats: Stats, *, bytes_out: int, msec: Mapping[str, int] | None) -> None:

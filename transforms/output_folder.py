@@ -43,6 +43,12 @@ def find_old_files(output: str) -> list[str]:
     return sorted(found)
 
 
+def list_build_folders(output: str) -> list[str]:
+    """The folders for temporary files that builds have in an output folder."""
+    root = storage.join(output, BUILD_FOLDER)
+    return [storage.join(root, name) for name in storage.list_folders(root)] if storage.is_folder(root) else []
+
+
 def claim_output(output: str) -> None:
     """Notes what a build replaces; from now on files with names like ours are ours.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import socket
 import threading
@@ -13,8 +12,9 @@ from types import TracebackType
 
 from transforms import storage
 from transforms.block_counts import read_block_counts
-from transforms.dataset import BUILD_FOLDER
 from transforms.errors import BuildError
+from transforms.output_folder import list_build_folders
+from transforms.state_files import read_state, write_state
 
 RUN = "run.json"
 _INTERVAL = 5.0
@@ -87,8 +87,7 @@ class Heartbeat:
                 continue
 
     def _write(self) -> None:
-        run = dataclasses.replace(self._run, beat=time.time())
-        storage.write_bytes(self._path, json.dumps(dataclasses.asdict(run)).encode())
+        write_state(self._path, dataclasses.replace(self._run, beat=time.time()))
 
 
 def await_others(output: str) -> Run | None:
@@ -119,16 +118,5 @@ def _is_there(process: int) -> bool:
 
 def read_runs(output: str) -> Iterator[tuple[str, Run | None]]:
     """The builds whose temporary files are in an output folder: folder -> last attempt, if it left a sign of life."""
-    root = storage.join(output, BUILD_FOLDER)
-    if not storage.is_folder(root):
-        return
-    for name in storage.list_folders(root):
-        folder = storage.join(root, name)
-        path = storage.join(folder, RUN)
-        run = None
-        if storage.exists(path):
-            try:
-                run = Run(**json.loads(storage.read_bytes(path)))
-            except (ValueError, TypeError):  # emptied by a power cut
-                run = None
-        yield folder, run
+    for folder in list_build_folders(output):
+        yield folder, read_state(Run, storage.join(folder, RUN))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 from beam_pipelines.execution.flink import FlinkJob
 from transforms import storage
-from transforms.dataset import BUILD_FOLDER
+from transforms.output_folder import list_build_folders
+from transforms.state_files import read_state, write_state
 
 JOB = "job.json"
 
@@ -28,7 +28,7 @@ class JobRecord:
 
     def write(self, folder: str) -> None:
         """Writes the record to the build's folder for temporary files."""
-        storage.write_bytes(storage.join(folder, JOB), json.dumps(dataclasses.asdict(self)).encode())
+        write_state(storage.join(folder, JOB), self)
 
 
 def read_job(folder: str) -> JobRecord | None:
@@ -37,13 +37,7 @@ def read_job(folder: str) -> JobRecord | None:
     Args:
       folder: the build's folder for temporary files.
     """
-    path = storage.join(folder, JOB)
-    if not storage.exists(path):
-        return None
-    try:
-        return JobRecord(**json.loads(storage.read_bytes(path)))
-    except (ValueError, TypeError):  # emptied by a power cut
-        return None
+    return read_state(JobRecord, storage.join(folder, JOB))
 
 
 def find_running_job(folder: str) -> FlinkJob | None:
@@ -66,9 +60,5 @@ def find_other_job(output: str, folder: str) -> FlinkJob | None:
       output: the folder that was given to `convert`.
       folder: this build's folder for temporary files.
     """
-    temporary = storage.join(output, BUILD_FOLDER)
-    if not storage.is_folder(temporary):
-        return None
-    others = (storage.join(temporary, name) for name in storage.list_folders(temporary))
-    jobs = (find_running_job(other) for other in others if other != folder.rstrip("/"))
+    jobs = (find_running_job(other) for other in list_build_folders(output) if other != folder.rstrip("/"))
     return next((job for job in jobs if job is not None), None)
