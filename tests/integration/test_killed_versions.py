@@ -120,9 +120,10 @@ def test_a_killed_build_ends_as_an_undisturbed_one(prepared, tmp_path, trial):
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    opened = len(list(tmp_path.glob("out/.build/*/blocks/*.started")))
-    finished = len(list(tmp_path.glob("out/.build/*/blocks/*.json")))
-    assert opened - finished <= WORKERS  # only these are converted twice
+    if latest(tmp_path).name == old:  # else the markers are being removed, in any order
+        opened = len(list(tmp_path.glob("out/.build/*/blocks/*.started")))
+        finished = len(list(tmp_path.glob("out/.build/*/blocks/*.json")))
+        assert opened - finished <= WORKERS  # only these are converted twice
     with watch_markers(tmp_path) as again:
         build(prepared / "in", tmp_path / "out")
     assert not again
