@@ -193,7 +193,8 @@ def build_folder(spec: BuildSpec, input_fingerprint: str, earlier: Earlier = NOT
         for name, value in spec.to_json().items()
         if (SETTINGS[name].decides_bytes or name in _IN_INDEX) and name not in _AFTER_BLOCKS
     }
-    reused = earlier.reused.path if earlier.reused else None
+    # The manifest too: another dataset may have taken the place of one that is not a version.
+    reused = [earlier.reused.path, earlier.reused.manifest_sha256] if earlier.reused else None
     return storage.join(spec.output, BUILD_FOLDER, _digest([words, input_fingerprint, library_versions(), reused]))
 
 

@@ -104,6 +104,7 @@ def plan_reuse(
     images = [_image_features(layout) for layout in layouts]
     plan = ReusePlan(
         path=earlier.path,
+        manifest_sha256=earlier.manifest_sha256,
         seed=spec.seed,
         blocks=blocks,
         takes_images=not changes and images[0] == images[1],

@@ -59,6 +59,7 @@ class ReusePlan:
 
     Attributes:
       path: the earlier dataset.
+      manifest_sha256: hex digest of its manifest.
       seed: of its order, and of the new one.
       blocks: split -> number of blocks of the new dataset.
       takes_images: whether converting the same files would make the stored images again.
@@ -66,6 +67,7 @@ class ReusePlan:
     """
 
     path: str
+    manifest_sha256: str
     seed: int
     blocks: Mapping[str, int]
     takes_images: bool
@@ -94,7 +96,7 @@ class BlockReuse:
         dataset whose keys are still listed.
 
     Raises:
-      BuildError: an index of the earlier dataset cannot be read.
+      BuildError: an index of the earlier dataset cannot be read, or another dataset has taken its place.
     """
 
     def __init__(self, plan: ReusePlan, convert: ConvertSample, key: BlockKey) -> None:
@@ -106,7 +108,7 @@ class BlockReuse:
         low, high = (-(-edge * SPACE // blocks) for edge in (number, number + 1))
         self._earlier: dict[str, EarlierRecord] = {}
         # The block's own split last: a key that is in several splits is then found there.
-        for split in sorted(_shards_by_split(plan.path), key=lambda split: split == self._split):
+        for split in sorted(_shards_by_split(plan.path, plan.manifest_sha256), key=lambda split: split == self._split):
             for record in _records_between(plan, split, low, high):
                 self._earlier[record.row["key"]] = record
         self._unlisted = {key: record for key, record in self._earlier.items() if record.split == self._split}
@@ -213,9 +215,12 @@ class BlockReuse:
 
 
 @functools.lru_cache(maxsize=2)
-def _shards_by_split(path: str) -> dict[str, list[Shard]]:
+def _shards_by_split(path: str, manifest_sha256: str) -> dict[str, list[Shard]]:
+    dataset = open_dataset(path)
+    if dataset.manifest_sha256 != manifest_sha256:
+        raise BuildError(f"{path}: another dataset has taken the place of the one to reuse; start the build again")
     shards: dict[str, list[Shard]] = {}
-    for shard in open_dataset(path).shards:
+    for shard in dataset.shards:
         if shard.first_key is not None:
             shards.setdefault(shard.split, []).append(shard)
     return shards
@@ -227,12 +232,12 @@ def _records_between(plan: ReusePlan, split: str, low: int, high: int) -> Iterat
     def order(key: str | None) -> int:
         return order_hash(seed=plan.seed, key=key or "")
 
-    shards = _shards_by_split(plan.path)[split]
+    shards = _shards_by_split(plan.path, plan.manifest_sha256)[split]
     first = bisect.bisect_right(shards, low, key=lambda shard: order(shard.first_key))
     end = bisect.bisect_left(shards, high, key=lambda shard: order(shard.first_key))
     for shard in shards[max(0, first - 1) : end]:
         assert shard.index is not None
-        table = _read_index(storage.join(plan.path, shard.index))
+        table = _read_index(storage.join(plan.path, shard.index), shard.index_sha256)
         keys = table["key"].to_pylist()
         begin, stop = (bisect.bisect_left(keys, edge, key=order) for edge in (low, high))
         file = storage.join(plan.path, shard.file)
@@ -241,7 +246,8 @@ def _records_between(plan: ReusePlan, split: str, low: int, high: int) -> Iterat
 
 
 @functools.lru_cache(maxsize=2)
-def _read_index(path: str) -> pa.Table:
+def _read_index(path: str, sha256: str | None) -> pa.Table:
+    """The rows of an index; `sha256` tells it from one that had the same path before."""
     try:
         return pq.ParquetFile(pa.BufferReader(storage.read_bytes(path))).read(columns=_COLUMNS, use_threads=False)
     except (OSError, pa.ArrowException) as error:

@@ -8,6 +8,8 @@ import shutil
 import pytest
 
 from tests.beam_pipelines.version_builds import CLASSES, Source, content_of, from_scratch, make_source
+from transforms.errors import BuildError
+from transforms.reuse import BlockReuse, ReusePlan
 
 pytestmark = pytest.mark.whole_build
 
@@ -154,3 +156,12 @@ def test_a_label_in_a_table_changes_without_decoding(source, tmp_path, convert):
     ran = build(["a", "b", *labels[2:]])
     assert ran.code == 0, ran.err
     assert "copied 88, reserialized 2, changed 0" in ran.out
+
+
+def test_a_dataset_that_is_replaced_while_it_is_reused_ends_the_build(first):
+    plan = ReusePlan(
+        path=str(first.latest), manifest_sha256="0" * 64, seed=0, blocks={"train": 1}, takes_images=True,
+        hashes_files=False,
+    )  # fmt: skip
+    with pytest.raises(BuildError, match="another dataset has taken the place"):
+        BlockReuse(plan, lambda *_: None, ("train", 0))
