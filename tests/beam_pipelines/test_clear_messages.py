@@ -87,20 +87,21 @@ def _is_installed(package: str) -> bool:
     return True
 
 
-def test_a_folder_that_may_not_be_read_is_refused_by_name(run, tmp_path, photos):
+@pytest.mark.parametrize("pattern", ["", "/*/*/*.jpg", "/**/*.jpg"])
+def test_a_folder_that_may_not_be_read_is_refused_by_name(run, tmp_path, photos, pattern):
     shutil.copytree(photos / "cat", tmp_path / "photos" / "cat")
     shutil.copytree(photos / "space", tmp_path / "photos" / "space" / "inner")
     (tmp_path / "photos" / "space" / "inner").chmod(0)
     for folder in (tmp_path, *tmp_path.parents[:2]):
         folder.chmod(0o755)
     # Labels from names: the folders are not looked into before they are listed.
-    words = [f"--input={tmp_path / 'photos'}", f"--output={tmp_path / 'out'}", "--label_pattern=(?P<label>cat|space)"]
-    run("convert", f"--input={photos}", *words[1:], "--dry_run")  # imports what nobody might not be able to read
+    words = [f"--output={tmp_path / 'out'}", "--label_pattern=(?P<label>cat|space)", "--dry_run"]
+    run("convert", f"--input={photos}", *words)  # imports what nobody might not be able to read
     is_root = os.geteuid() == 0
     try:
         if is_root:
             os.seteuid(65_534)
-        ran = run("convert", *words, "--dry_run")
+        ran = run("convert", f"--input={tmp_path / 'photos'}{pattern}", *words)
     finally:
         if is_root:
             os.seteuid(0)

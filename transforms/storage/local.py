@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import glob
 import heapq
 import itertools
 import os
@@ -172,9 +171,30 @@ def _list_glob(pattern: str) -> Iterator[FileEntry]:
             if matches(entry.path) and (hidden or "/." not in entry.path[len(folder) :]):
                 yield entry
         return
-    for path in glob.iglob(pattern, recursive=True):
+    root, *names = pattern.split("/")
+    for path in _match(root or "/", names):
         if not os.path.isdir(path):
             try:
                 yield stat(path)
             except OSError:
                 yield FileEntry(path, -1, 0.0)
+
+
+def _match(folder: str, names: list[str]) -> Iterator[str]:
+    """The paths below a folder that match a pattern for each of their components.
+
+    A folder that cannot be read is an `OSError`; the module `glob` would leave it out.
+    """
+    name, *below = names
+    found = [name]
+    if paths.is_glob(name):
+        matches = paths.compile_glob(name).fullmatch
+        with os.scandir(folder) as entries:
+            listed = (entry.name for entry in entries if entry.name[0] != "." or name[0] == ".")
+            found = [one for one in listed if matches(one)]
+    for path in (os.path.join(folder, one) for one in found):
+        if below:
+            if os.path.isdir(path):
+                yield from _match(path, below)
+        elif os.path.lexists(path):
+            yield path
