@@ -16,7 +16,7 @@ from transforms.build_spec import BuildSpec
 from transforms.examples.layouts import Layout
 from transforms.limiting import choose_refs
 from transforms.listing import Listing, read_chunk, write_listing
-from transforms.refs import Range, SampleRef, unpack_failure
+from transforms.refs import SampleRef, unpack_failure
 from transforms.shards import ShardPolicy
 from transforms.sources.containers import Container, Spool
 from transforms.sources.source import Source
@@ -42,13 +42,6 @@ class _Failures:
                 if reason not in self.examples:
                     self.examples[reason] = (SampleRef.unpack(one).key, detail)
             yield one
-
-
-class _NoSpool(Spool):
-    """Keeps nothing of the samples of a compressed archive."""
-
-    def add(self, chunks: Iterable[bytes], *, size: int, name: str) -> Range:
-        return Range("", 0, size, name)
 
 
 def describe_build(spec: BuildSpec) -> list[str]:
@@ -93,7 +86,7 @@ def _list_containers(
     assert source.read_container is not None
     listing, skipped = Listing(), Skipped()
     for number, container in enumerate(containers):
-        samples = source.read_container(container, _NoSpool(folder, ""), skipped)
+        samples = source.read_container(container, Spool(folder, "", most_bytes=-1), skipped)
         plan = plan_listing(spec)
         listing.merge(write_listing(samples, folder, plan=plan, skipped=skipped, stem=f"{number:06d}-"))
     return settle_listing(listing, spec, folder), skipped

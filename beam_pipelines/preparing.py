@@ -25,7 +25,7 @@ from transforms.sources.source_spec import Fingerprint, Skipped
 
 if TYPE_CHECKING:
     from beam_pipelines.planning import BuildPlan
-    from transforms.listing import Listing, ListPlan
+    from transforms.listing import Listing
 
 # In the folder for temporary files.
 _LOCK = "lock"
@@ -44,7 +44,7 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, held
     Raises:
       RequestError: the request does not match the input, or another build is writing to the output.
     """
-    from beam_pipelines.list_input import list_samples, plan_listing, settle_listing
+    from beam_pipelines.list_input import list_samples, settle_listing
     from beam_pipelines.planning import build_folder
 
     earlier = open_earlier(spec)
@@ -53,7 +53,7 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, held
         refuse_template(execution.options)
         folder = build_folder(spec, _fingerprint(containers), earlier)
         held.enter_context(_writing(spec, folder))
-        listing, skipped = _index(containers, source, execution, folder=folder, list_plan=plan_listing(spec))
+        listing, skipped = _index(containers, source, spec, execution, folder=folder)
         listing = settle_listing(listing, spec, storage.join(folder, "listing"))
         try:
             class_names = check_listing(spec, source, listing, skipped)
@@ -114,13 +114,14 @@ def _plan(
 
 
 def _index(
-    containers: Sequence[Container], source: Source, execution: Execution, *, folder: str, list_plan: ListPlan
+    containers: Sequence[Container], source: Source, spec: BuildSpec, execution: Execution, *, folder: str
 ) -> tuple[Listing, Skipped]:
     """Lists the samples of containers by a pipeline of its own: the build needs their number, splits and labels."""
+    from beam_pipelines.list_input import plan_listing
     from transforms.listing import IndexContainers, IndexPlan, read_index_markers
 
     assert source.read_container is not None
-    plan = IndexPlan(folder, source.read_container, list_plan)
+    plan = IndexPlan(folder, source.read_container, plan_listing(spec), spec.max_file_size)
     stage = IndexContainers(containers, plan, processes=execution.local.processes)
     execution.run(lambda root: root | "IndexContainers" >> stage)
     return read_index_markers(containers, folder)

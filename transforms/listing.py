@@ -114,11 +114,13 @@ class IndexPlan:
       folder: the build's folder for temporary files.
       read: lists the samples of one container.
       listing: how samples are listed.
+      max_file_size: bytes of the largest image that is read.
     """
 
     folder: str
     read: ReadContainer
     listing: ListPlan
+    max_file_size: int
 
 
 class IndexContainers(beam.PTransform):
@@ -225,7 +227,7 @@ def index_container(container: Container, *, plan: IndexPlan) -> str:
     if not _is_finished(marker):
         stem = _stem(container)
         skipped = Skipped()
-        with Spool(storage.join(plan.folder, "spool"), stem) as spool:
+        with Spool(storage.join(plan.folder, "spool"), stem, most_bytes=plan.max_file_size) as spool:
             samples = plan.read(container, spool, skipped)
             listing = write_listing(
                 samples, storage.join(plan.folder, "listing"), plan=plan.listing, skipped=skipped, stem=f"{stem}-"

@@ -122,7 +122,7 @@ def write_containers(folder: Path) -> list[Container]:
 
 def test_containers_are_indexed_and_their_spooled_samples_can_be_read(tmp_path):
     containers = write_containers(tmp_path)
-    plan = IndexPlan(str(tmp_path / "build"), read_numbers, PLAN)
+    plan = IndexPlan(str(tmp_path / "build"), read_numbers, PLAN, 10**9)
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         _ = pipeline | IndexContainers(containers, plan, processes=0)
     listing, skipped = read_index_markers(containers, plan.folder)
@@ -140,7 +140,7 @@ def test_containers_are_indexed_and_their_spooled_samples_can_be_read(tmp_path):
 
 def test_a_container_with_a_marker_is_not_read_again(tmp_path):
     container = write_containers(tmp_path)[2]
-    plan = IndexPlan(str(tmp_path / "build"), read_numbers, PLAN)
+    plan = IndexPlan(str(tmp_path / "build"), read_numbers, PLAN, 10**9)
     marker = index_container(container, plan=plan)
     Path(container.uri).unlink()
     assert index_container(container, plan=plan) == marker

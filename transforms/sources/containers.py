@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import posixpath
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any, TypeAlias
@@ -59,14 +60,16 @@ class Spool:
     Args:
       folder: where the files go.
       stem: prefix of their names, unique within the folder.
+      most_bytes: of one sample. A larger one is not copied, because it is rejected unread.
 
     Attributes:
       files: the files, in order.
     """
 
-    def __init__(self, folder: str, stem: str) -> None:
+    def __init__(self, folder: str, stem: str, *, most_bytes: float = math.inf) -> None:
         self._folder = folder
         self._stem = stem
+        self._most_bytes = most_bytes
         self.files: list[str] = []
         self._open = contextlib.ExitStack()
         self._file: IO[bytes] | None = None
@@ -91,6 +94,8 @@ class Spool:
         Returns:
           Where the bytes will be once the spool is closed.
         """
+        if size > self._most_bytes:
+            return Range("", 0, size, name)
         if self._file is None or (self._end and self._end + size > _MOST_SPOOL_BYTES):
             self._start_file()
         assert self._file is not None

@@ -46,6 +46,14 @@ def test_a_sample_that_does_not_fit_begins_a_new_file(tmp_path, monkeypatch):
     assert files == {"c-0000.spool": 10, "c-0001.spool": 1, "c-0002.spool": 25, "c-0003.spool": 10}
 
 
+def test_a_sample_that_is_too_large_is_not_copied(tmp_path):
+    with Spool(str(tmp_path), "c", most_bytes=3) as spool:
+        assert spool.add([b"abcd"], size=4, name="x").length == 4
+        kept = spool.add([b"abc"], size=3, name="y")
+    assert content(kept) == b"abc"
+    assert [path.stat().st_size for path in tmp_path.iterdir()] == [3]
+
+
 def test_a_spool_without_samples_writes_no_file(tmp_path):
     with Spool(str(tmp_path / "spool"), "c"):
         pass
