@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from beam_pipelines.checking import check_output, open_spec_source
 from beam_pipelines.execution.dataflow import add_nothing, find_template
 from beam_pipelines.execution.jobs import JobRecord
-from beam_pipelines.execution.runners import Execution, check_detached, choose_execution, decide_local_work
+from beam_pipelines.execution.runners import Execution, check_detached, check_known, choose_execution, decide_local_work
 from beam_pipelines.preparing import prepare_build
 from beam_pipelines.settings.definitions import read_build_spec
 from beam_pipelines.versioning import clean_versions
 from transforms import storage
 from transforms.build_spec import BuildSpec
 from transforms.dataset import BUILD_FOLDER, Dataset, open_dataset
-from transforms.errors import BuildError
+from transforms.errors import BuildError, RequestError
 from transforms.output_folder import find_old_files, is_open
 from transforms.processes.worker import start_fork_server
 from transforms.stats import DUPLICATE_COUNTS, Stats
@@ -113,7 +113,12 @@ def build_dataset(
     """
     if not wait:
         check_detached(beam_arguments)
-    check_output(spec)
+    try:
+        check_output(spec)
+    except RequestError:
+        # A misspelt `versioned` or `overwrite` is the likelier mistake.
+        check_known(beam_arguments)
+        raise
     find_old_files(spec.output)
     if decide_local_work(beam_arguments).processes:
         # It imports what the workers need while this process does.

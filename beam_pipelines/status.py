@@ -18,7 +18,7 @@ from beam_pipelines.settings.command_line import Parser
 from beam_pipelines.summary import describe_reasons, format_bytes, format_table
 from beam_pipelines.versioning import read_version
 from transforms import storage
-from transforms.block_counts import read_block_counts
+from transforms.block_counts import read_block_counts, read_last_block_time
 from transforms.build_spec import read_output
 from transforms.dataset import BUILD_FOLDER, open_dataset
 from transforms.errors import BuildError, RequestError
@@ -27,6 +27,8 @@ from transforms.publishing import OUTCOME
 from transforms.versions import SUCCESS, list_versions, read_latest
 
 _MOST_LINES = 100_000
+# A job that has converted a block within so many seconds is running, whether or not a launcher waits for it.
+_ADVANCING = 60.0
 
 
 def status(argv: Sequence[str]) -> int:
@@ -88,6 +90,7 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
 def _describe_build(output: str, folder: str, run: Run | None, *, now: float) -> dict[str, Any]:
     counts = read_block_counts(folder)
     job = read_job(folder)
+    last_block = read_last_block_time(folder)
     result = _read_result(folder)
     values: dict[str, Any] = {
         "folder": folder,
@@ -100,6 +103,7 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
         "listed": run.listed if run else None,
         "blocks": run.blocks if run else None,
         "blocks_done": counts.blocks,
+        "last_block": _time(last_block) if last_block else None,
         "done": counts.done,
         "failed": counts.failed,
         "failure_reasons": _count_reasons(folder) if counts.failed else {},
@@ -118,7 +122,7 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
         values["state"] = "published"
     elif job is not None:
         # Its launcher may have left on purpose; the runner's own page knows more.
-        values["state"] = "submitted"
+        values["state"] = "running" if last_block and now - last_block < _ADVANCING else "submitted"
     return values
 
 
@@ -191,8 +195,9 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         yield from format_table(rows)
     debris = found["debris"]
     if debris["builds"] or debris["bytes"]:
-        builds = f"{debris['builds']} dead build" + ("s" if debris["builds"] != 1 else "")
-        yield f"left over: {builds}, {format_bytes(debris['bytes'])}; the same command resumes, the next one removes it"
+        count = debris["builds"]
+        what = f"{count} dead build{'s' if count > 1 else ''}" if count else "temporary files"
+        yield f"left over: {what}, {format_bytes(debris['bytes'])}; the same command resumes, another one removes it"
 
 
 def _build_lines(build: dict[str, Any]) -> Iterator[str]:
@@ -203,7 +208,8 @@ def _build_lines(build: dict[str, Any]) -> Iterator[str]:
         yield f"job: {build['job']['job_id']} on {build['job']['runner']}, {build['job']['url']}"
     if build["listed"]:
         blocks = f"{build['blocks_done']:,} of {build['blocks']:,}"
-        yield f"samples: {build['done']:,} of {build['listed']:,}; blocks: {blocks}"
+        last = f", the last one at {build['last_block']}" if build["last_block"] else ""
+        yield f"samples: {build['done']:,} of {build['listed']:,}; blocks: {blocks}{last}"
     yield from describe_reasons(build["failure_reasons"])
     if build["samples_per_second"]:
         left = f", about {datetime.timedelta(seconds=build['seconds_left'] or 0)} left"

@@ -11,6 +11,7 @@ from beam_pipelines.settings.definitions import show_flags
 from transforms import storage
 from transforms.dataset import FAILURES
 from transforms.errors import FailureReason
+from transforms.guards import Verdict
 
 # Key and detail of a failure.
 Example: TypeAlias = "tuple[str, str]"
@@ -91,11 +92,7 @@ def describe_changes(reuse: Mapping[str, int], changes: Mapping[str, Any] | None
         lines.append(f"since {changes['compared_with']}: {', '.join(counts) or 'not compared'}")
         if changes["nothing_reused_because"]:
             lines.append(f"nothing was reused: {changes['nothing_reused_because']}")
-        lines += [
-            f"note: guard {one['guard']}: {one['what']}: {one['new']} after {one['old']}; allowed: {one['limit']}"
-            for one in changes["guards"]
-            if not one["holds"]
-        ]
+        lines += [f"note: guard {Verdict.from_json(one)}" for one in changes["guards"] if not one["holds"]]
     elif reuse["copied"] or reuse["reserialized"]:
         lines.append(f"records: {_counts(reuse)}")
     return lines

@@ -99,12 +99,24 @@ def read_block_counts(folder: str) -> BlockCounts:
       OSError: storage cannot be read.
       BuildError: the store does not answer.
     """
+    found = (parse_state(BlockCounts, storage.read_bytes(file.path)) for file in _list_counts(folder))
+    return BlockCounts.sum(counts for counts in found if counts is not None)
+
+
+def read_last_block_time(folder: str) -> float | None:
+    """When a block was last converted, in seconds since the epoch; None if none was.
+
+    Args:
+      folder: the build's folder for temporary files.
+    """
+    return max((file.modified for file in _list_counts(folder)), default=None)
+
+
+def _list_counts(folder: str) -> list[storage.FileEntry]:
     workers = storage.join(folder, _FOLDER)
     if not storage.is_folder(workers):
-        return BlockCounts()
-    files = (entry.path for entry in storage.list_files(workers) if entry.path.endswith(".json"))
-    found = (parse_state(BlockCounts, storage.read_bytes(file)) for file in files)
-    return BlockCounts.sum(counts for counts in found if counts is not None)
+        return []
+    return [entry for entry in storage.list_files(workers) if entry.path.endswith(".json")]
 
 
 def report_block(stats: Stats, *, bytes_out: int, msec: Mapping[str, int] | None) -> None:

@@ -11,6 +11,8 @@ from transforms.schedule_spec import Guard, GuardMode, ScheduleSpec
 Manifest = Mapping[str, Any]
 # Of the settings that decide bytes, these change with the data of a nightly build.
 _DATA_SETTINGS = frozenset({"input", "image_root", "limit", "class_names"})
+# Classes that a verdict names.
+_MOST_CLASSES = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +41,17 @@ class Verdict:
         """As plain values."""
         return {**dataclasses.asdict(self), "guard": self.guard.value}
 
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Verdict:
+        """The reverse of `to_json`."""
+        return cls(**{**values, "guard": Guard(values["guard"])})
+
     def __str__(self) -> str:
-        return f"{self.guard.value}: {self.what}: {self.new} after {self.old}; allowed: {self.limit}"
+        new, old = (
+            (", ".join(map(str, value)) or "none") if isinstance(value, list) else value
+            for value in (self.new, self.old)
+        )
+        return f"{self.guard.value}: {self.what}: {new}; before: {old}; allowed: {self.limit}"
 
 
 def judge(old: Manifest, new: Manifest, *, moved: int, spec: ScheduleSpec, decisive: Iterable[str]) -> list[Verdict]:
@@ -89,9 +100,9 @@ def _compare_failures(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Itera
 
 def _compare_classes(old: Manifest, new: Manifest) -> Iterator[Verdict]:
     before, now = (set(_classes(manifest)) for manifest in (old, new))
-    lost, gained = sorted(before - now), sorted(now - before)
-    yield Verdict(Guard.CLASSES, "classes that vanished", len(before), lost, "none", not lost)
-    yield Verdict(Guard.CLASSES, "classes that appeared", len(before), gained, "none", not gained)
+    known = sorted(before)[:_MOST_CLASSES]
+    for what, names in (("vanished", sorted(before - now)), ("appeared", sorted(now - before))):
+        yield Verdict(Guard.CLASSES, f"classes that {what}", known, names[:_MOST_CLASSES], "none", not names)
 
 
 def _compare_shares(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator[Verdict]:
@@ -115,7 +126,8 @@ def _compare_settings(old: Manifest, new: Manifest, decisive: Iterable[str]) -> 
     kept = [name for name in before if name in set(now)]
     # New names are the business of another guard, but those that stay must keep their indices.
     moved = [name for name in kept if before.index(name) != now.index(name)]
-    yield Verdict(Guard.SETTINGS, "indices of classes", before[:10], now[:10], "no change", not moved)
+    shown = (before[:_MOST_CLASSES], now[:_MOST_CLASSES])
+    yield Verdict(Guard.SETTINGS, "indices of classes", *shown, "no change", not moved)
 
 
 def _compare_sizes(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator[Verdict]:

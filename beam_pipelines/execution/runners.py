@@ -232,7 +232,7 @@ def choose_execution(arguments: Sequence[str], *, verbose: bool, quiet: bool = F
     from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     from apache_beam.runners.runner import create_runner
 
-    _check_known(arguments)
+    check_known(arguments)
     logging.getLogger().setLevel(logging.INFO if verbose else logging.CRITICAL)
     completed = complete_arguments(arguments)
     if completed.note and not quiet:
@@ -269,7 +269,12 @@ def check_detached(arguments: Sequence[str]) -> None:
         )
 
 
-def _check_known(arguments: Sequence[str]) -> None:
+def check_known(arguments: Sequence[str]) -> None:
+    """Checks that Beam knows all arguments.
+
+    Raises:
+      RequestError: it does not.
+    """
     parser = add_beam_flags(Parser(prog="beam-tfrecords convert", add_help=False, allow_abbrev=False))
     _, unknown = parser.parse_known_args(list(arguments))
     if unknown:

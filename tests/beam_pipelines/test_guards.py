@@ -101,6 +101,13 @@ def test_a_guard_trips_publishes_nothing_and_can_be_accepted(source, picture, sa
     assert not (source.output / ".build").exists()
 
 
+def test_a_class_that_vanished_is_named(source):
+    shutil.rmtree(source.folder / "owl")
+    ran = source.build()
+    assert ran.code == 3
+    assert "guard classes: classes that vanished: owl; before: cat, dog, owl; allowed: none\n" in ran.err
+
+
 def test_ordinary_change_trips_none(source, picture, save):
     save(source.folder / "cat/new.png", picture(1000, 30, 40))
     (source.folder / "dog/001.png").unlink()
@@ -114,7 +121,7 @@ def test_guards_that_only_warn_are_notes(source):
     remove_a_third(source)
     ran = source.build("--guard=warn")
     assert ran.code == 0, ran.err
-    assert "note: guard count: records: 80 after 120" in ran.out
+    assert "note: guard count: records: 80; before: 120" in ran.out
 
 
 def test_guards_that_are_off_compare_nothing(source):

@@ -13,6 +13,8 @@ import pytest
 from beam_pipelines.execution.jobs import JobRecord
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
 from tests.beam_pipelines.version_builds import Source, make_source
+from transforms.block_counts import add_block
+from transforms.stats import Stats
 
 
 @pytest.fixture
@@ -83,7 +85,7 @@ def test_a_refused_version_shows_its_exit_code(source, status, run):
     assert source.build().code == 3
     found = status()
     assert (found["state"], found["build"]["exit_code"]) == ("unpublished", 3)
-    assert any("count: records: 28 after 48" in line for line in found["build"]["why"])
+    assert any("count: records: 28; before: 48" in line for line in found["build"]["why"])
     assert "nothing was published (exit code 3)" in run("status", f"--output={source.output}").out
 
 
@@ -96,4 +98,9 @@ def test_a_job_that_published_after_its_launcher_had_died_is_no_running_build(so
     found = status()
     assert (found["state"], found["build"]["state"]) == ("idle", "published")
     (source.latest / "_SUCCESS").unlink()
+    assert status()["state"] == "submitted"
+    add_block(str(folder), Stats({}))
+    assert status()["state"] == "running"
+    (counts,) = folder.glob("workers/*.json")
+    os.utime(counts, (time.time() - 600, time.time() - 600))
     assert status()["state"] == "submitted"

@@ -103,6 +103,8 @@ def test_versions_and_datasets_without_versions_do_not_mix(source, build):
     assert source.build().code == 0
     ran = source.convert(f"--input={source.folder}", f"--output={source.output}", "--overwrite")
     assert (ran.code, "holds versions of a dataset" in ran.err) == (2, True)
+    ran = source.convert(f"--input={source.folder}", f"--output={source.output}", "--versionned")
+    assert (ran.code, "did you mean --versioned?" in ran.err) == (2, True)
 
 
 def test_a_reader_sees_whole_versions_while_ten_are_published_and_old_ones_removed(source, picture, save):
