@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -16,6 +16,9 @@ from PIL import Image
 
 from tests.integration.servers import processes
 from transforms.dataset import open_dataset
+
+# File, SHA-256 and SHA-256 of the index of every shard.
+Hashes: TypeAlias = "list[tuple[str, str, str | None]]"
 
 PROGRAM = Path(sys.executable).with_name("beam-tfrecords")
 # A photo takes some 0.2 s: blocks stay open long enough for something to happen to them.
@@ -95,8 +98,17 @@ class ClusterBuild:
             time.sleep(0.05)
 
 
-def hashes(output: Path) -> list[tuple[str, str, str | None]]:
-    """File, SHA-256 and SHA-256 of the index of every shard."""
+def check(build: ClusterBuild, finished: dict[str, int], expected: Hashes, *, says: str = "") -> None:
+    """Checks that a build ends well, with these hashes, and converts none of the finished blocks again."""
+    ended = build.wait()
+    assert ended.code == 0, ended.err
+    assert says in ended.err
+    assert hashes(build.output) == expected
+    assert build.converted_twice(finished) == []
+
+
+def hashes(output: Path) -> Hashes:
+    """The hashes of a finished dataset."""
     return [(shard.file, shard.sha256, shard.index_sha256) for shard in open_dataset(str(output)).shards]
 
 
@@ -116,7 +128,7 @@ def slow_photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def slow_hashes(slow_photos: Path, run: Any) -> list[tuple[str, str, str | None]]:
+def slow_hashes(slow_photos: Path, run: Any) -> Hashes:
     """What the local runner makes of them."""
     output = slow_photos.parent / "local"
     ran = run("convert", f"--input={slow_photos}", f"--output={output}", *SLOW)

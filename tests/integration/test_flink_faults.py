@@ -12,7 +12,7 @@ import pytest
 
 from beam_pipelines import planning
 from tests.hostile import Hostile
-from tests.integration.cluster_builds import PROGRAM, SLOW, ClusterBuild, hashes, slow_hashes, slow_photos
+from tests.integration.cluster_builds import PROGRAM, SLOW, ClusterBuild, check, slow_hashes, slow_photos
 from tests.integration.servers import flink, processes
 
 __all__ = ["slow_hashes", "slow_photos"]
@@ -36,13 +36,6 @@ def on_flink(cluster: flink.FlinkCluster) -> Iterator[list[str]]:
 def build(tmp_path, slow_photos, on_flink) -> ClusterBuild:
     """A build that takes a while."""
     return ClusterBuild(tmp_path / "out", f"--input={slow_photos}", *SLOW, *on_flink)
-
-
-def check(build: ClusterBuild, finished: dict[str, int], expected: list) -> None:
-    ended = build.wait()
-    assert ended.code == 0, ended.err
-    assert hashes(build.output) == expected
-    assert build.converted_twice(finished) == []
 
 
 def test_a_python_worker_is_killed(build, cluster, slow_hashes):
@@ -79,12 +72,9 @@ def test_the_launcher_is_killed_and_the_same_command_follows_its_job(
     build.wait()
     (job,) = cluster.running_jobs()
     again = ClusterBuild(build.output, f"--input={slow_photos}", *SLOW, *on_flink, "--parallelism=2")
-    ended = again.wait()
-    assert ended.code == 0, ended.err
-    assert "the job of this build runs already" in ended.err
-    assert job in ended.err
-    assert hashes(build.output) == slow_hashes
-    assert build.converted_twice(finished) == again.converted_twice(finished) == []
+    page = f"http://{cluster.master}/#/job/running/{job}"
+    check(again, finished, slow_hashes, says=f"the job of this build runs already: {page}")
+    assert build.converted_twice(finished) == []
 
 
 def test_a_job_without_a_launcher_keeps_other_builds_away(build, cluster, slow_photos, run):
@@ -107,6 +97,14 @@ def test_a_job_is_cancelled_and_submitted_again(build, cluster, slow_photos, on_
     assert (ended.code, f"job {job} was canceled" in ended.err) == (1, True), ended.err
     again = ClusterBuild(build.output, f"--input={slow_photos}", *SLOW, *on_flink)
     check(again, finished, slow_hashes)
+
+
+def test_a_job_that_the_cluster_gives_up_is_submitted_again(tmp_path, cluster, slow_photos, on_flink, slow_hashes):
+    words = [*SLOW, *on_flink, "--number_of_execution_retries=0"]
+    build = ClusterBuild(tmp_path / "out", f"--input={slow_photos}", *words)
+    finished = build.wait_for_open_blocks()
+    os.kill(cluster.python_workers()[0], signal.SIGKILL)
+    check(build, finished, slow_hashes, says="a new one resumes from the finished blocks")
 
 
 def test_ctrl_c_cancels_the_job(build, cluster):

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import apache_beam as beam
 
 from beam_pipelines.execution.runners import choose_execution
 from beam_tfrecords import WriteTFRecordShards
-from tests.integration.cluster_builds import hashes
+from tests.integration.cluster_builds import SLOW, ClusterBuild, check, hashes, slow_hashes, slow_photos
+from tests.integration.servers import processes
 from transforms.tfrecord import read_records
+
+__all__ = ["slow_hashes", "slow_photos"]
 
 FLAGS = ["--image_size=64", "--splits=train=0.8,validation=0.2", "--num_shards=2"]
 ON_SPARK = ["--runner=SparkRunner", "--spark_master_url=local[2]"]
@@ -33,6 +39,18 @@ def test_any_examples_are_written_to_shards(tmp_path):
             found += [record.data for record in read_records(file)]
     assert sorted(found) == sorted(records)
     assert len(list((tmp_path / "out").iterdir())) == 3
+
+
+def test_a_python_worker_is_killed_and_the_same_command_resumes(tmp_path, slow_photos, slow_hashes):
+    words = [f"--input={slow_photos}", *SLOW, *ON_SPARK]
+    build = ClusterBuild(tmp_path / "out", *words)
+    finished = build.wait_for_open_blocks()
+    (job_server,) = processes.children(build.pid)
+    os.kill(processes.children(job_server)[0], signal.SIGKILL)
+    ended = build.wait()
+    assert ended.code == 1, ended.err
+    assert "the same command resumes from the finished blocks" in ended.err
+    check(ClusterBuild(tmp_path / "out", *words), finished, slow_hashes)
 
 
 def test_no_wait_is_refused(photos, tmp_path, run):

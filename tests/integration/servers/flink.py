@@ -79,7 +79,7 @@ class FlinkCluster:
     def python_workers(self) -> list[int]:
         """Process numbers of Beam's Python workers, which are children of the task managers."""
         managers = [int(path.read_text()) for path in self.run_dir.glob("taskmanager-*.pid")]
-        return [child for manager in managers for child in _children(manager)]
+        return [child for manager in managers for child in processes.children(manager)]
 
 
 @contextlib.contextmanager
@@ -132,12 +132,6 @@ def submit(cluster: FlinkCluster, jar: Path, *arguments: str, parallelism: int) 
         env={**os.environ, "FLINK_CONF_DIR": str(cluster.run_dir / "conf")},
     )
     return output.split("Job has been submitted with JobID ")[1].split()[0]
-
-
-def _children(pid: int) -> list[int]:
-    """Whichever of the threads of a process has started them."""
-    files = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(word) for file in files for word in file.read_text().split()]
 
 
 def _cluster(*words: str) -> str:

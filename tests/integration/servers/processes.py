@@ -50,6 +50,12 @@ def wait_until(condition: Callable[[], bool], *, what: str, seconds: float = 60.
         time.sleep(0.05)
 
 
+def children(pid: int) -> list[int]:
+    """Process numbers of the children of a process, whichever of its threads has started them."""
+    files = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(word) for file in files for word in file.read_text().split()]
+
+
 def listens(port: int) -> bool:
     """Whether a loopback port takes connections."""
     with socket.socket() as probe:
