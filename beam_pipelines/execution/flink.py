@@ -18,6 +18,7 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
+from beam_pipelines.execution.failures import JobFailedError, describe_trace, find_build_error
 from transforms.errors import BuildError, RequestError
 
 _TIMEOUT = 5.0
@@ -27,11 +28,8 @@ _SETTLING = 12.0
 # Seconds that a job manager may be away before its job is given up.
 _AWAY = 60.0
 _ENDED = {"FINISHED", "FAILED", "CANCELED"}
-_TRACEBACK = "Traceback (most recent call last):"
-
-
-class JobFailedError(BuildError):
-    """A cluster gave up a job for a reason that is not the build's own, such as a lost worker."""
+# Java could not start the worker.
+_NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,7 +154,11 @@ class FlinkJob:
             if state == "FINISHED":
                 return
             if state in _ENDED:
-                why = describe_failure(failures[0]) if failures else f"job {self.id} was {state.lower()}"
+                why = (
+                    describe_trace(failures[0], more="Flink's page shows more")
+                    if failures
+                    else f"job {self.id} was {state.lower()}"
+                )
                 is_definite = state == "CANCELED" or any(map(find_build_error, failures))
                 raise BuildError(why) if is_definite else JobFailedError(why)
             missing = next((found[1] for text in failures if (found := _NO_PROGRAM.search(text))), None)
@@ -197,32 +199,6 @@ class FlinkJob:
         return [str(one["stacktrace"]) for one in entries] or [answer["root-exception"]] * bool(
             answer.get("root-exception")
         )
-
-
-_BUILD_ERROR = re.compile(r"^(?:transforms\.errors\.)?BuildError: (.*?)(?: \[while running .*\])?$", re.MULTILINE)
-
-
-# Java could not start the worker.
-_NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
-
-
-def find_build_error(text: str) -> str | None:
-    """The message of a `BuildError` in what a runner passes on as text."""
-    found = _BUILD_ERROR.search(text)
-    return found[1] if found else None
-
-
-def describe_failure(stacktrace: str) -> str:
-    """One line about a stack trace of Java, which may hold one of Python."""
-    message = find_build_error(stacktrace)
-    if message:
-        return message
-    if _TRACEBACK in stacktrace:
-        lines = re.split(r"\n\s+at |\nCaused by: ", stacktrace.split(_TRACEBACK, 1)[1])[0].splitlines()
-    else:
-        lines = re.findall(r"^(?:Caused by: )?((?:[\w$]+\.)+[\w$]+(?:: .*)?)$", stacktrace, re.MULTILINE)
-    lines = [line.strip() for line in lines if line.strip()] or stacktrace.splitlines() or ["Flink gives no reason"]
-    return f"{lines[-1]} (Flink's page shows more)"
 
 
 def _is_settling(overview: Mapping[str, Any]) -> bool:

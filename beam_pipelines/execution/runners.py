@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.execution.clusters import complete_arguments
 from beam_pipelines.execution.dataflow import describe_dataflow_job
-from beam_pipelines.execution.flink import FlinkCluster, FlinkJob, JobFailedError, find_build_error
+from beam_pipelines.execution.failures import JobFailedError, describe_trace, find_build_error
+from beam_pipelines.execution.flink import FlinkCluster, FlinkJob
 from beam_pipelines.execution.jobs import JobRecord, find_running_job
 from beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
 from beam_pipelines.settings.command_line import Parser, refuse_unknown
@@ -133,7 +134,9 @@ class Execution:
                 raise
             # Shown with `verbose` alone.
             logging.getLogger(__name__).error("the pipeline failed", exc_info=error)
-            raise BuildError(describe_error(error)) from error
+            why = describe_error(error)
+            may_be_lost = not (self.local.is_local or isinstance(error, BuildError) or find_build_error(str(error)))
+            raise (JobFailedError if may_be_lost else BuildError)(why) from error
 
     def _start(self, add_stages: Callable[[beam.Pipeline], Any]) -> PipelineResult:
         import apache_beam as beam
@@ -184,15 +187,11 @@ def _describe_result(runner: str, result: PipelineResult, options: PipelineOptio
 def describe_error(error: Exception) -> str:
     """One line about the failure of a pipeline; runners pass on a worker's exception as text, with its traceback."""
     text = str(error)
-    message = find_build_error(text)
-    if message:
-        return message
     if isinstance(error, BuildError):  # the local runner keeps the type
         return _WHILE_RUNNING.sub("", text)
-    lines = [line.strip() for line in _WHILE_RUNNING.sub("", text).splitlines() if line.strip()]
-    if len(lines) < 2 and not isinstance(error, RuntimeError):  # no traceback that ends with the type
-        lines = [": ".join([type(error).__name__, *lines])]
-    return f"{lines[-1] if lines else type(error).__name__} (`verbose` shows more)"
+    if "\n" not in text.strip() and not isinstance(error, RuntimeError):  # no traceback that ends with the type
+        text = f"{type(error).__name__}: {text}".removesuffix(": ")
+    return describe_trace(text or type(error).__name__, more="`verbose` shows more")
 
 
 def decide_local_work(arguments: Sequence[str]) -> LocalWork:

@@ -33,6 +33,18 @@ def on_flink(cluster: flink.FlinkCluster) -> Iterator[list[str]]:
 
 
 @pytest.fixture
+def without_restarts(cluster: flink.FlinkCluster) -> Iterator[None]:
+    """The cluster fails a job at its first lost worker, as Flink does if it is not told otherwise."""
+    settings = cluster.run_dir / "conf" / "config.yaml"
+    before = settings.read_text()
+    settings.write_text(before.replace("restart-strategy.type: fixed-delay", "restart-strategy.type: none"))
+    cluster.restart_job_manager()
+    yield
+    settings.write_text(before)
+    cluster.restart_job_manager()
+
+
+@pytest.fixture
 def build(tmp_path, slow_photos, on_flink) -> ClusterBuild:
     """A build that takes a while."""
     return ClusterBuild(tmp_path / "out", f"--input={slow_photos}", *SLOW, *on_flink)
@@ -99,9 +111,7 @@ def test_a_job_is_cancelled_and_submitted_again(build, cluster, slow_photos, on_
     check(again, finished, slow_hashes)
 
 
-def test_a_job_that_the_cluster_gives_up_is_submitted_again(tmp_path, cluster, slow_photos, on_flink, slow_hashes):
-    words = [*SLOW, *on_flink, "--number_of_execution_retries=0"]
-    build = ClusterBuild(tmp_path / "out", f"--input={slow_photos}", *words)
+def test_a_job_that_the_cluster_gives_up_is_submitted_again(without_restarts, build, cluster, slow_hashes):
     finished = build.wait_for_open_blocks()
     os.kill(cluster.python_workers()[0], signal.SIGKILL)
     check(build, finished, slow_hashes, says="a new one resumes from the finished blocks")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beam_pipelines.execution.clusters import complete_arguments
-from beam_pipelines.execution.flink import describe_failure
+from beam_pipelines.execution.failures import describe_trace
 from beam_pipelines.execution.jobs import JobRecord, read_job
 from beam_pipelines.execution.runners import check_detached
 from transforms.errors import RequestError
@@ -27,6 +27,15 @@ org.apache.flink.runtime.JobException: Recovery is suppressed by NoRestartBackof
 Caused by: java.io.IOException: No space left on device
 \tat java.base/sun.nio.ch.FileDispatcherImpl.write0(Native Method)
 """
+SPARK_ERROR = """\
+Pipeline BeamApp failed in state FAILED: org.apache.spark.SparkException: Job aborted due to stage failure: Task 1
+\tat org.apache.spark.executor.Executor$TaskRunner.run(Executor.scala:623)
+Caused by: io.grpc.StatusRuntimeException: CANCELLED: client cancelled
+\tat io.grpc.Status.asRuntimeException(Status.java:524)
+\t... 3 more
+
+Driver stacktrace:
+"""
 
 
 @pytest.mark.parametrize(
@@ -35,15 +44,17 @@ Caused by: java.io.IOException: No space left on device
         (PYTHON_ERROR.format(error="transforms.errors.BuildError: the disk is full"), "the disk is full"),
         (
             PYTHON_ERROR.format(error="ZeroDivisionError: division by zero"),
-            "ZeroDivisionError: division by zero [while running 'ConvertBlocks/ReadConvertWrite/Apply/ParDo(_Call)'] "
-            "(Flink's page shows more)",
+            "ZeroDivisionError: division by zero (Flink's page shows more)",
         ),
         (JAVA_ERROR, "java.io.IOException: No space left on device (Flink's page shows more)"),
+        (SPARK_ERROR, "io.grpc.StatusRuntimeException: CANCELLED: client cancelled (Flink's page shows more)"),
+        ("job 1 failed", "job 1 failed (Flink's page shows more)"),
+        ("", "no reason is given (Flink's page shows more)"),
     ],
-    ids=["an error of the build", "a bug in a worker", "an error of Flink"],
+    ids=["an error of the build", "a bug in a worker", "an error of Flink", "an error of Spark", "no trace", "nothing"],
 )
 def test_a_failed_job_is_described_in_one_line(stacktrace, line):
-    assert describe_failure(stacktrace) == line
+    assert describe_trace(stacktrace, more="Flink's page shows more") == line
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,42 @@
+"""What runners say when a pipeline fails: stack traces of Java and Python, made one line."""
+
+from __future__ import annotations
+
+import re
+
+from transforms.errors import BuildError
+
+_TRACEBACK = "Traceback (most recent call last):"
+_BUILD_ERROR = re.compile(r"^(?:transforms\.errors\.)?BuildError: (.*?)(?: \[while running .*\])?$", re.MULTILINE)
+_WHILE_RUNNING = re.compile(r" \[while running .*\]")
+_JAVA_FRAME = re.compile(r"^\s+at ", re.MULTILINE)
+_JAVA_ERROR = re.compile(r"^(?:Caused by: )?((?:[\w$]+\.)+[\w$]+(?:: .*)?)$", re.MULTILINE)
+
+
+class JobFailedError(BuildError):
+    """A cluster gave up a job for a reason that is not the build's own, such as a lost worker."""
+
+
+def find_build_error(text: str) -> str | None:
+    """The message of a `BuildError` in what a runner passes on as text."""
+    found = _BUILD_ERROR.search(text)
+    return found[1] if found else None
+
+
+def describe_trace(text: str, *, more: str) -> str:
+    """One line about a stack trace.
+
+    Args:
+      text: of Python, or of Java, which may hold one of Python.
+      more: where there is more about it.
+    """
+    message = find_build_error(text)
+    if message:
+        return message
+    if _JAVA_FRAME.search(text) and _TRACEBACK not in text:
+        lines = _JAVA_ERROR.findall(text) or text.splitlines()[:1]
+    else:
+        python = text.split(_TRACEBACK, 1)[-1]
+        lines = re.split(r"\n\s+at |\nCaused by: ", _WHILE_RUNNING.sub("", python))[0].splitlines()
+    lines = [line.strip() for line in lines if line.strip()] or ["no reason is given"]
+    return f"{lines[-1]} ({more})"
