@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -159,7 +160,7 @@ class Execution:
         """The job that the cluster has made of a pipeline, once it is in its list."""
         if self.flink is None:
             return None
-        _delete_uploaded_jar(result)
+        _remove_submitted(result)
         deadline = time.monotonic() + _SUBMISSION_TIMEOUT
         while time.monotonic() < deadline:
             job = self.flink.find_job(self.job_name)
@@ -169,11 +170,14 @@ class Execution:
         return None
 
 
-def _delete_uploaded_jar(result: PipelineResult) -> None:
-    """Removes the jar that Beam uploaded for a job: Flink has made its own copy, and keeps this one for ever."""
-    jobs = getattr(getattr(result, "_job_service", None), "_jobs", {})
-    for job in jobs.values():
+def _remove_submitted(result: PipelineResult) -> None:
+    """Removes what Beam leaves behind a submission, and nobody needs: Flink has made a copy of the uploaded jar."""
+    service = getattr(result, "_job_service", None)
+    for job in getattr(service, "_jobs", {}).values():
         job.delete_jar()
+    folder = getattr(service, "_temp_dir", None)
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _describe_result(runner: str, result: PipelineResult, options: PipelineOptions) -> JobRecord | None:

@@ -47,6 +47,7 @@ def test_a_python_worker_is_killed_and_the_job_submitted_again(tmp_path, slow_ph
     (job_server,) = processes.children(build.pid)
     os.kill(processes.children(job_server)[0], signal.SIGKILL)
     check(build, finished, slow_hashes, says="a new one resumes from the finished blocks")
+    assert not processes.is_running(job_server)
 
 
 def test_no_wait_is_refused(photos, tmp_path, run):

@@ -56,6 +56,14 @@ def children(pid: int) -> list[int]:
     return [int(word) for file in files for word in file.read_text().split()]
 
 
+def is_running(pid: int) -> bool:
+    """Whether there is such a process; one that has ended and that nobody asks for has no command line."""
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except OSError:
+        return False
+
+
 def listens(port: int) -> bool:
     """Whether a loopback port takes connections."""
     with socket.socket() as probe:
