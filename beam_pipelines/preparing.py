@@ -176,8 +176,8 @@ def _refuse_other(output: str, folder: str) -> None:
     job = find_other_job(output, folder)
     if job is not None:
         raise RequestError(
-            f"`output={output}`: the job of another build is writing to it, {job.page}; wait for its end, cancel it, "
-            "or choose another folder"
+            f"`output={output}`: the job of another build is writing to it, {job.url or job.job_id}; wait for its end, "
+            "cancel it, or choose another folder"
         )
     other = await_others(output) if storage.has_scheme(output) else None
     if other is not None:

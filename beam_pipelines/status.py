@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from beam_pipelines.execution.heartbeat import Run, read_runs
-from beam_pipelines.execution.jobs import read_job
+from beam_pipelines.execution.jobs import is_advancing, read_job
 from beam_pipelines.exit_codes import DONE, UNPUBLISHED
 from beam_pipelines.settings.command_line import Parser
 from beam_pipelines.summary import describe_reasons, format_bytes, format_table
@@ -27,8 +27,6 @@ from transforms.publishing import OUTCOME
 from transforms.versions import SUCCESS, list_versions, read_latest
 
 _MOST_LINES = 100_000
-# A job that has converted a block within so many seconds is running, whether or not a launcher waits for it.
-_ADVANCING = 60.0
 
 
 def status(argv: Sequence[str]) -> int:
@@ -122,7 +120,7 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
         values["state"] = "published"
     elif job is not None:
         # Its launcher may have left on purpose; the runner's own page knows more.
-        values["state"] = "running" if last_block and now - last_block < _ADVANCING else "submitted"
+        values["state"] = "running" if is_advancing(folder, now=now) else "submitted"
     return values
 
 

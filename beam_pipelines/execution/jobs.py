@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 
 from beam_pipelines.execution.flink import FlinkJob
 from transforms import storage
+from transforms.block_counts import read_last_block_time
 from transforms.output_folder import list_build_folders
 from transforms.state_files import read_state, write_state
 
 JOB = "job.json"
+# Seconds. Most blocks take a few.
+_ADVANCING = 60.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,12 +57,26 @@ def find_running_job(folder: str) -> FlinkJob | None:
     return job if job.is_running() else None
 
 
-def find_other_job(output: str, folder: str) -> FlinkJob | None:
-    """The job of another build that still writes to an output.
+def find_other_job(output: str, folder: str) -> JobRecord | None:
+    """The job of another build that still writes to an output: Flink says so, or it has just converted a block.
 
     Args:
       output: the folder that was given to `convert`.
       folder: this build's folder for temporary files.
     """
-    jobs = (find_running_job(other) for other in list_build_folders(output) if other != folder.rstrip("/"))
-    return next((job for job in jobs if job is not None), None)
+    for other in list_build_folders(output):
+        record = read_job(other) if other != folder.rstrip("/") else None
+        if record is not None and (find_running_job(other) or is_advancing(other, now=time.time())):
+            return record
+    return None
+
+
+def is_advancing(folder: str, *, now: float) -> bool:
+    """Whether a block of a build was converted within the last minute.
+
+    Args:
+      folder: the build's folder for temporary files.
+      now: seconds since the epoch.
+    """
+    last = read_last_block_time(folder)
+    return last is not None and now - last < _ADVANCING

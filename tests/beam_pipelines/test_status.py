@@ -104,3 +104,16 @@ def test_a_job_that_published_after_its_launcher_had_died_is_no_running_build(so
     (counts,) = folder.glob("workers/*.json")
     os.utime(counts, (time.time() - 600, time.time() - 600))
     assert status()["state"] == "submitted"
+
+
+def test_a_job_without_a_launcher_keeps_other_builds_away_while_it_converts_blocks(source):
+    folder = source.output / ".build/0123456789abcdef"
+    folder.mkdir(parents=True)
+    JobRecord("DataflowRunner", "2026-11-21_1", "https://console/2026-11-21_1").write(str(folder))
+    add_block(str(folder), Stats({}))
+    ran = source.build()
+    assert ran.code == 2
+    assert "the job of another build is writing to it, https://console/2026-11-21_1; " in ran.err
+    (counts,) = folder.glob("workers/*.json")
+    os.utime(counts, (time.time() - 600, time.time() - 600))
+    assert source.build().code == 0
