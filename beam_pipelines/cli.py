@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from beam_pipelines.exit_codes import BROKEN_PIPE, DONE, FAILED, INTERRUPTED, WRONG_REQUEST
+from beam_pipelines.interrupts import keep_interrupts
 from transforms.errors import BuildError, RequestError
 
 _USAGE = """\
@@ -58,15 +59,13 @@ def run_command(name: str, argv: Sequence[str]) -> int:
     # Beam warns on import about extras that are not installed; `choose_execution` sets the final level.
     logging.getLogger().setLevel(logging.CRITICAL)
     try:
-        return _find_command(name)(argv)
+        with keep_interrupts():
+            return _find_command(name)(argv)
     except RequestError as error:
         return _fail(str(error), WRONG_REQUEST)
     except BuildError as error:
         return _fail(f"the run failed: {error}", FAILED)
-    except (KeyboardInterrupt, RuntimeError) as error:
-        # Beam makes a RuntimeError of the KeyboardInterrupt that Ctrl-C raises in its local runner.
-        if not isinstance(error, KeyboardInterrupt) and not isinstance(error.__context__, KeyboardInterrupt):
-            raise
+    except KeyboardInterrupt:
         resumes = "; the same command resumes from its finished blocks" if name == "convert" else ""
         return _fail(f"interrupted{resumes}", INTERRUPTED)
 

@@ -13,6 +13,7 @@ from beam_pipelines.building import Published, Unpublished, build_dataset
 from beam_pipelines.execution.jobs import JobRecord
 from beam_pipelines.execution.runners import choose_execution
 from beam_pipelines.exit_codes import DONE, UNPUBLISHED
+from beam_pipelines.interrupts import keep_interrupts
 from beam_pipelines.reports import Report
 from beam_pipelines.settings.command_line import Arguments, find_report_files, parse_arguments
 from beam_pipelines.settings.definitions import read_build_spec
@@ -34,7 +35,7 @@ def convert(argv: Sequence[str]) -> int:
     """
     files = find_report_files(argv)
     report = Report(files["json_summary"], files["metrics_file"])
-    with report.written():
+    with report.written(), keep_interrupts():
         report.exit_code = _convert(parse_arguments(argv), report)
     return report.exit_code
 

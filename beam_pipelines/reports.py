@@ -59,11 +59,7 @@ class Report:
             self._fail(INTERRUPTED, "interrupted", "interrupted")
             raise
         except Exception as error:
-            # Beam makes a RuntimeError of the KeyboardInterrupt that Ctrl-C raises in its local runner.
-            if isinstance(error.__context__, KeyboardInterrupt):
-                self._fail(INTERRUPTED, "interrupted", "interrupted")
-            else:
-                self._fail(FAILED, "failed", f"{type(error).__name__}: {error}")
+            self._fail(FAILED, "failed", f"{type(error).__name__}: {error}")
             raise
         finally:
             end = time.time()

@@ -7,7 +7,6 @@ import time
 
 from beam_pipelines.execution.flink import FlinkJob
 from transforms import storage
-from transforms.block_counts import read_last_block_time
 from transforms.output_folder import list_build_folders
 from transforms.state_files import read_state, write_state
 
@@ -78,5 +77,7 @@ def is_advancing(folder: str, *, now: float) -> bool:
       folder: the build's folder for temporary files.
       now: seconds since the epoch.
     """
+    from transforms.block_counts import read_last_block_time  # Beam, which a refused request has no need of.
+
     last = read_last_block_time(folder)
     return last is not None and now - last < _ADVANCING

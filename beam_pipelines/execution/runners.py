@@ -19,6 +19,7 @@ from beam_pipelines.execution.dataflow import describe_dataflow_job
 from beam_pipelines.execution.failures import JobFailedError, describe_trace, find_build_error
 from beam_pipelines.execution.flink import FlinkCluster, FlinkJob
 from beam_pipelines.execution.jobs import JobRecord, find_running_job
+from beam_pipelines.interrupts import keep_interrupts
 from beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
 from beam_pipelines.settings.command_line import Parser, refuse_unknown
 from transforms.errors import BuildError, RequestError
@@ -112,27 +113,25 @@ class Execution:
         self, add_stages: Callable[[beam.Pipeline], Any], folder: str | None, *, wait: bool
     ) -> JobRecord | None:
         try:
-            # A build of archives has two jobs, one after the other, of the same name.
-            before = self.flink.find_job(self.job_name) if self.flink is not None else None
-            result = self._start(add_stages)
-            job = self._find_flink_job(result, before)
-            record = (
-                JobRecord(self.name, job.id, job.page) if job else _describe_result(self.name, result, self.options)
-            )
-            if record is not None and folder is not None:
-                record.write(folder)
-            if job is not None:
-                return self._follow(job, wait=wait)
-            if not wait:
-                return record
-            result.wait_until_finish()
-            return None
+            with keep_interrupts():
+                # A build of archives has two jobs, one after the other, of the same name.
+                before = self.flink.find_job(self.job_name) if self.flink is not None else None
+                result = self._start(add_stages)
+                job = self._find_flink_job(result, before)
+                record = (
+                    JobRecord(self.name, job.id, job.page) if job else _describe_result(self.name, result, self.options)
+                )
+                if record is not None and folder is not None:
+                    record.write(folder)
+                if job is not None:
+                    return self._follow(job, wait=wait)
+                if not wait:
+                    return record
+                result.wait_until_finish()
+                return None
         except JobFailedError:
             raise
         except Exception as error:  # each runner raises errors of its own
-            # Beam makes a RuntimeError of the KeyboardInterrupt that Ctrl-C raises in its local runner.
-            if isinstance(error.__context__, KeyboardInterrupt):
-                raise
             # Shown with `verbose` alone.
             logging.getLogger(__name__).error("the pipeline failed", exc_info=error)
             why = describe_error(error)

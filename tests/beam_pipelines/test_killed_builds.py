@@ -127,8 +127,8 @@ def test_ctrl_c_ends_a_build_with_one_line_and_no_process_left(many, tmp_path, m
     process = start_build(many, tmp_path / "out", pattern=pattern, count=count)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to every process
     out, err = process.communicate(timeout=30)
-    assert (process.returncode, out) == (130, "")
-    assert err == "beam-tfrecords: interrupted; the same command resumes from its finished blocks\n"
+    said = "beam-tfrecords: interrupted; the same command resumes from its finished blocks\n"
+    assert (process.returncode, out, err) == (130, "", said)
     wait_for_end_of(process.pid)
     assert not (tmp_path / "out/_SUCCESS").exists()
 
