@@ -29,6 +29,11 @@ class JobRecord:
     job_id: str
     url: str
 
+    @property
+    def is_on_flink(self) -> bool:
+        """Whether Flink can be asked about it."""
+        return self.runner.endswith("FlinkRunner")
+
     def write(self, folder: str) -> None:
         """Writes the record to the build's folder for temporary files."""
         write_state(storage.join(folder, JOB), self)
@@ -50,14 +55,14 @@ def find_running_job(folder: str) -> FlinkJob | None:
       folder: the build's folder for temporary files.
     """
     record = read_job(folder)
-    if record is None or not record.runner.endswith("FlinkRunner"):
+    if record is None or not record.is_on_flink:
         return None
     job = FlinkJob(record.url.partition("/#")[0], record.job_id)
     return job if job.is_running() else None
 
 
 def find_other_job(output: str, folder: str) -> JobRecord | None:
-    """The job of another build that still writes to an output: Flink says so, or it has just converted a block.
+    """The job of another build that still writes to an output: Flink says so, or else it has just converted a block.
 
     Args:
       output: the folder that was given to `convert`.
@@ -65,7 +70,9 @@ def find_other_job(output: str, folder: str) -> JobRecord | None:
     """
     for other in list_build_folders(output):
         record = read_job(other) if other != folder.rstrip("/") else None
-        if record is not None and (find_running_job(other) or is_advancing(other, now=time.time())):
+        if record is None:
+            continue
+        if find_running_job(other) if record.is_on_flink else is_advancing(other, now=time.time()):
             return record
     return None
 
