@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -80,7 +81,13 @@ def build(*, beam_arguments: Sequence[str] = (), **settings: Any) -> Dataset:
       BuildError: the build failed, or published nothing because of failures or duplicates.
     """
     spec = read_build_spec(settings)
-    outcome = build_dataset(spec, beam_arguments)
+    root = logging.getLogger()
+    level = root.level
+    try:
+        outcome = build_dataset(spec, beam_arguments)
+    finally:
+        # Set for Beam's log; the caller's own is not ours to silence.
+        root.setLevel(level)
     assert not isinstance(outcome, JobRecord)
     if isinstance(outcome, Published):
         return open_dataset(outcome.path)
