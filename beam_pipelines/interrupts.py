@@ -29,7 +29,7 @@ def keep_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, interrupt)
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # raised again, whatever it is
         if interrupted.is_set():
             raise KeyboardInterrupt from error
         raise

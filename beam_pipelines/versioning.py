@@ -21,7 +21,7 @@ from transforms.versions import find_old, find_unfinished, new_version, read_lat
 if TYPE_CHECKING:
     from transforms.reuse import ReusePlan
 
-# In the build's folder: a build that resumes writes the version that it had begun.
+# The file in a build's folder that holds the name of its version, so that a resumed build writes the same one.
 _VERSION = "version"
 
 

@@ -17,7 +17,7 @@ def write_state(path: str, value: Any) -> None:
 
 
 def read_state(kind: type[Value], path: str) -> Value | None:
-    """The reverse of `write_state`; None if there is no such file, or a power cut emptied it."""
+    """The dataclass that `write_state` wrote; None if the file is missing, or was emptied by a power cut."""
     return parse_state(kind, storage.read_bytes(path)) if storage.exists(path) else None
 
 

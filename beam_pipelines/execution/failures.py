@@ -40,3 +40,13 @@ def describe_trace(text: str, *, more: str) -> str:
         lines = re.split(r"\n\s+at |\nCaused by: ", _WHILE_RUNNING.sub("", python))[0].splitlines()
     lines = [line.strip() for line in lines if line.strip()] or ["no reason is given"]
     return f"{lines[-1]} ({more})"
+
+
+def describe_error(error: Exception) -> str:
+    """One line about the failure of a pipeline; runners pass on a worker's exception as text, with its traceback."""
+    text = str(error)
+    if isinstance(error, BuildError):  # the local runner keeps the type
+        return _WHILE_RUNNING.sub("", text)
+    if "\n" not in text.strip() and not isinstance(error, RuntimeError):  # no traceback that ends with the type
+        text = f"{type(error).__name__}: {text}".removesuffix(": ")
+    return describe_trace(text or type(error).__name__, more="`verbose` shows more")

@@ -46,7 +46,7 @@ def work_in_fork(worker_id: str, endpoint: str, *, job: str) -> bool:
       job: names the job.
 
     Returns:
-      False if there is no template and none could be started; the caller then does the work.
+      False if no template could be reached or started: the caller has to do the work in its own process.
     """
     connection = _connect(job)
     if connection is None:

@@ -34,6 +34,11 @@ class JobRecord:
         """Whether Flink can be asked about it."""
         return self.runner.endswith("FlinkRunner")
 
+    def find_running(self) -> FlinkJob | None:
+        """The job, if Flink still runs it."""
+        job = FlinkJob(self.url.partition("/#")[0], self.job_id)
+        return job if self.is_on_flink and job.is_running() else None
+
     def write(self, folder: str) -> None:
         """Writes the record to the build's folder for temporary files."""
         write_state(storage.join(folder, JOB), self)
@@ -55,10 +60,7 @@ def find_running_job(folder: str) -> FlinkJob | None:
       folder: the build's folder for temporary files.
     """
     record = read_job(folder)
-    if record is None or not record.is_on_flink:
-        return None
-    job = FlinkJob(record.url.partition("/#")[0], record.job_id)
-    return job if job.is_running() else None
+    return record.find_running() if record is not None else None
 
 
 def find_other_job(output: str, folder: str) -> JobRecord | None:
@@ -68,23 +70,26 @@ def find_other_job(output: str, folder: str) -> JobRecord | None:
       output: the folder that was given to `convert`.
       folder: this build's folder for temporary files.
     """
+    from transforms.block_counts import read_last_block_time  # Beam, which a refused request has no need of.
+
     for other in list_build_folders(output):
         record = read_job(other) if other != folder.rstrip("/") else None
         if record is None:
             continue
-        if find_running_job(other) if record.is_on_flink else is_advancing(other, now=time.time()):
+        if record.is_on_flink:
+            is_running = record.find_running() is not None
+        else:
+            is_running = is_advancing(read_last_block_time(other), now=time.time())
+        if is_running:
             return record
     return None
 
 
-def is_advancing(folder: str, *, now: float) -> bool:
+def is_advancing(last_block: float | None, *, now: float) -> bool:
     """Whether a block of a build was converted within the last minute.
 
     Args:
-      folder: the build's folder for temporary files.
+      last_block: from `read_last_block_time`.
       now: seconds since the epoch.
     """
-    from transforms.block_counts import read_last_block_time  # Beam, which a refused request has no need of.
-
-    last = read_last_block_time(folder)
-    return last is not None and now - last < _ADVANCING
+    return last_block is not None and now - last_block < _ADVANCING

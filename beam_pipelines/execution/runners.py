@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import re
 import shutil
 import sys
 import time
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.execution.clusters import complete_arguments
 from beam_pipelines.execution.dataflow import describe_dataflow_job
-from beam_pipelines.execution.failures import JobFailedError, describe_trace, find_build_error
+from beam_pipelines.execution.failures import JobFailedError, describe_error, find_build_error
 from beam_pipelines.execution.flink import FlinkCluster, FlinkJob
 from beam_pipelines.execution.jobs import JobRecord, find_running_job
 from beam_pipelines.interrupts import keep_interrupts
@@ -38,7 +37,6 @@ _LOCAL = frozenset({"", "direct", "directrunner", "localrunner", "fnapirunner", 
 _DETACHED = frozenset({"flinkrunner", "dataflowrunner"})
 # Seconds until a job that was handed over is in its cluster's list.
 _SUBMISSION_TIMEOUT = 120.0
-_WHILE_RUNNING = re.compile(r" \[while running .*\]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,16 +183,6 @@ def _describe_result(runner: str, result: PipelineResult, options: PipelineOptio
         return describe_dataflow_job(runner, result, options)
     job_id = getattr(result, "job_id", None)
     return JobRecord(runner, str(job_id()), "") if callable(job_id) else None
-
-
-def describe_error(error: Exception) -> str:
-    """One line about the failure of a pipeline; runners pass on a worker's exception as text, with its traceback."""
-    text = str(error)
-    if isinstance(error, BuildError):  # the local runner keeps the type
-        return _WHILE_RUNNING.sub("", text)
-    if "\n" not in text.strip() and not isinstance(error, RuntimeError):  # no traceback that ends with the type
-        text = f"{type(error).__name__}: {text}".removesuffix(": ")
-    return describe_trace(text or type(error).__name__, more="`verbose` shows more")
 
 
 def decide_local_work(arguments: Sequence[str]) -> LocalWork:
