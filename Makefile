@@ -13,8 +13,7 @@ demo: $(VENV)/.installed
 	$(BIN)/beam-tfrecords convert --input=tests/data/photos --output=$(DEMO_OUT) --name=photos \
 	  --splits=train=0.8,validation=0.2 --image_size=224 --overwrite
 	$(BIN)/beam-tfrecords verify --dataset=$(DEMO_OUT)
-	@# TensorFlow's log says nothing about the demo, unless it fails.
-	$(BIN)/python -m transforms.reading $(DEMO_OUT) 2> $(VENV)/demo.log || { cat $(VENV)/demo.log >&2; exit 1; }
+	$(BIN)/beam-tfrecords inspect --dataset=$(DEMO_OUT)
 	@echo "the report of the build: $(DEMO_OUT)/manifest.json; rejected images: $(DEMO_OUT)/failures.jsonl"
 
 test: lint typecheck unit

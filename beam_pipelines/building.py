@@ -18,14 +18,15 @@ from beam_pipelines.execution.runners import Execution, check_detached, check_kn
 from beam_pipelines.preparing import prepare_build
 from beam_pipelines.settings.definitions import read_build_spec
 from beam_pipelines.versioning import clean_versions
-from transforms import storage
-from transforms.build_spec import BuildSpec
-from transforms.dataset import BUILD_FOLDER, Dataset, open_dataset
-from transforms.errors import BuildError, RequestError
-from transforms.output_folder import find_old_files, is_open
+from beam_tfrecords import storage
+from beam_tfrecords.dataset import Dataset, open_dataset
+from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.files import SUCCESS
 from transforms.processes.worker import start_fork_server
+from transforms.request.build_spec import BuildSpec
 from transforms.stats import DUPLICATE_COUNTS, Stats
-from transforms.versions import SUCCESS
+from transforms.workspace.build_folder import BuildFolder, Workspace
+from transforms.workspace.output_folder import find_old_files, is_open
 
 if TYPE_CHECKING:
     from beam_pipelines.planning import BuildPlan
@@ -152,7 +153,7 @@ def build_dataset(
         elif isinstance(outcome, Unpublished) and plan.publication.history:
             # The finished blocks stay, for another run with `accept`.
             storage.delete_tree(plan.publication.output)
-    if problem and storage.is_folder(storage.join(spec.output, BUILD_FOLDER)):
+    if problem and storage.is_folder(Workspace(spec.output).path):
         print(f"note: {problem}; the next build into this folder removes it", file=sys.stderr)
     return outcome
 
@@ -161,9 +162,8 @@ def _run(plan: BuildPlan, execution: Execution, *, quiet: bool, wait: bool) -> P
     from beam_pipelines.execution.heartbeat import Heartbeat
     from beam_pipelines.execution.progress import Progress
     from beam_pipelines.pipeline import build_pipeline
-    from transforms.publishing import OUTCOME
 
-    outcome = storage.join(plan.block_plan.folder, OUTCOME)
+    outcome = BuildFolder(plan.block_plan.folder).outcome
     # That of an earlier attempt at the same build does not count.
     storage.delete_files([outcome])
     published = Published(plan.publication.output)
@@ -216,7 +216,7 @@ def _is_published(plan: BuildPlan) -> bool:
 def _remove_temporary(output: str) -> str | None:
     """Removes the temporary files of a published dataset; returns what went wrong, if anything did."""
     try:
-        storage.delete_tree(storage.join(output, BUILD_FOLDER))
+        storage.delete_tree(Workspace(output).path)
     except OSError as error:
         return f"{error.filename or output} could not be removed: {error.strerror or error}"
     except BuildError as error:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from transforms import storage
-from transforms.build_spec import BuildSpec
-from transforms.errors import RequestError
-from transforms.examples.layouts import EVERY_COLUMN, parse_layout, resolve_types, table_layout
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.layouts import EVERY_COLUMN, parse_layout, resolve_types, table_layout
+from beam_tfrecords.files import SUCCESS
+from beam_tfrecords.label_files import fits_label_file
+from beam_tfrecords.versions import read_latest
 from transforms.labels import ClassNames, describe_labels, infer_class_names
 from transforms.refs import Scalar, unpack_key_and_split
+from transforms.request.build_spec import BuildSpec
 from transforms.sources.opening import open_source
 from transforms.sources.source import Source
 from transforms.sources.source_spec import Skipped
-from transforms.tfds_metadata import fits_label_file
-from transforms.versions import SUCCESS, read_latest
 
 if TYPE_CHECKING:
-    from transforms.listing import Listing
+    from transforms.listing.listing import Listing
 
 
 def check_output(spec: BuildSpec) -> None:
@@ -99,7 +100,7 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Sk
     Raises:
       RequestError: there are no samples, or their labels or splits do not match the request.
     """
-    from transforms.listing import read_chunk  # Beam, which a refused request has no need of.
+    from transforms.listing.listing import read_chunk  # Beam, which a refused request has no need of.
 
     where = f"`input={', '.join(spec.source.input)}`"
     if not listing.total:

@@ -15,7 +15,7 @@ from typing import TextIO
 
 from beam_pipelines.exit_codes import BROKEN_PIPE, DONE, FAILED, INTERRUPTED, WRONG_REQUEST
 from beam_pipelines.interrupts import keep_interrupts
-from transforms.errors import BuildError, RequestError
+from beam_tfrecords.errors import BuildError, RequestError
 
 _USAGE = """\
 usage: beam-tfrecords COMMAND [--flag=value ...]

@@ -18,9 +18,10 @@ from beam_pipelines.reports import Report
 from beam_pipelines.settings.command_line import Arguments, find_report_files, parse_arguments
 from beam_pipelines.settings.definitions import read_build_spec
 from beam_pipelines.summary import describe_duplicates, describe_reasons, find_examples, summarize
-from transforms import storage
-from transforms.build_spec import BuildSpec, Duplicates
-from transforms.dataset import CHANGES, DUPLICATES, FAILURES, Dataset, open_dataset
+from beam_tfrecords import storage
+from beam_tfrecords.dataset import Dataset, open_dataset
+from beam_tfrecords.files import CHANGES, DUPLICATES, FAILURES
+from transforms.request.build_spec import BuildSpec, Duplicates
 
 
 def convert(argv: Sequence[str]) -> int:

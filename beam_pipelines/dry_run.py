@@ -12,12 +12,12 @@ from beam_pipelines.notes import describe_request
 from beam_pipelines.planning import estimate_output
 from beam_pipelines.settings.definitions import show_flags
 from beam_pipelines.summary import describe_classes, describe_reasons, describe_skipped, format_bytes, format_table
-from transforms.build_spec import BuildSpec
-from transforms.examples.layouts import Layout
-from transforms.limiting import choose_refs
-from transforms.listing import Listing, read_chunk, write_listing
+from beam_tfrecords.examples.layouts import Layout
+from transforms.listing.limiting import choose_refs
+from transforms.listing.listing import Listing, read_chunk, write_listing
 from transforms.refs import SampleRef, unpack_failure
-from transforms.shards import ShardPolicy
+from transforms.request.build_spec import BuildSpec
+from transforms.shards.plan import ShardPolicy
 from transforms.sources.containers import Container, Spool
 from transforms.sources.source import Source
 from transforms.sources.source_spec import Skipped

@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 from beam_pipelines.exit_codes import DONE
 from beam_pipelines.settings.command_line import Parser, argument
 from beam_pipelines.summary import format_bytes, format_table
-from transforms import storage
-from transforms.dataset import Dataset, open_dataset
-from transforms.errors import BuildError
-from transforms.examples.layouts import Feature
-from transforms.examples.parse import parse_example
+from beam_tfrecords import storage
+from beam_tfrecords.dataset import Dataset, open_dataset
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.examples.layouts import Feature
+from beam_tfrecords.examples.parse import parse_example
+from beam_tfrecords.tfrecord import RecordError, open_stream, read_records
 from transforms.settings import whole_number
-from transforms.tfrecord import RecordError, open_stream, read_records
 
 _MOST_TEXT = 80
 

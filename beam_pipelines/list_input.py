@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from transforms.build_spec import BuildSpec
-from transforms.errors import RequestError
-from transforms.limiting import limit_listing
-from transforms.listing import Listing, ListPlan, write_listing
+from beam_tfrecords.errors import RequestError
+from transforms.listing.limiting import limit_listing
+from transforms.listing.listing import Listing, ListPlan, write_listing
+from transforms.listing.stratifying import stratify
+from transforms.request.build_spec import BuildSpec
 from transforms.sources.source import Source
-from transforms.stratifying import stratify
 
 
 def plan_listing(spec: BuildSpec) -> ListPlan:

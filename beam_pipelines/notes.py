@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 
-from transforms.build_spec import BuildSpec
-from transforms.examples.layouts import Layout
+from beam_tfrecords.examples.layouts import Layout
 from transforms.images.image_spec import ImageEncoding, ImageSpec
+from transforms.publishing.tfds_metadata import features_as_bytes
+from transforms.request.build_spec import BuildSpec
 from transforms.settings import settings_of, write_settings
-from transforms.tfds_metadata import features_as_bytes
 
 # Settings that need others to have an effect.
 _RESIZING = ("resample", "upscale")

@@ -7,19 +7,18 @@ import operator
 import apache_beam as beam
 
 from beam_pipelines.planning import BuildPlan
-from transforms import storage
-from transforms.block_files import CollectFiles
-from transforms.blocks import ConvertBlocks
-from transforms.cleaning import RemoveTemporary
-from transforms.duplicates.drop import DropDuplicates
-from transforms.duplicates.find import FindDuplicates
-from transforms.listing import ListSource
-from transforms.ordering import AssignOrder
+from beam_tfrecords import storage
+from beam_tfrecords.files import SUCCESS, ShardNames
+from transforms.blocks.stage import CollectFiles, ConvertBlocks
+from transforms.duplicates.stage import DropDuplicates, FindDuplicates
+from transforms.listing.stage import AssignOrder, ListSource
 from transforms.parts import Part
-from transforms.publishing import OUTCOME, OpenOutput, PublishDataset
-from transforms.shards import ComposeShards, PlanShards, ShardNames, ShardPolicy
+from transforms.publishing.stage import OpenOutput, PublishDataset
+from transforms.shards.plan import ShardPolicy
+from transforms.shards.stage import ComposeShards, PlanShards
 from transforms.stats import Stats
-from transforms.versions import SUCCESS
+from transforms.workspace.build_folder import BuildFolder
+from transforms.workspace.stage import RemoveTemporary
 
 
 def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, cleans: bool = False) -> None:
@@ -56,7 +55,7 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, 
     may_publish = stats | "OpenOutput" >> OpenOutput(plan.publication)
     published = parts | "IfPublishable" >> beam.Filter(_is_true, beam.pvalue.AsSingleton(may_publish))
     if plan.search.drops:
-        folder = storage.join(plan.search.folder, "distinct")
+        folder = BuildFolder(plan.search.folder).distinct
         published |= "DropDuplicates" >> DropDuplicates(
             duplicates, folder=folder, compression=spec.compression, processes=processes
         )
@@ -79,7 +78,7 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, 
     if cleans:
         output, folder = plan.publication.output, plan.publication.folder
         done | "RemoveTemporary" >> RemoveTemporary(
-            storage.dirname(folder), success=storage.join(output, SUCCESS), outcome=storage.join(folder, OUTCOME)
+            BuildFolder(folder).workspace, success=storage.join(output, SUCCESS), outcome=BuildFolder(folder).outcome
         )
 
 

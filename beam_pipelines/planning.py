@@ -11,22 +11,22 @@ from typing import Any
 from beam_pipelines.notes import describe_request
 from beam_pipelines.settings.definitions import SETTINGS
 from beam_pipelines.versioning import NOTHING, Earlier, plan_reuse, record_settings
-from transforms import storage
-from transforms.blocks import BlockPlan, Convert
-from transforms.build_spec import BuildSpec, Duplicates
-from transforms.changes import History
-from transforms.dataset import BUILD_FOLDER
+from beam_tfrecords import storage
+from beam_tfrecords.examples.layouts import Layout
+from transforms.blocks.convert_block import BlockPlan, Convert
+from transforms.blocks.convert_sample import ConvertSample
 from transforms.duplicates.search import DuplicateSearch
-from transforms.examples.layouts import Layout
 from transforms.images.image_spec import ImageEncoding, ImageSpec
 from transforms.labels import ClassNames
 from transforms.libraries import library_versions
-from transforms.listing import Listing
-from transforms.ordering import count_blocks
+from transforms.listing.listing import Listing
+from transforms.listing.ordering import count_blocks
 from transforms.parts import PartPolicy
-from transforms.publishing import Publication
-from transforms.samples import ConvertSample
+from transforms.publishing.changes import History
+from transforms.publishing.publish import Publication
+from transforms.request.build_spec import BuildSpec, Duplicates
 from transforms.sources.source_spec import Fingerprint, Skipped
+from transforms.workspace.build_folder import Workspace
 
 # Bytes of a stored pixel, all channels: what photos take as JPEG at quality 95, as PNG and as WebP. An estimate
 # is enough: it decides how many blocks there are, not what they contain.
@@ -195,7 +195,7 @@ def build_folder(spec: BuildSpec, input_fingerprint: str, earlier: Earlier = NOT
     }
     # The manifest too: another dataset may have taken the place of one that is not a version.
     reused = [earlier.reused.path, earlier.reused.manifest_sha256] if earlier.reused else None
-    return storage.join(spec.output, BUILD_FOLDER, _digest([words, input_fingerprint, library_versions(), reused]))
+    return Workspace(spec.output).build(_digest([words, input_fingerprint, library_versions(), reused])).path
 
 
 def _digest(value: Any) -> str:

@@ -13,22 +13,20 @@ from beam_pipelines.checking import check_listing, check_output
 from beam_pipelines.execution.dataflow import refuse_template
 from beam_pipelines.execution.runners import Execution
 from beam_pipelines.versioning import Earlier, choose_version, open_earlier
-from transforms import storage
-from transforms.build_spec import BuildSpec
-from transforms.dataset import BUILD_FOLDER
-from transforms.errors import RequestError
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError
 from transforms.labels import ClassNames
-from transforms.output_folder import CLAIM, claim_output, find_old_files
+from transforms.request.build_spec import BuildSpec
 from transforms.sources.containers import Container
 from transforms.sources.source import Source
 from transforms.sources.source_spec import Fingerprint, Skipped
+from transforms.workspace.build_folder import BuildFolder, Workspace
+from transforms.workspace.output_folder import claim_output, find_old_files
 
 if TYPE_CHECKING:
     from beam_pipelines.planning import BuildPlan
-    from transforms.listing import Listing
+    from transforms.listing.listing import Listing
 
-# In the folder for temporary files.
-_LOCK = "lock"
 _UPLOADS = 16
 
 
@@ -54,11 +52,11 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, held
         folder = build_folder(spec, _fingerprint(containers), earlier)
         held.enter_context(_writing(spec, folder))
         listing, skipped = _index(containers, source, spec, execution, folder=folder)
-        listing = settle_listing(listing, spec, storage.join(folder, "listing"))
+        listing = settle_listing(listing, spec, BuildFolder(folder).listing)
         try:
             class_names = check_listing(spec, source, listing, skipped)
         except RequestError:
-            storage.delete_tree(storage.join(spec.output, BUILD_FOLDER))
+            storage.delete_tree(Workspace(spec.output).path)
             raise
         return _plan(
             spec, source, folder=folder, class_names=class_names, listing=listing, skipped=skipped, earlier=earlier
@@ -68,7 +66,7 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, held
         class_names = check_listing(spec, source, listing, source.skipped)
         folder = build_folder(spec, listing.fingerprint, earlier)
         held.enter_context(_writing(spec, folder))
-        chunks = [storage.join(folder, "listing", storage.basename(chunk)) for chunk in listing.chunks]
+        chunks = [storage.join(BuildFolder(folder).listing, storage.basename(chunk)) for chunk in listing.chunks]
         # One after the other, those of a billion images take an hour and a half to a bucket.
         with ThreadPoolExecutor(_UPLOADS) as pool:
             for _ in pool.map(_copy, listing.chunks, chunks):
@@ -118,7 +116,8 @@ def _index(
 ) -> tuple[Listing, Skipped]:
     """Lists the samples of containers by a pipeline of its own: the build needs their number, splits and labels."""
     from beam_pipelines.list_input import plan_listing
-    from transforms.listing import IndexContainers, IndexPlan, read_index_markers
+    from transforms.listing.indexing import IndexPlan, read_index_markers
+    from transforms.listing.stage import IndexContainers
 
     assert source.read_container is not None
     plan = IndexPlan(folder, source.read_container, plan_listing(spec), spec.max_file_size)
@@ -143,8 +142,8 @@ def _writing(spec: BuildSpec, folder: str) -> Iterator[None]:
       RequestError: another build is writing to the output, or has published a dataset there, or it cannot be
         written.
     """
-    temporary = storage.join(spec.output, BUILD_FOLDER)
-    lock, claim = (storage.join(temporary, name) for name in (_LOCK, CLAIM))
+    workspace = Workspace(spec.output)
+    temporary, lock, claim = workspace.path, workspace.lock, workspace.claim
     try:
         with contextlib.ExitStack() as held:
             try:
@@ -159,7 +158,7 @@ def _writing(spec: BuildSpec, folder: str) -> Iterator[None]:
                 entries = storage.list_files(temporary)
                 storage.delete_files(entry.path for entry in entries if not entry.path.startswith(kept))
                 claim_output(spec.output)
-                storage.write_bytes(storage.join(folder, "started"), b"")
+                storage.write_bytes(BuildFolder(folder).started, b"")
             except OSError as error:
                 raise RequestError(f"`output={spec.output}`: cannot be written: {error.strerror or error}") from error
             yield

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from beam_pipelines.exit_codes import DONE, FAILED, INTERRUPTED, WRONG_REQUEST
-from transforms import storage
-from transforms.errors import BuildError, RequestError
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, RequestError
 
 _FACTS = ("listed", "records", "failures", "failure_reasons", "dropped_duplicates", "splits", "reuse")
 

@@ -17,14 +17,15 @@ from beam_pipelines.exit_codes import DONE, UNPUBLISHED
 from beam_pipelines.settings.command_line import Parser
 from beam_pipelines.summary import describe_reasons, format_bytes, format_table
 from beam_pipelines.versioning import read_version
-from transforms import storage
-from transforms.block_counts import read_block_counts, read_last_block_time
-from transforms.build_spec import read_output
-from transforms.dataset import BUILD_FOLDER, open_dataset
-from transforms.errors import BuildError, RequestError
-from transforms.output_folder import is_open
-from transforms.publishing import OUTCOME
-from transforms.versions import SUCCESS, list_versions, read_latest
+from beam_tfrecords import storage
+from beam_tfrecords.dataset import open_dataset
+from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.files import SUCCESS
+from beam_tfrecords.versions import list_versions, read_latest
+from transforms.request.build_spec import read_output
+from transforms.workspace.build_folder import BuildFolder, Workspace
+from transforms.workspace.counts import read_block_counts, read_last_block_time
+from transforms.workspace.output_folder import is_open
 
 _MOST_LINES = 100_000
 
@@ -68,7 +69,7 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
     builds = [_describe_build(output, folder, run, now=now) for folder, run in read_runs(output)]
     running = next((build for build in builds if build["state"] in ("running", "submitted")), None)
     last = running or next((build for build in builds if build["state"] == "unpublished"), None)
-    temporary = storage.join(output, BUILD_FOLDER)
+    temporary = Workspace(output).path
     versions = [_describe_version(output, version.name) for version in list_versions(output)]
     return {
         "output": output,
@@ -132,7 +133,7 @@ def _is_published(output: str, folder: str) -> bool:
 
 
 def _read_result(folder: str) -> dict[str, Any] | None:
-    path = storage.join(folder, OUTCOME)
+    path = BuildFolder(folder).outcome
     if not storage.exists(path):
         return None
     values: dict[str, Any] = json.loads(storage.read_bytes(path))
@@ -144,7 +145,7 @@ def _count_reasons(folder: str) -> dict[str, int]:
     reasons: Counter[str] = Counter()
     lines = (
         line
-        for entry in storage.list_files(storage.join(folder, "failures"))
+        for entry in storage.list_files(BuildFolder(folder).failures)
         for line in storage.read_bytes(entry.path).splitlines()
     )
     for line in itertools.islice(lines, _MOST_LINES):

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from beam_pipelines.settings.definitions import show_flags
-from transforms import storage
-from transforms.dataset import FAILURES
-from transforms.errors import FailureReason
-from transforms.guards import Verdict
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason
+from beam_tfrecords.files import FAILURES
+from transforms.publishing.guards import Verdict
 
 # Key and detail of a failure.
 Example: TypeAlias = "tuple[str, str]"

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 from beam_pipelines.execution.runners import Execution, choose_execution, decide_local_work
 from beam_pipelines.exit_codes import DONE, FAILED
 from beam_pipelines.settings.command_line import Parser, argument
-from transforms import storage
-from transforms.dataset import Dataset, open_dataset
-from transforms.errors import BuildError, RequestError
+from beam_tfrecords import storage
+from beam_tfrecords.dataset import Dataset, open_dataset
+from beam_tfrecords.errors import BuildError, RequestError
 from transforms.processes.worker import start_fork_server
 from transforms.settings import whole_number
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from transforms.verifying import Finding, ShardCheck
+    from transforms.verifying.checks import Finding, ShardCheck
 
 
 def verify(argv: Sequence[str]) -> int:
@@ -67,7 +67,7 @@ def verify(argv: Sequence[str]) -> int:
 
 
 def _find(dataset: Dataset, execution: Execution) -> Iterator[Finding]:
-    from transforms.verifying import Finding, ShardCheck, verify_files
+    from transforms.verifying.checks import Finding, ShardCheck, verify_files
 
     yield from verify_files(dataset)
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as local:
@@ -103,7 +103,7 @@ def _remove(folder: str) -> None:
 def _add_stages(root: beam.Pipeline, *, dataset: Dataset, check: ShardCheck, prefix: str, processes: int) -> None:
     import apache_beam as beam
 
-    from transforms.verifying import VerifyShards
+    from transforms.verifying.stage import VerifyShards
 
     _ = (
         root

@@ -8,21 +8,19 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from transforms import storage
-from transforms.build_spec import BuildSpec
-from transforms.dataset import Dataset, open_dataset
-from transforms.errors import BuildError, RequestError
+from beam_tfrecords import storage
+from beam_tfrecords.dataset import Dataset, open_dataset
+from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.versions import find_old, find_unfinished, new_version, read_latest, remove
 from transforms.libraries import RECORD_LIBRARIES
-from transforms.schedule_spec import NO_REUSE
+from transforms.request.build_spec import BuildSpec
+from transforms.request.schedule_spec import NO_REUSE
 from transforms.settings import settings_of
 from transforms.sources.source_spec import Fingerprint
-from transforms.versions import find_old, find_unfinished, new_version, read_latest, remove
+from transforms.workspace.build_folder import BuildFolder
 
 if TYPE_CHECKING:
-    from transforms.reuse import ReusePlan
-
-# The file in a build's folder that holds the name of its version, so that a resumed build writes the same one.
-_VERSION = "version"
+    from transforms.blocks.reuse import ReusePlan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,13 +62,13 @@ def choose_version(spec: BuildSpec, folder: str) -> str:
     name = read_version(folder)
     if name is None:
         name = new_version(spec.output, time.time())
-        storage.write_bytes(storage.join(folder, _VERSION), name.encode())
+        storage.write_bytes(BuildFolder(folder).version, name.encode())
     return name
 
 
 def read_version(folder: str) -> str | None:
     """The version that a build writes, from its folder for temporary files; None if it writes none."""
-    path = storage.join(folder, _VERSION)
+    path = BuildFolder(folder).version
     # A power cut may have emptied the file.
     return (storage.read_bytes(path).decode() or None) if storage.exists(path) else None
 
@@ -86,7 +84,7 @@ def plan_reuse(
       versions: library -> version.
       blocks: split -> number of blocks.
     """
-    from transforms.reuse import ReusePlan  # NumPy and Arrow, which a refused request has no need of.
+    from transforms.blocks.reuse import ReusePlan  # NumPy and Arrow, which a refused request has no need of.
 
     if earlier is None:
         return None, ""

@@ -1,4 +1,4 @@
-"""The public Python API.
+"""Reads datasets, and the public Python API.
 
 from beam_tfrecords import load
 train = load("out/", "train", batch_size=32)
@@ -7,26 +7,44 @@ train = load("out/", "train", batch_size=32)
 from __future__ import annotations
 
 import importlib
+import importlib.util
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from beam_tfrecords.errors import BuildError, RequestError
 
 if TYPE_CHECKING:
     from beam_pipelines.building import build
-    from transforms.dataset import open_dataset
-    from transforms.reading.tf_data import load
+    from beam_tfrecords.dataset import open_dataset
+    from beam_tfrecords.reading.tf_data import load
     from transforms.sink import WriteTFRecordShards
 
-__all__ = ["WriteTFRecordShards", "build", "load", "open_dataset"]
+__all__ = ["BuildError", "RequestError", "WriteTFRecordShards", "build", "load", "open_dataset"]
 
 # Imported when first used: reading needs no Beam, and building needs no TensorFlow.
 _MODULES = {
     "WriteTFRecordShards": "transforms.sink",
     "build": "beam_pipelines.building",
-    "load": "transforms.reading.tf_data",
-    "open_dataset": "transforms.dataset",
+    "load": "beam_tfrecords.reading.tf_data",
+    "open_dataset": "beam_tfrecords.dataset",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    module = _MODULES[name]
+    _refuse_foreign(module.partition(".")[0], name)
+    return getattr(importlib.import_module(module), name)
+
+
+def _refuse_foreign(package: str, name: str) -> None:
+    """Names a module of the user's that hides one of our packages; `transforms.py` is a common name."""
+    spec = importlib.util.find_spec(package)
+    ours = Path(__file__).resolve().parents[1] / package / "__init__.py"
+    found = spec.origin if spec else None
+    if found is None or Path(found).resolve() != ours:
+        raise ImportError(
+            f"beam_tfrecords.{name} needs its own package {package!r}, but Python finds {found or 'no such package'} "
+            f"first; rename that file, or run the script from another folder"
+        )

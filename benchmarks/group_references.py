@@ -21,8 +21,7 @@ from beam_pipelines.building import prepare_build
 from beam_pipelines.checking import open_spec_source
 from beam_pipelines.execution.runners import choose_execution
 from beam_pipelines.settings.definitions import read_build_spec
-from transforms.listing import ListSource
-from transforms.ordering import AssignOrder
+from transforms.listing.stage import AssignOrder, ListSource
 from transforms.refs import split_refs
 
 _LINKS_PER_FILE = 10_000

@@ -23,15 +23,15 @@ from apache_beam.internal import pickler
 from apache_beam.typehints import Tuple
 
 from beam_pipelines.planning import estimate_output
-from transforms.dataset import Shard
+from beam_tfrecords.dataset import Shard
+from beam_tfrecords.examples.layouts import parse_layout
 from transforms.duplicates.search import BUCKET_SAMPLES, part_id
-from transforms.examples.layouts import parse_layout
 from transforms.images.image_spec import ImageSpec
-from transforms.listing import CHUNK_REFS, ListPlan, read_chunk, write_listing
-from transforms.ordering import assign_block, count_blocks
-from transforms.parts import Part, PartPolicy
+from transforms.listing.listing import CHUNK_REFS, ListPlan, read_chunk, write_listing
+from transforms.listing.ordering import assign_block, count_blocks
+from transforms.parts import RANGE_BLOCKS, Part, PartPolicy
 from transforms.refs import File, SampleRef, pack_refs, unpack_key_and_split
-from transforms.shards import RANGE_BLOCKS, ShardPolicy, place_parts
+from transforms.shards.plan import ShardPolicy, place_parts
 from transforms.splits import Splits
 
 _SAMPLE = 200_000

@@ -9,9 +9,9 @@ from typing import TypeAlias
 import numpy as np
 from PIL import Image
 
+from beam_tfrecords.errors import FailureReason
 from tests.corpus_pictures import picture, saved
 from tests.image_writers import png_chunk, png_header, tiff_file
-from transforms.errors import FailureReason
 
 _Broken: TypeAlias = "dict[str, tuple[bytes, FailureReason]]"
 

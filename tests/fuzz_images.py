@@ -24,8 +24,8 @@ from collections.abc import Iterator
 import numpy as np
 from PIL import Image
 
+from beam_tfrecords.errors import SampleError
 from tests.image_writers import P3_COLORANTS, icc_profile
-from transforms.errors import SampleError
 from transforms.images.convert_image import convert_image
 from transforms.images.image_spec import Check, Codec, ConvertedImage, ImageEncoding, ImageSpec, ResizeMode
 from transforms.images.process_setup import prepare_images

@@ -6,9 +6,9 @@ import dataclasses
 import os
 import signal
 
-from transforms.blocks import Convert
+from transforms.blocks.convert_block import Convert
+from transforms.blocks.convert_sample import ConvertedSample
 from transforms.refs import SampleRef
-from transforms.samples import ConvertedSample
 
 
 @dataclasses.dataclass(frozen=True)

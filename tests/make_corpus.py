@@ -14,9 +14,9 @@ from pathlib import Path
 
 from PIL import Image
 
+from beam_tfrecords.errors import FailureReason
 from tests.corpus_broken import broken_files
 from tests.corpus_valid import valid_files
-from transforms.errors import FailureReason
 
 
 @dataclasses.dataclass(frozen=True)

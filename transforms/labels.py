@@ -16,7 +16,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from transforms.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from transforms.refs import Scalar
 
 _WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]{0,18}))(?:\.0+)?")

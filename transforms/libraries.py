@@ -8,7 +8,7 @@ import platform
 import socket
 from collections.abc import Mapping
 
-from transforms.errors import BuildError
+from beam_tfrecords.errors import BuildError
 
 # Those that decide the bytes of a record.
 RECORD_LIBRARIES = ("beam-tfrecords", "Pillow", "simplejpeg", "opencv-python-headless", "numpy", "protobuf")

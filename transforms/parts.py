@@ -7,34 +7,23 @@ import dataclasses
 import zlib
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from transforms import storage
-from transforms.errors import BuildError
-from transforms.tfrecord import FRAME_BYTES, Compression, frame
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.index import INDEX_SCHEMA
+from beam_tfrecords.tfrecord import FRAME_BYTES, Compression, frame
 
 PART_BYTES = 16 << 20
 # A shard is off its share by at most one part, so small shards want parts that are smaller still.
 PARTS_PER_SHARD = 8
-
-INDEX_SCHEMA = pa.schema(
-    [
-        pa.field("key", pa.string(), nullable=False),
-        pa.field("uri", pa.string()),
-        pa.field("fingerprint", pa.string(), nullable=False),
-        pa.field("content_hash", pa.string(), nullable=False),
-        pa.field("sample_hash", pa.string(), nullable=False),
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("length", pa.int64(), nullable=False),
-        pa.field("label", pa.string()),
-        pa.field("height", pa.int32()),
-        pa.field("width", pa.int32()),
-        pa.field("replaced_format", pa.string()),
-    ]
-)
+# Totals are kept per range of this many blocks: a billion images are some three thousand ranges, which every
+# worker can hold, and each range finds its own shards from a prefix sum.
+RANGE_BLOCKS = 1024
+RangeKey: TypeAlias = "tuple[str, int]"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from transforms.errors import RequestError
+from beam_tfrecords.errors import RequestError
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 # Smaller sizes need a unit: nobody means shards of 150 bytes.

@@ -9,11 +9,13 @@ import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from transforms import storage
-from transforms.dataset import Shard
+from beam_tfrecords import storage
+from beam_tfrecords.dataset import Shard
+from beam_tfrecords.files import ShardNames
+from beam_tfrecords.tfrecord import Compression
 from transforms.parts import PART_BYTES, PARTS_PER_SHARD, Part, PartPolicy, PartWriter
-from transforms.shards import ComposeShards, PlanShards, ShardNames, ShardPolicy
-from transforms.tfrecord import Compression
+from transforms.shards.plan import ShardPolicy
+from transforms.shards.stage import ComposeShards, PlanShards
 
 # Parts are ordered by a random number below this; `PlanShards` keeps totals per thousand of them.
 _ORDERS = 1 << 20

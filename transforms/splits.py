@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from transforms.errors import FailureReason
+from beam_tfrecords.errors import FailureReason
 from transforms.hashing import SPACE, split_hash
 from transforms.refs import SampleRef
 from transforms.settings import as_number, check_unique

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
@@ -11,6 +12,26 @@ Key: TypeAlias = "tuple[str, ...]"
 
 # Counts of images with the same bytes: groups of them, their copies, and groups by what is wrong.
 DUPLICATE_COUNTS = ("groups", "images", "groups_across_splits", "groups_with_conflicting_labels")
+
+# Keys that are listed of each kind of change; all are counted.
+MOST_KEYS = 1000
+
+
+class Change(str, enum.Enum):
+    """What became of a sample since the earlier dataset.
+
+    COPIED: its record is taken over. RESERIALIZED: its image is taken over, in an example made anew. CHANGED: it is
+    converted again. ADDED: the earlier dataset has no record of it. REMOVED: it is not listed any more. FAILED: it is
+    rejected. MOVED: it is in another split; counted besides.
+    """
+
+    COPIED = "copied"
+    RESERIALIZED = "reserialized"
+    CHANGED = "changed"
+    ADDED = "added"
+    REMOVED = "removed"
+    FAILED = "failed"
+    MOVED = "moved"
 
 
 @dataclasses.dataclass(frozen=True)

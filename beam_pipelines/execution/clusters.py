@@ -16,7 +16,7 @@ from typing import Any
 from beam_pipelines.execution.flink import FlinkCluster
 from beam_pipelines.execution.forking import JOB_VARIABLE
 from beam_pipelines.settings.command_line import Parser
-from transforms.errors import RequestError
+from beam_tfrecords.errors import RequestError
 
 WORKER = "beam-tfrecords-worker"
 _FLAGS = (

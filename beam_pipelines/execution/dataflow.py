@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.execution.jobs import JobRecord
-from transforms.errors import RequestError
+from beam_tfrecords.errors import RequestError
 
 if TYPE_CHECKING:
     import apache_beam as beam

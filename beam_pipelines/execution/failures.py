@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from transforms.errors import BuildError
+from beam_tfrecords.errors import BuildError
 
 _TRACEBACK = "Traceback (most recent call last):"
-_BUILD_ERROR = re.compile(r"^(?:transforms\.errors\.)?BuildError: (.*?)(?: \[while running .*\])?$", re.MULTILINE)
+_BUILD_ERROR = re.compile(r"^(?:beam_tfrecords\.errors\.)?BuildError: (.*?)(?: \[while running .*\])?$", re.MULTILINE)
 _WHILE_RUNNING = re.compile(r" \[while running .*\]")
 _JAVA_FRAME = re.compile(r"^\s+at ", re.MULTILINE)
 _JAVA_ERROR = re.compile(r"^(?:Caused by: )?((?:[\w$]+\.)+[\w$]+(?:: .*)?)$", re.MULTILINE)

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_pipelines.execution.failures import JobFailedError, describe_trace, find_build_error
-from transforms.errors import BuildError, RequestError
+from beam_tfrecords.errors import BuildError, RequestError
 
 _TIMEOUT = 5.0
 _POLL = 1.0

@@ -10,13 +10,11 @@ import time
 from collections.abc import Iterator
 from types import TracebackType
 
-from transforms import storage
-from transforms.block_counts import read_block_counts
-from transforms.errors import BuildError
-from transforms.output_folder import list_build_folders
-from transforms.state_files import read_state, write_state
+from beam_tfrecords.errors import BuildError
+from transforms.workspace.build_folder import BuildFolder, Workspace
+from transforms.workspace.counts import read_block_counts
+from transforms.workspace.state_files import read_state, write_state
 
-RUN = "run.json"
 _INTERVAL = 5.0
 # A process that has not written for so many seconds is taken for dead.
 _TIMEOUT = 30.0
@@ -64,7 +62,7 @@ class Heartbeat:
         now = time.time()
         done = read_block_counts(folder).done
         self._run = Run(socket.gethostname(), os.getpid(), now, now, listed, blocks, done)
-        self._path = storage.join(folder, RUN)
+        self._path = BuildFolder(folder).run
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
@@ -118,5 +116,5 @@ def _is_there(process: int) -> bool:
 
 def read_runs(output: str) -> Iterator[tuple[str, Run | None]]:
     """The builds whose temporary files are in an output folder: folder -> last attempt, if it left a sign of life."""
-    for folder in list_build_folders(output):
-        yield folder, read_state(Run, storage.join(folder, RUN))
+    for folder in Workspace(output).list_builds():
+        yield folder, read_state(Run, BuildFolder(folder).run)

@@ -6,11 +6,9 @@ import dataclasses
 import time
 
 from beam_pipelines.execution.flink import FlinkJob
-from transforms import storage
-from transforms.output_folder import list_build_folders
-from transforms.state_files import read_state, write_state
+from transforms.workspace.build_folder import BuildFolder, Workspace
+from transforms.workspace.state_files import read_state, write_state
 
-JOB = "job.json"
 # Seconds. Most blocks take a few.
 _ADVANCING = 60.0
 
@@ -41,7 +39,7 @@ class JobRecord:
 
     def write(self, folder: str) -> None:
         """Writes the record to the build's folder for temporary files."""
-        write_state(storage.join(folder, JOB), self)
+        write_state(BuildFolder(folder).job, self)
 
 
 def read_job(folder: str) -> JobRecord | None:
@@ -50,7 +48,7 @@ def read_job(folder: str) -> JobRecord | None:
     Args:
       folder: the build's folder for temporary files.
     """
-    return read_state(JobRecord, storage.join(folder, JOB))
+    return read_state(JobRecord, BuildFolder(folder).job)
 
 
 def find_running_job(folder: str) -> FlinkJob | None:
@@ -70,9 +68,9 @@ def find_other_job(output: str, folder: str) -> JobRecord | None:
       output: the folder that was given to `convert`.
       folder: this build's folder for temporary files.
     """
-    from transforms.block_counts import read_last_block_time  # Beam, which a refused request has no need of.
+    from transforms.workspace.counts import read_last_block_time  # Beam, which a refused request has no need of.
 
-    for other in list_build_folders(output):
+    for other in Workspace(output).list_builds():
         record = read_job(other) if other != folder.rstrip("/") else None
         if record is None:
             continue

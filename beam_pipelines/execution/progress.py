@@ -9,8 +9,8 @@ import time
 from types import TracebackType
 from typing import TextIO
 
-from transforms.block_counts import BlockCounts, read_block_counts
-from transforms.errors import BuildError
+from beam_tfrecords.errors import BuildError
+from transforms.workspace.counts import BlockCounts, read_block_counts
 
 _TERMINAL_SECONDS = 0.5
 _LOG_SECONDS = 10.0

@@ -21,7 +21,7 @@ from beam_pipelines.execution.jobs import JobRecord, find_running_job
 from beam_pipelines.interrupts import keep_interrupts
 from beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
 from beam_pipelines.settings.command_line import Parser, refuse_unknown
-from transforms.errors import BuildError, RequestError
+from beam_tfrecords.errors import BuildError, RequestError
 from transforms.processes.pool import usable_cores
 from transforms.settings import whole_number
 
@@ -91,7 +91,7 @@ class Execution:
         Raises:
           BuildError: a worker raised one, or the runner failed.
         """
-        from transforms.block_counts import read_block_counts
+        from transforms.workspace.counts import read_block_counts
 
         earlier = find_running_job(folder) if folder is not None else None
         if earlier is not None:

@@ -13,8 +13,8 @@ import yaml
 
 from beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
 from beam_pipelines.settings.definitions import SETTINGS, show_flags
-from transforms import storage
-from transforms.errors import RequestError
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError
 
 Value = TypeVar("Value")
 

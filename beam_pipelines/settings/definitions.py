@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from transforms.build_spec import BuildSpec
-from transforms.errors import RequestError
+from beam_tfrecords.errors import RequestError
 from transforms.images.image_spec import ImageSpec
-from transforms.schedule_spec import ScheduleSpec
+from transforms.request.build_spec import BuildSpec
+from transforms.request.schedule_spec import ScheduleSpec
 from transforms.settings import Setting, settings_of
 from transforms.sources.source_spec import SourceSpec
 

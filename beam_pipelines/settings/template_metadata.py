@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from beam_pipelines.settings.definitions import SETTINGS
-from transforms.build_spec import BuildSpec
 from transforms.images.image_spec import read_channels, read_image_size
+from transforms.request.build_spec import BuildSpec
 from transforms.settings import Setting, number_of_bytes, share, whole_number
 from transforms.sources.registry import NAMES
 

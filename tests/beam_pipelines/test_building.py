@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import beam_tfrecords
+from beam_tfrecords.errors import BuildError, RequestError
 from tests.beam_pipelines.dataset_checks import shards_of
-from transforms.errors import BuildError, RequestError
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = {"image_size": 16, "splits": {"train": 0.5, "test": 0.5}, "class_names": ["cat", "dog", "Äpfel & Birnen"]}

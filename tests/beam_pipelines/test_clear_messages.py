@@ -9,8 +9,8 @@ import shutil
 import pytest
 
 from beam_pipelines.building import build
+from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.dataset_checks import manifest_of
-from transforms.errors import RequestError
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ def test_what_a_writer_killed_while_composing_left_is_among_the_temporary_files_
     (staging,) = filter(Path.is_dir, output.glob(".build/*"))
     program = """\
 import os, signal, sys
-from transforms import storage
+from beam_tfrecords import storage
 with storage.open_write(sys.argv[1], staging=sys.argv[2]) as file:
     file.write(b"half of it")
     file.flush()

@@ -16,8 +16,8 @@ import tensorflow as tf
 from blake3 import blake3
 from PIL import Image
 
+from beam_tfrecords.tfrecord import masked_crc32c
 from tests.beam_pipelines.dataset_checks import CLASSES, EXACT, FLAGS, manifest_of, shards_of, splits_of
-from transforms.tfrecord import masked_crc32c
 
 pytestmark = pytest.mark.whole_build
 

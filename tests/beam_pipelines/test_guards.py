@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.beam_pipelines.version_builds import Source, make_source
-from transforms.schedule_spec import Guard
+from transforms.request.schedule_spec import Guard
 
 pytestmark = pytest.mark.whole_build
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from beam_pipelines import building
+from beam_tfrecords.dataset import open_dataset
 from tests.hostile import Hostile
-from transforms.dataset import open_dataset
 
 
 @pytest.fixture

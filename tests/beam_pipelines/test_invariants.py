@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from transforms.dataset import Shard
-from transforms.errors import BuildError
-from transforms.publishing import check_counts, check_shards
+from beam_tfrecords.dataset import Shard
+from beam_tfrecords.errors import BuildError
+from transforms.publishing.publish import check_counts, check_shards
 from transforms.stats import Stats
 
 FLAGS = ["--name=pets", "--image_size=8"]

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from transforms import block_files
+from transforms.blocks import joining as block_files
 
 pytestmark = pytest.mark.whole_build
 

@@ -122,7 +122,7 @@ def test_a_published_dataset_whose_temporary_files_stay_is_a_success_and_the_nex
         remove(path, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr("transforms.storage.local.shutil.rmtree", refuse)
+        patched.setattr("beam_tfrecords.storage.local.shutil.rmtree", refuse)
         ran = convert(f"--input={pets}", f"--output={out}", *FLAGS)
     assert ran.code == 0
     (line,) = [line for line in ran.err.splitlines() if "note" in line]

@@ -7,9 +7,9 @@ import shutil
 
 import pytest
 
+from beam_tfrecords.errors import BuildError
 from tests.beam_pipelines.version_builds import CLASSES, Source, content_of, from_scratch, make_source
-from transforms.errors import BuildError
-from transforms.reuse import BlockReuse, ReusePlan
+from transforms.blocks.reuse import BlockReuse, ReusePlan
 
 pytestmark = pytest.mark.whole_build
 

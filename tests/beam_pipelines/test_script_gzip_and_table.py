@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from beam_tfrecords.reading import load
 from tests.beam_pipelines.script_checks import write
-from transforms.reading import load
 
 pytestmark = pytest.mark.whole_build
 

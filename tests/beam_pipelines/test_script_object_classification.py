@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from beam_tfrecords.reading import load
 from tests.beam_pipelines.script_checks import by_key, write
-from transforms.reading import load
 
 pytestmark = pytest.mark.whole_build
 

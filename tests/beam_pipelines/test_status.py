@@ -13,8 +13,8 @@ import pytest
 from beam_pipelines.execution.jobs import JobRecord
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
 from tests.beam_pipelines.version_builds import Source, make_source
-from transforms.block_counts import add_block
 from transforms.stats import Stats
+from transforms.workspace.counts import add_block
 
 
 @pytest.fixture

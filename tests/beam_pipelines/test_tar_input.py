@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
-from transforms.sources.tar_reader import TarReader
+from transforms.sources.archives.tar_reader import TarReader
 
 pytestmark = pytest.mark.whole_build
 

@@ -16,8 +16,8 @@ import pytest
 
 from beam_pipelines.execution.progress import Progress
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
-from transforms.block_counts import add_block
 from transforms.stats import Stats
+from transforms.workspace.counts import add_block
 
 
 def run_script(*words, stdout=subprocess.PIPE, **variables) -> subprocess.CompletedProcess:

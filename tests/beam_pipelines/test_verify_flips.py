@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from beam_tfrecords.dataset import open_dataset
+from beam_tfrecords.errors import BuildError
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of
-from transforms.dataset import open_dataset
-from transforms.errors import BuildError
-from transforms.verifying import ShardCheck
+from transforms.verifying.checks import ShardCheck
 
 SEED = 20_240_301
 

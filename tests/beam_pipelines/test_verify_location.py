@@ -9,7 +9,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_pipelines.execution.runners import Execution, LocalWork
 from beam_pipelines.verify import _find
-from transforms.dataset import open_dataset
+from beam_tfrecords.dataset import open_dataset
 
 
 def test_findings_of_other_runs_are_not_read_and_own_ones_are_removed(datasets, damaged, tmp_path):

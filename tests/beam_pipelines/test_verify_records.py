@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from beam_tfrecords.examples.example_pb2 import Example
+from beam_tfrecords.tfrecord import FRAME_BYTES, open_stream, read_records
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of
-from transforms.examples.example_pb2 import Example
 from transforms.parts import PartPolicy, PartWriter
-from transforms.tfrecord import FRAME_BYTES, open_stream, read_records
 
 
 def publish_manifest(path: Path, manifest: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from beam_pipelines.settings.command_line import parse_arguments
 from beam_pipelines.settings.definitions import SETTINGS, read_build_spec
 from beam_pipelines.settings.template_metadata import template_metadata
-from transforms.errors import RequestError
+from beam_tfrecords.errors import RequestError
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "dataflow"

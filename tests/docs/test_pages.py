@@ -10,10 +10,10 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipelines.settings.definitions import SETTINGS, flags_table
+from beam_tfrecords.errors import FailureReason
+from beam_tfrecords.examples.layouts import ALL_COLUMNS, COLUMN, FIELDS, NAMED
+from beam_tfrecords.index import INDEX_SCHEMA
 from tests.docs.pages import PAGES, PROJECT, prose_of
-from transforms.errors import FailureReason
-from transforms.examples.layouts import ALL_COLUMNS, COLUMN, FIELDS, NAMED
-from transforms.parts import INDEX_SCHEMA
 from transforms.sources.registry import FILE_EXTENSIONS, NAMES
 
 README = PROJECT / "README.md"

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from beam_tfrecords.dataset import open_dataset
 from tests.integration.servers import processes
-from transforms.dataset import open_dataset
 
 # File, SHA-256 and SHA-256 of the index of every shard.
 Hashes: TypeAlias = "list[tuple[str, str, str | None]]"

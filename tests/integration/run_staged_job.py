@@ -13,7 +13,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineState
 
-from transforms import storage
+from beam_tfrecords import storage
 
 
 def main(path: str) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from beam_tfrecords.dataset import open_dataset
 from tests.integration.servers.processes import PROJECT, ServerError
-from transforms.dataset import open_dataset
 
 PHOTOS = PROJECT / "tests" / "data" / "photos"
 AIRFLOW = PROJECT / ".venv-airflow" / "bin" / "airflow"

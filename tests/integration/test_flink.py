@@ -16,11 +16,11 @@ from apache_beam.metrics import MetricsFilter
 from beam_pipelines.execution.jobs import read_job
 from beam_pipelines.execution.runners import choose_execution
 from beam_tfrecords import WriteTFRecordShards
+from beam_tfrecords.tfrecord import read_records
 from tests.integration.cluster_builds import PROGRAM, hashes
 from tests.integration.servers import flink, processes
-from transforms.block_counts import NAMESPACE, report_block
+from transforms.blocks.stage import NAMESPACE, report_block
 from transforms.stats import Stats
-from transforms.tfrecord import read_records
 
 FLAGS = ["--image_size=64", "--splits=train=0.8,validation=0.2", "--num_shards=2"]
 

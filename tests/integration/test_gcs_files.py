@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.storage import gcs as gcs_files
 from tests.integration.servers import gcs, processes
-from transforms import storage
-from transforms.errors import BuildError
-from transforms.storage import gcs as gcs_files
 
 
 @pytest.fixture

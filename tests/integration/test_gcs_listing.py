@@ -8,10 +8,10 @@ from collections import Counter
 
 import pytest
 
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.storage import gcs as module
 from tests.integration.servers import gcs
-from transforms import storage
-from transforms.errors import BuildError
-from transforms.storage import gcs as module
 
 SHAPES = {
     "flat": [f"{number:03}.jpg" for number in range(60)],

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from beam_tfrecords.dataset import open_dataset
 from tests.integration.servers import processes
-from transforms.dataset import open_dataset
 
 
 def test_shards_and_indices_are_those_of_the_local_runner(photos, tmp_path, run, build):

@@ -9,9 +9,9 @@ import apache_beam as beam
 
 from beam_pipelines.execution.runners import choose_execution
 from beam_tfrecords import WriteTFRecordShards
+from beam_tfrecords.tfrecord import read_records
 from tests.integration.cluster_builds import SLOW, ClusterBuild, check, hashes, slow_hashes, slow_photos
 from tests.integration.servers import processes
-from transforms.tfrecord import read_records
 
 __all__ = ["slow_hashes", "slow_photos"]
 

@@ -10,7 +10,7 @@ import pytest
 import tensorflow_datasets as tfds
 from PIL import Image
 
-from transforms.reading import load
+from beam_tfrecords.reading import load
 
 
 @pytest.fixture

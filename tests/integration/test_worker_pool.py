@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from beam_tfrecords.dataset import open_dataset
 from tests.integration.servers import processes
-from transforms.dataset import open_dataset
 
 
 @pytest.fixture

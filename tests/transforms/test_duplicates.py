@@ -18,6 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.examples.layouts import parse_layout
+from beam_tfrecords.examples.serialize import serialize_example
+from beam_tfrecords.tfrecord import read_records
 from transforms.duplicates.drop import drop_rows
 from transforms.duplicates.groups import MOST_IMAGES, DuplicatesFound, describe_groups
 from transforms.duplicates.search import (
@@ -29,12 +33,8 @@ from transforms.duplicates.search import (
     read_hashes,
     read_images,
 )
-from transforms.errors import BuildError
-from transforms.examples.layouts import parse_layout
-from transforms.examples.serialize import serialize_example
 from transforms.parts import Part, PartPolicy, PartWriter
 from transforms.stats import Stats
-from transforms.tfrecord import read_records
 
 SEVERAL = parse_layout({"image": "image.encoded", "labels": {"field": "labels.index", "type": "int64"}})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from transforms.errors import RequestError, SampleError
+from beam_tfrecords.errors import RequestError, SampleError
 from transforms.labels import MAX_CLASSES, ClassNames, describe_labels, infer_class_names
 
 

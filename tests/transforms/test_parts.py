@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from beam_tfrecords.tfrecord import read_records
 from transforms.parts import PART_BYTES, PartPolicy, PartWriter
-from transforms.tfrecord import read_records
 
 ROW = {
     "key": "a",

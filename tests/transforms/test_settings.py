@@ -7,7 +7,7 @@ import enum
 
 import pytest
 
-from transforms.errors import RequestError
+from beam_tfrecords.errors import RequestError
 from transforms.settings import (
     FAILURES,
     IMAGES,

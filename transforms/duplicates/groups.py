@@ -8,9 +8,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
-from transforms import storage
+from beam_tfrecords import storage
 from transforms.duplicates.search import DuplicateSearch, Image, PartId, unpack_images
 from transforms.stats import Key, Stats
+from transforms.workspace.build_folder import BuildFolder
 
 # An image may occur a million times, such as a site's "not available"; its line names the first ones.
 MOST_IMAGES = 1000
@@ -108,7 +109,7 @@ def describe_groups(bucket: tuple[int, Iterable[tuple[PartId, bytes]]], *, searc
         counts["duplicates", "images"] += group.copies
         counts["duplicates", "groups_across_splits"] += line["across_splits"]
         counts["duplicates", "groups_with_conflicting_labels"] += line["conflicting_labels"]
-    files = {storage.join(search.folder, "duplicates", f"{kind}-{number:06d}.jsonl"): lines[kind] for kind in lines}
+    files = {BuildFolder(search.folder).duplicates(kind, number): lines[kind] for kind in lines}
     for file, content in files.items():
         if content:
             storage.write_bytes(file, "".join(content).encode())

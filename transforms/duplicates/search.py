@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, TypeAlias
 import msgpack
 import numpy as np
 
-from transforms import storage
-from transforms.examples.layouts import Layout
-from transforms.examples.parse import parse_example
+from beam_tfrecords import storage
+from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.examples.parse import parse_example
+from beam_tfrecords.tfrecord import Compression, open_stream, read_records
 from transforms.parts import Part, read_index
-from transforms.tfrecord import Compression, open_stream, read_records
 
 # Samples per range of the hash space: one worker compares their hashes, then the index rows of those that repeat.
 BUCKET_SAMPLES = 100_000

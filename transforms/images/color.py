@@ -8,7 +8,7 @@ import io
 import numpy as np
 from PIL import Image, ImageCms
 
-from transforms.errors import FailureReason
+from beam_tfrecords.errors import FailureReason
 from transforms.images.decode_errors import decode_error, decoder_errors
 
 _GREY_MODES = ("1", "L", "I", "F", "I;16", "I;16L", "I;16B", "I;16N")

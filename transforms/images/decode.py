@@ -20,7 +20,7 @@ from PIL import (
     WebPImagePlugin,
 )
 
-from transforms.errors import FailureReason, SampleError
+from beam_tfrecords.errors import FailureReason, SampleError
 from transforms.images import formats
 from transforms.images.decode_errors import DECODER_ERRORS, check_pixels, decode_error, decoder_errors
 from transforms.images.image_spec import ImageSpec

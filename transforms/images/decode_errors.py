@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from PIL import Image
 
-from transforms.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
 
 # Pillow documents OSError, SyntaxError and ValueError; its header parsers let the others through.
 DECODER_ERRORS = (

@@ -6,7 +6,7 @@ import io
 
 from PIL import Image
 
-from transforms.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from transforms.images.image_spec import ConvertedImage, ImageEncoding
 
 COLORSPACES = {1: "Grayscale", 3: "RGB", 4: "RGBA"}

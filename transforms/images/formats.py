@@ -7,7 +7,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 
-from transforms.errors import FailureReason, SampleError
+from beam_tfrecords.errors import FailureReason, SampleError
 from transforms.images.decode_errors import decode_error
 from transforms.images.jpeg_header import JPEG_START
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from transforms.errors import RequestError
+from beam_tfrecords.errors import RequestError
 from transforms.settings import FAILURES, IMAGES, number_of_bytes, one_of, setting, switch, whole_number
 
 

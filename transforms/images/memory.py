@@ -10,7 +10,7 @@ import struct
 
 from PIL import Image, ImageFile, TiffImagePlugin
 
-from transforms.errors import FailureReason
+from beam_tfrecords.errors import FailureReason
 from transforms.images.color import stored_channels, to_srgb_transform
 from transforms.images.decode_errors import decode_error
 from transforms.images.formats import walk_boxes

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from transforms.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from transforms.processes.worker import Worker, WorkerDiedError, WorkerTimeoutError
 
 Result = TypeVar("Result")

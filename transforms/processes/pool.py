@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from transforms.errors import BuildError
+from beam_tfrecords.errors import BuildError
 from transforms.processes.worker import Worker, WorkerDiedError
 
 

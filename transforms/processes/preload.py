@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import logging
 
-# Beam warns on import about extras that are not installed.
-logging.getLogger().setLevel(logging.CRITICAL)
-for _module in ("blocks", "listing", "samples", "shards", "verifying", "duplicates.drop"):
+for _module in ("blocks.convert_block", "listing.indexing", "shards.compose", "verifying.checks", "duplicates.drop"):
     importlib.import_module(f"transforms.{_module}")

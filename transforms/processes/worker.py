@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
-from transforms.errors import BuildError, SampleError
+from beam_tfrecords.errors import BuildError, SampleError
 from transforms.processes.process_setup import prepare_process
 
 _CONTEXT = multiprocessing.get_context("forkserver")

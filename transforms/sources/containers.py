@@ -11,8 +11,8 @@ from typing import IO, Any, TypeAlias
 
 import msgpack
 
-from transforms import storage
-from transforms.errors import SampleError
+from beam_tfrecords import storage
+from beam_tfrecords.errors import SampleError
 from transforms.refs import File, Range, SampleRef
 from transforms.sources.names import printable
 from transforms.sources.source_spec import Skipped

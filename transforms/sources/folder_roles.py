@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from transforms.errors import RequestError
+from beam_tfrecords.errors import RequestError
 from transforms.sources.names import printable
 from transforms.splits import SPLIT_NAMES, split_of_folder
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import unquote
 
-from transforms import storage
-from transforms.errors import RequestError
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError
 from transforms.sources.names import is_utf8, printable
 from transforms.sources.source_spec import SourceSpec
 from transforms.splits import split_of_folder

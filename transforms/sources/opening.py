@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import importlib
 
-from transforms import storage
-from transforms.errors import RequestError
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError
 from transforms.sources.inputs import has_wildcards, input_path, quote_input, refuse_split_names
 from transforms.sources.registry import FILE_EXTENSIONS, Entry, find_source, source_of_file
 from transforms.sources.source import Source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from transforms.errors import RequestError
+from beam_tfrecords.errors import RequestError
 from transforms.sources.source_spec import SourceSpec
 
 OUTSIDE_SPLITS = "outside the split folders"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from transforms.errors import RequestError
+from beam_tfrecords.errors import RequestError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,12 +23,12 @@ class Entry:
 
 
 SOURCES = (
-    Entry("image_folder", "image_folder"),
-    Entry("filename_pattern", "image_folder"),
-    Entry("csv", "csv_table", (".csv", ".tsv", ".csv.gz", ".tsv.gz")),
-    Entry("jsonl", "jsonl_table", (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")),
-    Entry("parquet", "parquet_table", (".parquet",)),
-    Entry("tar", "tar", (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")),
+    Entry("image_folder", "folders.image_folder"),
+    Entry("filename_pattern", "folders.image_folder"),
+    Entry("csv", "tables.csv_table", (".csv", ".tsv", ".csv.gz", ".tsv.gz")),
+    Entry("jsonl", "tables.jsonl_table", (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")),
+    Entry("parquet", "tables.parquet_table", (".parquet",)),
+    Entry("tar", "archives.tar", (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")),
 )
 _PLANNED: dict[str, tuple[str, ...]] = {
     "zip": (".zip",),

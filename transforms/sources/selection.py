@@ -8,10 +8,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from transforms.errors import RequestError
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.storage.paths import compile_glob
 from transforms.labels import ClassNames, whole_number
 from transforms.refs import SampleRef, Scalar
-from transforms.storage.paths import compile_glob
 
 OTHER_CLASS = "other class"
 

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from transforms import storage
-from transforms.errors import RequestError
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError
 from transforms.settings import INPUT, one_of, setting, switch
 from transforms.sources.registry import NAMES
 from transforms.sources.selection import Selection, read_globs, read_names

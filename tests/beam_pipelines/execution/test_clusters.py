@@ -8,7 +8,7 @@ from beam_pipelines.execution.clusters import complete_arguments
 from beam_pipelines.execution.failures import describe_trace
 from beam_pipelines.execution.jobs import JobRecord, read_job
 from beam_pipelines.execution.runners import check_detached
-from transforms.errors import RequestError
+from beam_tfrecords.errors import RequestError
 
 PYTHON_ERROR = """\
 org.apache.flink.runtime.JobException: Recovery is suppressed by NoRestartBackoffTimeStrategy
@@ -41,7 +41,7 @@ Driver stacktrace:
 @pytest.mark.parametrize(
     ("stacktrace", "line"),
     [
-        (PYTHON_ERROR.format(error="transforms.errors.BuildError: the disk is full"), "the disk is full"),
+        (PYTHON_ERROR.format(error="beam_tfrecords.errors.BuildError: the disk is full"), "the disk is full"),
         (
             PYTHON_ERROR.format(error="ZeroDivisionError: division by zero"),
             "ZeroDivisionError: division by zero (Flink's page shows more)",

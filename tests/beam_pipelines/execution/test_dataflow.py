@@ -7,7 +7,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.dataflow.dataflow_runner import DataflowPipelineResult
 
 from beam_pipelines.execution.dataflow import describe_dataflow_job, refuse_template
-from transforms.errors import RequestError
+from beam_tfrecords.errors import RequestError
 
 OPTIONS = ("--project=project", "--region=europe-west4", "--job_name=photos")
 

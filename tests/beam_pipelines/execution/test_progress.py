@@ -11,7 +11,7 @@ import pytest
 
 from beam_pipelines.execution import progress
 from beam_pipelines.execution.progress import Progress, format_seconds, progress_line
-from transforms.block_counts import BlockCounts
+from transforms.workspace.counts import BlockCounts
 
 
 def add_worker(folder: Path, name: str, *, blocks: int, written: int, failed: int = 0) -> None:

@@ -12,7 +12,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner
 
 from beam_pipelines.execution.runners import Execution, LocalWork
-from transforms.errors import BuildError
+from beam_tfrecords.errors import BuildError
 
 FLAGS = ["--name=pets", "--image_size=8"]
 

@@ -144,7 +144,7 @@ from beam_pipelines.cli import main
 from beam_pipelines.planning import build_folder
 from beam_pipelines.settings.command_line import parse_arguments, refuse_unknown
 from beam_pipelines.settings.definitions import flags_table, read_build_spec
-from transforms.errors import RequestError
+from beam_tfrecords.errors import RequestError
 
 out = io.StringIO()
 with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):

@@ -12,7 +12,7 @@ import re
 import sys
 from pathlib import Path
 
-from transforms.errors import SampleError
+from beam_tfrecords.errors import SampleError
 from transforms.images.convert_image import convert_image
 from transforms.images.image_spec import ImageSpec
 from transforms.processes.process_setup import prepare_process

@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
+from beam_tfrecords.errors import SampleError
 from tests.image_checks import pixels, psnr
 from tests.make_corpus import corpus
-from transforms.errors import SampleError
 from transforms.images.convert_image import convert_image
 from transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, ResizeMode
 

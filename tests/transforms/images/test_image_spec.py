@@ -7,17 +7,9 @@ from typing import Any
 
 import pytest
 
-from transforms.errors import RequestError
-from transforms.examples.layouts import parse_layout
-from transforms.images.image_spec import (
-    Check,
-    Codec,
-    ImageEncoding,
-    ImageSpec,
-    Metadata,
-    Resample,
-    ResizeMode,
-)
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.layouts import parse_layout
+from transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, Metadata, Resample, ResizeMode
 from transforms.settings import read_settings, settings_of, write_settings
 
 KEEP = ImageEncoding.KEEP

@@ -8,8 +8,8 @@ import io
 import pytest
 from PIL import Image
 
+from beam_tfrecords.errors import FailureReason, SampleError
 from tests.image_checks import PHOTOS, detailed, encoded
-from transforms.errors import FailureReason, SampleError
 from transforms.images.convert_image import convert_image
 from transforms.images.image_spec import Check, ImageEncoding, ImageSpec, Metadata, ResizeMode
 

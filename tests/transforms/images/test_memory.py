@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms
 
+from beam_tfrecords.errors import FailureReason, SampleError
 from tests.image_checks import detailed, encoded
 from tests.image_writers import png_chunk, png_file
-from transforms.errors import FailureReason, SampleError
 from transforms.images.convert_image import convert_image
 from transforms.images.image_spec import Check, ImageEncoding, ImageSpec
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from beam_tfrecords.errors import FailureReason, SampleError
 from tests.image_checks import PHOTOS, detailed, encoded, pixels, psnr, with_profile
-from transforms.errors import FailureReason, SampleError
 from transforms.images.convert_image import convert_image
 from transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, Metadata
 from transforms.images.jpeg_header import JPEG_START, parse_jpeg_header

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from tests.hostile import Hostile, echo
-from transforms.blocks import convert_sample
-from transforms.errors import FailureReason, SampleError, Stage
+from transforms.blocks.convert_block import convert_sample
 from transforms.processes.isolation import isolated
 from transforms.refs import SampleRef
 

@@ -15,7 +15,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from transforms.processes.map_in_processes import MapInProcesses
+from transforms.processes.stage import MapInProcesses
 
 IN_MEMORY = ["--direct_running_mode=in_memory"]
 THREADS = ["--direct_running_mode=multi_threading", "--direct_num_workers=2"]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from transforms.errors import BuildError
+from beam_tfrecords.errors import BuildError
 from transforms.processes.pool import WorkerPool
 
 SEED = 20_240_301

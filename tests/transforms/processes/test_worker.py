@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from transforms import storage
-from transforms.errors import BuildError, FailureReason, SampleError, Stage
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from transforms.processes.worker import Worker, WorkerDiedError, WorkerTimeoutError
 
 ROOT = Path(__file__).parents[3]
@@ -175,7 +175,7 @@ def test_a_module_of_the_users_working_folder_does_not_shadow_ours(tmp_path):
 def test_a_lock_is_free_once_its_process_has_ended_even_while_workers_still_run(tmp_path):
     program = """
         import os, sys, time
-        from transforms import storage
+        from beam_tfrecords import storage
         from transforms.processes.pool import WorkerPool
         with storage.lock(sys.argv[1]):
             pool = WorkerPool(2)

@@ -4,8 +4,8 @@ import tracemalloc
 
 import pytest
 
-from transforms import storage
-from transforms.errors import FailureReason, SampleError, Stage
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from transforms.refs import File, SampleRef
 from transforms.sources import containers
 from transforms.sources.containers import Container, Spool, member_path

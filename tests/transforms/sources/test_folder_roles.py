@@ -6,7 +6,7 @@ import tarfile
 
 import pytest
 
-from transforms.errors import RequestError
+from beam_tfrecords.errors import RequestError
 
 
 def labels(samples):

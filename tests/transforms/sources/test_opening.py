@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from transforms.errors import RequestError
+from beam_tfrecords.errors import RequestError
 
 PLANNED = ["zip", "tfrecord", "coco", "voc", "yolo", "webdataset", "hf_parquet", "hf_folder"]
 

@@ -7,8 +7,8 @@ import tarfile
 
 import pytest
 
+from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.dataset_checks import manifest_of, splits_of
-from transforms.errors import RequestError
 from transforms.refs import File, SampleRef
 from transforms.sources.selection import Selection
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from transforms.errors import RequestError
+from beam_tfrecords.errors import RequestError
 from transforms.settings import read_settings, settings_of, write_settings
 from transforms.sources.source_spec import Skipped, SourceSpec
 

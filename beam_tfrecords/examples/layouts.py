@@ -1,0 +1,204 @@
+"""Layouts: the features of an example, the field of the sample that each holds, and its type."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from beam_tfrecords.errors import RequestError
+
+COLUMN = "column."
+TYPES = ("int64", "float", "bytes")
+# field -> its type. `image.encoded` is the stored image in any encoding; `image.pixels` is the same and requires
+# that the encoding is raw.
+FIELDS: Mapping[str, str] = {
+    "image.encoded": "bytes",
+    "image.pixels": "bytes",
+    "image.format": "bytes",
+    "image.height": "int64",
+    "image.width": "int64",
+    "image.channels": "int64",
+    "image.colorspace": "bytes",
+    "label.index": "int64",
+    "label.name": "bytes",
+    "labels.index": "int64",
+    "labels.name": "bytes",
+    "key": "bytes",
+    "filename": "bytes",
+}
+NAMED: Mapping[str, Mapping[str, str]] = {
+    "tfds": {"image": "image.encoded", "label": "label.index", "filename": "filename"},
+    "multilabel": {"image": "image.encoded", "labels": "labels.index", "filename": "filename"},
+    "imagenet": {
+        "image/encoded": "image.encoded",
+        "image/format": "image.format",
+        "image/height": "image.height",
+        "image/width": "image.width",
+        "image/channels": "image.channels",
+        "image/colorspace": "image.colorspace",
+        "image/class/label": "label.index",
+        "image/class/text": "label.name",
+        "image/filename": "filename",
+    },
+    "tutorial": {
+        "height": "image.height",
+        "width": "image.width",
+        "depth": "image.channels",
+        "label": "label.index",
+        "image_raw": "image.encoded",
+    },
+    "raw": {
+        "image_raw": "image.pixels",
+        "height": "image.height",
+        "width": "image.width",
+        "depth": "image.channels",
+        "label": "label.index",
+    },
+}
+
+
+# Every column of a table that declares their types.
+ALL_COLUMNS = "columns"
+
+
+@dataclasses.dataclass(frozen=True)
+class Feature:
+    """One feature of the example.
+
+    Attributes:
+      name: the key in the example's feature map.
+      field: the field of the sample that it holds.
+      type: "int64", "float" or "bytes"; "" for a table's column whose type the table declares.
+      several: whether it holds any number of values instead of exactly one.
+    """
+
+    name: str
+    field: str
+    type: str
+    several: bool = False
+
+    @property
+    def column(self) -> str | None:
+        """The table column that it holds, or None."""
+        return self.field[len(COLUMN) :] if self.field.startswith(COLUMN) else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """All features of an example, sorted by name."""
+
+    features: tuple[Feature, ...]
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The fields that the layout asks for."""
+        return frozenset(feature.field for feature in self.features)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The table columns that the layout asks for."""
+        return frozenset(feature.column for feature in self.features if feature.column is not None)
+
+    @functools.cached_property
+    def needs_image(self) -> bool:
+        """Whether a feature is made from the image."""
+        return any(field.startswith("image.") for field in self.fields)
+
+    @functools.cached_property
+    def needs_label(self) -> bool:
+        """Whether a feature is made from the label."""
+        return any(field.startswith(("label.", "labels.")) for field in self.fields)
+
+    def to_json(self) -> dict[str, dict[str, Any]]:
+        """The layout as a spec file has it."""
+        return {
+            feature.name: {"field": feature.field, "type": feature.type}
+            | ({"several": True} if feature.several else {})
+            for feature in self.features
+        }
+
+
+# Stands for the layout that `table_layout` makes once the table is known.
+EVERY_COLUMN = Layout(())
+
+
+def parse_layout(value: str | Mapping[str, Any]) -> Layout:
+    """Reads a layout: a name, or a mapping of feature to field or to `{field: …, type: …}`.
+
+    Raises:
+      RequestError: the name, a field or a type is unknown.
+    """
+    if isinstance(value, str):
+        if value == "detection":
+            raise RequestError("`layout=detection` needs boxes, and no source of this version has them yet")
+        if value == ALL_COLUMNS:
+            return EVERY_COLUMN
+        if value not in NAMED:
+            names = ", ".join([*NAMED, ALL_COLUMNS])
+            raise RequestError(
+                f"`layout={value}`: unknown layout; expected one of {names}, or in a spec file a "
+                "mapping of feature to field"
+            )
+        value = NAMED[value]
+    if not isinstance(value, Mapping) or not value:
+        raise RequestError(f"layout: expected a name or a mapping of feature to field, found {value!r}")
+    features = [_parse_feature(str(name), field) for name, field in value.items()]
+    return Layout(tuple(sorted(features, key=lambda feature: feature.name)))
+
+
+def table_layout(column_types: Mapping[str, str]) -> Layout:
+    """The layout of a table without images that declares the types of its columns: every column."""
+    return Layout(
+        tuple(Feature(name, COLUMN + name, column_types[name]) for name in sorted(column_types)),
+    )
+
+
+def resolve_types(layout: Layout, column_types: Mapping[str, str] | None) -> Layout:
+    """Fills in the types that the table declares and the layout does not.
+
+    Raises:
+      RequestError: neither declares the type of a column.
+    """
+    resolved = []
+    for feature in layout.features:
+        if not feature.type:
+            declared = (column_types or {}).get(feature.column or "")
+            if not declared:
+                raise RequestError(
+                    f"layout: feature {feature.name!r} needs a type (one of {', '.join(TYPES)}), because the "
+                    f"source declares none for its column: {feature.name}: {{field: {feature.field}, type: …}}"
+                )
+            feature = dataclasses.replace(feature, type=declared)
+        resolved.append(feature)
+    return Layout(tuple(resolved))
+
+
+def _parse_feature(name: str, value: Any) -> Feature:
+    if not isinstance(value, str | Mapping):
+        raise RequestError(f"layout: feature {name!r}: expected a field or {{field: …, type: …}}, found {value!r}")
+    words = {"field": value} if isinstance(value, str) else dict(value)
+    field, declared = str(words.pop("field", "")), str(words.pop("type", ""))
+    several = words.pop("several", field.startswith("labels."))
+    if words or not field or not isinstance(several, bool):
+        raise RequestError(
+            f"layout: feature {name!r}: expected `field`, `type` and `several: true` or false, found {value!r}"
+        )
+    if declared and declared not in TYPES:
+        raise RequestError(f"layout: feature {name!r}: unknown type {declared!r}; expected one of {', '.join(TYPES)}")
+    if field.startswith(COLUMN) and field != COLUMN:
+        return Feature(name, field, declared, several)
+    if field not in FIELDS:
+        raise RequestError(f"layout: feature {name!r}: unknown field {field!r}; {_nearest(field)}")
+    natural = FIELDS[field]
+    if declared not in ("", natural) and (natural, declared) != ("int64", "float"):
+        raise RequestError(f"layout: feature {name!r}: {field} is {natural} and cannot be stored as {declared}")
+    return Feature(name, field, declared or natural, several)
+
+
+def _nearest(field: str) -> str:
+    near = difflib.get_close_matches(field, FIELDS, n=1)
+    known = ", ".join([*FIELDS, COLUMN + "<name>"])
+    return f"did you mean {near[0]}? (known are {known})" if near else f"known are {known}"

@@ -1,0 +1,116 @@
+"""Serializes a `tf.train.Example` from the values of its fields."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.examples import example_pb2
+from beam_tfrecords.examples.layouts import Feature, Layout
+
+_INT64 = range(-(1 << 63), 1 << 63)
+_FLOAT32_MAX = 3.4028234663852886e38
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_BOOLEANS = {"true": 1, "false": 0}
+
+
+def serialize_example(layout: Layout, values: Mapping[str, Any]) -> bytes:
+    """Serializes one example; equal values always give equal bytes.
+
+    Args:
+      layout: the features and their types.
+      values: field name -> its value, or a list of values.
+
+    Raises:
+      SampleError: a value is missing or does not have the type of its feature; the detail names the feature.
+    """
+    example = example_pb2.Example()
+    feature_map = example.features.feature
+    for feature in layout.features:
+        value = values.get(feature.field)
+        items = value if isinstance(value, list) else [value]
+        if len(items) != 1 and not feature.several:
+            raise _wrong_type(feature, value, f"{len(items)} values where one is expected")
+        message = feature_map[feature.name]
+        if feature.type == "bytes":
+            message.bytes_list.value.extend([_to_bytes(feature, item) for item in items])
+        elif feature.type == "int64":
+            message.int64_list.value.extend([_to_int64(feature, item) for item in items])
+        else:
+            message.float_list.value.extend([_to_float(feature, item) for item in items])
+    # Otherwise the order of map entries is not defined.
+    return example.SerializeToString(deterministic=True)
+
+
+def read_fields(layout: Layout, data: bytes, *, prefix: str) -> dict[str, Any]:
+    """The values that a serialized example holds of the fields whose names begin with `prefix`.
+
+    Args:
+      layout: of the example.
+      data: the serialized example.
+      prefix: such as `image.`.
+    """
+    features = example_pb2.Example.FromString(data).features.feature
+    return {
+        feature.field: list(getattr(features[feature.name], f"{feature.type}_list").value)
+        for feature in layout.features
+        if feature.field.startswith(prefix)
+    }
+
+
+def _to_bytes(feature: Feature, value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        try:
+            return value.encode()
+        except UnicodeEncodeError as error:
+            raise _wrong_type(feature, value, "not encodable as UTF-8") from error
+    raise _missing(feature) if value is None else _wrong_type(feature, value, "not a string")
+
+
+def _to_int64(feature: Feature, value: Any) -> int:
+    # A CSV file has text for every type; 1.0 is rejected as text and as a number alike.
+    if isinstance(value, str):
+        text = value.strip()
+        if not text:
+            raise _missing(feature)
+        if _INTEGER.fullmatch(text):
+            value = int(text) if len(text) < 32 else value
+        else:
+            value = _BOOLEANS.get(text.lower(), value)
+    if isinstance(value, int) and value in _INT64:
+        return int(value)
+    raise _missing(feature) if value is None else _wrong_type(feature, value, "not a 64-bit integer")
+
+
+def _to_float(feature: Feature, value: Any) -> float:
+    if isinstance(value, str):
+        text = value.strip()
+        if not text:
+            raise _missing(feature)
+        try:
+            value = float(text)
+        except ValueError as error:
+            raise _wrong_type(feature, value, "not a number") from error
+    if isinstance(value, int | float):
+        if abs(value) <= _FLOAT32_MAX or value != value or abs(value) == float("inf"):
+            return float(value)
+        raise _wrong_type(feature, value, "beyond the range of a 32-bit float")
+    raise _missing(feature) if value is None else _wrong_type(feature, value, "not a number")
+
+
+def _missing(feature: Feature) -> SampleError:
+    return SampleError(Stage.EXAMPLE, FailureReason.VALUE_MISSING, f"feature {feature.name!r}: no value")
+
+
+def _wrong_type(feature: Feature, value: Any, why: str) -> SampleError:
+    shown = repr(value)
+    shown = shown if len(shown) <= 80 else shown[:77] + "..."
+    return SampleError(
+        Stage.EXAMPLE,
+        FailureReason.WRONG_TYPE,
+        f"feature {feature.name!r} of type {feature.type}: {shown} ({type(value).__name__}) is {why}",
+    )

@@ -1,0 +1,46 @@
+"""The name of every file of a dataset; no other module spells one out."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TypeAlias
+
+MANIFEST = "manifest.json"
+FAILURES = "failures.jsonl"
+DUPLICATES = "duplicates.jsonl"
+CHANGES = "changes.json"
+LATEST = "LATEST"
+SUCCESS = "_SUCCESS"
+INDEX_FOLDER = "index"
+
+
+# (split, number, of)
+ShardKey: TypeAlias = "tuple[str, int, int]"
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardNames:
+    """File names of shards and their indices, as TFDS has them.
+
+    Attributes:
+      folder: the dataset's folder.
+      prefix: what comes before the split.
+      staging: folder for unfinished files.
+      suffix: what comes between the split and the numbers.
+    """
+
+    folder: str
+    prefix: str
+    staging: str
+    suffix: str = ".tfrecord"
+
+    def shard(self, key: ShardKey) -> str:
+        """File name of a shard."""
+        split, number, of = key
+        stem = "-".join(word for word in (self.prefix, split) if word)
+        return f"{stem}{self.suffix}-{number:05d}-of-{of:05d}"
+
+    def index(self, key: ShardKey) -> str:
+        """Name of a shard's index file, relative to the dataset's folder."""
+        split, number, of = key
+        return f"index/{self.prefix}-{split}-{number:05d}-of-{of:05d}.parquet"

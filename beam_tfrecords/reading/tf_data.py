@@ -1,0 +1,175 @@
+"""Reads a dataset with tf.data; its own metadata says which features it has. Only this module imports TensorFlow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+try:
+    import tensorflow as tf
+except ImportError as error:
+    raise ImportError("reading with tf.data needs TensorFlow: pip install 'beam-tfrecords[tensorflow]'") from error
+
+from beam_tfrecords import storage
+from beam_tfrecords.dataset import Shard, StoredImages, open_dataset
+from beam_tfrecords.examples.layouts import Feature
+
+_DTYPES = {"int64": tf.int64, "float": tf.float32, "bytes": tf.string}
+_IMAGES = ("image.encoded", "image.pixels")
+_LABELS = ("label.index", "labels.index", "label.name", "labels.name")
+# `shuffle=True`: a buffer of so many bytes of records.
+_SHUFFLE_BYTES = 256_000_000
+
+
+def load(
+    path: str | os.PathLike[str],
+    split: str,
+    *,
+    batch_size: int | None = None,
+    shuffle: bool | int = False,
+    seed: int | None = None,
+    decode: bool = True,
+    image_size: int | tuple[int, int] | None = None,
+    channels: int | None = None,
+    transform: Callable[[dict[str, Any]], Any] | None = None,
+    drop_remainder: bool = False,
+    as_supervised: bool = False,
+    num_readers: int = 1,
+    reader_index: int = 0,
+) -> tf.data.Dataset:
+    """Reads one split of a dataset: interleaved shards, parsed, decoded, shuffled, batched, prefetched.
+
+    The result knows its cardinality, so that Keras knows the steps of an epoch.
+
+    Args:
+      path: the dataset's folder.
+      split: name of the split.
+      batch_size: examples in a batch; None for single examples.
+      shuffle: examples in the shuffle buffer; True for as many as take 256 MB, False or 0 for the order of the
+        dataset, which the build shuffled.
+      seed: of the shuffle; with one, every run gives the same order.
+      decode: images as [H, W, C] uint8 tensors; False leaves them as the bytes that are stored.
+      image_size: (height, width) in pixels that decoded images are resized to, or one number for both.
+      channels: of decoded images: 1, 3 or 4, or 0 for those of each file. None: those that the build asked
+        for, or 3 if it kept those of each file. Raw pixels have the channels they were stored with.
+      transform: applied to every example, a dict of tensors by feature name, before batching.
+      drop_remainder: whether to drop a last batch that is not full.
+      as_supervised: gives (image, label) instead of a dict.
+      num_readers: number of readers that share the split; each reads a contiguous part of the same size, and the
+        last `records % num_readers` records are read by none.
+      reader_index: number of this reader, from 0.
+
+    Raises:
+      RequestError: there is no such dataset or split.
+      ValueError: an argument does not fit the dataset, or images of different sizes would be batched.
+    """
+    dataset = open_dataset(path)
+    shards = dataset.split_shards(split)
+    files, skips, takes = _share_records(shards, num_readers=num_readers, reader_index=reader_index)
+    files = [storage.join(dataset.path, file) for file in files]
+    stored = dataset.images
+    if isinstance(image_size, int):
+        image_size = (image_size, image_size)
+    if shuffle is True:
+        average = sum(shard.bytes for shard in shards) / max(1, sum(shard.records for shard in shards))
+        shuffle = max(1, min(sum(takes), int(_SHUFFLE_BYTES // max(1, average))))
+    decodes = decode and dataset.layout.needs_image
+    if batch_size and decodes and not (image_size or transform or stored.size):
+        raise ValueError(
+            f"{dataset.path}: its images have different sizes and cannot be batched as they are; pass image_size=, "
+            "a transform= that makes them equal, or decode=False"
+        )
+    pair = _pair_features(dataset.layout.features) if as_supervised else None
+    compression = "GZIP" if dataset.compression == "gzip" else ""
+    # The order of a shuffle without a seed may also depend on which shard answers first.
+    deterministic = not shuffle or seed is not None
+    records = tf.data.Dataset.from_tensor_slices(
+        (files, tf.constant(skips, tf.int64), tf.constant(takes, tf.int64))
+    ).interleave(
+        lambda file, skip, take: tf.data.TFRecordDataset(file, compression_type=compression).skip(skip).take(take),
+        cycle_length=min(len(files), 16),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=deterministic,
+    )
+    records = records.apply(tf.data.experimental.assert_cardinality(sum(takes)))
+    if shuffle:
+        # Before decoding: a buffer of encoded images is a tenth of one of pixels.
+        records = records.shuffle(shuffle, seed=seed)
+    features = {feature.name: _parsing(feature) for feature in dataset.layout.features}
+    images = {feature.name: feature for feature in dataset.layout.features if feature.field in _IMAGES}
+    shapes = {feature.field: feature.name for feature in dataset.layout.features}
+
+    def read(record: tf.Tensor) -> Any:
+        example = tf.io.parse_single_example(record, features)
+        if decodes:
+            for name in images:
+                example[name] = _decode(example, name, stored, shapes, channels)
+                if image_size:
+                    resized = tf.image.resize(example[name], image_size, antialias=True)
+                    example[name] = tf.cast(tf.clip_by_value(tf.round(resized), 0, 255), tf.uint8)
+        example = transform(example) if transform else example
+        return (example[pair[0]], example[pair[1]]) if pair else example
+
+    examples = records.map(read, num_parallel_calls=tf.data.AUTOTUNE, deterministic=deterministic)
+    if batch_size:
+        examples = examples.batch(batch_size, drop_remainder=drop_remainder)
+    return examples.prefetch(tf.data.AUTOTUNE)
+
+
+def _share_records(
+    shards: Sequence[Shard], *, num_readers: int, reader_index: int
+) -> tuple[list[str], list[int], list[int]]:
+    """The share of one reader: files, and for each the records to skip and then to take."""
+    if not 0 <= reader_index < num_readers:
+        raise ValueError(f"reader_index={reader_index}: expected 0 or more, and less than num_readers={num_readers}")
+    records = sum(shard.records for shard in shards)
+    share = records // num_readers
+    if not share and num_readers > 1:
+        raise ValueError(f"num_readers={num_readers}: the split has {records} records; expected at least one for each")
+    start, end = reader_index * share, (reader_index + 1) * share
+    first = 0
+    files, skips, takes = [], [], []
+    for shard in shards:
+        skip, stop = max(start - first, 0), min(end - first, shard.records)
+        if skip < stop or num_readers == 1:
+            files.append(shard.file)
+            skips.append(skip)
+            takes.append(stop - skip)
+        first += shard.records
+    return files, skips, takes
+
+
+def _pair_features(features: Sequence[Feature]) -> tuple[str, str]:
+    """Names of the features that are image and label; an index comes before a name."""
+    names = {feature.field: feature.name for feature in features}
+    images = [names[field] for field in _IMAGES if field in names]
+    labels = [names[field] for field in _LABELS if field in names]
+    if not (images and labels):
+        has = ", ".join(names.values())
+        raise ValueError(f"as_supervised=True: expected an image and a label among the features; found {has}")
+    return images[0], labels[0]
+
+
+def _parsing(feature: Feature) -> Any:
+    if feature.several:
+        return tf.io.RaggedFeature(_DTYPES[feature.type])
+    return tf.io.FixedLenFeature([], _DTYPES[feature.type])
+
+
+def _decode(
+    example: dict[str, Any], name: str, stored: StoredImages, shapes: dict[str, str], channels: int | None
+) -> tf.Tensor:
+    if stored.encoding != "raw":
+        channels = channels if channels is not None else stored.channels or 3
+        image = tf.io.decode_image(example[name], channels=channels, expand_animations=False)
+        image.set_shape([None, None, channels or None])
+        return image
+    pixels = tf.io.decode_raw(example[name], tf.uint8)
+    if stored.size and stored.channels:
+        return tf.reshape(pixels, [*stored.size, stored.channels])
+    missing = [field for field in ("image.height", "image.width") if field not in shapes]
+    if missing:
+        raise ValueError(f"raw images of different sizes need {' and '.join(missing)} in the layout to be decoded")
+    height, width = example[shapes["image.height"]], example[shapes["image.width"]]
+    return tf.reshape(pixels, tf.stack([height, width, tf.constant(stored.channels or -1, tf.int64)]))

@@ -1,0 +1,231 @@
+"""Files wherever they are; no other package touches a file system.
+
+Local paths go to the operating system, `gs://` to google-cloud-storage, every other scheme to Beam's FileSystems.
+The last two are imported when a path of theirs is first used.
+
+Every function raises OSError for a file that is not there or may not be read, `transforms.errors.BuildError` if
+the store does not answer or the disk is full, and SchemeError, a RequestError, if nothing serves the scheme.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import IO, Protocol
+
+from beam_tfrecords.storage import local
+from beam_tfrecords.storage.entries import FileEntry, SchemeError, StorageError
+from beam_tfrecords.storage.locks import lock
+from beam_tfrecords.storage.paths import absolute, basename, dirname, has_scheme, is_glob, join
+
+__all__ = [
+    "FileEntry",
+    "SchemeError",
+    "StorageError",
+    "absolute",
+    "basename",
+    "check_scheme",
+    "delete_files",
+    "delete_if_empty",
+    "delete_tree",
+    "dirname",
+    "exists",
+    "has_scheme",
+    "have_sizes",
+    "is_file",
+    "is_folder",
+    "is_glob",
+    "join",
+    "list_files",
+    "list_folders",
+    "lock",
+    "open_read",
+    "open_write",
+    "read_bytes",
+    "read_chunks",
+    "read_range",
+    "sha256",
+    "stat",
+    "sync_folder",
+    "write_bytes",
+]
+
+# As in `local`: what is read at once.
+_READ_BYTES = 1 << 18
+# Schemes that `check_scheme` has found served.
+_SERVED: set[str] = set()
+
+
+class _FileSystem(Protocol):
+    """What the module of a file system defines; the functions below say what each does."""
+
+    def exists(self, path: str) -> bool: ...
+    def is_file(self, path: str) -> bool: ...
+    def stat(self, path: str) -> FileEntry: ...
+    def open_read(self, path: str) -> IO[bytes]: ...
+    def read_bytes(self, path: str) -> bytes: ...
+    def read_range(self, path: str, offset: int, length: int) -> bytes: ...
+    def open_write(self, path: str, *, staging: str | None) -> AbstractContextManager[IO[bytes]]: ...
+    def list_files(self, root: str, *, limit: int | None, special: bool) -> Iterator[FileEntry]: ...
+    def list_folders(self, root: str) -> list[str]: ...
+    def delete_files(self, files: Iterable[str]) -> None: ...
+
+
+def _system(path: str) -> _FileSystem:
+    if not has_scheme(path):
+        return local
+    if path.startswith("gs://"):
+        try:
+            from beam_tfrecords.storage import gcs
+        except ImportError as error:
+            raise SchemeError(f"{path}: gs:// needs an extra: pip install 'beam-tfrecords[gcp]'") from error
+        return gcs
+    from beam_tfrecords.storage import beam_files
+
+    return beam_files
+
+
+def check_scheme(uri: str) -> None:
+    """Raises SchemeError if nothing serves the scheme of a URI: it is unknown, or its extra is not installed."""
+    scheme = uri.partition("://")[0]
+    if scheme not in _SERVED:
+        system = _system(uri)
+        if scheme != "gs":
+            system.check_scheme(uri)  # type: ignore[attr-defined]
+        _SERVED.add(scheme)
+
+
+def exists(path: str) -> bool:
+    """Whether there is a file or a local folder at `path`."""
+    return _system(path).exists(path)
+
+
+def is_file(path: str) -> bool:
+    """Whether there is a file or an object at `path`."""
+    return _system(path).is_file(path)
+
+
+def is_folder(path: str) -> bool:
+    """Whether `path` is a folder; a prefix in an object store is one if it has objects."""
+    if not has_scheme(path):
+        return local.is_folder(path)
+    return any(True for _ in list_files(path, limit=1))
+
+
+def stat(path: str) -> FileEntry:
+    """Size and time of one file.
+
+    Raises:
+      OSError: there is no such file (locally FileNotFoundError), or it is not a regular file.
+    """
+    return _system(path).stat(path)
+
+
+def open_read(path: str) -> IO[bytes]:
+    """Opens a file for reading and seeking; the bytes come as they are stored, never decompressed."""
+    return _system(path).open_read(path)
+
+
+def read_bytes(path: str) -> bytes:
+    """Reads a whole file."""
+    return _system(path).read_bytes(path)
+
+
+def read_range(path: str, offset: int, length: int) -> bytes:
+    """Reads up to `length` bytes from `offset`; fewer only at the end of the file."""
+    return _system(path).read_range(path, offset, length)
+
+
+def open_write(path: str, *, staging: str | None = None) -> AbstractContextManager[IO[bytes]]:
+    """Opens a file for writing; it appears under its name only when the block ends without an error.
+
+    Missing local folders are created. Two writers of the same bytes do no harm.
+
+    Args:
+      path: the file.
+      staging: for a file of a dataset, a folder of the same local file system: the unfinished file is there, and
+        the finished one is on the disk before it gets its name. Object stores need neither.
+    """
+    return _system(path).open_write(path, staging=staging)
+
+
+def write_bytes(path: str, data: bytes | bytearray | memoryview, *, staging: str | None = None) -> None:
+    """Writes a whole file, atomically as `open_write` does."""
+    with open_write(path, staging=staging) as file:
+        file.write(data)
+
+
+def sync_folder(folder: str) -> None:
+    """Puts the names in a local folder, and those of the folders above it, on the disk."""
+    if not has_scheme(folder):
+        local.sync_folder(folder)
+
+
+def have_sizes(sizes: Mapping[str, int]) -> bool:
+    """Whether files are there and have these sizes in bytes; after a power cut they may be empty."""
+    try:
+        return all(stat(path).size == size for path, size in sizes.items())
+    except OSError:
+        return False
+
+
+def list_files(root: str, *, limit: int | None = None, special: bool = False) -> Iterator[FileEntry]:
+    """Lists all files below a folder, or all that match a glob (`**` crosses folders), in no set order.
+
+    Args:
+      root: folder or glob. A local folder whose name has wildcard characters is that folder.
+      limit: lists at most this many files, and looks at few more.
+      special: also lists local entries that are neither file nor folder, with a size of -1.
+    """
+    return _system(root).list_files(root, limit=limit, special=special)
+
+
+def list_folders(root: str) -> list[str]:
+    """Names of the folders directly below a folder, sorted."""
+    return _system(root).list_folders(root)
+
+
+def delete_tree(root: str) -> None:
+    """Deletes everything below `root`; nothing there is no error."""
+    if has_scheme(root):
+        delete_files(entry.path for entry in list_files(root))
+    else:
+        local.delete_tree(root)
+
+
+def delete_files(paths: Iterable[str]) -> None:
+    """Deletes files; one that is not there is no error."""
+    for system, files in itertools.groupby(paths, _system):
+        system.delete_files(files)
+
+
+def delete_if_empty(folder: str) -> None:
+    """Deletes a local folder if it is empty; object stores have no folders."""
+    if not has_scheme(folder):
+        local.delete_if_empty(folder)
+
+
+def read_chunks(source: IO[bytes], *, limit: int = sys.maxsize) -> Iterator[memoryview]:
+    """The bytes of an open file in chunks of bounded size, each valid until the next is asked for.
+
+    Args:
+      source: the file.
+      limit: reads at most this many bytes.
+    """
+    # Fresh memory for every chunk would cost more than the reading.
+    buffer = memoryview(bytearray(_READ_BYTES))
+    while size := source.readinto(buffer[:limit]):  # type: ignore[attr-defined]
+        yield buffer[:size]
+        limit -= size
+
+
+def sha256(path: str) -> str:
+    """Hex SHA-256 of a file."""
+    digest = hashlib.sha256()
+    with open_read(path) as file:
+        for chunk in read_chunks(file):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,141 @@
+"""Every scheme but `gs://`, by Beam's FileSystems: `s3://`, `hdfs://`, and what plug-ins add."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import itertools
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from typing import IO
+
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata, FileSystem
+from apache_beam.io.filesystems import FileSystems
+
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.storage import paths
+from beam_tfrecords.storage.entries import FileEntry, SchemeError, StorageError
+
+# Scheme -> the package that Beam's file system needs, and the extra that installs it.
+_EXTRAS = {
+    "s3": ("boto3", "beam-tfrecords[aws]"),
+    "hdfs": ("hdfs", "apache-beam[hadoop]"),
+    "azfs": ("azure", "apache-beam[azure]"),
+}
+_BATCH = 100
+_AS_STORED = CompressionTypes.UNCOMPRESSED
+
+
+def check_scheme(uri: str) -> None:
+    """See `transforms.storage.check_scheme`."""
+    with _file_system(uri):
+        pass
+
+
+def exists(path: str) -> bool:
+    """See `transforms.storage.exists`."""
+    with _file_system(path) as files:
+        return bool(files.exists(path))
+
+
+is_file = exists
+
+
+def stat(path: str) -> FileEntry:
+    """See `transforms.storage.stat`."""
+    with _file_system(path) as files:
+        return _entry_of(files.metadata(path))
+
+
+def open_read(path: str) -> IO[bytes]:
+    """See `transforms.storage.open_read`."""
+    with _file_system(path) as files:
+        return files.open(path, compression_type=_AS_STORED)
+
+
+def read_bytes(path: str) -> bytes:
+    """See `transforms.storage.read_bytes`."""
+    with _file_system(path) as files, files.open(path, compression_type=_AS_STORED) as file:
+        return file.read()
+
+
+def read_range(path: str, offset: int, length: int) -> bytes:
+    """See `transforms.storage.read_range`."""
+    with _file_system(path) as files, files.open(path, compression_type=_AS_STORED) as file:
+        file.seek(offset)
+        return file.read(length)
+
+
+@contextlib.contextmanager
+def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
+    """Writes to a temporary local file and copies it; see `transforms.storage.open_write`.
+
+    Closing one of Beam's own writers publishes what was written, after an error too.
+    """
+    with tempfile.TemporaryFile() as file:
+        yield file
+        file.seek(0)
+        with _file_system(path) as files, files.create(path, compression_type=_AS_STORED) as target:
+            shutil.copyfileobj(file, target, 1 << 20)
+
+
+def list_files(root: str, *, limit: int | None, special: bool) -> Iterator[FileEntry]:
+    """See `transforms.storage.list_files`."""
+    pattern = root if paths.is_glob(root) else root.rstrip("/") + "/**"
+    with _file_system(root) as files:
+        (match,) = files.match([pattern], [limit])
+    return map(_entry_of, match.metadata_list)
+
+
+def list_folders(root: str) -> list[str]:
+    """See `transforms.storage.list_folders`."""
+    start = len(root.rstrip("/")) + 1
+    below = (entry.path[start:] for entry in list_files(root, limit=None, special=False))
+    return sorted({path.split("/", 1)[0] for path in below if "/" in path})
+
+
+def delete_files(files: Iterable[str]) -> None:
+    """See `transforms.storage.delete_files`."""
+    left = iter(files)
+    while batch := list(itertools.islice(left, _BATCH)):
+        with _file_system(batch[0]) as system:
+            try:
+                system.delete(batch)
+            except BeamIOError:
+                # Some file systems raise for a file that is not there.
+                if any(system.exists(path) for path in batch):
+                    raise
+
+
+def _entry_of(metadata: FileMetadata) -> FileEntry:
+    return FileEntry(metadata.path, metadata.size_in_bytes, metadata.last_updated_in_seconds or 0.0)
+
+
+@contextlib.contextmanager
+def _file_system(path: str) -> Iterator[FileSystem]:
+    """Beam's file system for a path; in the block, errors of its client become OSError or BuildError.
+
+    Raises:
+      SchemeError: there is none, or it is not set up.
+    """
+    scheme = path.partition("://")[0]
+    package, extra = _EXTRAS.get(scheme, ("", ""))
+    known = any(kind.scheme() == scheme for kind in FileSystem.get_all_subclasses())
+    if extra and not (known and importlib.util.find_spec(package)):
+        raise SchemeError(f"{path}: {scheme}:// needs an extra: pip install '{extra}'")
+    if not known:
+        raise SchemeError(f"{path}: unknown scheme {scheme}://")
+    try:
+        system = FileSystems.get_filesystem(path)
+    except ValueError as error:
+        raise SchemeError(f"{path}: {error}") from error
+    try:
+        yield system
+    except OSError:
+        raise
+    except Exception as error:  # of the client library: Beam wraps some of them only
+        code = getattr(error, "code", None)
+        if isinstance(error, ValueError) or (isinstance(code, int) and 400 <= code < 500):
+            raise StorageError(f"{path}: {error}") from error
+        raise BuildError(f"{path} does not answer: {type(error).__name__}: {error}") from error

@@ -1,0 +1,40 @@
+"""What storage returns and raises."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from beam_tfrecords.errors import RequestError
+
+
+class StorageError(OSError):
+    """A storage operation failed; the message names the path."""
+
+
+class SchemeError(RequestError):
+    """There is no file system for the path's scheme: it is unknown, or its extra is not installed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FileEntry:
+    """One listed file.
+
+    Attributes:
+      path: full path or URI.
+      size: bytes; -1 for an entry that is not a regular file, such as a dangling link or a pipe. A path that
+        ends in `/` is then a link to a folder that was listed under another path.
+      modified: seconds since the epoch, with the precision of the file system.
+      generation: of an object that the store numbers anew with every write, or None.
+    """
+
+    path: str
+    size: int
+    modified: float
+    generation: int | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when the file does."""
+        if self.generation is not None:
+            return f"{self.size}-{self.generation}"
+        return f"{self.size}-{self.modified:.6f}"

@@ -1,0 +1,51 @@
+"""Locks between processes of one machine."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from typing import IO
+
+from beam_tfrecords.storage.paths import has_scheme
+
+
+@contextlib.contextmanager
+def lock(path: str) -> Iterator[bool]:
+    """Holds a local lock file until the block or this process ends.
+
+    Yields:
+      False if another process holds the lock. Always True where locks do not exist: object stores, some network
+      disks.
+    """
+    if has_scheme(path):
+        yield True
+        return
+    while True:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "ab") as file:
+            is_held = _lock_file(file)
+            # The process that held the lock may have deleted the file since it was opened here.
+            if not is_held or _is_at(file, path):
+                yield is_held
+                return
+
+
+def _is_at(file: IO[bytes], path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _lock_file(file: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+    return True

@@ -1,0 +1,62 @@
+"""Layouts: names, mappings, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.layouts import NAMED, parse_layout, resolve_types, table_layout
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_named_layout_is_its_mapping(name):
+    assert parse_layout(name) == parse_layout(NAMED[name])
+
+
+def test_a_layout_is_sorted_by_feature():
+    layout = parse_layout({"b": "key", "a": {"field": "column.x", "type": "float"}})
+    assert [(feature.name, feature.type) for feature in layout.features] == [("a", "float"), ("b", "bytes")]
+    assert layout.columns == {"x"}
+    assert not layout.needs_image
+    assert not layout.needs_label
+
+
+def test_what_a_layout_says_of_itself_can_be_read_again():
+    layout = parse_layout("imagenet")
+    assert parse_layout(layout.to_json()) == layout
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("tdfs", "unknown layout"),
+        ({}, "expected a name or a mapping"),
+        ({"x": "image.heigth"}, "did you mean image.height"),
+        ({"x": "column."}, "unknown field"),
+        ({"x": 5}, "feature 'x'"),
+        ({"x": {"field": "key", "kind": "bytes"}}, "expected `field`, `type`"),
+        ({"x": {"field": "key", "type": "string"}}, "unknown type 'string'"),
+        ({"x": {"field": "image.encoded", "type": "int64"}}, "cannot be stored as int64"),
+    ],
+)
+def test_what_is_no_layout_is_refused_with_its_place(value, message):
+    with pytest.raises(RequestError, match=message):
+        parse_layout(value)
+
+
+def test_a_column_without_a_type_takes_the_sources_type():
+    layout = resolve_types(parse_layout({"x": "column.x"}), {"x": "float"})
+    assert layout.features[0].type == "float"
+
+
+def test_a_column_whose_type_nobody_says_is_refused():
+    with pytest.raises(RequestError, match="'x' needs a type"):
+        resolve_types(parse_layout({"x": "column.x"}), None)
+
+
+def test_a_typed_tables_layout_is_its_columns():
+    layout = table_layout({"b": "int64", "a": "bytes"})
+    assert [(feature.name, feature.field, feature.type) for feature in layout.features] == [
+        ("a", "column.a", "bytes"),
+        ("b", "column.b", "int64"),
+    ]

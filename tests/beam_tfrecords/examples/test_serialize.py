@@ -1,0 +1,113 @@
+"""Examples without TensorFlow, held against TensorFlow's own message."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_tfrecords.errors import FailureReason, SampleError
+from beam_tfrecords.examples.layouts import Feature, Layout
+from beam_tfrecords.examples.serialize import serialize_example
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+FLOAT32 = st.floats(width=32)
+
+
+def one(kind: str, value) -> tf.train.Feature:
+    data = serialize_example(
+        Layout((Feature("x", "column.x", kind, several=isinstance(value, list)),)), {"column.x": value}
+    )
+    return tf.train.Example.FromString(data).features.feature["x"]
+
+
+def refusal(kind: str, value) -> SampleError:
+    with pytest.raises(SampleError) as caught:
+        one(kind, value)
+    assert "'x'" in caught.value.detail
+    return caught.value
+
+
+@given(
+    st.dictionaries(
+        st.text(),
+        st.one_of(
+            st.tuples(st.just("int64"), st.lists(INT64)),
+            st.tuples(st.just("float"), st.lists(FLOAT32)),
+            st.tuples(st.just("bytes"), st.lists(st.binary())),
+        ),
+    )
+)
+def test_bytes_are_those_of_tensorflows_deterministic_serialization(features):
+    layout = Layout(
+        tuple(Feature(name, f"column.{name}", kind, several=True) for name, (kind, _) in sorted(features.items()))
+    )
+    expected = tf.train.Example()
+    for name, (kind, values) in features.items():
+        message = expected.features.feature[name]
+        {"int64": message.int64_list, "float": message.float_list, "bytes": message.bytes_list}[kind].value.extend(
+            values
+        )
+        if not values:
+            {"int64": message.int64_list, "float": message.float_list, "bytes": message.bytes_list}[kind].SetInParent()
+    ours = serialize_example(layout, {f"column.{name}": values for name, (_, values) in features.items()})
+    assert ours == expected.SerializeToString(deterministic=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (True, 1),
+        (False, 0),
+        (-5, -5),
+        ("7", 7),
+        (" 7 ", 7),
+        ("+7", 7),
+        ("True", 1),
+        ("false", 0),
+        (2**63 - 1, 2**63 - 1),
+    ],
+)
+def test_what_fits_an_int64_feature(value, expected):
+    assert list(one("int64", value).int64_list.value) == [expected]
+
+
+@pytest.mark.parametrize("value", [1.0, "1.0", "", None, "x", 2**63, -(2**63) - 1, b"1", "1" * 40, "yes"])
+def test_what_does_not_fit_an_int64_feature(value):
+    reason = FailureReason.VALUE_MISSING if value in ("", None) else FailureReason.WRONG_TYPE
+    assert refusal("int64", value).reason is reason
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(1, 1.0), (0.5, 0.5), ("1e3", 1000.0), ("-inf", float("-inf")), (True, 1.0)]
+)
+def test_what_fits_a_float_feature(value, expected):
+    assert list(one("float", value).float_list.value) == [expected]
+
+
+@pytest.mark.parametrize("value", ["", None, "x", 1e39, b"1"])
+def test_what_does_not_fit_a_float_feature(value):
+    reason = FailureReason.VALUE_MISSING if value in ("", None) else FailureReason.WRONG_TYPE
+    assert refusal("float", value).reason is reason
+
+
+@pytest.mark.parametrize(("value", "expected"), [("é", "é".encode()), (b"\xff", b"\xff"), ("", b"")])
+def test_what_fits_a_bytes_feature(value, expected):
+    assert list(one("bytes", value).bytes_list.value) == [expected]
+
+
+@pytest.mark.parametrize("value", [None, 1, 1.5, True, "\ud800"])
+def test_what_does_not_fit_a_bytes_feature(value):
+    reason = FailureReason.VALUE_MISSING if value is None else FailureReason.WRONG_TYPE
+    assert refusal("bytes", value).reason is reason
+
+
+def test_several_values_for_a_field_that_has_one_are_refused():
+    layout = Layout((Feature("label", "label.index", "int64"),))
+    with pytest.raises(SampleError, match="2 values"):
+        serialize_example(layout, {"label.index": [1, 2]})
+
+
+def test_a_long_value_is_cut_in_the_detail():
+    assert len(refusal("int64", "9" * 10_000).detail) < 200

@@ -1,0 +1,154 @@
+"""Local files."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """Files in folders, links, and entries that are neither."""
+    root = tmp_path / "tree"
+    for name in ("1.jpg", "a/2.jpg", "a/b/3.jpg", "a/b/4.png"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(name.encode())
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/5.jpg").write_bytes(b"linked")
+    (root / "link").symlink_to(tmp_path / "elsewhere")
+    (root / "nowhere.jpg").symlink_to("gone.jpg")
+    (root / "itself").symlink_to("itself")
+    os.mkfifo(root / "pipe")
+    return root
+
+
+def names(root, listed) -> list[str]:
+    return sorted(os.path.relpath(entry.path, root) for entry in listed)
+
+
+def test_a_folder_lists_files_at_every_depth_and_through_links(tree):
+    listed = ["1.jpg", "a/2.jpg", "a/b/3.jpg", "a/b/4.png", "link/5.jpg"]
+    assert names(tree, storage.list_files(str(tree))) == listed
+
+
+def test_special_entries_are_listed_on_request_with_a_size_of_minus_one(tree):
+    special = [entry for entry in storage.list_files(str(tree), special=True) if entry.size == -1]
+    assert names(tree, special) == ["itself", "nowhere.jpg", "pipe"]
+
+
+def test_a_glob_lists_the_files_that_match(tree):
+    assert names(tree, storage.list_files(f"{tree}/*/*.jpg")) == ["a/2.jpg", "link/5.jpg"]
+    assert names(tree, storage.list_files(f"{tree}/a/**/*.jpg")) == ["a/2.jpg", "a/b/3.jpg"]
+    assert names(tree, storage.list_files(f"{tree}/*.jpg", special=True)) == ["1.jpg", "nowhere.jpg"]
+
+
+def test_a_folder_named_like_a_glob_is_that_folder(tmp_path):
+    (tmp_path / "photos[1]").mkdir()
+    (tmp_path / "photos[1]/1.jpg").touch()
+    assert names(tmp_path, storage.list_files(str(tmp_path / "photos[1]"))) == ["photos[1]/1.jpg"]
+
+
+def test_a_limit_ends_the_listing(tree):
+    assert len(list(storage.list_files(str(tree), limit=2))) == 2
+
+
+def test_folders_are_listed_by_name(tree):
+    assert storage.list_folders(str(tree)) == ["a", "link"]
+
+
+def test_a_listed_file_has_the_fingerprint_of_its_stat(tree):
+    (entry,) = storage.list_files(f"{tree}/1.jpg*")
+    assert entry == storage.stat(str(tree / "1.jpg"))
+    assert entry.fingerprint == f"5-{os.stat(tree / '1.jpg').st_mtime:.6f}"
+
+
+def test_only_regular_files_have_a_stat(tree):
+    with pytest.raises(storage.StorageError, match="pipe is not a regular file"):
+        storage.stat(str(tree / "pipe"))
+    with pytest.raises(FileNotFoundError):
+        storage.stat(str(tree / "gone.jpg"))
+
+
+def test_a_range_is_shorter_only_at_the_end_of_the_file(tmp_path):
+    path = str(tmp_path / "file")
+    storage.write_bytes(path, b"0123456789")
+    assert storage.read_range(path, 3, 4) == b"3456"
+    assert storage.read_range(path, 8, 4) == b"89"
+    assert storage.read_range(path, 12, 4) == b""
+    assert storage.read_range(path, 3, 0) == b""
+    with pytest.raises(FileNotFoundError):
+        storage.read_range(str(tmp_path / "gone"), 0, 1)
+
+
+def test_a_file_appears_when_its_block_ends(tmp_path):
+    path = tmp_path / "new/folder/file"
+    with storage.open_write(str(path)) as file:
+        file.write(b"content")
+        assert not path.exists()
+    assert path.read_bytes() == b"content"
+    assert storage.sha256(str(path)) == "ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73"
+
+
+def test_a_failed_block_leaves_the_earlier_file_and_nothing_else(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"earlier")
+
+    def write_and_fail():
+        with storage.open_write(str(path)) as file:
+            file.write(b"later")
+            raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        write_and_fail()
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("file", b"earlier")]
+
+
+def test_an_unfinished_file_of_a_dataset_is_in_the_staging_folder(tmp_path):
+    path, staging = tmp_path / "out/index/file", tmp_path / "out/.build"
+    with storage.open_write(str(path), staging=str(staging)) as file:
+        file.write(b"content")
+        assert list(path.parent.iterdir()) == []
+        assert len(list(staging.iterdir())) == 1
+    assert path.read_bytes() == b"content"
+    assert list(staging.iterdir()) == []
+
+
+def test_a_full_disk_is_an_error_of_the_build_that_names_the_file(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(BuildError, match=r"out cannot be written: No space left on device; the same command resumes"):
+        storage.write_bytes(str(tmp_path / "out"), b"data")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_are_whole_if_they_are_there_and_have_their_sizes(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"0123")
+    assert storage.have_sizes({str(path): 4})
+    assert not storage.have_sizes({str(path): 5})
+    assert not storage.have_sizes({str(path): 4, str(tmp_path / "gone"): 0})
+
+
+def test_deleting_what_is_not_there_is_no_error(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/file").touch()
+    storage.delete_files([str(tmp_path / "gone"), str(tmp_path / "folder/file")])
+    storage.delete_tree(str(tmp_path / "folder"))
+    storage.delete_tree(str(tmp_path / "folder"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_chunks_end_at_the_limit(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(256)) * 2048)
+    with storage.open_read(str(path)) as file:
+        chunks = [bytes(chunk) for chunk in storage.read_chunks(file, limit=300_000)]
+    assert len(chunks) > 1
+    assert b"".join(chunks) == path.read_bytes()[:300_000]

@@ -1,0 +1,54 @@
+"""Locks between processes."""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import sys
+
+from beam_tfrecords import storage
+
+_HOLDER = """
+import sys
+from beam_tfrecords import storage
+with storage.lock(sys.argv[1]) as held:
+    print(held, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_one_process_at_a_time_holds_a_lock(tmp_path):
+    path = str(tmp_path / "folder/lock")
+    with subprocess.Popen(
+        [sys.executable, "-c", _HOLDER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "True\n"
+        with storage.lock(path) as held:
+            assert not held
+        holder.kill()
+    with storage.lock(path) as held:
+        assert held
+
+
+def test_a_lock_file_that_its_holder_deleted_while_it_was_opened_is_not_taken_for_the_lock(tmp_path, monkeypatch):
+    path = tmp_path / "lock"
+    flock, calls = fcntl.flock, []
+
+    def flock_after_deletion(file, operation):
+        calls.append(file)
+        if len(calls) == 1:
+            path.unlink()
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock_after_deletion)
+    with storage.lock(str(path)) as held, storage.lock(str(path)) as second:
+        assert held
+        assert not second
+    assert len(calls) == 3
+
+
+def test_object_stores_have_no_locks():
+    with storage.lock("gs://bucket/lock") as first, storage.lock("gs://bucket/lock") as second:
+        assert first
+        assert second

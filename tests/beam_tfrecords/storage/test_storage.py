@@ -1,0 +1,41 @@
+"""Which file system serves a path, and what is imported for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError
+
+
+def test_local_files_need_neither_beam_nor_a_cloud_client(tmp_path):
+    program = (
+        "import sys\nfrom beam_tfrecords import storage\n"
+        "storage.write_bytes(sys.argv[1], b'data')\n"
+        "assert storage.sha256(sys.argv[1]) and storage.is_glob('gs://bucket/*')\n"
+        "print(*sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program, tmp_path / "file"], stdout=subprocess.PIPE, check=True)
+    assert not {b"apache_beam", b"google.auth", b"google.cloud.storage", b"requests"} & set(ran.stdout.split())
+
+
+def test_gs_without_its_extra_is_refused_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "google.cloud.storage", None)
+    monkeypatch.delitem(sys.modules, "beam_tfrecords.storage.gcs", raising=False)
+    monkeypatch.delattr(storage, "gcs", raising=False)
+    with pytest.raises(RequestError, match=r"^gs://bucket/x: gs:// needs .* pip install 'beam-tfrecords\[gcp\]'$"):
+        storage.read_bytes("gs://bucket/x")
+
+
+def test_a_known_scheme_without_its_extra_is_refused_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(RequestError, match=r"^s3://bucket/x: s3:// needs .* pip install 'beam-tfrecords\[aws\]'$"):
+        storage.read_bytes("s3://bucket/x")
+
+
+def test_an_unknown_scheme_is_refused():
+    with pytest.raises(RequestError, match=r"^nowhere://x/y: unknown scheme nowhere://$"):
+        storage.exists("nowhere://x/y")

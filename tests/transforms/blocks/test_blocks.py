@@ -1,0 +1,245 @@
+"""Converting one block: its order, its rejected samples, and every way in which an attempt can end."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
+from beam_tfrecords.tfrecord import read_records
+from tests.hostile import Hostile, echo
+from transforms.blocks.convert_block import BlockPlan, convert_block, read_block
+from transforms.blocks.convert_sample import ConvertedSample
+from transforms.blocks.results import BlockResult, read_marker
+from transforms.hashing import order_hash
+from transforms.libraries import library_versions
+from transforms.parts import PartPolicy
+from transforms.processes.worker import Worker, WorkerDiedError
+from transforms.refs import File, SampleRef, pack_refs
+
+ROOT = Path(__file__).parents[3]
+KEYS = [f"{number}.jpg" for number in range(12)]
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), unique=True), st.randoms())
+def test_the_order_of_a_block_does_not_depend_on_how_its_references_arrive(keys, random):
+    packed = [SampleRef(key, None).pack() for key in keys]
+    shuffled = random.sample(packed, len(packed))
+    half = len(packed) // 2
+    joined = [pack_refs(shuffled[half:]), pack_refs(shuffled[:half])]
+    assert list(read_block(joined, seed=3)) == list(read_block([pack_refs(packed)], seed=3))
+
+
+@given(st.randoms())
+def test_references_with_one_key_are_neighbours_in_an_order_of_their_own(random):
+    refs = [SampleRef(key, None, size=size) for key in "abc" for size in range(4)]
+    packed = [pack_refs([ref.pack()]) for ref in random.sample(refs, len(refs))]
+    found = list(read_block(packed, seed=0))
+    assert [ref.key for ref in found] == [
+        key for key in sorted("abc", key=lambda key: order_hash(seed=0, key=key)) for _ in range(4)
+    ]
+    assert found == list(read_block([pack_refs([ref.pack() for ref in refs])], seed=0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """A block of twelve files whose content is their key, and the folder of its build."""
+
+    folder: Path
+    plan: BlockPlan
+    refs: list[SampleRef]
+
+    def files(self) -> dict[Path, bytes]:
+        """What the build's folder holds, without what workers say about their progress."""
+        files = [path for path in Path(self.plan.folder).rglob("*") if path.is_file()]
+        return {path: path.read_bytes() for path in files if path.parent.name != "workers"}
+
+    def convert(self, convert: Callable = echo, refs: list[SampleRef] | None = None) -> BlockResult:
+        joined = [pack_refs([ref.pack()]) for ref in refs or self.refs]
+        return convert_block((("train", 3), joined), plan=self.plan, convert=convert)
+
+    def records(self, result: BlockResult) -> list[bytes]:
+        found = []
+        for part in result.parts:
+            with open(part.uri, "rb") as file:
+                found += [record.data for record in read_records(file)]
+        return found
+
+    def failures(self, result: BlockResult) -> list[dict]:
+        text = Path(result.failures).read_text(encoding="utf-8") if result.failures else ""
+        return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture
+def block(tmp_path) -> Block:
+    refs = []
+    for key in KEYS:
+        (tmp_path / key).write_text(key)
+        refs.append(SampleRef(key, File(str(tmp_path / key)), len(key), "print", split="train"))
+    plan = BlockPlan(
+        folder=str(tmp_path / "build"),
+        seed=5,
+        policies={"train": PartPolicy(records=5)},
+        compression="none",
+        read_images=True,
+        max_file_size=10**6,
+        image_timeout=1,
+    )
+    return Block(tmp_path, plan, refs)
+
+
+def in_order(keys: list[str]) -> list[bytes]:
+    return [key.encode() for key in sorted(keys, key=lambda key: order_hash(seed=5, key=key))]
+
+
+def reject_odd(ref: SampleRef, data: bytes | None) -> ConvertedSample:
+    if int(ref.key.split(".")[0]) % 2:
+        raise SampleError(Stage.DECODE, FailureReason.CORRUPT, "odd: ü")
+    return echo(ref, data)
+
+
+def test_a_block_is_written_in_order_to_parts_with_their_index(block):
+    result = block.convert(refs=block.refs[::-1])
+    assert block.records(result) == in_order(KEYS)
+    assert [(part.split, part.block, part.number, part.records) for part in result.parts] == [
+        ("train", 3, 0, 5),
+        ("train", 3, 1, 5),
+        ("train", 3, 2, 2),
+    ]
+    rows = [row for part in result.parts for row in pq.read_table(part.index).to_pylist()]
+    assert [(row["key"].encode(), row["uri"], row["fingerprint"]) for row in rows] == [
+        (key, str(block.folder / key.decode()), "print") for key in in_order(KEYS)
+    ]
+    assert (result.failures, result.stats.total("written", "train")) == (None, 12)
+    assert result.stats.total("source_bytes") == sum(map(len, KEYS))
+
+
+def test_rejected_samples_are_counted_and_listed_and_the_others_are_written(block):
+    result = block.convert(reject_odd)
+    good = [key for key in KEYS if int(key.split(".")[0]) % 2 == 0]
+    assert block.records(result) == in_order(good)
+    assert {failure["key"] for failure in block.failures(result)} == set(KEYS) - set(good)
+    assert block.failures(result)[0] == {
+        "key": block.failures(result)[0]["key"],
+        "uri": str(block.folder / block.failures(result)[0]["key"]),
+        "stage": "decode",
+        "reason": "corrupt",
+        "detail": "odd: ü",
+    }
+    assert (result.stats.total("written"), result.stats.total("failed", "train", "corrupt")) == (6, 6)
+
+
+def test_an_unexpected_exception_rejects_its_sample_with_its_traceback(block):
+    result = block.convert(Hostile(echo, bug="7.jpg"))
+    (failure,) = block.failures(result)
+    assert (failure["key"], failure["stage"], failure["reason"]) == ("7.jpg", "convert", "internal_error")
+    assert failure["detail"] == "ZeroDivisionError: a bug"
+    assert failure["traceback"].startswith("Traceback (most recent call last)")
+    assert 'raise ZeroDivisionError("a bug")' in failure["traceback"]
+    assert block.records(result) == in_order([key for key in KEYS if key != "7.jpg"])
+    assert result.stats.total("failed", "train", "internal_error") == 1
+
+
+def test_of_samples_with_one_key_all_but_the_first_are_rejected(block):
+    twice = dataclasses.replace(block.refs[4], size=9999)
+    result = block.convert(refs=[*block.refs, twice])
+    assert block.records(result) == in_order(KEYS)
+    (failure,) = block.failures(result)
+    assert (failure["key"], failure["stage"], failure["reason"]) == (KEYS[4], "list", "duplicate_key")
+
+
+def test_a_machine_with_another_version_of_a_library_converts_nothing(block):
+    versions = {**library_versions(), "Pillow": "1.0", "python": "2.7"}
+    other = dataclasses.replace(block, plan=dataclasses.replace(block.plan, libraries=versions))
+    with pytest.raises(BuildError, match=r"Pillow is \d+\S* on .*, and 1\.0 where the build was started"):
+        other.convert()
+    same = dataclasses.replace(block.plan, libraries={**library_versions(), "python": "2.7"})
+    assert dataclasses.replace(block, plan=same).convert().parts
+
+
+def test_a_finished_block_is_taken_from_its_marker(block):
+    first = block.convert(reject_odd)
+    for key in KEYS:
+        (block.folder / key).unlink()
+    assert block.convert(Hostile(echo, crash=KEYS[0])) == first
+
+
+@pytest.mark.parametrize("pattern", ["blocks/*.json", "parts/*0001.tfrecord", "parts/*.parquet", "failures/*"])
+@pytest.mark.parametrize("damage", ["emptied", "cut", "grown", "gone"])
+def test_a_block_with_a_file_that_a_power_cut_damaged_is_done_again(block, pattern, damage):
+    first = block.convert(reject_odd)
+    written = block.files()
+    path = next(Path(block.plan.folder).glob(pattern))
+    if damage == "gone":
+        path.unlink()
+    else:
+        os.truncate(path, {"emptied": 0, "cut": 7, "grown": path.stat().st_size + 1}[damage])
+    assert read_marker(str(Path(block.plan.folder) / "blocks/train-000003.json")) is None
+    assert block.convert(reject_odd) == first
+    assert block.files() == written
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "null", '{"parts": 1}', "\0" * 900, "\xff"])
+def test_a_marker_that_makes_no_sense_is_none(tmp_path, text):
+    (tmp_path / "marker.json").write_text(text, encoding="latin-1")
+    assert read_marker(str(tmp_path / "marker.json")) is None
+
+
+def test_a_block_without_records_has_no_part(block):
+    def reject(ref: SampleRef, data: bytes | None) -> ConvertedSample:
+        raise SampleError(Stage.LABEL, FailureReason.LABEL_MISSING, "no label")
+
+    result = block.convert(reject)
+    assert (result.parts, result.stats.total("failed")) == ((), 12)
+    assert block.convert(reject) == result
+
+
+@pytest.mark.parametrize(
+    ("hostile", "reason"), [({"crash": "7.jpg"}, "decoder_crash"), ({"hang": "7.jpg"}, "decode_timeout")]
+)
+def test_a_second_attempt_names_the_sample_that_ended_the_first_and_keeps_other_reasons(block, hostile, reason):
+    (block.folder / "8.jpg").write_bytes(b"")
+    convert = Hostile(reject_odd_but_seven, **hostile)
+    worker = Worker()
+    with pytest.raises(WorkerDiedError, match=r"SIGSEGV|SIGALRM"):
+        worker.call(block.convert, convert)
+    worker.close()
+    assert not list(Path(block.plan.folder).glob("blocks/*.json"))
+    result = block.convert(convert)
+    reasons = {failure["key"]: failure["reason"] for failure in block.failures(result)}
+    odd = {key: "corrupt" for key in KEYS if int(key.split(".")[0]) % 2}
+    assert reasons == {**odd, "7.jpg": reason, "8.jpg": "empty"}
+    assert block.records(result) == in_order([key for key in KEYS if key not in reasons])
+
+
+def reject_odd_but_seven(ref: SampleRef, data: bytes | None) -> ConvertedSample:
+    return echo(ref, data) if ref.key == "7.jpg" else reject_odd(ref, data)
+
+
+def test_an_attempt_in_a_child_process_writes_the_same_bytes(block):
+    first = block.convert(reject_odd)
+    written = block.files()
+    (marker,) = Path(block.plan.folder).glob("blocks/*.json")
+    marker.unlink()  # what is left is a block that was started
+    assert block.convert(reject_odd) == first
+    assert block.files() == written
+
+
+def test_a_result_survives_its_marker(block):
+    result = block.convert(reject_odd)
+    assert BlockResult.from_json(json.loads(json.dumps(result.to_json()))) == result
+
+
+def test_converting_samples_imports_no_tensorflow():
+    program = "import sys, transforms.blocks.convert_block; sys.exit('tensorflow' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)

@@ -1,0 +1,291 @@
+"""Reading a block's images: order, reasons, limits, locators, and how much is read ahead."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import tarfile
+import threading
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, FailureReason, SampleError
+from transforms.blocks import fetching
+from transforms.blocks.fetching import fetch
+from transforms.refs import DeflatedRange, File, Range, SampleRef
+
+PICTURE = bytes(range(256)) * 300
+
+
+def outcomes(refs, *, max_file_size: int = 10**9) -> list:
+    """The bytes, or the reason why there are none."""
+    fetched = list(fetch(refs, needs_image=lambda _: True, max_file_size=max_file_size))
+    assert [ref for ref, _ in fetched] == list(refs)
+    return [data.reason if isinstance(data, SampleError) else data for _, data in fetched]
+
+
+def test_each_reference_comes_in_order_with_its_bytes_or_its_reason(tmp_path):
+    (tmp_path / "a.jpg").write_bytes(b"image")
+    (tmp_path / "empty.jpg").write_bytes(b"")
+    refs = [
+        SampleRef("a", File(str(tmp_path / "a.jpg")), size=5),
+        SampleRef("empty", File(str(tmp_path / "empty.jpg"))),
+        SampleRef("missing", File(str(tmp_path / "missing.jpg")), size=7),
+        SampleRef("row", None),
+        SampleRef("rejected", None, failure=("invalid_row", "line 3")),
+    ]
+    expected = [b"image", FailureReason.EMPTY, FailureReason.UNREADABLE, None, FailureReason.INVALID_ROW]
+    assert outcomes(refs, max_file_size=100) == expected
+
+
+def test_a_file_above_the_limit_is_rejected_unread(tmp_path):
+    with (tmp_path / "huge.jpg").open("wb") as file:
+        file.truncate(10**12)  # sparse: reading it would take all memory
+    huge = File(str(tmp_path / "huge.jpg"))
+    refs = [SampleRef("size is listed", huge, size=10**12), SampleRef("size is not", huge)]
+    assert outcomes(refs) == [FailureReason.TOO_LARGE_FILE] * 2
+
+
+def test_a_layout_without_images_reads_none(tmp_path):
+    refs = [SampleRef("a", File(str(tmp_path / "missing.jpg")))]
+    assert list(fetch(refs, needs_image=lambda _: False, max_file_size=1)) == [(refs[0], None)]
+
+
+# Members of archives
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory) -> Path:
+    """One picture in a tar archive and, stored and deflated, in a zip archive; each between other members."""
+    folder = tmp_path_factory.mktemp("archives")
+    with tarfile.open(folder / "photos.tar", "w") as tar:
+        for name, data in (("before.txt", b"before"), ("cat/1.jpg", PICTURE), ("after.txt", b"after")):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    with zipfile.ZipFile(folder / "photos.zip", "w") as archive:
+        archive.writestr("before.txt", "before")
+        archive.writestr("stored.jpg", PICTURE, zipfile.ZIP_STORED)
+        archive.writestr("deflated.jpg", PICTURE, zipfile.ZIP_DEFLATED)
+        archive.writestr("after.txt", "after")
+    return folder
+
+
+def tar_member(archives: Path) -> Range:
+    with tarfile.open(archives / "photos.tar") as tar:
+        member = tar.getmember("cat/1.jpg")
+    return Range(str(archives / "photos.tar"), member.offset_data, member.size, "photos.tar#cat/1.jpg")
+
+
+def zip_member(archives: Path, name: str, kind: type[Range]) -> Range:
+    with zipfile.ZipFile(archives / "photos.zip") as archive:
+        member = archive.getinfo(name)
+    with (archives / "photos.zip").open("rb") as file:
+        file.seek(member.header_offset)
+        header = file.read(30)
+    names = int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
+    start = member.header_offset + 30 + names
+    return kind(str(archives / "photos.zip"), start, member.compress_size, f"photos.zip#{name}")
+
+
+MEMBERS: dict[str, Callable[[Path], Range]] = {
+    "tar": tar_member,
+    "stored": lambda archives: zip_member(archives, "stored.jpg", Range),
+    "deflated": lambda archives: zip_member(archives, "deflated.jpg", DeflatedRange),
+}
+
+
+@pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS.keys())
+def test_a_member_of_an_archive_has_the_bytes_that_were_put_into_it(archives, member):
+    assert outcomes([SampleRef("1", member(archives), size=len(PICTURE))]) == [PICTURE]
+
+
+@pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS.keys())
+def test_a_member_above_the_limit_is_rejected(archives, member):
+    refs = [SampleRef("1", member(archives), size=len(PICTURE))]
+    assert outcomes(refs, max_file_size=len(PICTURE) - 1) == [FailureReason.TOO_LARGE_FILE]
+
+
+def test_a_deflated_member_that_is_larger_than_it_claims_is_rejected(archives):
+    bomb = MEMBERS["deflated"](archives)
+    assert bomb.length < 2_000
+    assert outcomes([SampleRef("1", bomb, size=1)], max_file_size=len(PICTURE) - 1) == [FailureReason.TOO_LARGE_FILE]
+
+
+@pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS.keys())
+def test_a_member_that_its_archive_ends_within_is_truncated(archives, tmp_path, member):
+    whole = member(archives)
+    short = tmp_path / "short"
+    short.write_bytes(Path(whole.uri).read_bytes()[: whole.offset + whole.length - 1])
+    cut = type(whole)(str(short), whole.offset, whole.length, whole.name)
+    assert outcomes([SampleRef("1", cut, size=len(PICTURE))]) == [FailureReason.TRUNCATED]
+
+
+def test_a_deflated_member_that_is_cut_or_damaged_is_rejected_with_its_reason(tmp_path):
+    compressor = zlib.compressobj(wbits=-15)
+    stream = compressor.compress(PICTURE) + compressor.flush()
+    (tmp_path / "cut").write_bytes(stream[:-5])
+    (tmp_path / "damaged").write_bytes(b"\xff" * len(stream))
+    refs = [
+        SampleRef(name, DeflatedRange(str(tmp_path / name), 0, (tmp_path / name).stat().st_size, name))
+        for name in ("cut", "damaged")
+    ]
+    assert outcomes(refs) == [FailureReason.TRUNCATED, FailureReason.CORRUPT]
+
+
+def test_a_range_in_a_gzip_file_is_of_the_bytes_as_they_are_stored(tmp_path):
+    stored = gzip.compress(PICTURE)
+    (tmp_path / "photos.gz").write_bytes(stored)
+    assert outcomes([SampleRef("1", Range(str(tmp_path / "photos.gz"), 3, 20, "x"))]) == [stored[3:23]]
+
+
+# Stores that answer slowly
+
+
+class SlowStore:
+    """Stands in for the storage functions that fetching calls; counts requests and the bytes that are held.
+
+    Args:
+      sizes: path -> size of the file.
+      seconds: that every request takes.
+    """
+
+    def __init__(self, sizes: dict[str, int], *, seconds: float = 0.02) -> None:
+        self.sizes = sizes
+        self.running = self.most_running = self.answered = 0
+        self._seconds = seconds
+        self._lock = threading.Lock()
+
+    def stat(self, path: str) -> storage.FileEntry:
+        with self._request(0):
+            return storage.FileEntry(path, self.sizes[path], 0.0)
+
+    def read_bytes(self, path: str) -> bytes:
+        with self._request(self.sizes[path]):
+            return bytes(self.sizes[path])
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        size = max(0, min(length, self.sizes[path] - offset))
+        with self._request(size):
+            return bytes(size)
+
+    @contextlib.contextmanager
+    def _request(self, size: int) -> Iterator[None]:
+        with self._lock:
+            self.running += 1
+            self.most_running = max(self.most_running, self.running)
+        time.sleep(self._seconds)
+        with self._lock:
+            self.running -= 1
+            self.answered += size
+        yield
+
+
+@pytest.fixture
+def slow_store(monkeypatch) -> Callable[..., SlowStore]:
+    def make(sizes: dict[str, int], **options: float) -> SlowStore:
+        store = SlowStore(sizes, **options)
+        for name in ("stat", "read_bytes", "read_range"):
+            monkeypatch.setattr(storage, name, getattr(store, name))
+        return store
+
+    return make
+
+
+def remote_refs(sizes: dict[str, int], *, known: bool) -> list[SampleRef]:
+    return [SampleRef(path, File(path), size if known else 0) for path, size in sizes.items()]
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["sizes are listed", "sizes are not"])
+def test_remote_files_are_read_several_at_once_past_a_rejected_sample(slow_store, known):
+    sizes = {f"slow://photos/{number}": 1000 for number in range(48)}
+    store = slow_store(sizes, seconds=0.05)
+    refs = remote_refs(sizes, known=known)
+    # Rejected samples and rows without images have nothing to read, and nobody has to wait for them.
+    for place in (40, 30, 20, 10):
+        refs.insert(place, SampleRef(f"rejected {place}", None, failure=("invalid_row", "line 3")))
+        refs.insert(place, SampleRef(f"row {place}", None))
+    running = []
+    expected = {ref.key: FailureReason.INVALID_ROW if ref.failure else ref.locator and bytes(1000) for ref in refs}
+    for ref, data in fetch(refs, needs_image=lambda _: True, max_file_size=10**9):
+        assert expected[ref.key] == (data.reason if isinstance(data, SampleError) else data)
+        if ref.key.startswith(("rejected", "row")):
+            running.append(store.running)
+    assert store.most_running == 16
+    # When a rejected sample is handed out, the files behind it are being read.
+    assert min(running) > 0
+
+
+@pytest.mark.parametrize("size", [100_000, 5 << 20, 40 << 20], ids=["small", "medium", "larger than the budget"])
+def test_remote_files_of_unknown_size_are_held_within_the_budget(slow_store, size):
+    sizes = {f"slow://photos/{number}": size for number in range(32)}
+    store = slow_store(sizes, seconds=0.005)
+    most_held = 0
+    for number, (_, data) in enumerate(
+        fetch(remote_refs(sizes, known=False), needs_image=lambda _: True, max_file_size=10**9)
+    ):
+        assert data == bytes(size)
+        time.sleep(0.01)  # the rest is read meanwhile
+        # Whatever was answered and not yet handed out is held; heads of files that are read again count, too.
+        most_held = max(most_held, held_bytes(store, number + 1, size))
+    assert most_held <= fetching._AHEAD_BYTES
+
+
+def held_bytes(store: SlowStore, handed_out: int, size: int) -> int:
+    head = min(size, fetching._HEAD_BYTES)
+    # A file above the head is read twice: its head, and then the whole of it when it is its turn.
+    whole = size if size < fetching._HEAD_BYTES else size + head
+    return store.answered - handed_out * whole
+
+
+def test_remote_files_of_known_size_are_held_within_the_budget(slow_store):
+    size = 5 << 20
+    sizes = {f"slow://photos/{number}": size for number in range(32)}
+    store = slow_store(sizes, seconds=0.001)
+    held = []
+    for number, _ in enumerate(fetch(remote_refs(sizes, known=True), needs_image=lambda _: True, max_file_size=10**9)):
+        time.sleep(0.01)
+        held.append(store.answered - (number + 1) * size)
+    assert size <= max(held) <= fetching._AHEAD_BYTES
+
+
+def test_a_remote_file_above_the_limit_is_rejected_after_its_first_bytes(slow_store):
+    sizes = {"slow://photos/1": 10**15, "slow://photos/2": 2_000, "slow://photos/3": 1_000}
+    store = slow_store(sizes)
+    reasons = [FailureReason.TOO_LARGE_FILE, FailureReason.TOO_LARGE_FILE, bytes(1_000)]
+    assert outcomes(remote_refs(sizes, known=False), max_file_size=1_500) == reasons
+    assert outcomes(remote_refs(sizes, known=True), max_file_size=1_500) == reasons
+    assert store.answered < 3 * fetching._HEAD_BYTES
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["sizes are listed", "sizes are not"])
+def test_a_store_that_does_not_answer_ends_the_build(monkeypatch, known):
+    def fail(*_: object) -> bytes:
+        raise BuildError("slow://photos does not answer")
+
+    for name in ("stat", "read_bytes", "read_range"):
+        monkeypatch.setattr(storage, name, fail)
+    with pytest.raises(BuildError, match="does not answer"):
+        outcomes(remote_refs({"slow://photos/1": 10}, known=known))
+
+
+@pytest.mark.parametrize("scheme", ["", "slow://"], ids=["local", "remote"])
+@pytest.mark.parametrize("known", [True, False], ids=["size is listed", "size is not"])
+def test_an_unexpected_exception_while_reading_rejects_one_sample(monkeypatch, scheme, known):
+    def fail(path: str, *_: int) -> bytes:
+        if path.endswith("bad"):
+            raise ZeroDivisionError("a bug in a client library")
+        return b"image"
+
+    for name in ("read_bytes", "read_range"):
+        monkeypatch.setattr(storage, name, fail)
+    monkeypatch.setattr(storage, "stat", lambda path: storage.FileEntry(path, 5, 0.0))
+    refs = remote_refs({f"{scheme}/photos/{name}": 5 for name in ("1", "bad", "2")}, known=known)
+    assert outcomes(refs) == [b"image", FailureReason.INTERNAL_ERROR, b"image"]

@@ -1,0 +1,139 @@
+"""The listing: chunk files, totals, fingerprint, containers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import apache_beam as beam
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.util import assert_that, equal_to
+
+from transforms.listing import listing as listing_module
+from transforms.listing.indexing import IndexPlan, index_container, read_index_markers
+from transforms.listing.listing import Listing, ListPlan, read_chunk, write_listing
+from transforms.listing.stage import IndexContainers, ListSource
+from transforms.refs import File, SampleRef
+from transforms.sources.containers import Container
+from transforms.splits import Splits
+
+PLAN = ListPlan(Splits(), seed=0)
+
+
+def refs(count: int, **fields) -> list[SampleRef]:
+    return [
+        SampleRef(f"cat/{number}.jpg", File(f"/photos/cat/{number}.jpg"), size=10, label="cat", **fields)
+        for number in range(count)
+    ]
+
+
+def test_chunks_hold_all_references_and_the_totals_count_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(listing_module, "CHUNK_REFS", 10)
+    listing = write_listing(refs(25), str(tmp_path), plan=PLAN)
+    assert [len(list(read_chunk(chunk))) for chunk in listing.chunks] == [10, 10, 5]
+    assert [SampleRef.unpack(packed).key for chunk in listing.chunks for packed in read_chunk(chunk)] == [
+        ref.key for ref in refs(25)
+    ]
+    assert listing.samples == {"train": 25}
+    assert listing.source_bytes == {"train": 250}
+    assert listing.labels == {"cat": 25}
+
+
+def test_every_label_of_a_sample_is_counted_and_those_of_rejected_samples_are_not(tmp_path):
+    several = SampleRef("1", None, label=["cat", "dog"])
+    rejected = SampleRef("2", None, label="horse", failure=("corrupt", ""))
+    listing = write_listing([several, rejected, SampleRef("3", None)], str(tmp_path), plan=PLAN)
+    assert (listing.total, listing.labels) == (3, {"cat": 1, "dog": 1, None: 1})
+
+
+def test_labels_that_nobody_asks_for_are_not_kept(tmp_path):
+    listing = write_listing(refs(25), str(tmp_path), plan=ListPlan(Splits(), seed=0, count_labels=False))
+    assert (listing.total, listing.labels) == (25, {})
+
+
+def test_the_fingerprint_ignores_the_order_and_notices_changes(tmp_path):
+    def fingerprint(samples: list[SampleRef]) -> str:
+        return write_listing(samples, str(tmp_path), plan=PLAN).fingerprint
+
+    samples = refs(20)
+    assert fingerprint(random.Random(1).sample(samples, 20)) == fingerprint(samples)
+    assert fingerprint(samples[1:]) != fingerprint(samples)
+    changed = SampleRef("cat/0.jpg", File("/photos/cat/0.jpg"), size=11)
+    assert fingerprint([*samples[1:], changed]) != fingerprint(samples)
+
+
+def test_listings_of_several_containers_add_up_to_the_listing_of_all(tmp_path):
+    samples = [*refs(20), SampleRef("row", None, label=3, split="test")]
+    whole = write_listing(samples, str(tmp_path / "whole"), plan=PLAN)
+    merged = Listing()
+    for number, part in enumerate((samples[:7], [], samples[7:])):
+        one = write_listing(part, str(tmp_path / "parts"), plan=PLAN, stem=f"{number}-")
+        merged.merge(Listing.unpack(one.pack()))
+    assert (merged.samples, merged.source_bytes, merged.labels) == (whole.samples, whole.source_bytes, whole.labels)
+    assert merged.fingerprint == whole.fingerprint
+    assert sorted(Path(chunk).name for chunk in merged.chunks) == ["0-000000.refs", "2-000000.refs"]
+    assert [packed for chunk in merged.chunks for packed in read_chunk(chunk)] == [
+        packed for chunk in whole.chunks for packed in read_chunk(chunk)
+    ]
+
+
+def test_the_fingerprint_does_not_depend_on_where_samples_are_stored(tmp_path):
+    here, there = (SampleRef("1.jpg", File(f"/{place}/1.jpg"), 10, "10-1.0") for place in ("here", "there"))
+    first, second = (write_listing([ref], str(tmp_path), plan=PLAN) for ref in (here, there))
+    assert first.fingerprint == second.fingerprint
+
+
+def test_list_source_emits_every_reference_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(listing_module, "CHUNK_REFS", 10)
+    listing = write_listing(refs(25), str(tmp_path), plan=PLAN)
+    packed = [one for chunk in listing.chunks for one in read_chunk(chunk)]
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        assert_that(pipeline | ListSource(listing.chunks), equal_to(packed))
+
+
+# Containers
+
+
+def read_numbers(container: Container, spool, skipped) -> Iterator[SampleRef]:
+    """Lists one sample per line of a text file, and spools its bytes."""
+    skipped.add(".txt", container.uri)
+    for number in Path(container.uri).read_text().split():
+        locator = spool.add([number.encode()], size=len(number), name=f"{container.uri}#{number}")
+        yield SampleRef(container.key_prefix + number, locator, len(number))
+
+
+def write_containers(folder: Path) -> list[Container]:
+    containers = []
+    for number in range(3):
+        path = folder / f"{number}.txt"
+        path.write_text(" ".join(str(10 * number + one) for one in range(number * 2)))
+        containers.append(Container(str(path), path.stat().st_size, "", f"{number}.txt/"))
+    return containers
+
+
+def test_containers_are_indexed_and_their_spooled_samples_can_be_read(tmp_path):
+    containers = write_containers(tmp_path)
+    plan = IndexPlan(str(tmp_path / "build"), read_numbers, PLAN, 10**9)
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        _ = pipeline | IndexContainers(containers, plan, processes=0)
+    listing, skipped = read_index_markers(containers, plan.folder)
+    found = {}
+    for chunk in listing.chunks:
+        for ref in map(SampleRef.unpack, read_chunk(chunk)):
+            data = Path(ref.locator.uri).read_bytes()
+            found[ref.key] = data[ref.locator.offset :][: ref.locator.length].decode()
+            assert ref.uri == f"{tmp_path}/{ref.key[:5]}#{found[ref.key]}"
+    assert found == {"1.txt/10": "10", "1.txt/11": "11", **{f"2.txt/{20 + n}": str(20 + n) for n in range(4)}}
+    assert (listing.total, listing.samples) == (6, {"train": 6})
+    assert skipped.counts == {".txt": 3}
+    assert sorted(skipped.examples[".txt"]) == [container.uri for container in containers]
+
+
+def test_a_container_with_a_marker_is_not_read_again(tmp_path):
+    container = write_containers(tmp_path)[2]
+    plan = IndexPlan(str(tmp_path / "build"), read_numbers, PLAN, 10**9)
+    marker = index_container(container, plan=plan)
+    Path(container.uri).unlink()
+    assert index_container(container, plan=plan) == marker
+    assert read_index_markers([container], plan.folder)[0].total == 4

@@ -1,0 +1,70 @@
+"""Blocks and order: they depend on the keys and the spec alone."""
+
+from __future__ import annotations
+
+import apache_beam as beam
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.util import assert_that
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transforms.blocks.convert_block import read_block
+from transforms.hashing import SPACE, order_hash
+from transforms.listing import stage as ordering
+from transforms.listing.ordering import BLOCK_BYTES, assign_block, count_blocks, find_block
+from transforms.listing.stage import AssignOrder
+from transforms.refs import SampleRef, pack_refs
+
+ORDERS = st.integers(0, SPACE - 1)
+BLOCKS = st.integers(1, 10**9)
+
+
+def test_a_block_has_about_sixteen_mebibytes():
+    assert count_blocks(samples=10**6, output_bytes=1000 * BLOCK_BYTES) == 1000
+
+
+def test_a_small_dataset_has_up_to_64_blocks_of_at_least_16_samples():
+    assert count_blocks(samples=10**4, output_bytes=1) == 64
+    assert count_blocks(samples=48, output_bytes=1) == 3
+    assert count_blocks(samples=3, output_bytes=1) == 1
+
+
+@given(ORDERS, BLOCKS)
+def test_every_order_has_a_block(order, blocks):
+    assert 0 <= find_block(order=order, blocks=blocks) < blocks
+
+
+@given(ORDERS, ORDERS, BLOCKS)
+def test_blocks_are_consecutive_ranges_of_the_order(one, other, blocks):
+    low, high = sorted((one, other))
+    assert find_block(order=low, blocks=blocks) <= find_block(order=high, blocks=blocks)
+
+
+def test_blocks_joined_in_order_are_the_globally_sorted_dataset():
+    refs = [SampleRef(f"{number}.jpg", None, split="train") for number in range(500)]
+    blocks: dict[tuple[str, int], list[bytes]] = {}
+    for ref in refs:
+        packed = ref.pack()
+        blocks.setdefault(assign_block(packed, seed=1, blocks={"train": 7}), []).append(packed)
+    joined = [ref.key for key in sorted(blocks) for ref in read_block([pack_refs(blocks[key])], seed=1)]
+    assert joined == sorted((ref.key for ref in refs), key=lambda key: order_hash(seed=1, key=key))
+
+
+@pytest.mark.parametrize("held", [7, 100_000], ids=["emitted several times", "emitted at the end"])
+def test_assign_order_gives_every_reference_its_block(monkeypatch, held):
+    monkeypatch.setattr(ordering, "_HELD_REFS", held)
+    refs = [SampleRef(f"{number}.jpg", None, split=("train", "test")[number % 2]) for number in range(50)]
+    packed = [ref.pack() for ref in refs]
+    blocks = {"train": 3, "test": 2}
+
+    def check(pairs):
+        found = []
+        for (split, block), joined in pairs:
+            for ref in read_block([joined], seed=5):
+                assert (split, block) == assign_block(ref.pack(), seed=5, blocks=blocks)
+                found.append(ref.pack())
+        assert sorted(found) == sorted(packed)
+
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        assert_that(pipeline | beam.Create(packed) | AssignOrder(seed=5, blocks=blocks), check)

@@ -1,0 +1,155 @@
+"""Planning and composing shards: the policy by properties, the transforms on Beam with real files."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import apache_beam as beam
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.util import assert_that
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.files import ShardNames
+from beam_tfrecords.tfrecord import read_records
+from tests.transforms.part_writing import write_parts
+from transforms.parts import Part
+from transforms.shards.compose import compose_shard
+from transforms.shards.plan import ShardPolicy, find_shard, place_parts
+from transforms.shards.stage import ComposeShards, PlanShards
+
+SIZES = st.lists(st.integers(1, 1000), min_size=1, max_size=200)
+PAYLOADS = {block: [f"{block}-{number}".encode() * 5 for number in range(20)] for block in (2, 0, 1)}
+
+
+def make_part(block: int, size: int, number: int = 0) -> Part:
+    return Part("train", block, number, f"{block}-{number}", size, size, 1, None)
+
+
+def cut(sizes: list[int], shards: int) -> list[int]:
+    """Bytes per shard."""
+    total, start, filled = sum(sizes), 0, [0] * shards
+    for size in sizes:
+        filled[find_shard(start=start, size=size, total=total, shards=shards)] += size
+        start += size
+    return filled
+
+
+@given(SIZES, st.integers(1, 20))
+def test_every_shard_is_within_one_part_of_its_share(sizes, shards):
+    share = sum(sizes) / shards
+    assert all(abs(filled - share) <= max(sizes) for filled in cut(sizes, shards))
+
+
+@given(SIZES, st.integers(1, 20))
+def test_shards_take_consecutive_parts(sizes, shards):
+    total, start, before = sum(sizes), 0, 0
+    for size in sizes:
+        shard = find_shard(start=start, size=size, total=total, shards=shards)
+        assert before <= shard < shards
+        start, before = start + size, shard
+
+
+@pytest.mark.parametrize(("total", "expected"), [(1, 1), (149, 1), (226, 2), (1500, 10)])
+def test_the_number_of_shards_is_the_one_that_comes_nearest_to_their_size(total, expected):
+    assert ShardPolicy(shard_size=150).count(total, records=total) == expected
+
+
+@pytest.mark.parametrize(("shard_size", "expected"), [(1, 6), (100, 6), (1000, 2)])
+def test_there_are_never_more_shards_than_records(shard_size, expected):
+    assert ShardPolicy(shard_size).count(2000, records=6) == expected
+
+
+def test_a_fixed_number_of_shards_is_kept_whatever_there_is():
+    assert ShardPolicy(150, num_shards=8).count(2000, records=6) == 8
+
+
+@given(SIZES, st.integers(1, 5))
+def test_ranges_of_blocks_that_place_their_own_parts_agree_with_one_planner(sizes, range_blocks):
+    parts = [make_part(block, size) for block, size in enumerate(sizes)]
+    by_range: dict[tuple[str, int], list[Part]] = {}
+    for part in parts:
+        by_range.setdefault(("train", part.block // range_blocks), []).append(part)
+    totals = {key: (sum(part.bytes for part in group), len(group)) for key, group in by_range.items()}
+    policy = ShardPolicy(shard_size=500)
+    ranged = [
+        pair for key, group in by_range.items() for pair in place_parts((key, group[::-1]), totals, policy=policy)
+    ]
+    whole = list(place_parts((("train", 0), parts), {("train", 0): (sum(sizes), len(sizes))}, policy=policy))
+    assert sorted(ranged, key=lambda pair: pair[1].block) == whole
+
+
+@pytest.mark.parametrize("num_shards", [None, 3])
+def test_parts_become_shards_in_order_with_their_index(tmp_path, num_shards):
+    parts = write_parts(tmp_path, PAYLOADS)
+    names = ShardNames(str(tmp_path / "out"), "pets", staging=str(tmp_path / "staging"))
+
+    def check(shards):
+        shards = sorted(shards, key=lambda shard: shard.number)
+        assert [shard.of for shard in shards] == [len(shards)] * len(shards)
+        assert len(shards) == (num_shards or round(sum(part.bytes for part in parts) / 500))
+        read = []
+        for shard in shards:
+            data = (tmp_path / "out" / shard.file).read_bytes()
+            assert (shard.bytes, shard.sha256) == (len(data), hashlib.sha256(data).hexdigest())
+            index = (tmp_path / "out" / shard.index).read_bytes()
+            assert shard.index_sha256 == hashlib.sha256(index).hexdigest()
+            rows = pq.read_table(tmp_path / "out" / shard.index).to_pylist()
+            assert shard.records == len(rows)
+            for row in rows:
+                assert data[row["offset"] + 12 :][: row["length"] - 16] == row["key"].encode()
+            with (tmp_path / "out" / shard.file).open("rb") as file:
+                read += [record.data for record in read_records(file)]
+        assert read == [one for block in sorted(PAYLOADS) for one in PAYLOADS[block]]
+
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        plan = pipeline | beam.Create(parts) | PlanShards(ShardPolicy(500, num_shards))
+        assert_that(plan | ComposeShards(names), check)
+
+
+def test_more_shards_than_parts_leave_empty_shards(tmp_path):
+    parts = write_parts(tmp_path, {0: [b"only one"]})
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        plan = pipeline | beam.Create(parts) | PlanShards(ShardPolicy(500, 2))
+        _ = plan | ComposeShards(ShardNames(str(tmp_path / "out"), "pets", staging=str(tmp_path / "staging")))
+    sizes = {path.name: path.stat().st_size for path in (tmp_path / "out").glob("pets*")}
+    assert set(sizes) == {"pets-train.tfrecord-00000-of-00002", "pets-train.tfrecord-00001-of-00002"}
+    assert sorted(sizes.values()) == [0, 24]
+
+
+def compose(parts: list[Part], folder: Path, *, with_index: bool = True):
+    names = ShardNames(str(folder), "pets", staging=str(folder.parent / "staging"))
+    return compose_shard((("train", 0, 1), parts), names=names, with_index=with_index)
+
+
+def test_composing_leaves_the_parts_so_that_a_second_attempt_gives_the_same_shard(tmp_path):
+    parts = write_parts(tmp_path, PAYLOADS)
+    first = compose(parts[::-1], tmp_path / "out")
+    data = (tmp_path / "out" / first.file).read_bytes()
+    (tmp_path / "out" / first.file).write_bytes(data[:100])
+    assert compose(parts, tmp_path / "out") == first
+    assert (tmp_path / "out" / first.file).read_bytes() == data
+
+
+def test_parts_without_an_index_make_a_shard_without_one(tmp_path):
+    shard = compose(write_parts(tmp_path, PAYLOADS), tmp_path / "out", with_index=False)
+    assert (shard.index, shard.index_sha256) == (None, None)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [shard.file]
+
+
+def test_a_part_that_lost_bytes_breaks_the_build(tmp_path):
+    (part,) = write_parts(tmp_path, {0: [b"some bytes"]})
+    Path(part.uri).write_bytes(b"short")
+    with pytest.raises(BuildError, match="has 5 bytes, but 26"):
+        compose([part], tmp_path)
+
+
+def test_a_part_that_is_gone_breaks_the_build(tmp_path):
+    parts = write_parts(tmp_path, PAYLOADS)
+    Path(parts[1].uri).unlink()
+    with pytest.raises(OSError, match=Path(parts[1].uri).name):
+        compose(parts, tmp_path)

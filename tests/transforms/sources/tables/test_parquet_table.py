@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import datetime
+import decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beam_tfrecords.errors import BuildError, RequestError
+from transforms.sources.tables.parquet_table import open_parquet
+from transforms.sources.tables.table import InvalidRow
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(columns, **options):
+        pq.write_table(pa.table(columns), tmp_path / "m.parquet", **options)
+        return open_parquet(str(tmp_path / "m.parquet"))
+
+    return write
+
+
+def values(table, column):
+    return [row[column] for row in table.rows([column])]
+
+
+KINDS = {
+    "int8": (pa.array([1, None], pa.int8()), "int64", [1, None]),
+    "uint64": (pa.array([2**64 - 1, 0], pa.uint64()), "int64", [2**64 - 1, 0]),
+    "bool": (pa.array([True, False]), "int64", [True, False]),
+    "half": (pa.array([1.5, 2.0]).cast(pa.float16()), "float", [1.5, 2.0]),
+    "double": (pa.array([1.5, float("inf")]), "float", [1.5, float("inf")]),
+    "string": (pa.array(["é", None]), "bytes", ["é", None]),
+    "large_string": (pa.array(["é", "b"], pa.large_string()), "bytes", ["é", "b"]),
+    "category": (pa.array(["a", "a"]).dictionary_encode(), "bytes", ["a", "a"]),
+    "binary": (pa.array([b"\xff", b""]), "bytes", [b"\xff", b""]),
+    "fixed_binary": (pa.array([b"ab", b"cd"], pa.binary(2)), "bytes", [b"ab", b"cd"]),
+    "date": (pa.array([datetime.date(2020, 1, 2), None]), "bytes", ["2020-01-02", None]),
+    "nanoseconds": (
+        pa.array([1, 2], pa.timestamp("ns")),
+        "bytes",
+        ["1970-01-01 00:00:00.000000001", "1970-01-01 00:00:00.000000002"],
+    ),
+    "utc": (
+        pa.array([datetime.datetime(2020, 1, 2), None], pa.timestamp("ms", "UTC")),
+        "bytes",
+        ["2020-01-02 00:00:00.000Z", None],
+    ),
+    "decimal": (pa.array([decimal.Decimal("1.50"), None]), "bytes", ["1.50", None]),
+    "list": (pa.array([[1, 2], []]), "int64", [[1, 2], []]),
+    "vector": (pa.array([[1, 2], [3, 4]], pa.list_(pa.float32(), 2)), "float", [[1, 2], [3, 4]]),
+    "dates": (pa.array([[datetime.date(2020, 1, 2)], None]), "bytes", [["2020-01-02"], None]),
+    "struct": (
+        pa.array([{"t": 1}, None], pa.struct([("t", pa.timestamp("ns"))])),
+        "bytes",
+        [{"t": "1970-01-01 00:00:00.000000001"}, None],
+    ),
+    "map": (pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int64())), "bytes", [[("a", 1)], None]),
+    "nothing": (pa.nulls(2), "bytes", [None, None]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_column_has_its_schemas_type_and_plain_values(table, kind):
+    array, feature_type, expected = KINDS[kind]
+    opened = table({"x": array})
+    assert opened.column_types == {"x": feature_type}
+    assert values(opened, "x") == expected
+
+
+def test_the_schema_says_which_columns_can_hold_paths(table):
+    opened = table({kind: array for kind, (array, _, _) in KINDS.items()})
+    assert [name for name in opened.columns if opened.may_hold_text(name)] == [
+        "string",
+        "large_string",
+        "category",
+        "date",
+        "nanoseconds",
+        "utc",
+        "decimal",
+    ]
+
+
+def test_only_the_columns_asked_for_are_read_in_the_order_asked_for(table):
+    assert list(table({"a": [1], "b": [2], "c": [3]}).rows(["c", "a"])) == [{"c": 3, "a": 1}]
+    assert list(table({"a": [1, 2]}).rows([])) == [{}, {}]
+
+
+def test_rows_of_many_batches_and_row_groups_come_in_order(table):
+    assert values(table({"x": range(3000)}, row_group_size=700), "x") == list(range(3000))
+
+
+def test_a_broken_string_makes_one_invalid_row(table):
+    raw = pa.array([b"ok", b"\xff", b"fine"])
+    rows = list(table({"x": pa.Array.from_buffers(pa.string(), 3, raw.buffers()), "y": [1, 2, 3]}).rows(["x", "y"]))
+    assert rows[0] == {"x": "ok", "y": 1}
+    assert isinstance(rows[1], InvalidRow)
+    assert rows[1].detail.startswith("row 1: ")
+    assert rows[2] == {"x": "fine", "y": 3}
+
+
+def test_a_file_of_another_format_is_refused(tmp_path):
+    (tmp_path / "m.parquet").write_bytes(b"image,label\n")
+    with pytest.raises(RequestError, match="is not a valid Parquet file"):
+        open_parquet(str(tmp_path / "m.parquet"))
+
+
+def test_an_empty_file_is_refused(tmp_path):
+    (tmp_path / "m.parquet").write_bytes(b"")
+    with pytest.raises(RequestError, match="is not a valid Parquet file"):
+        open_parquet(str(tmp_path / "m.parquet"))
+
+
+def test_columns_of_the_same_name_are_refused(tmp_path):
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"])
+    pq.write_table(table, tmp_path / "m.parquet")
+    with pytest.raises(RequestError, match="more than one column named 'x'"):
+        open_parquet(str(tmp_path / "m.parquet"))
+
+
+def test_a_damaged_file_stops_the_build(table, tmp_path):
+    opened = table({"x": [str(number) for number in range(5000)]}, compression="zstd", use_dictionary=False)
+    data = bytearray((tmp_path / "m.parquet").read_bytes())
+    data[100:2000] = bytes(1900)
+    (tmp_path / "m.parquet").write_bytes(data)
+    with pytest.raises(BuildError, match=r"m\.parquet cannot be read beyond row"):
+        list(opened.rows(["x"]))
+
+
+def test_an_image_column_of_bytes_is_refused(tmp_path, opened):
+    pq.write_table(pa.table({"image": [b"\xff\xd8"], "label": [1]}), tmp_path / "m.parquet")
+    with pytest.raises(RequestError, match=r"'image' are not strings.*`image_column`.*it has: image, label$"):
+        opened(tmp_path / "m.parquet")
+
+
+def test_a_parquet_table_gives_images_labels_and_typed_columns(touch, opened, listed):
+    root = touch("1.jpg", "2.jpg")
+    columns = {"image": ["1.jpg", "2.jpg"], "label": [0, 1], "split": ["train", None], "age": [3.5, None]}
+    pq.write_table(pa.table(columns), root / "m.parquet")
+    source = opened(root / "m.parquet", columns=None)
+    assert source.name == "parquet"
+    assert source.column_types == {"image": "bytes", "label": "int64", "split": "bytes", "age": "float"}
+    samples = listed(source)
+    assert [(s.label, s.split, dict(s.columns)) for s in samples.values()] == [
+        (0, "train", {"age": 3.5}),
+        (1, None, {"age": None}),
+    ]
+
+
+def test_labels_keys_and_splits_may_be_strings_stored_as_bytes(tmp_path, opened, listed):
+    pq.write_table(pa.table({"label": [b"cat"], "split": [b"dev"], "id": [b"7"]}), tmp_path / "m.parquet")
+    sample = listed(opened(tmp_path / "m.parquet", key_column="id"))["7"]
+    assert (sample.label, sample.split) == ("cat", "dev")

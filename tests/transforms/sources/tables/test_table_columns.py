@@ -1,0 +1,136 @@
+"""Which column is what: the usual names, patterns of paths, and what a message says where neither helps."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beam_tfrecords.errors import RequestError
+
+
+@pytest.fixture
+def csv_file(touch, tmp_path):
+    def write(*lines: str, images: tuple[str, ...] = ("a.jpg", "b.jpg")):
+        touch(*images)
+        (tmp_path / "m.csv").write_text("\n".join(lines) + "\n")
+        return tmp_path / "m.csv"
+
+    return write
+
+
+def pairs(source):
+    return [(sample.key, sample.label, sample.failure and sample.failure[0]) for sample in source.samples()]
+
+
+@pytest.mark.parametrize(
+    ("header", "note"),
+    [
+        ("image,label", None),
+        ("Image,Label", "images from column 'Image', labels from column 'Label'"),
+        ("path,class", "images from column 'path', labels from column 'class'"),
+        ("file_name,category", "images from column 'file_name', labels from column 'category'"),
+        ("filename,label", "images from column 'filename'"),
+        ("image_path,class_name", "images from column 'image_path', labels from column 'class_name'"),
+    ],
+)
+def test_usual_names_are_guessed_and_said(csv_file, opened, header, note):
+    source = opened(csv_file(header, "a.jpg,cat", "b.jpg,dog"))
+    assert pairs(source) == [("a.jpg", "cat", None), ("b.jpg", "dog", None)]
+    assert source.notes == ([f"m.csv: {note}"] if note else [])
+
+
+def test_the_documented_name_is_preferred_without_a_note(csv_file, opened):
+    source = opened(csv_file("path,class,image,label", "x.jpg,x,a.jpg,cat"))
+    assert (pairs(source), source.notes) == ([("a.jpg", "cat", None)], [])
+
+
+def test_a_split_column_is_found_in_any_case(csv_file, opened):
+    (sample,) = opened(csv_file("image,label,Split", "a.jpg,cat,test")).samples()
+    assert sample.split == "test"
+
+
+def test_a_layout_without_images_and_labels_guesses_neither(csv_file, opened):
+    source = opened(csv_file("path,class", "x,y"), needs_image=False, needs_label=False, columns=None)
+    assert not source.has_images
+    (sample,) = source.samples()
+    assert dict(sample.columns) == {"path": "x", "class": "y"}
+
+
+def test_a_parquet_column_that_cannot_hold_paths_is_not_guessed(tmp_path, opened):
+    pq.write_table(pa.table({"file": [1, 2], "label": ["a", "b"]}), tmp_path / "m.parquet")
+    assert not opened(tmp_path / "m.parquet").has_images
+
+
+# Patterns of paths
+
+
+def test_a_pattern_makes_paths_from_columns(csv_file, opened):
+    table = csv_file("id,part,label", "7,x,cat", "8,y,dog", images=("x/7.jpg", "y/8.jpg"))
+    source = opened(table, image_path="{part}/{id}.jpg")
+    assert source.has_images
+    assert pairs(source) == [("x/7.jpg", "cat", None), ("y/8.jpg", "dog", None)]
+
+
+def test_paths_are_relative_to_the_image_root(csv_file, opened, tmp_path):
+    table = csv_file("id,label,image", "7,cat,7.jpg", images=("elsewhere/7.jpg",))
+    root = str(tmp_path / "elsewhere")
+    for fields in ({"image_path": "{id}.jpg"}, {"image_column": "image"}):
+        (sample,) = opened(table, image_root=root, **fields).samples()
+        assert (sample.uri, sample.failure) == (f"{root}/7.jpg", None)
+
+
+@pytest.mark.parametrize("cell", ["../secret", "/etc/passwd"])
+def test_a_pattern_does_not_lead_out_of_the_root(csv_file, opened, cell):
+    table = csv_file("id,label", f"{cell},cat")
+    assert pairs(opened(table, image_path="{id}"))[0][2] == "outside_root"
+    (sample,) = opened(table, image_path="{id}", allow_outside_root=True).samples()
+    assert sample.failure is None or sample.failure[0] == "unreadable"
+
+
+def test_an_empty_cell_in_a_pattern_is_an_invalid_row(csv_file, opened):
+    assert pairs(opened(csv_file("id,label", ",cat"), image_path="{id}.jpg"))[0][2] == "invalid_row"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"image_path": "{name}.jpg"}, r"`image_path={name}\.jpg`: .*has no column 'name'; it has: id, label"),
+        ({"image_path": "id.jpg"}, "expected a path with columns in braces"),
+        ({"image_path": "{id.jpg"}, "expected a path with columns in braces"),
+        ({"image_path": "{id}}.jpg"}, "expected a path with columns in braces"),
+        ({"image_path": "{id}.jpg", "image_column": "id"}, "`image_column=id` both say where"),
+    ],
+)
+def test_a_wrong_pattern_is_refused(csv_file, opened, fields, message):
+    with pytest.raises(RequestError, match=message):
+        opened(csv_file("id,label", "7,cat"), **fields)
+
+
+# Several labels in a cell
+
+
+def test_a_separator_splits_the_cell_into_labels(csv_file, opened):
+    table = csv_file("image,label", "a.jpg,cat| pet |", "b.jpg,cat", "a.jpg,|")
+    labels = [sample.label for sample in opened(table, label_separator="|", key_column="label").samples()]
+    assert labels == [["cat", "pet"], ["cat"], None]
+
+
+# What a message says
+
+
+def test_columns_that_look_like_images_and_labels_are_named_with_their_settings(csv_file, opened):
+    table = csv_file("foto,kind,year", "a.jpg,cat,2001", "b.jpg,dog,2002", "c.jpg,cat,2003")
+    described = opened(table, needs_label=False).describe_columns()
+    assert described == (
+        "'foto' looks like images: say `image_column=foto`; 'kind' looks like labels: say `label_column=kind`; "
+        "it has: foto, kind, year"
+    )
+    with pytest.raises(RequestError, match=r"no column 'label'.*say `label_column=kind`; it has: foto, kind, year$"):
+        opened(table)
+
+
+def test_ids_that_name_files_are_found(csv_file, opened):
+    table = csv_file("id,breed", "7,cat", "8,cat", images=("train/7.jpg",))
+    described = opened(table, needs_label=False).describe_columns()
+    assert described.startswith("there are images at train/{id}.jpg: say `image_path=train/{id}.jpg`; ")

@@ -1,0 +1,240 @@
+"""What holds for tables of every format: which column is what, and which rows are rejected."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError
+from transforms.refs import File, SampleRef
+
+
+@pytest.fixture
+def csv_file(tmp_path):
+    def write(*lines: str, name: str = "m.csv"):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+        return tmp_path / name
+
+    return write
+
+
+@pytest.fixture
+def jsonl_file(tmp_path):
+    def write(*rows: object, name: str = "m.jsonl"):
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return tmp_path / name
+
+    return write
+
+
+def only(samples):
+    (sample,) = samples.values()
+    return sample
+
+
+def test_a_row_names_its_image_relative_to_the_table(touch, csv_file, opened, listed):
+    root = touch("sub/cat.jpg")
+    source = opened(csv_file("image,label", "sub/cat.jpg,cat"))
+    assert source.has_images
+    assert (source.unit, source.labels_may_be_indices, source.containers()) == ("row", True, None)
+    sample = listed(source)["sub/cat.jpg"]
+    entry = storage.stat(str(root / "sub/cat.jpg"))
+    assert sample == SampleRef("sub/cat.jpg", File(entry.path), 6, entry.fingerprint, "cat")
+
+
+def test_a_table_given_by_a_relative_path_gives_absolute_ones(touch, csv_file, opened, listed, monkeypatch):
+    monkeypatch.chdir(touch("cat.jpg"))
+    csv_file("image,label", "cat.jpg,cat")
+    assert only(listed(opened("m.csv"))).uri == f"{os.getcwd()}/cat.jpg"
+
+
+def test_columns_may_be_named_by_settings(touch, csv_file, opened, listed):
+    touch("1.jpg")
+    table = csv_file("id,path,kind,part", "row-1,1.jpg,cat,dev")
+    fields = {"image_column": "path", "label_column": "kind", "split_column": "part", "key_column": "id"}
+    sample = listed(opened(table, **fields))["row-1"]
+    assert (sample.uri, sample.label, sample.split) == (str(table.parent / "1.jpg"), "cat", "dev")
+
+
+@pytest.mark.parametrize("setting", ["image_column", "label_column", "split_column", "key_column"])
+def test_a_named_column_that_does_not_exist_is_refused_with_those_that_do(csv_file, opened, setting):
+    with pytest.raises(RequestError, match=rf"`{setting}=kinds`: .*m\.csv has no such column; it has: image, label$"):
+        opened(csv_file("image,label"), **{setting: "kinds"})
+
+
+def test_a_table_without_a_label_is_refused_where_one_is_needed(csv_file, opened):
+    with pytest.raises(RequestError, match=r"no column 'label'.*`label_column`.*it has: image, kind$"):
+        opened(csv_file("image,kind"))
+    assert opened(csv_file("image,kind"), needs_label=False).columns == ("image", "kind")
+
+
+def test_a_column_of_the_layout_that_does_not_exist_is_refused_with_those_that_do(csv_file, opened):
+    with pytest.raises(RequestError, match=r"column\.age, which .*m\.csv does not have; it has: image, label$"):
+        opened(csv_file("image,label"), columns=frozenset({"age", "label"}))
+
+
+def test_a_table_without_images_gives_its_columns_under_row_numbers(csv_file, opened, listed):
+    source = opened(csv_file("x,y", "1,a", "2,b"), needs_label=False, columns=None)
+    assert not source.has_images
+    samples = listed(source)
+    assert {key: dict(sample.columns) for key, sample in samples.items()} == {
+        "000000000000": {"x": "1", "y": "a"},
+        "000000000001": {"x": "2", "y": "b"},
+    }
+    assert {sample.uri for sample in samples.values()} == {None}
+
+
+def test_only_the_columns_asked_for_are_carried(csv_file, opened, listed):
+    table = csv_file("label,x,y", "cat,1,2")
+    assert only(listed(opened(table))).columns == {}
+    assert only(listed(opened(table, columns=frozenset({"y"})))).columns == {"y": "2"}
+    assert only(listed(opened(table, columns=None))).columns == {"x": "1", "y": "2"}
+
+
+def test_label_image_split_and_key_are_columns_too_if_asked_for_by_name(touch, csv_file, opened, listed):
+    touch("1.jpg")
+    table = csv_file("image,label,split,id", "1.jpg,cat,dev,7")
+    columns = {"image": "1.jpg", "label": "cat", "split": "dev", "id": "7"}
+    assert only(listed(opened(table, key_column="id", columns=frozenset(columns)))).columns == columns
+
+
+def test_an_empty_label_or_split_is_none(csv_file, opened, listed):
+    sample = only(listed(opened(csv_file("label,split,x", ",,1"))))
+    assert (sample.label, sample.split, sample.failure) == (None, None, None)
+
+
+def test_a_column_that_happens_to_be_called_split_is_ignored_without_auto(csv_file, opened, listed):
+    table = csv_file("label,split", "cat,dev")
+    assert only(listed(opened(table))).split == "dev"
+    assert only(listed(opened(table, splits_auto=False))).split is None
+    assert only(listed(opened(table, splits_auto=False, split_column="split"))).split == "dev"
+
+
+def test_an_empty_key_is_an_invalid_row(csv_file, opened, listed):
+    sample = only(listed(opened(csv_file("label,id", "cat,"), key_column="id")))
+    assert (sample.key, sample.failure) == ("000000000000", ("invalid_row", "column 'id' is empty"))
+
+
+def test_a_row_without_an_image_path_is_invalid(csv_file, opened, listed):
+    sample = only(listed(opened(csv_file("image,label", ",cat"))))
+    assert (sample.key, sample.uri) == ("000000000000", None)
+    assert sample.failure == ("invalid_row", "column 'image' is empty")
+
+
+def test_a_key_or_path_longer_than_any_path_is_invalid(csv_file, opened, listed):
+    sample = only(listed(opened(csv_file("image,label", "x" * 5000 + ",cat"))))
+    assert sample.key == "000000000000"
+    assert sample.failure is not None
+    assert "5,000 characters" in sample.failure[1]
+
+
+def test_missing_images_and_folders_are_unreadable_and_the_rest_is_listed(touch, csv_file, opened, listed):
+    touch("1.jpg", "folder/2.jpg")
+    rows = ("1.jpg,a", "none.jpg,b", "folder,c", "1.jpg/x,d", "n" * 300 + ",e", "https://x.org/1.jpg,f")
+    samples = listed(opened(csv_file("image,label", *rows)))
+    reasons = {key[:20]: sample.failure and sample.failure[0] for key, sample in samples.items()}
+    assert reasons.pop("1.jpg") is None
+    assert set(reasons.values()) == {"unreadable"}
+    assert len(reasons) == 5
+    assert samples["none.jpg"].failure[1].startswith("no such file: ")
+
+
+def test_paths_outside_the_folder_of_the_table_are_rejected_unless_allowed(touch, opened, listed, monkeypatch):
+    # As where the extra for gs:// is installed.
+    monkeypatch.setattr(storage, "check_scheme", lambda path: None)
+    root = touch("outside.jpg", "data/inside.jpg", "data/m.csv")
+    lines = ["image,label", "../outside.jpg,a", "inside.jpg,b", f"{root}/outside.jpg,c", "gs://bucket/x.jpg,d"]
+    (root / "data/m.csv").write_text("\n".join(lines))
+    samples = listed(opened(root / "data/m.csv"))
+    rejected = {key: sample.failure for key, sample in samples.items() if sample.failure}
+    assert {reason for reason, _ in rejected.values()} == {"outside_root"}
+    assert all("`allow_outside_root`" in detail for _, detail in rejected.values())
+    assert set(rejected) == {"../outside.jpg", f"{root}/outside.jpg", "gs://bucket/x.jpg"}
+    allowed = listed(opened(root / "data/m.csv", allow_outside_root=True))
+    assert {sample.failure for sample in allowed.values()} == {None}
+    remote = allowed["gs://bucket/x.jpg"]
+    assert (remote.uri, remote.size, remote.fingerprint) == ("gs://bucket/x.jpg", 0, "")
+
+
+def test_a_rejected_row_keeps_its_key_and_split(csv_file, opened, listed):
+    sample = listed(opened(csv_file("image,label,split", "none.jpg,cat,dev")))["none.jpg"]
+    assert sample.split == "dev"
+    assert sample.failure is not None
+
+
+def test_keys_of_several_tables_begin_with_their_names(csv_file, opened, listed):
+    first, second = csv_file("label", "a", name="1.csv"), csv_file("label", "b", name="2.csv")
+    assert list(listed(opened(first, second))) == ["1.csv/000000000000", "2.csv/000000000000"]
+
+
+def test_tables_with_and_without_images_are_refused_together(csv_file, opened):
+    with pytest.raises(RequestError, match="one has a column with images"):
+        opened(csv_file("image,label", name="1.csv"), csv_file("label", name="2.csv"))
+
+
+def test_parquet_files_of_different_types_are_refused_together(tmp_path, opened):
+    pq.write_table(pa.table({"label": [1]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"label": ["cat"]}), tmp_path / "2.parquet")
+    with pytest.raises(RequestError, match=r"2\.parquet`: column 'label' is bytes there, but int64"):
+        opened(tmp_path / "*.parquet")
+
+
+# Values of jsonl (and parquet) rows
+
+
+@pytest.mark.parametrize("label", ["cat", 3, 0, 0.5, ["a", "b"], [1, 2], None])
+def test_a_label_keeps_its_type(jsonl_file, opened, listed, label):
+    sample = only(listed(opened(jsonl_file({"label": label}))))
+    assert sample.label == label
+    assert type(sample.label) is type(label)
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [(True, "true"), (False, "false"), (3.0, 3), (float("nan"), None), (" cat ", "cat"), (" ", None), ([1.0], [1])],
+)
+def test_a_label_becomes_a_name_or_a_number(jsonl_file, opened, listed, label, expected):
+    sample = only(listed(opened(jsonl_file({"label": label}))))
+    assert sample.label == expected
+    assert type(sample.label) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (1.5, 1.5),
+        ([1, 2.5, None], [1, 2.5, None]),
+        ({"a": [1]}, '{"a": [1]}'),
+        ([[1, 2], {"b": "é"}], ["[1, 2]", '{"b": "é"}']),
+        (2**64 - 1, 2**64 - 1),
+    ],
+)
+def test_a_column_keeps_scalars_and_lists_and_gives_deeper_values_as_json(jsonl_file, opened, listed, value, expected):
+    assert only(listed(opened(jsonl_file({"label": 1, "x": value}), columns=None))).columns == {"x": expected}
+
+
+@pytest.mark.parametrize("value", [2**64, -(2**63) - 1, [10**30], "\ud800", ["\ud800"]])
+def test_a_value_that_a_reference_cannot_hold_makes_an_invalid_row(jsonl_file, opened, listed, value):
+    sample = only(listed(opened(jsonl_file({"label": 1, "x": value}), columns=None)))
+    assert sample.failure is not None
+    assert sample.failure[0] == "invalid_row"
+
+
+@pytest.mark.parametrize(
+    "row", [{"id": 1.5}, {"id": True}, {"id": [1]}, {"id": None}, {"id": 1, "label": {}}, {"id": 1, "split": [1]}]
+)
+def test_a_key_split_or_label_of_the_wrong_kind_makes_an_invalid_row(jsonl_file, opened, listed, row):
+    table = jsonl_file({"label": "cat", "split": "dev", **row})
+    sample = only(listed(opened(table, key_column="id")))
+    assert sample.failure is not None
+    assert sample.failure[0] == "invalid_row"
+
+
+def test_integer_keys_and_splits_become_strings(jsonl_file, opened, listed):
+    sample = only(listed(opened(jsonl_file({"id": 7, "label": 1, "split": 0}), key_column="id")))
+    assert (sample.key, sample.split) == ("7", "0")

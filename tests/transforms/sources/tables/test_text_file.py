@@ -1,0 +1,126 @@
+"""Encodings, compression and delimiters of tables are found, or taken from the request."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from beam_tfrecords.errors import BuildError, RequestError
+from transforms.sources.tables.text_file import find_encoding
+
+TEXT = "image,label\na.jpg,Hündin\nb.jpg,Kätzchen\n"
+ROWS = [("a.jpg", "Hündin"), ("b.jpg", "Kätzchen")]
+
+
+@pytest.fixture
+def write(touch, tmp_path):
+    def make(data: bytes, name: str = "labels.csv"):
+        touch("a.jpg", "b.jpg")
+        (tmp_path / name).write_bytes(data)
+        return tmp_path / name
+
+    return make
+
+
+def pairs(source):
+    return [(sample.key, sample.label) for sample in source.samples()]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_unicode_is_found_without_a_note(write, opened, encoding):
+    source = opened(write(TEXT.encode(encoding)))
+    assert pairs(source) == ROWS
+    assert source.notes == []
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
+def test_latin_1_and_windows_1252_are_found_with_a_note(write, opened, encoding):
+    source = opened(write(TEXT.encode(encoding)))
+    assert pairs(source) == ROWS
+    (note,) = source.notes
+    assert "labels.csv: not UTF-8, read as Windows-1252; `encoding` names another" in note
+
+
+def test_another_encoding_is_taken_from_the_request(write, opened):
+    source = opened(write("image,label\na.jpg,猫\n".encode("shift_jis")), encoding="shift_jis")
+    assert pairs(source) == [("a.jpg", "猫")]
+
+
+def test_one_damaged_row_does_not_change_the_encoding(write, opened):
+    source = opened(write(TEXT.encode() + b"c.jpg,caf\xe9\n"))
+    assert [sample.failure and sample.failure[0] for sample in source.samples()] == [None, None, "invalid_row"]
+
+
+def test_a_character_that_the_sample_cuts_is_no_damage():
+    assert find_encoding("a,é".encode()[:-1]) == "utf-8"
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_a_delimiter_is_found_with_a_note(write, opened, delimiter):
+    text = TEXT.replace(",", delimiter).replace("a.jpg", '"a.jpg"')
+    source = opened(write(text.encode()))
+    assert pairs(source) == ROWS
+    (note,) = source.notes
+    assert "cells are separated by" in note
+
+
+def test_a_comma_in_the_cells_of_a_semicolon_table_is_no_delimiter(write, opened):
+    source = opened(write(b"image;label;score\na.jpg;cat;1,5\nb.jpg;dog;2,5\n"))
+    assert source.columns == ("image", "label", "score")
+
+
+def test_a_semicolon_in_the_cells_of_a_comma_table_is_no_delimiter(write, opened):
+    source = opened(write(b"image,label,note\na.jpg,cat,x;y\nb.jpg,dog,y;z\n"))
+    assert source.columns == ("image", "label", "note")
+
+
+def test_a_tsv_file_has_tabs(write, opened):
+    source = opened(write(TEXT.replace(",", "\t").encode(), "labels.tsv"))
+    assert (pairs(source), source.notes) == (ROWS, [])
+
+
+def test_the_delimiter_of_the_request_is_taken(write, opened):
+    assert pairs(opened(write(TEXT.replace(",", ":").encode()), delimiter=":")) == ROWS
+
+
+def test_spaces_after_delimiters_are_no_part_of_names_and_cells(write, opened):
+    source = opened(write(b'image, label\na.jpg, "cat"\nb.jpg, dog\n'))
+    assert source.columns == ("image", "label")
+    assert pairs(source) == [("a.jpg", "cat"), ("b.jpg", "dog")]
+
+
+@pytest.mark.parametrize("name", ["labels.csv.gz", "labels.TSV.gz", "labels.jsonl.gz"])
+def test_gzip_is_read(write, opened, name):
+    text = TEXT.replace(",", "\t") if "TSV" in name else TEXT
+    if "jsonl" in name:
+        text = "".join(json.dumps({"image": image, "label": label}) + "\n" for image, label in ROWS)
+    assert pairs(opened(write(gzip.compress(text.encode()), name))) == ROWS
+
+
+def test_what_is_no_gzip_is_refused(write, opened):
+    with pytest.raises(RequestError, match=r"labels\.csv\.gz.* is not a valid gzip file"):
+        opened(write(TEXT.encode(), "labels.csv.gz"))
+
+
+def test_a_gzip_file_that_is_cut_stops_the_build(write, opened):
+    rows = "".join(f"{number}.jpg,{number * 7919 % 1009}\n" for number in range(400_000))
+    source = opened(
+        write(gzip.compress(f"image,label\n{rows}".encode(), 1)[:-1000], "labels.csv.gz"), key_column="image"
+    )
+    with pytest.raises(BuildError, match=r"labels\.csv\.gz cannot be read beyond line \d+"):
+        for _ in source.samples():
+            pass
+
+
+def test_a_jsonl_file_in_utf_16_is_read(write, opened):
+    assert pairs(opened(write('{"image": "a.jpg", "label": "Hündin"}\n'.encode("utf-16"), "labels.jsonl"))) == ROWS[:1]
+
+
+@pytest.mark.parametrize(
+    "header", ["a.jpg,cat\nb.jpg,dog\n", "0,1,2\n1,2,3\n", "x/1.PNG;cat\n"], ids=["images", "numbers", "semicolons"]
+)
+def test_a_table_without_a_header_is_refused(write, opened, header):
+    with pytest.raises(RequestError, match=r"the first row looks like data \(.*add a first line such as image,label"):
+        opened(write(header.encode()))

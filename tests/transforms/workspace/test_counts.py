@@ -1,0 +1,73 @@
+"""The counts of workers: in files, at a cost that does not depend on the number of blocks, and as metrics."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+
+import apache_beam as beam
+from apache_beam.metrics import MetricsFilter
+
+from transforms.blocks.stage import NAMESPACE, report_block
+from transforms.blocks.stopwatch import Stopwatch
+from transforms.stats import Stats
+from transforms.workspace.counts import BlockCounts, add_block, read_block_counts
+
+STATS = Stats({("written", "train"): 90, ("failed", "train", "corrupt"): 10, ("source_bytes",): 5_000})
+
+
+def add_blocks(folder: str, number: int) -> None:
+    for _ in range(number):
+        add_block(folder, STATS)
+
+
+def test_a_worker_keeps_one_file_however_many_blocks_it_converts(tmp_path):
+    add_blocks(str(tmp_path), 50)
+    assert len(list((tmp_path / "workers").iterdir())) == 1
+    assert read_block_counts(str(tmp_path)) == BlockCounts(blocks=50, written=4_500, failed=500)
+
+
+def test_a_forked_worker_does_not_count_what_its_parent_did(tmp_path):
+    add_blocks(str(tmp_path), 2)
+    child = multiprocessing.get_context("fork").Process(target=add_blocks, args=(str(tmp_path), 3))
+    child.start()
+    child.join()
+    assert read_block_counts(str(tmp_path)).blocks == 5
+
+
+def test_before_the_first_block_the_counts_are_zero(tmp_path):
+    assert read_block_counts(str(tmp_path)) == BlockCounts()
+
+
+def test_a_file_that_a_power_cut_emptied_is_passed_over(tmp_path):
+    add_blocks(str(tmp_path), 1)
+    Path(tmp_path, "workers", "emptied.json").write_bytes(b"")
+    assert read_block_counts(str(tmp_path)).blocks == 1
+
+
+def test_a_stopwatch_adds_up_the_laps_of_a_step():
+    clock = Stopwatch()
+    for _ in range(2):
+        clock.lap("read")
+    assert set(clock.msec) == {"read"}
+
+
+def test_the_metrics_of_a_pipeline_count_samples_bytes_and_time():
+    pipeline = beam.Pipeline("FnApiRunner")
+    attempts = pipeline | beam.Create([{"read": 30, "convert": 400}, None])
+    _ = attempts | beam.Map(lambda msec: report_block(STATS, bytes_out=7_000, msec=msec))
+    result = pipeline.run()
+    found = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))
+    assert {one.key.metric.name: one.committed for one in found["counters"]} == {
+        "samples_written": 180,
+        "failed_corrupt": 20,
+        "bytes_in": 10_000,
+        "bytes_out": 14_000,
+        "blocks": 2,
+        "blocks_resumed": 1,
+    }
+    # Of the block that this attempt converted.
+    assert {one.key.metric.name: one.committed.sum for one in found["distributions"]} == {
+        "read_msec_per_block": 30,
+        "convert_msec_per_block": 400,
+    }

@@ -1,0 +1,260 @@
+"""ConvertBlocks: the references of a block in, its parts out; the one place where image bytes are handled."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.tfrecord import Compression
+from transforms.blocks.convert_sample import ConvertedSample, ConvertSample
+from transforms.blocks.fetching import fetch, read_image, with_fingerprint
+from transforms.blocks.results import BlockResult, read_marker
+from transforms.blocks.reuse import BlockReuse, ReusePlan
+from transforms.blocks.stopwatch import Stopwatch
+from transforms.hashing import content_hash, order_hash
+from transforms.libraries import check_libraries
+from transforms.parts import PartPolicy, PartWriter
+from transforms.processes.isolation import isolated, time_limit
+from transforms.refs import BlockKey, SampleRef, split_refs, unpack_key_and_split
+from transforms.stats import Change, Key, Stats
+from transforms.workspace.build_folder import BuildFolder
+from transforms.workspace.counts import add_block
+
+Convert: TypeAlias = "Callable[[SampleRef, bytes | None], ConvertedSample]"
+
+_log = logging.getLogger(__name__)
+_DUPLICATE_KEY = (FailureReason.DUPLICATE_KEY.value, "another sample has the same key")
+# Also told to the log of the worker whose child died.
+_PROCESS_ENDED = (FailureReason.DECODER_CRASH, FailureReason.DECODE_TIMEOUT)
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockPlan:
+    """What a worker needs to know to convert blocks.
+
+    Attributes:
+      folder: the build's folder for temporary files.
+      seed: of the order.
+      policies: split -> when its parts end.
+      compression: of the parts.
+      read_images: whether the layout needs the images.
+      max_file_size: bytes of the largest image file that is read.
+      image_timeout: seconds that the conversion of one sample may take.
+      hashes_files: whether the fingerprint of a file is the hash of its bytes.
+      reuse: the earlier dataset; None if there is none.
+      libraries: library -> version of the launcher; those that decide records have to be the same here.
+    """
+
+    folder: str
+    seed: int
+    policies: Mapping[str, PartPolicy]
+    compression: Compression
+    read_images: bool
+    max_file_size: int
+    image_timeout: float
+    hashes_files: bool = False
+    reuse: ReusePlan | None = None
+    libraries: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, convert: Convert) -> BlockResult:
+    """Converts one block, unless it is finished.
+
+    Raises:
+      BuildError: this machine has other versions of the libraries that decide records.
+    """
+    check_libraries(plan.libraries)
+    (split, number), joined = block
+    stem = f"{split}-{number:06d}"
+    folder = BuildFolder(plan.folder)
+    marker, started = folder.block(stem), folder.started_block(stem)
+    finished = read_marker(marker)
+    if finished is not None:
+        return finished
+    attempt = functools.partial(convert_sample, convert)
+    if storage.exists(started):
+        guard = isolated(attempt, plan.image_timeout)
+    else:
+        storage.write_bytes(started, b"")
+        guard = _in_time(attempt, plan.image_timeout)
+    refs = _reject_duplicates(read_block(joined, seed=plan.seed))
+    reuse = (
+        BlockReuse(plan.reuse, convert, (split, number)) if plan.reuse and isinstance(convert, ConvertSample) else None
+    )
+    with guard as guarded:
+        result = _convert_refs(refs, (split, number), stem=stem, plan=plan, convert=guarded, reuse=reuse)
+    storage.write_bytes(marker, json.dumps(result.to_json()).encode())
+    add_block(plan.folder, result.stats)
+    return result
+
+
+def read_block(joined: Iterable[bytes], *, seed: int) -> Iterator[SampleRef]:
+    """The references of a block in their final order; equal keys stay next to each other, in an order of their own."""
+    packed = [one for together in joined for one in split_refs(together)]
+    keys = [unpack_key_and_split(one)[0] for one in packed]
+    ordered = sorted(zip((order_hash(seed=seed, key=key) for key in keys), keys, packed, strict=True))
+    for _, _, one in ordered:
+        yield SampleRef.unpack(one)
+
+
+def convert_sample(convert: Convert, ref: SampleRef, data: bytes | None) -> ConvertedSample | SampleError:
+    """Converts one sample; whatever `convert` raises is a failure of this sample, and of no other."""
+    try:
+        return convert(ref, data)
+    except SampleError as error:
+        return error
+    except Exception as error:
+        return SampleError.internal(Stage.CONVERT, error)
+
+
+def _convert_refs(
+    refs: Iterable[SampleRef],
+    key: BlockKey,
+    *,
+    stem: str,
+    plan: BlockPlan,
+    convert: Callable[[SampleRef, bytes | None], ConvertedSample | SampleError],
+    reuse: BlockReuse | None,
+) -> BlockResult:
+    split, number = key
+    folder = BuildFolder(plan.folder)
+
+    def needs_image(ref: SampleRef) -> bool:
+        return plan.read_images and (reuse is None or reuse.needs_image(ref))
+
+    counts: Counter[Key] = Counter()
+    failures: list[str] = []
+    clock = Stopwatch()
+    with PartWriter(
+        folder=folder.parts,
+        stem=stem,
+        split=split,
+        block=number,
+        policy=plan.policies[split],
+        compression=plan.compression,
+    ) as writer:
+        if not plan.hashes_files:
+            refs = map(with_fingerprint, refs)
+        for ref, data in fetch(refs, needs_image=needs_image, max_file_size=plan.max_file_size):
+            clock.lap("read")
+            if isinstance(data, bytes) and (plan.hashes_files or not ref.fingerprint):
+                ref = dataclasses.replace(ref, fingerprint=content_hash(data))
+            sample, change = _take_or_convert(ref, data, plan=plan, convert=convert, reuse=reuse)
+            clock.lap("convert")
+            if reuse:
+                reuse.count(ref, sample, change)
+            if isinstance(sample, SampleError):
+                if sample.reason in _PROCESS_ENDED:
+                    _log.warning("%s: %s", ref.uri or ref.key, sample.detail)
+                counts["failed", split, sample.reason.value] += 1
+                failures.append(_failure_line(ref, sample))
+                continue
+            writer.add(sample.example, _index_row(ref, sample))
+            counts["written", split] += 1
+            counts["source_bytes",] += len(data) if isinstance(data, bytes) else ref.size
+            if sample.height and sample.width:
+                counts["pixels", str(_round_down(sample.height * sample.width))] += 1
+            if sample.replaced_format:
+                counts["stored_as_png", sample.replaced_format] += 1
+            for name in sample.class_names:
+                counts["class", split, name] += 1
+            clock.lap("write")
+        parts = tuple(writer.close())
+        clock.lap("write")
+    failures_path = folder.block_list("failures", stem) if failures else None
+    lines = "".join(failures).encode()
+    if failures_path:
+        storage.write_bytes(failures_path, lines)
+    changes_path = None
+    if reuse:
+        changes_path = folder.block_list("changes", stem)
+        storage.write_bytes(changes_path, reuse.lines().encode())
+        counts.update(reuse.counts)
+    stats = Stats(dict(counts))
+    return BlockResult(split, number, parts, failures_path, stats, len(lines), changes_path, clock.msec)
+
+
+def _take_or_convert(
+    ref: SampleRef,
+    data: bytes | SampleError | None,
+    *,
+    plan: BlockPlan,
+    convert: Callable[[SampleRef, bytes | None], ConvertedSample | SampleError],
+    reuse: BlockReuse | None,
+) -> tuple[ConvertedSample | SampleError, Change | None]:
+    """The sample as the earlier dataset has it, or converted."""
+    if isinstance(data, SampleError):
+        return data, None
+    try:
+        taken = reuse.take(ref, data) if reuse else None
+    except SampleError as error:
+        return error, None
+    if taken is not None:
+        return taken
+    if data is None and ref.locator and plan.read_images:
+        # The image was not read, because there seemed to be a record of it.
+        read = read_image(ref.locator, size=ref.size, max_file_size=plan.max_file_size)
+        return (read if isinstance(read, SampleError) else convert(ref, read)), None
+    return convert(ref, data), None
+
+
+def _round_down(pixels: int) -> int:
+    """To the upper five bits, so that there are few different counts."""
+    low = max(0, pixels.bit_length() - 5)
+    return pixels >> low << low
+
+
+@contextlib.contextmanager
+def _in_time(attempt: Callable[..., Any], seconds: float) -> Iterator[Callable[..., Any]]:
+    """The conversion in this process, which is killed if a sample takes longer than `seconds`."""
+
+    def convert_in_time(ref: SampleRef, data: bytes | None) -> Any:
+        with time_limit(seconds):
+            return attempt(ref, data)
+
+    yield convert_in_time
+
+
+def _reject_duplicates(refs: Iterable[SampleRef]) -> Iterator[SampleRef]:
+    """The sorted references; of those with one key, all except the first as failures."""
+    before = None
+    for ref in refs:
+        if ref.key == before:
+            ref = dataclasses.replace(ref, failure=_DUPLICATE_KEY)
+        before = ref.key
+        yield ref
+
+
+def _index_row(ref: SampleRef, sample: ConvertedSample) -> dict[str, Any]:
+    return {
+        "key": ref.key,
+        "uri": ref.uri,
+        "fingerprint": ref.fingerprint,
+        "content_hash": sample.content_hash,
+        "sample_hash": sample.sample_hash,
+        "label": sample.class_names[0] if len(sample.class_names) == 1 else None,
+        "height": sample.height,
+        "width": sample.width,
+        "replaced_format": sample.replaced_format,
+    }
+
+
+def _failure_line(ref: SampleRef, error: SampleError) -> str:
+    line = {
+        "key": ref.key,
+        "uri": ref.uri,
+        "stage": error.stage.value,
+        "reason": error.reason.value,
+        "detail": error.detail,
+    }
+    if error.traceback:
+        line["traceback"] = error.traceback
+    return json.dumps(line, ensure_ascii=False) + "\n"

@@ -1,0 +1,138 @@
+"""From a reference and the bytes of its image to an example: where the pure steps of one sample meet."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from typing import Any
+
+import msgpack
+
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.examples.layouts import COLUMN, Layout
+from beam_tfrecords.examples.serialize import read_fields, serialize_example
+from transforms.hashing import content_hash
+from transforms.images.convert_image import convert_image
+from transforms.images.image_spec import ImageSpec
+from transforms.labels import ClassNames
+from transforms.refs import SampleRef
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvertedSample:
+    """One sample, ready to be written.
+
+    Attributes:
+      example: the serialized example.
+      class_names: names of its classes; empty if it has no label.
+      sample_hash: changes with everything that decides the example.
+      content_hash: hex BLAKE3 of the image file; "" for a row without an image.
+      height: pixels of the stored image, or None.
+      width: pixels of the stored image, or None.
+      replaced_format: format of an image file that was to be kept and is stored as PNG, or None.
+    """
+
+    example: bytes
+    class_names: tuple[str, ...] = ()
+    sample_hash: str = ""
+    content_hash: str = ""
+    height: int | None = None
+    width: int | None = None
+    replaced_format: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvertSample:
+    """Converts one sample; pure.
+
+    Attributes:
+      image: how images are converted.
+      layout: features of the example.
+      class_names: the classes.
+      settings: a hash of the settings and library versions that decide an example.
+    """
+
+    image: ImageSpec
+    layout: Layout
+    class_names: ClassNames
+    settings: str = ""
+
+    def __call__(self, ref: SampleRef, data: bytes | None) -> ConvertedSample:
+        """Makes the example of one sample.
+
+        Args:
+          ref: the sample.
+          data: the bytes of its image; None for a row without an image.
+
+        Raises:
+          SampleError: the sample is rejected.
+        """
+        # Labels first: they cost nothing, and decoding an image that is rejected anyway does.
+        labels = self._resolve_labels(ref)
+        image = convert_image(data, self.image) if data is not None and self.layout.needs_image else None
+        fields: dict[str, Any] = {}
+        if image is not None:
+            fields["image.encoded"] = fields["image.pixels"] = image.data
+            fields["image.format"] = image.format
+            fields["image.height"] = image.height
+            fields["image.width"] = image.width
+            fields["image.channels"] = image.channels
+            fields["image.colorspace"] = image.colorspace
+        return ConvertedSample(
+            example=self._serialize(ref, labels, fields),
+            class_names=tuple(name for _, name in labels),
+            sample_hash=self._hash(ref, labels),
+            content_hash=content_hash(data) if data is not None else "",
+            height=image.height if image else None,
+            width=image.width if image else None,
+            replaced_format=image.replaced_format if image else None,
+        )
+
+    def sample_hash(self, ref: SampleRef) -> str:
+        """Changes with everything that decides the example: the sample, the settings, the libraries.
+
+        Raises:
+          SampleError: the sample is rejected.
+        """
+        return self._hash(ref, self._resolve_labels(ref))
+
+    def take_over(self, ref: SampleRef, earlier: ConvertedSample, *, whole: bool) -> ConvertedSample:
+        """The sample from what an earlier dataset has of it; nothing is decoded.
+
+        Args:
+          ref: the sample.
+          earlier: the earlier record.
+          whole: whether the example is taken over as it is; else its image is, in an example made anew.
+
+        Raises:
+          SampleError: the sample is rejected.
+        """
+        labels = self._resolve_labels(ref)
+        taken = dataclasses.replace(earlier, class_names=tuple(name for _, name in labels))
+        if whole:
+            return taken
+        fields = read_fields(self.layout, earlier.example, prefix="image.")
+        example = self._serialize(ref, labels, fields)
+        return dataclasses.replace(taken, example=example, sample_hash=self._hash(ref, labels))
+
+    def _serialize(self, ref: SampleRef, labels: list[tuple[int, str]], fields: dict[str, Any]) -> bytes:
+        values: dict[str, Any] = {**fields, "key": ref.key, "filename": ref.key.rsplit("/", 1)[-1]}
+        values.update((COLUMN + name, value) for name, value in ref.columns.items())
+        values["labels.index"] = [index for index, _ in labels]
+        values["labels.name"] = [name for _, name in labels]
+        if labels:
+            values["label.index"], values["label.name"] = values["labels.index"], values["labels.name"]
+        return serialize_example(self.layout, values)
+
+    def _hash(self, ref: SampleRef, labels: list[tuple[int, str]]) -> str:
+        decisive = (self.settings, ref.key, ref.fingerprint, labels, sorted(ref.columns.items()))
+        return hashlib.blake2b(msgpack.packb(decisive), digest_size=16).hexdigest()
+
+    def _resolve_labels(self, ref: SampleRef) -> list[tuple[int, str]]:
+        if not self.layout.needs_label:
+            return []
+        found = ref.label if isinstance(ref.label, list) else [ref.label]
+        labels = [self.class_names.resolve(label) for label in found]
+        if len(labels) != 1 and any(field.startswith("label.") for field in self.layout.fields):
+            raise SampleError(Stage.LABEL, FailureReason.WRONG_TYPE, f"{len(labels)} labels where one is expected")
+        return labels

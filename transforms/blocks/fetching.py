@@ -1,0 +1,157 @@
+"""Reads the images of a block: one by one from a disk, several at once from a store that answers slowly."""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeAlias
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
+from transforms.refs import DeflatedRange, File, Locator, SampleRef
+
+# An object store takes some 50 ms for an image, whatever its size; this many requests run at once.
+_THREADS = 16
+# Bytes that may be read and not yet converted; a worker's memory is bounded by them.
+_AHEAD_BYTES = 32 << 20
+# Bytes read at once of a remote file of unknown size (tables do not tell); a larger file is read when it is its turn.
+_HEAD_BYTES = 1 << 20
+
+# The bytes of an image, None for a row without one, or why there are none.
+Fetched: TypeAlias = "bytes | SampleError | None"
+
+
+def fetch(
+    refs: Iterable[SampleRef], *, needs_image: Callable[[SampleRef], bool], max_file_size: int
+) -> Iterator[tuple[SampleRef, Fetched]]:
+    """Yields the references in their order, each with the bytes of its image.
+
+    Args:
+      refs: samples.
+      needs_image: whether the image of a sample is to be read.
+      max_file_size: bytes of the largest image file that is read.
+    """
+    # (reference, what is read ahead, bytes that it counts for)
+    waiting: deque[tuple[SampleRef, Future[Fetched], int]] = deque()
+    ahead = 0
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="fetch") as threads:
+        for ref in refs:
+            locator = ref.locator if ref.failure is None and needs_image(ref) else None
+            is_remote = locator is not None and storage.has_scheme(locator.uri)
+            if not (is_remote or waiting):
+                yield ref, _read(ref, locator, max_file_size)
+                continue
+            size = min(ref.size, max_file_size) or (_HEAD_BYTES if locator else 0)
+            while waiting and (ahead + size > _AHEAD_BYTES or len(waiting) >= 2 * _THREADS):
+                ahead -= waiting[0][2]
+                yield _finish(waiting.popleft(), max_file_size)
+            if isinstance(locator, File) and not ref.size:
+                future = threads.submit(_read_head, locator, max_file_size)
+            else:
+                future = threads.submit(_read, ref, locator, max_file_size)
+            waiting.append((ref, future, size))
+            ahead += size
+        while waiting:
+            yield _finish(waiting.popleft(), max_file_size)
+
+
+def with_fingerprint(ref: SampleRef) -> SampleRef:
+    """The sample with size and fingerprint of its file, where the source does not tell them and the disk does."""
+    if ref.fingerprint or ref.failure is not None or not isinstance(ref.locator, File):
+        return ref
+    if storage.has_scheme(ref.locator.uri):  # a request for every file would cost more than reading it
+        return ref
+    try:
+        entry = storage.stat(ref.locator.uri)
+    except OSError:  # reading it says so again
+        return ref
+    return dataclasses.replace(ref, size=entry.size, fingerprint=entry.fingerprint)
+
+
+def read_image(locator: Locator, *, size: int, max_file_size: int) -> bytes | SampleError:
+    """The bytes of one image, or why it is rejected.
+
+    Args:
+      locator: where they are.
+      size: their number, or 0 if it is not known.
+      max_file_size: bytes of the largest image that is read.
+    """
+    try:
+        if isinstance(locator, File):
+            size = size or storage.stat(locator.uri).size
+        if size > max_file_size:
+            return _too_large(size, max_file_size)
+        if isinstance(locator, File):
+            data = storage.read_bytes(locator.uri)
+        else:
+            data = storage.read_range(locator.uri, locator.offset, locator.length)
+            if len(data) != locator.length:
+                detail = f"{locator.uri} ends {locator.length - len(data)} bytes before the end of this member"
+                return SampleError(Stage.READ, FailureReason.TRUNCATED, detail)
+        if isinstance(locator, DeflatedRange):
+            data = _inflate(data, max_file_size)
+    except BuildError:
+        raise
+    except Exception as error:
+        return _failure(error)
+    return data or SampleError(Stage.READ, FailureReason.EMPTY, "the file has no bytes")
+
+
+def _read(ref: SampleRef, locator: Locator | None, max_file_size: int) -> Fetched:
+    if ref.failure is not None:
+        reason, detail = ref.failure
+        return SampleError(Stage.LIST, FailureReason(reason), detail)
+    return None if locator is None else read_image(locator, size=ref.size, max_file_size=max_file_size)
+
+
+def _read_head(locator: File, max_file_size: int) -> Fetched:
+    """The whole file if it is small, else None: `_finish` then reads it, when no other is held."""
+    try:
+        data = storage.read_range(locator.uri, 0, _HEAD_BYTES)
+    except BuildError:
+        raise
+    except Exception as error:
+        return _failure(error)
+    if len(data) < min(_HEAD_BYTES, max_file_size + 1):
+        return data or SampleError(Stage.READ, FailureReason.EMPTY, "the file has no bytes")
+    return None
+
+
+def _failure(error: Exception) -> SampleError:
+    if isinstance(error, SampleError):
+        return error
+    if isinstance(error, OSError):
+        return SampleError(Stage.READ, FailureReason.UNREADABLE, error.strerror or str(error))
+    return SampleError.internal(Stage.READ, error)
+
+
+def _finish(waiting: tuple[SampleRef, Future[Fetched], int], max_file_size: int) -> tuple[SampleRef, Fetched]:
+    ref, future, _ = waiting
+    fetched = future.result()
+    return ref, _read(ref, ref.locator, max_file_size) if fetched is None else fetched
+
+
+def _inflate(data: bytes, max_file_size: int) -> bytes:
+    """The content of a raw DEFLATE stream.
+
+    Raises:
+      SampleError: it is damaged, cut, or larger than `max_file_size`.
+    """
+    stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
+    try:
+        content = stream.decompress(data, max_file_size + 1)
+    except zlib.error as error:
+        raise SampleError(Stage.READ, FailureReason.CORRUPT, f"the compressed member is damaged: {error}") from error
+    if len(content) > max_file_size:
+        raise _too_large(len(content), max_file_size)
+    if not stream.eof:
+        raise SampleError(Stage.READ, FailureReason.TRUNCATED, "the compressed member is cut")
+    return content
+
+
+def _too_large(size: int, max_file_size: int) -> SampleError:
+    detail = f"the file has {size:,} bytes or more; `max_file_size` allows {max_file_size:,}"
+    return SampleError(Stage.READ, FailureReason.TOO_LARGE_FILE, detail)

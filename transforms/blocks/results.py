@@ -1,0 +1,69 @@
+"""The result of a block, and the marker that keeps it for a build that resumes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from beam_tfrecords import storage
+from transforms.parts import Part
+from transforms.stats import Stats
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockResult:
+    """A finished block.
+
+    Attributes:
+      split: its split.
+      block: its number.
+      parts: its part files, in order.
+      failures: file with the samples that it rejected, a JSON object per line; None if there are none.
+      stats: its counts.
+      failures_bytes: size of the file of failures.
+      changes: file with what has changed since the earlier dataset, a JSON object per line; None without one.
+      msec: step -> milliseconds that the conversion spent in it; None if the block is taken from its marker.
+    """
+
+    split: str
+    block: int
+    parts: tuple[Part, ...]
+    failures: str | None
+    stats: Stats
+    failures_bytes: int = 0
+    changes: str | None = None
+    msec: Mapping[str, int] | None = dataclasses.field(default=None, compare=False)
+
+    @property
+    def files(self) -> dict[str, int]:
+        """File -> size in bytes."""
+        sizes: dict[str | None, int] = {self.failures: self.failures_bytes}
+        for part in self.parts:
+            sizes.update({part.uri: part.bytes, part.index: part.index_bytes})
+        return {file: size for file, size in sizes.items() if file is not None}
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, for the marker of the block."""
+        values = {**dataclasses.asdict(self), "stats": self.stats.to_json()}
+        # All attempts write the same marker.
+        del values["msec"]
+        return values
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> BlockResult:
+        """The reverse of `to_json`."""
+        parts = tuple(Part(**part) for part in values["parts"])
+        return cls(**{**values, "parts": parts, "stats": Stats.from_json(values["stats"])})
+
+
+def read_marker(marker: str) -> BlockResult | None:
+    """The result of a finished block; None if there is no marker, or a power cut emptied it or a file that it names."""
+    if not storage.exists(marker):
+        return None
+    try:
+        result = BlockResult.from_json(json.loads(storage.read_bytes(marker)))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return result if storage.have_sizes(result.files) else None

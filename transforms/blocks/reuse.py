@@ -1,0 +1,234 @@
+"""Takes over what an earlier dataset has of the samples of a block, and counts what has changed.
+
+Both datasets are in the order of the same hash, so the samples of a block lie in one range of the earlier shards:
+its index rows are found by bisection, and its records are read in few large pieces.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import functools
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beam_tfrecords import storage
+from beam_tfrecords.dataset import Shard, open_dataset
+from beam_tfrecords.errors import BuildError, SampleError
+from beam_tfrecords.index import INDEX_SCHEMA
+from beam_tfrecords.tfrecord import RecordError, read_records
+from transforms.blocks.convert_sample import ConvertedSample, ConvertSample
+from transforms.hashing import SPACE, content_hash, order_hash
+from transforms.refs import BlockKey, SampleRef
+from transforms.stats import MOST_KEYS, Change, Key
+
+# Bytes read at once of an earlier shard; a worker holds so many.
+_WINDOW_BYTES = 4 << 20
+_COLUMNS = [name for name in INDEX_SCHEMA.names if name != "uri"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ReusePlan:
+    """What a worker needs to know to take records over.
+
+    Attributes:
+      path: the earlier dataset.
+      manifest_sha256: hex digest of its manifest.
+      seed: of its order, and of the new one.
+      blocks: split -> number of blocks of the new dataset.
+      takes_images: whether converting the same files would make the stored images again.
+      hashes_files: whether the bytes of a file are its fingerprint, so that every file is read.
+    """
+
+    path: str
+    manifest_sha256: str
+    seed: int
+    blocks: Mapping[str, int]
+    takes_images: bool
+    hashes_files: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class EarlierRecord:
+    """A record of the earlier dataset: its split, its shard and its index row."""
+
+    split: str
+    file: str
+    row: Mapping[str, Any]
+
+
+class BlockReuse:
+    """The earlier dataset as one block sees it.
+
+    Args:
+      plan: the earlier dataset.
+      convert: converts a sample.
+      key: the block.
+
+    Attributes:
+      counts: ("change", kind, split, class) -> samples, and ("earlier", split, class) -> records of the earlier
+        dataset whose keys are still listed.
+
+    Raises:
+      BuildError: an index of the earlier dataset cannot be read, or another dataset has taken its place.
+    """
+
+    def __init__(self, plan: ReusePlan, convert: ConvertSample, key: BlockKey) -> None:
+        self.counts: Counter[Key] = Counter()
+        self._plan = plan
+        self._convert = convert
+        self._split, number = key
+        blocks = plan.blocks[self._split]
+        low, high = (-(-edge * SPACE // blocks) for edge in (number, number + 1))
+        self._earlier: dict[str, EarlierRecord] = {}
+        # The block's own split last: a key that is in several splits is then found there.
+        for split in sorted(_shards_by_split(plan.path, plan.manifest_sha256), key=lambda split: split == self._split):
+            for record in _records_between(plan, split, low, high):
+                self._earlier[record.row["key"]] = record
+        self._unlisted = {key: record for key, record in self._earlier.items() if record.split == self._split}
+        self._lines: dict[Change, list[str]] = {}
+        # (key, fingerprint) -> hash of the sample.
+        self._hashes: dict[tuple[str, str], str] = {}
+        self._window = ("", 0, b"")
+
+    def needs_image(self, ref: SampleRef) -> bool:
+        """Whether the image has to be read."""
+        return self._plan.hashes_files or not ref.fingerprint or self._find(ref, None) is None
+
+    def take(self, ref: SampleRef, data: bytes | None) -> tuple[ConvertedSample, Change] | None:
+        """The sample from its earlier record, or None if it has to be converted.
+
+        Args:
+          ref: the sample.
+          data: the bytes of its image, if they were read.
+
+        Raises:
+          SampleError: the sample is rejected.
+        """
+        change = self._find(ref, data)
+        record = self._earlier.get(ref.key)
+        example = self._read(record) if change and record else None
+        if change is None or record is None or example is None:
+            return None
+        row = record.row
+        earlier = ConvertedSample(
+            example=example,
+            sample_hash=row["sample_hash"],
+            content_hash=row["content_hash"],
+            height=row["height"],
+            width=row["width"],
+            replaced_format=row["replaced_format"],
+        )
+        return self._convert.take_over(ref, earlier, whole=change is Change.COPIED), change
+
+    def count(self, ref: SampleRef, outcome: ConvertedSample | SampleError, change: Change | None) -> None:
+        """Counts what became of a sample; `change` is what `take` said, None if it was converted."""
+        record = self._earlier.get(ref.key)
+        self._unlisted.pop(ref.key, None)
+        if isinstance(outcome, SampleError):
+            change, label = Change.FAILED, ""
+        else:
+            change = change or (Change.CHANGED if record else Change.ADDED)
+            label = outcome.class_names[0] if len(outcome.class_names) == 1 else ""
+        self._add(change, ref.key, label)
+        if record is not None:
+            self.counts["earlier", record.split, record.row["label"] or ""] += 1
+            if record.split != self._split:
+                self._add(Change.MOVED, ref.key, label, before=record.split)
+
+    def lines(self) -> str:
+        """Keys of changes, a JSON object per line, and those of earlier records that are not listed any more."""
+        for key, record in self._unlisted.items():
+            self._add(Change.REMOVED, key, record.row["label"] or "")
+        return "".join(line for lines in self._lines.values() for line in lines)
+
+    def _add(self, change: Change, key: str, label: str, **facts: str) -> None:
+        # What is not listed here may be in another split, so it is counted at the end.
+        if change is not Change.REMOVED:
+            self.counts["change", change.value, self._split, label] += 1
+        lines = self._lines.setdefault(change, [])
+        if change is not Change.COPIED and len(lines) < MOST_KEYS:
+            line = {"change": change.value, "key": key, "split": self._split, "class": label, **facts}
+            lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+
+    def _find(self, ref: SampleRef, data: bytes | None) -> Change | None:
+        """What can be taken over of a sample; None if nothing can."""
+        record = self._earlier.get(ref.key)
+        if record is None or ref.failure is not None:
+            return None
+        identity = (ref.key, ref.fingerprint)
+        try:
+            sample_hash = self._hashes.get(identity) or self._convert.sample_hash(ref)
+        except SampleError:  # conversion says so again
+            return None
+        self._hashes[identity] = sample_hash
+        if record.row["sample_hash"] == sample_hash:
+            return Change.COPIED
+        is_same = ref.fingerprint and ref.fingerprint == record.row["fingerprint"]
+        if self._plan.takes_images and (is_same or (data and content_hash(data) == record.row["content_hash"])):
+            return Change.RESERIALIZED
+        return None
+
+    def _read(self, record: EarlierRecord) -> bytes | None:
+        """The serialized example of a record; None if the shard no longer holds it whole."""
+        try:
+            (one,) = read_records(io.BytesIO(self._read_range(record)))
+        except (OSError, ValueError, RecordError):
+            return None
+        return one.data
+
+    def _read_range(self, record: EarlierRecord) -> bytes:
+        offset, length = record.row["offset"], record.row["length"]
+        file, begin, data = self._window
+        start = offset - begin
+        if file != record.file or start < 0 or start + length > len(data):
+            # Records are asked for in their order, so those that follow are needed next.
+            data, start = storage.read_range(record.file, offset, max(length, _WINDOW_BYTES)), 0
+            self._window = (record.file, offset, data)
+        return data[start : start + length]
+
+
+@functools.lru_cache(maxsize=2)
+def _shards_by_split(path: str, manifest_sha256: str) -> dict[str, list[Shard]]:
+    dataset = open_dataset(path)
+    if dataset.manifest_sha256 != manifest_sha256:
+        raise BuildError(f"{path}: another dataset has taken the place of the one to reuse; start the build again")
+    shards: dict[str, list[Shard]] = {}
+    for shard in dataset.shards:
+        if shard.first_key is not None:
+            shards.setdefault(shard.split, []).append(shard)
+    return shards
+
+
+def _records_between(plan: ReusePlan, split: str, low: int, high: int) -> Iterator[EarlierRecord]:
+    """The records of a split whose order is in [low, high)."""
+
+    def order(key: str | None) -> int:
+        return order_hash(seed=plan.seed, key=key or "")
+
+    shards = _shards_by_split(plan.path, plan.manifest_sha256)[split]
+    first = bisect.bisect_right(shards, low, key=lambda shard: order(shard.first_key))
+    end = bisect.bisect_left(shards, high, key=lambda shard: order(shard.first_key))
+    for shard in shards[max(0, first - 1) : end]:
+        assert shard.index is not None
+        table = _read_index(storage.join(plan.path, shard.index), shard.index_sha256)
+        keys = table["key"].to_pylist()
+        begin, stop = (bisect.bisect_left(keys, edge, key=order) for edge in (low, high))
+        file = storage.join(plan.path, shard.file)
+        for row in table.slice(begin, stop - begin).to_pylist():
+            yield EarlierRecord(split, file, row)
+
+
+@functools.lru_cache(maxsize=2)
+def _read_index(path: str, sha256: str | None) -> pa.Table:
+    """The rows of an index; `sha256` tells it from one that had the same path before."""
+    try:
+        return pq.ParquetFile(pa.BufferReader(storage.read_bytes(path))).read(columns=_COLUMNS, use_threads=False)
+    except (OSError, pa.ArrowException) as error:
+        raise BuildError(f"{path} cannot be read: {error}; say `reuse=none` to convert everything again") from error

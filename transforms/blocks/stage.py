@@ -1,0 +1,110 @@
+"""ConvertBlocks and CollectFiles: the references of blocks in, their results and small files out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics
+
+from transforms.blocks.convert_block import BlockPlan, Convert, convert_block
+from transforms.blocks.joining import Kind, find_file, join_files
+from transforms.blocks.results import BlockResult
+from transforms.parts import RANGE_BLOCKS
+from transforms.processes.stage import MapInProcesses
+from transforms.refs import BlockKey
+from transforms.stats import Stats
+
+NAMESPACE = "beam_tfrecords"
+
+
+class ConvertBlocks(beam.PTransform):
+    """Converts and writes blocks: ((split, block), [references joined by `AssignOrder`]) -> BlockResult.
+
+    A block is taken from its marker if the marker and the files that it names are whole. A block that was started
+    and not finished, perhaps because a decoder crashed, is converted in a child process. All attempts at one block
+    write the same bytes.
+
+    Args:
+      plan: what the workers need to know.
+      convert: from a reference and the bytes of its image (None for a row without an image) to a sample.
+        Whatever it raises is a failure of that sample.
+      processes: as in `MapInProcesses`.
+    """
+
+    def __init__(self, plan: BlockPlan, convert: Convert, *, processes: int) -> None:
+        super().__init__()
+        self._convert = functools.partial(convert_block, plan=plan, convert=convert)
+        self._processes = processes
+
+    def expand(self, blocks: beam.PCollection[tuple[BlockKey, Iterable[bytes]]]) -> beam.PCollection[BlockResult]:
+        return (
+            blocks
+            | "ReadConvertWrite" >> MapInProcesses(self._convert, processes=self._processes)
+            | "CountSamples" >> beam.Map(_report)
+        )
+
+
+class CollectFiles(beam.PTransform):
+    """Collects the files of one kind: BlockResult -> file.
+
+    One process reads them all when the dataset is published. Of very many blocks, the files of each range are joined
+    first: a million requests, one after the other, take a day.
+
+    Args:
+      kind: of the files.
+      folder: for files that are joined.
+      blocks: number of blocks of the build.
+    """
+
+    def __init__(self, kind: Kind, *, folder: str, blocks: int) -> None:
+        super().__init__()
+        self._kind = kind
+        self._folder = folder
+        self._joins = blocks > RANGE_BLOCKS
+
+    def expand(self, results: beam.PCollection[BlockResult]) -> beam.PCollection[str]:
+        # -> ((split, range), file)
+        found = results | "FindFile" >> beam.FlatMap(find_file, kind=self._kind).with_output_types(
+            tuple[tuple[str, int], str]
+        )
+        if not self._joins:
+            return found | "TakeFile" >> beam.Values()
+        return (
+            found
+            | "GroupRanges" >> beam.GroupByKey()
+            | "JoinFiles" >> beam.Map(join_files, kind=self._kind, folder=self._folder)
+        )
+
+
+def _report(result: BlockResult) -> BlockResult:
+    """Counted here because only the runner's own worker knows the pipeline's metrics."""
+    report_block(result.stats, bytes_out=sum(part.bytes for part in result.parts), msec=result.msec)
+    return result
+
+
+def report_block(stats: Stats, *, bytes_out: int, msec: Mapping[str, int] | None) -> None:
+    """Adds a block to the metrics of the pipeline.
+
+    Args:
+      stats: the counts of the block.
+      bytes_out: size of its parts.
+      msec: step -> milliseconds that this attempt spent in it; None if an earlier attempt converted the block.
+    """
+
+    def count(name: str, value: int) -> None:
+        if value:
+            Metrics.counter(NAMESPACE, name).inc(value)
+
+    count("samples_written", stats.total("written"))
+    for reason, samples in stats.failure_reasons().items():
+        count(f"failed_{reason}", samples)
+    count("bytes_in", stats.total("source_bytes"))
+    count("bytes_out", bytes_out)
+    count("blocks", 1)
+    if msec is None:
+        count("blocks_resumed", 1)
+        return
+    for step, duration in msec.items():
+        Metrics.distribution(NAMESPACE, f"{step}_msec_per_block").update(duration)

@@ -1,0 +1,25 @@
+"""The time that is spent in the steps of a loop."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+
+
+class Stopwatch:
+    """Adds up the time that is spent in the steps of a loop."""
+
+    def __init__(self) -> None:
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._last = time.perf_counter()
+
+    def lap(self, step: str) -> None:
+        """Counts the time since the last call for a step."""
+        now = time.perf_counter()
+        self._seconds[step] += now - self._last
+        self._last = now
+
+    @property
+    def msec(self) -> dict[str, int]:
+        """Step -> milliseconds."""
+        return {step: round(1000 * seconds) for step, seconds in self._seconds.items()}

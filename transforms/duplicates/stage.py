@@ -1,0 +1,95 @@
+"""FindDuplicates and DropDuplicates: images with the same source bytes, and parts without the copies."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import apache_beam as beam
+
+from beam_tfrecords.tfrecord import Compression
+from transforms.duplicates.drop import drop_rows
+from transforms.duplicates.groups import DuplicatesFound, describe_groups
+from transforms.duplicates.search import DuplicateSearch, PartId, find_repeated, part_id, read_hashes, read_images
+from transforms.parts import Part
+from transforms.processes.stage import MapInProcesses
+
+
+class FindDuplicates(beam.PTransform):
+    """Finds identical images: Part -> DuplicatesFound.
+
+    Args:
+      search: what the search needs to know.
+    """
+
+    def __init__(self, search: DuplicateSearch) -> None:
+        super().__init__()
+        self._search = search
+
+    def expand(self, parts: beam.PCollection[Part]) -> beam.PCollection[DuplicatesFound]:
+        search = self._search
+        hashes = (
+            parts
+            | "ReadHashes" >> beam.FlatMap(read_hashes, buckets=search.buckets)
+            # -> (bucket, (part id, packed hashes))
+            | "GroupHashes" >> beam.GroupByKey()
+            # -> (part id, packed hashes)
+            | "FindRepeated" >> beam.FlatMap(find_repeated)
+        )
+        return (
+            {"parts": parts | "KeyParts" >> beam.WithKeys(part_id), "hashes": hashes}
+            | "JoinParts" >> beam.CoGroupByKey()
+            | "ReadImages" >> beam.FlatMap(read_images, search=search)
+            # -> (bucket, (part id, packed images))
+            | "GroupImages" >> beam.GroupByKey()
+            | "DescribeGroups" >> beam.Map(describe_groups, search=search)
+        )
+
+
+class DropDuplicates(beam.PTransform):
+    """Writes parts that lose records to new files; other parts stay as they are: Part -> Part.
+
+    Args:
+      found: what is to be dropped.
+      folder: where the new parts go.
+      compression: of the parts.
+      processes: as in `MapInProcesses`.
+    """
+
+    def __init__(
+        self, found: beam.PCollection[DuplicatesFound], *, folder: str, compression: Compression, processes: int
+    ) -> None:
+        super().__init__()
+        self._found = found
+        self._rewrite = functools.partial(drop_rows, folder=folder, compression=compression)
+        self._processes = processes
+
+    def expand(self, parts: beam.PCollection[Part]) -> beam.PCollection[Part]:
+        by_id = parts | "KeyParts" >> beam.WithKeys(part_id)
+        # -> (part id, [row])
+        dropped = self._found | "TakeDropped" >> beam.FlatMap(operator.attrgetter("dropped"))
+        # -> (Part, rows)
+        joined = (
+            {"parts": by_id, "rows": dropped} | "JoinParts" >> beam.CoGroupByKey() | "JoinRows" >> beam.FlatMap(_pair)
+        )
+        whole = joined | "WholeParts" >> beam.Filter(_is_whole) | "TakeParts" >> beam.Keys()
+        rewritten = (
+            joined
+            | "OtherParts" >> beam.Filter(lambda pair: not _is_whole(pair))
+            | "RewriteParts" >> MapInProcesses(self._rewrite, processes=self._processes)
+            | "IfAnythingLeft" >> beam.Filter(bool)
+        )
+        return (whole, rewritten) | "AllParts" >> beam.Flatten()
+
+
+def _pair(joined: tuple[PartId, Mapping[str, Iterable[Any]]]) -> Iterator[tuple[Part, frozenset[int]]]:
+    """The part, which is missing if nothing is to be published, and the rows that it loses."""
+    _, values = joined
+    for part in values["parts"]:
+        yield part, frozenset(row for rows in values["rows"] for row in rows)
+
+
+def _is_whole(part_and_rows: tuple[Part, frozenset[int]]) -> bool:
+    return not part_and_rows[1]

@@ -1,0 +1,1 @@
+"""The listing: all references of an input, their splits and their order."""

@@ -1,0 +1,67 @@
+"""The samples of a first try: those that come first in the order, from every split."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from beam_tfrecords import storage
+from transforms.hashing import order_hash
+from transforms.listing.listing import CHUNK_REFS, Listing, read_chunk
+from transforms.refs import SampleRef, pack_refs, unpack_key_and_split
+
+
+def limit_listing(listing: Listing, *, limit: int, seed: int, folder: str) -> Listing:
+    """A listing of at most `limit` samples. It keeps the labels of all samples, so that class indices stay.
+
+    Args:
+      listing: all samples.
+      limit: number of samples.
+      seed: of the order.
+      folder: where the new chunk files go.
+    """
+    if listing.total <= limit:
+        return listing
+    packed = (one for chunk in listing.chunks for one in read_chunk(chunk))
+    refs = choose_refs(packed, limit=limit, seed=seed, samples=listing.samples)
+    limited = Listing(labels=Counter(dict.fromkeys(listing.labels, 0)))
+    for start in range(0, len(refs), CHUNK_REFS):
+        chunk = refs[start : start + CHUNK_REFS]
+        path = storage.join(folder, f"limited-{start:09d}.refs")
+        storage.write_bytes(path, pack_refs(ref.pack() for ref in chunk))
+        limited.chunks.append(path)
+        for ref in chunk:
+            limited.add(ref, count_labels=bool(listing.labels))
+    return limited
+
+
+def choose_refs(packed: Iterable[bytes], *, limit: int, seed: int, samples: Mapping[str, int]) -> list[SampleRef]:
+    """The first references of every split, in the dataset's order; all attempts choose the same.
+
+    Args:
+      packed: packed references.
+      limit: number of references of all splits together.
+      seed: of the order.
+      samples: split -> number of references.
+    """
+    shares = _share(limit, samples)
+    # Per split, the smallest hashes so far, as a heap with the largest of them on top.
+    heaps: dict[str, list[tuple[int, bytes]]] = {split: [] for split in shares}
+    for one in packed:
+        key, split = unpack_key_and_split(one)
+        heap, order = heaps[split], -order_hash(seed=seed, key=key)
+        if len(heap) < shares[split]:
+            heapq.heappush(heap, (order, one))
+        elif heap and order > heap[0][0]:
+            heapq.heapreplace(heap, (order, one))
+    return [SampleRef.unpack(one) for split in sorted(heaps) for _, one in sorted(heaps[split], reverse=True)]
+
+
+def _share(limit: int, samples: Mapping[str, int]) -> dict[str, int]:
+    """Split -> its share of `limit`, in proportion to its samples, and at least one where the limit allows."""
+    shares = dict.fromkeys(sorted(samples), 0)
+    for _ in range(min(limit, sum(samples.values()))):
+        open_splits = [split for split in shares if shares[split] < samples[split]]
+        shares[min(open_splits, key=lambda split: shares[split] / samples[split])] += 1
+    return shares

@@ -1,0 +1,155 @@
+"""IndexContainers and ListSource: all references are listed once, so that retries and resumed builds see the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import socket
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import msgpack
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
+from transforms.refs import SampleRef, Scalar, pack_refs, split_refs
+from transforms.sources.selection import EVERYTHING, Selection
+from transforms.sources.source_spec import Skipped
+from transforms.splits import Splits, assign_split
+
+CHUNK_REFS = 10_000
+
+
+@dataclasses.dataclass
+class Listing:
+    """The listed samples, in totals and in chunk files.
+
+    Attributes:
+      samples: split -> samples; "" holds those without a valid split.
+      source_bytes: split -> bytes of their image files, as far as the source tells.
+      labels: label -> samples, if they were counted; None counts those without a label.
+      digest: sum of the hashes of all references, modulo 2**128: it does not depend on their order.
+      chunks: files with the references.
+      unknown: samples with an image of which the source tells neither size nor time: the fingerprint of the listing
+        does not change when they do.
+    """
+
+    samples: Counter[str] = dataclasses.field(default_factory=Counter)
+    source_bytes: Counter[str] = dataclasses.field(default_factory=Counter)
+    labels: Counter[Scalar] = dataclasses.field(default_factory=Counter)
+    digest: int = 0
+    chunks: list[str] = dataclasses.field(default_factory=list)
+    unknown: int = 0
+
+    @property
+    def total(self) -> int:
+        """All samples."""
+        return sum(self.samples.values())
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when a sample is added, removed or changed."""
+        return f"{self.digest:032x}"
+
+    def add(self, ref: SampleRef, *, count_labels: bool) -> None:
+        """Counts one reference."""
+        split = ref.split or ""
+        self.samples[split] += 1
+        self.source_bytes[split] += ref.size
+        self.unknown += bool(ref.locator and not ref.fingerprint)
+        if count_labels and ref.failure is None:
+            for label in ref.label if isinstance(ref.label, list) else (ref.label,):
+                self.labels[label] += 1
+        digest = int.from_bytes(hashlib.blake2b(ref.identity(), digest_size=16).digest(), "big")
+        self.digest = (self.digest + digest) % (1 << 128)
+
+    def merge(self, other: Listing) -> None:
+        """Adds the samples of another listing."""
+        self.samples.update(other.samples)
+        self.source_bytes.update(other.source_bytes)
+        self.labels.update(other.labels)
+        self.digest = (self.digest + other.digest) % (1 << 128)
+        self.chunks += other.chunks
+        self.unknown += other.unknown
+
+    def pack(self) -> bytes:
+        """The listing as bytes, for the marker of a container."""
+        totals = (dict(self.samples), dict(self.source_bytes), list(self.labels.items()))
+        return msgpack.packb((*totals, self.fingerprint, self.chunks, self.unknown))
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Listing:
+        """The reverse of `pack`."""
+        samples, sizes, labels, fingerprint, chunks, unknown = msgpack.unpackb(packed)
+        counted = Counter(dict(labels))
+        return cls(Counter(samples), Counter(sizes), counted, int(fingerprint, 16), chunks, unknown)
+
+
+@dataclasses.dataclass(frozen=True)
+class ListPlan:
+    """How samples are listed.
+
+    Attributes:
+      splits: how samples get their split.
+      seed: of the fractions of splits.
+      count_labels: False where no label is needed: a column may hold another one in every row.
+      selection: which samples are wanted.
+    """
+
+    splits: Splits
+    seed: int
+    count_labels: bool = True
+    selection: Selection = EVERYTHING
+
+
+def write_listing(
+    samples: Iterable[SampleRef], folder: str, *, plan: ListPlan, skipped: Skipped | None = None, stem: str = ""
+) -> Listing:
+    """Writes references, with their splits, to chunk files, holding one chunk in memory.
+
+    Args:
+      samples: the references.
+      folder: where the chunk files go.
+      plan: how samples are listed.
+      skipped: counts the samples that are not wanted.
+      stem: beginning of the names of the chunk files.
+    """
+    listing = Listing()
+    pending: list[bytes] = []
+
+    def write_chunk() -> None:
+        path = storage.join(folder, f"{stem}{len(listing.chunks):06d}.refs")
+        storage.write_bytes(path, pack_refs(pending))
+        listing.chunks.append(path)
+        pending.clear()
+
+    for sample in samples:
+        kind = plan.selection.skips(sample)
+        if kind is not None:
+            if skipped is not None:
+                skipped.add(kind, sample.key)
+            continue
+        ref = assign_split(sample, splits=plan.splits, seed=plan.seed)
+        listing.add(ref, count_labels=plan.count_labels)
+        pending.append(ref.pack())
+        if len(pending) == CHUNK_REFS:
+            write_chunk()
+    if pending:
+        write_chunk()
+    return listing
+
+
+def read_chunk(chunk: str) -> Iterator[bytes]:
+    """The packed references of one chunk file.
+
+    Raises:
+      BuildError: it cannot be read; a worker on another machine may not have the output.
+    """
+    try:
+        packed = storage.read_bytes(chunk)
+    except OSError as error:
+        raise BuildError(
+            f"the worker on {socket.gethostname()} cannot read {chunk} ({error.strerror or error}); expected an output "
+            "that all workers reach under the same name, such as a bucket or a disk that is mounted everywhere"
+        ) from error
+    yield from split_refs(packed)

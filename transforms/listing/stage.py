@@ -1,0 +1,115 @@
+"""IndexContainers, ListSource and AssignOrder: the references of an input, listed once and in their order."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.windowed_value import WindowedValue
+
+from transforms.listing.indexing import IndexPlan, index_container
+from transforms.listing.listing import read_chunk
+from transforms.listing.ordering import assign_block
+from transforms.processes.stage import MapInProcesses
+from transforms.refs import BlockKey, pack_refs
+from transforms.sources.containers import Container
+
+# A worker holds up to this many references, some hundred bytes each, so that those of one block travel together.
+_HELD_REFS = 100_000
+
+
+class IndexContainers(beam.PTransform):
+    """Lists the samples of containers, and spools what cannot be read at random: -> marker files.
+
+    Args:
+      containers: the files to index.
+      plan: what the workers need to know.
+      processes: as in `MapInProcesses`.
+    """
+
+    def __init__(self, containers: Iterable[Container], plan: IndexPlan, *, processes: int) -> None:
+        super().__init__()
+        self._containers = list(containers)
+        self._index = functools.partial(index_container, plan=plan)
+        self._processes = processes
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
+        return (
+            begin
+            | "Containers" >> beam.Create(self._containers)
+            | "Spread" >> beam.Reshuffle()
+            | "Index" >> MapInProcesses(self._index, processes=self._processes)
+        )
+
+
+class ListSource(beam.PTransform):
+    """Emits the packed references of a listing, spread over the workers.
+
+    Args:
+      chunks: chunk files of the listing.
+    """
+
+    def __init__(self, chunks: Iterable[str]) -> None:
+        super().__init__()
+        self._chunks = list(chunks)
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[bytes]:
+        return (
+            begin
+            | "Begin" >> beam.Impulse()
+            | "Chunks" >> beam.FlatMap(lambda _, chunks: chunks, self._chunks)
+            | "Spread" >> beam.Reshuffle()
+            | "ReadRefs" >> beam.FlatMap(read_chunk)
+        )
+
+
+class AssignOrder(beam.PTransform):
+    """Gives every packed reference its block: packed reference -> ((split, block), references joined by `pack_refs`).
+
+    Joined and compressed, references take a third of the room in the shuffle, which the local runner holds in
+    memory.
+
+    Args:
+      seed: of the order.
+      blocks: split -> number of blocks.
+    """
+
+    def __init__(self, *, seed: int, blocks: Mapping[str, int]) -> None:
+        super().__init__()
+        self._seed = seed
+        self._blocks = dict(blocks)
+
+    def expand(self, packed: beam.PCollection[bytes]) -> beam.PCollection[tuple[BlockKey, bytes]]:
+        return packed | "HashKeys" >> beam.ParDo(_CollectBlocks(self._seed, self._blocks)).with_output_types(
+            tuple[tuple[str, int], bytes]
+        )
+
+
+class _CollectBlocks(beam.DoFn):
+    """Collects the references of a bundle by block."""
+
+    def __init__(self, seed: int, blocks: Mapping[str, int]) -> None:
+        self._seed = seed
+        self._blocks = blocks
+
+    def start_bundle(self) -> None:
+        self._held = 0
+        self._refs: defaultdict[BlockKey, list[bytes]] = defaultdict(list)
+
+    def process(self, packed: bytes) -> Iterator[tuple[BlockKey, bytes]]:
+        self._refs[assign_block(packed, seed=self._seed, blocks=self._blocks)].append(packed)
+        self._held += 1
+        if self._held == _HELD_REFS:
+            yield from self._emit()
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        for pair in self._emit():
+            yield GlobalWindows.windowed_value(pair)
+
+    def _emit(self) -> Iterator[tuple[BlockKey, bytes]]:
+        for key, refs in self._refs.items():
+            yield key, pack_refs(refs)
+        self.start_bundle()

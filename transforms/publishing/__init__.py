@@ -1,0 +1,1 @@
+"""Publishing: counts and shards in, a dataset with its metadata out."""

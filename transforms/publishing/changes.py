@@ -1,0 +1,145 @@
+"""`changes.json`: what is different from the version before, and what the guards say about it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.dataset import Dataset, open_dataset
+from beam_tfrecords.files import CHANGES
+from transforms.publishing.guards import Verdict, judge, trips
+from transforms.request.schedule_spec import GuardMode, ScheduleSpec
+from transforms.stats import MOST_KEYS, Change, Stats
+
+# What a manifest says about its own build, and not about the dataset: the index has the fingerprints that matter.
+_OF_THE_BUILD = ("reuse", "input_fingerprint")
+
+
+@dataclasses.dataclass(frozen=True)
+class History:
+    """What a new version follows.
+
+    Attributes:
+      root: the folder of the versions.
+      version: name of the new one.
+      earlier: the version before; None if this is the first.
+      compared: whether blocks look their samples up in the version before.
+      nothing_reused_because: why none of its records can be taken over; "" if some can.
+      schedule: limits of the guards.
+      decisive: names of the settings that decide the bytes of the shards.
+    """
+
+    root: str
+    version: str
+    earlier: str | None
+    compared: bool
+    nothing_reused_because: str
+    schedule: ScheduleSpec
+    decisive: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """A new version and the one before it.
+
+    Attributes:
+      changes: the content of `changes.json`.
+      tripped: guards that do not allow to publish it.
+      is_unchanged: whether the two hold the same.
+    """
+
+    changes: Mapping[str, Any]
+    tripped: tuple[Verdict, ...] = ()
+    is_unchanged: bool = False
+
+
+def compare(history: History, manifest: Mapping[str, Any], stats: Stats, files: Iterable[str]) -> Comparison:
+    """Compares a new version with the one before it.
+
+    Args:
+      history: what the new version follows.
+      manifest: of the new version.
+      stats: the counts of its build.
+      files: the lists of changes that blocks have written.
+    """
+    if history.earlier is None:
+        return Comparison({"compared_with": None, "note": "the first version: there is nothing to compare it with"})
+    earlier = open_dataset(history.earlier)
+    changes: dict[str, Any] = {
+        "compared_with": history.earlier,
+        "nothing_reused_because": history.nothing_reused_because or None,
+    }
+    moved = 0
+    if history.compared:
+        changes["changes"] = describe_changes(stats, earlier=earlier, files=files, splits=manifest["splits"])
+        moved = stats.total("change", Change.MOVED.value)
+    verdicts = judge(earlier.manifest, manifest, moved=moved, spec=history.schedule, decisive=history.decisive)
+    changes["guards"] = [verdict.to_json() for verdict in sorted(verdicts, key=lambda verdict: verdict.holds)]
+    return Comparison(
+        changes,
+        tripped=tuple(trips(verdicts)) if history.schedule.guard is GuardMode.STRICT else (),
+        is_unchanged=_content(earlier.manifest) == _content(manifest),
+    )
+
+
+def describe_changes(stats: Stats, *, earlier: Dataset, files: Iterable[str], splits: Iterable[str]) -> dict[str, Any]:
+    """What became of the samples since an earlier dataset.
+
+    Args:
+      stats: the counts of the build.
+      earlier: the earlier dataset.
+      files: the lists of changes that blocks have written.
+      splits: those of the new dataset.
+
+    Returns:
+      Per kind of change: counts by split and class, and the first keys.
+    """
+    keys = _collect_keys(files)
+    changes: dict[str, Any] = {}
+    for change in Change:
+        counts = {split: stats.by("change", change.value, split) for split in sorted(splits)}
+        if change is Change.REMOVED:
+            counts = _count_removed(stats, earlier.manifest)
+        changes[change.value] = {
+            "samples": sum(sum(classes.values()) for classes in counts.values()),
+            "by_split_and_class": {split: classes for split, classes in counts.items() if classes},
+            "keys": keys.get(change.value, []),
+        }
+    return changes
+
+
+def _content(manifest: Mapping[str, Any]) -> Any:
+    """What a manifest says about the dataset, as JSON has it."""
+    values = {name: value for name, value in manifest.items() if name not in _OF_THE_BUILD}
+    values["files"] = {name: digest for name, digest in manifest["files"].items() if name != CHANGES}
+    return json.loads(json.dumps(values))
+
+
+def _count_removed(stats: Stats, manifest: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Records of the earlier dataset that no listed sample has the key of; their classes if they have one each."""
+    removed = {}
+    for split, entry in manifest["splits"].items():
+        listed = Counter(stats.by("earlier", split))
+        records = entry["records"] - sum(listed.values())
+        if sum(entry["classes"].values()) == entry["records"]:
+            removed[split] = dict(Counter(entry["classes"]) - listed)
+        elif records:
+            removed[split] = {"": records}
+    return removed
+
+
+def _collect_keys(files: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+    """Kind of change -> the first of its samples, in the order of the dataset."""
+    keys: dict[str, list[dict[str, Any]]] = {}
+    for file in sorted(files):
+        for line in storage.read_bytes(file).splitlines():
+            change = json.loads(line)
+            keys.setdefault(change.pop("change"), []).append(change)
+    # A key that left a split for another one is not removed.
+    moved = {change["key"] for change in keys.get(Change.MOVED.value, [])}
+    removed = [change for change in keys.get(Change.REMOVED.value, []) if change["key"] not in moved]
+    return {kind: found[:MOST_KEYS] for kind, found in {**keys, Change.REMOVED.value: removed}.items()}

@@ -1,0 +1,168 @@
+"""Guards: what has to hold between a version and the one before it, judged from their manifests alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from transforms.request.schedule_spec import Guard, GuardMode, ScheduleSpec
+
+Manifest = Mapping[str, Any]
+# Of the settings that decide bytes, these change with the data of a nightly build.
+_DATA_SETTINGS = frozenset({"input", "image_root", "limit", "class_names"})
+# Classes that a verdict names.
+_MOST_CLASSES = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What a guard found.
+
+    Attributes:
+      guard: the guard.
+      what: what was compared, such as a split.
+      old: in the version before.
+      new: in this one.
+      limit: what is allowed, for a person.
+      holds: whether it is.
+      accepted: whether the user allows it all the same.
+    """
+
+    guard: Guard
+    what: str
+    old: Any
+    new: Any
+    limit: str
+    holds: bool
+    accepted: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {**dataclasses.asdict(self), "guard": self.guard.value}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Verdict:
+        """The reverse of `to_json`."""
+        return cls(**{**values, "guard": Guard(values["guard"])})
+
+    def __str__(self) -> str:
+        new, old = (
+            (", ".join(map(str, value)) or "none") if isinstance(value, list) else value
+            for value in (self.new, self.old)
+        )
+        return f"{self.guard.value}: {self.what}: {new}; before: {old}; allowed: {self.limit}"
+
+
+def judge(old: Manifest, new: Manifest, *, moved: int, spec: ScheduleSpec, decisive: Iterable[str]) -> list[Verdict]:
+    """What the guards find, those that hold too.
+
+    Args:
+      old: manifest of the version before.
+      new: manifest of this one.
+      moved: samples that are in another split than before.
+      spec: limits, and guards that may trip.
+      decisive: names of the settings that decide the bytes of the shards.
+    """
+    if spec.guard is GuardMode.OFF:
+        return []
+    verdicts = [
+        *_compare_counts(old, new, spec),
+        *_compare_failures(old, new, spec),
+        *_compare_classes(old, new),
+        *_compare_shares(old, new, spec),
+        *_compare_settings(old, new, decisive),
+        *_compare_sizes(old, new, spec),
+        *_compare_splits(old, new, moved),
+    ]
+    return [dataclasses.replace(verdict, accepted=verdict.guard in spec.accept) for verdict in verdicts]
+
+
+def trips(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Those that do not hold and are not accepted."""
+    return [verdict for verdict in verdicts if not (verdict.holds or verdict.accepted)]
+
+
+def _compare_counts(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator[Verdict]:
+    limits = (spec.min_count_ratio, spec.max_count_ratio)
+    yield _ratio(Guard.COUNT, "records", old["records"], new["records"], limits)
+    for split in _union(old["splits"], new["splits"]):
+        before, now = (manifest["splits"].get(split, {}).get("records", 0) for manifest in (old, new))
+        yield _ratio(Guard.COUNT, f"records of split {split}", before, now, limits)
+
+
+def _compare_failures(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator[Verdict]:
+    before, now = (manifest["failures"] / max(1, manifest["listed"]) for manifest in (old, new))
+    limit = f"at most {spec.max_failure_rise:g} more"
+    holds = now <= before + spec.max_failure_rise
+    yield Verdict(Guard.FAILURES, "share of failed samples", round(before, 6), round(now, 6), limit, holds)
+
+
+def _compare_classes(old: Manifest, new: Manifest) -> Iterator[Verdict]:
+    before, now = (set(_classes(manifest)) for manifest in (old, new))
+    known = sorted(before)[:_MOST_CLASSES]
+    for what, names in (("vanished", sorted(before - now)), ("appeared", sorted(now - before))):
+        yield Verdict(Guard.CLASSES, f"classes that {what}", known, names[:_MOST_CLASSES], "none", not names)
+
+
+def _compare_shares(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator[Verdict]:
+    for split in sorted(set(old["splits"]) & set(new["splits"])):
+        shares = [_shares(manifest["splits"][split]["classes"]) for manifest in (old, new)]
+        changes = {name: abs(shares[1].get(name, 0) - shares[0].get(name, 0)) for name in _union(*shares)}
+        if changes:
+            name = max(changes, key=lambda name: changes[name])
+            before, now = (round(share.get(name, 0), 4) for share in shares)
+            holds = changes[name] <= spec.max_share_change
+            limit = f"at most {spec.max_share_change:g} more or less"
+            yield Verdict(Guard.CLASS_SHARES, f"share of {name} in split {split}", before, now, limit, holds)
+
+
+def _compare_settings(old: Manifest, new: Manifest, decisive: Iterable[str]) -> Iterator[Verdict]:
+    for name in sorted(set(decisive) - _DATA_SETTINGS):
+        before, now = (manifest["spec"].get(name) for manifest in (old, new))
+        if before != now:
+            yield Verdict(Guard.SETTINGS, name, before, now, "no change", False)
+    before, now = old["class_names"], new["class_names"]
+    kept = [name for name in before if name in set(now)]
+    # New names are the business of another guard, but those that stay must keep their indices.
+    moved = [name for name in kept if before.index(name) != now.index(name)]
+    shown = (before[:_MOST_CLASSES], now[:_MOST_CLASSES])
+    yield Verdict(Guard.SETTINGS, "indices of classes", *shown, "no change", not moved)
+
+
+def _compare_sizes(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator[Verdict]:
+    limits = (spec.min_size_ratio, spec.max_size_ratio)
+    yield _ratio(Guard.SIZES, "mean bytes of a record", _mean_bytes(old), _mean_bytes(new), limits)
+    before, now = (manifest.get("median_pixels") for manifest in (old, new))
+    if before and now:
+        yield _ratio(Guard.SIZES, "median pixels of an image", before, now, limits)
+
+
+def _compare_splits(old: Manifest, new: Manifest, moved: int) -> Iterator[Verdict]:
+    yield Verdict(Guard.SPLITS, "samples that changed their split", 0, moved, "none", not moved)
+    before, now = (manifest["duplicates"]["groups_across_splits"] for manifest in (old, new))
+    yield Verdict(Guard.SPLITS, "images that are in several splits", before, now, "no more", now <= before)
+
+
+def _ratio(guard: Guard, what: str, old: float, new: float, limits: tuple[float, float]) -> Verdict:
+    low, high = limits
+    holds = old * low <= new <= old * high if old else not new
+    return Verdict(guard, what, old, new, f"{low:g} to {high:g} times as many", holds)
+
+
+def _mean_bytes(manifest: Manifest) -> int:
+    return int(sum(split["bytes"] for split in manifest["splits"].values()) // max(1, manifest["records"]))
+
+
+def _classes(manifest: Manifest) -> Iterator[str]:
+    for split in manifest["splits"].values():
+        yield from (name for name, count in split["classes"].items() if count)
+
+
+def _shares(counts: Mapping[str, int]) -> dict[str, float]:
+    total = sum(counts.values())
+    return {name: count / total for name, count in counts.items() if total}
+
+
+def _union(old: Iterable[str], new: Iterable[str]) -> list[str]:
+    return sorted({*old, *new})

@@ -1,0 +1,61 @@
+"""OpenOutput and PublishDataset: counts and shards in; a dataset with its metadata out, `_SUCCESS` last."""
+
+from __future__ import annotations
+
+import apache_beam as beam
+
+from beam_tfrecords.dataset import Shard
+from transforms.publishing.publish import Publication, open_output, publish_dataset
+from transforms.stats import Stats
+
+
+class OpenOutput(beam.PTransform):
+    """Decides whether a dataset is to be published, and if so makes room for it: Stats -> bool.
+
+    Args:
+      publication: what publishing needs to know.
+    """
+
+    def __init__(self, publication: Publication) -> None:
+        super().__init__()
+        self._publication = publication
+
+    def expand(self, stats: beam.PCollection[Stats]) -> beam.PCollection[bool]:
+        return stats | "Decide" >> beam.Map(open_output, publication=self._publication)
+
+
+class PublishDataset(beam.PTransform):
+    """Writes everything that is not a shard or an index: Shard -> nothing.
+
+    Args:
+      publication: what publishing needs to know.
+      stats: the counts of the build, one value.
+      failures: files with rejected samples.
+      duplicates: files with groups of identical images.
+      changes: files with what has changed since the version before.
+    """
+
+    def __init__(
+        self,
+        publication: Publication,
+        *,
+        stats: beam.PCollection[Stats],
+        failures: beam.PCollection[str],
+        duplicates: beam.PCollection[str],
+        changes: beam.PCollection[str],
+    ) -> None:
+        super().__init__()
+        self._publication = publication
+        self._inputs = {
+            "stats": beam.pvalue.AsSingleton(stats),
+            "failures": beam.pvalue.AsIter(failures),
+            "duplicates": beam.pvalue.AsIter(duplicates),
+            "changes": beam.pvalue.AsIter(changes),
+        }
+
+    def expand(self, shards: beam.PCollection[Shard]) -> beam.PCollection[None]:
+        return (
+            shards.pipeline
+            | "Once" >> beam.Create([self._publication])
+            | "WriteMetadata" >> beam.Map(publish_dataset, shards=beam.pvalue.AsIter(shards), **self._inputs)
+        )

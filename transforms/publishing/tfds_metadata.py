@@ -1,0 +1,157 @@
+"""The files that TensorFlow Datasets reads besides the shards.
+
+Contract: tensorflow_datasets `read_only_builder.builder_from_directory`, which reads `dataset_info.json`
+(dataset_info.proto as JSON), `features.json` (feature.proto as JSON) and `<feature>.labels.txt`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from beam_tfrecords.dataset import Shard
+from beam_tfrecords.examples.layouts import Feature, Layout
+from beam_tfrecords.label_files import label_files
+from transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
+
+VERSION = "1.0.0"
+_PACKAGE = "tensorflow_datasets.core.features"
+_SCALARS = {"int64": "int64", "float": "float32", "bytes": "string"}
+
+
+def write_metadata(
+    *, name: str, layout: Layout, image: ImageSpec, class_names: tuple[str, ...], shards: Iterable[Shard]
+) -> dict[str, bytes]:
+    """The metadata files of a dataset, as file name -> content."""
+    info = {
+        "name": name,
+        "version": VERSION,
+        "fileFormat": "tfrecord",
+        "moduleName": "",
+        "releaseNotes": {},
+        "splits": _splits(sorted(shards, key=lambda shard: (shard.split, shard.number))),
+    }
+    files = {"dataset_info.json": _dump(info), "features.json": _dump(features_json(layout, image, class_names))}
+    files.update(dict.fromkeys(label_files(layout, class_names), ("\n".join(class_names) + "\n").encode()))
+    return files
+
+
+def features_json(layout: Layout, image: ImageSpec, class_names: tuple[str, ...]) -> dict[str, Any]:
+    """The layout as TFDS's FeaturesDict; a `/` in a feature's name is a level of nesting."""
+    root: dict[str, Any] = {}
+    nested = _nests(layout)
+    for feature in layout.features:
+        *groups, leaf = feature.name.split("/") if nested else [feature.name]
+        level = root
+        for group in groups:
+            level = level.setdefault(group, {})
+        level[leaf] = _Leaf(_feature_json(feature, image, class_names))
+    return _nest(root)
+
+
+def _nests(layout: Layout) -> bool:
+    """Whether no feature's name is also the first part of another's (`image` and `image/height`)."""
+    names = {feature.name for feature in layout.features}
+    return not any(
+        "/".join(name.split("/")[:depth]) in names for name in names for depth in range(1, name.count("/") + 1)
+    )
+
+
+class _Leaf(dict[str, Any]):
+    """A feature, to tell it from a level of nesting."""
+
+
+def _nest(level: Mapping[str, Any]) -> dict[str, Any]:
+    features = {name: dict(value) if isinstance(value, _Leaf) else _nest(value) for name, value in level.items()}
+    return {
+        "pythonClassName": f"{_PACKAGE}.features_dict.FeaturesDict",
+        "featuresDict": {"features": features},
+    }
+
+
+def _feature_json(feature: Feature, image: ImageSpec, class_names: tuple[str, ...]) -> dict[str, Any]:
+    if feature.field in ("image.encoded", "image.pixels"):
+        return _image_json(image)
+    if feature.field == "label.index" and class_names:
+        return _label_json(class_names)
+    if feature.field == "labels.index" and class_names:
+        return _sequence(_label_json(class_names))
+    scalar = {
+        "pythonClassName": f"{_PACKAGE}.scalar.Scalar",
+        "tensor": {"shape": {}, "dtype": _SCALARS[feature.type], "encoding": "none"},
+    }
+    return _sequence(scalar) if feature.several else scalar
+
+
+def _image_json(image: ImageSpec) -> dict[str, Any]:
+    height, width = image.image_size if image.image_size and has_fixed_shape(image) else (-1, -1)
+    dimensions = [str(height), str(width), str(image.channels or -1)]
+    if image.image_encoding is ImageEncoding.RAW:
+        if "-1" not in dimensions:
+            return {
+                "pythonClassName": f"{_PACKAGE}.tensor_feature.Tensor",
+                "tensor": {"shape": {"dimensions": dimensions}, "dtype": "uint8", "encoding": "bytes"},
+            }
+    elif image.image_encoding in (ImageEncoding.JPEG, ImageEncoding.PNG) and image.channels:
+        return {
+            "pythonClassName": f"{_PACKAGE}.image_feature.Image",
+            "image": {
+                "shape": {"dimensions": dimensions},
+                "dtype": "uint8",
+                "encodingFormat": image.image_encoding.value,
+            },
+        }
+    # TFDS has no image feature for the rest (WebP, shapes or formats that differ), so it gets the bytes.
+    return {
+        "pythonClassName": f"{_PACKAGE}.scalar.Scalar",
+        "tensor": {"shape": {}, "dtype": "string", "encoding": "none"},
+    }
+
+
+def features_as_bytes(layout: Layout, image: ImageSpec) -> list[str]:
+    """Names of the image features that TFDS reads as bytes, because it has no feature that decodes them."""
+    is_scalar = _image_json(image)["pythonClassName"].endswith(".Scalar")
+    images = ("image.encoded", "image.pixels")
+    return [feature.name for feature in layout.features if feature.field in images and is_scalar]
+
+
+def has_fixed_shape(image: ImageSpec) -> bool:
+    """Whether every stored image has exactly the requested height and width."""
+    fixed = (ResizeMode.EXACT, ResizeMode.PAD, ResizeMode.CROP)
+    return image.image_size is not None and image.resize_mode in fixed and image.upscale
+
+
+def _label_json(class_names: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "pythonClassName": f"{_PACKAGE}.class_label_feature.ClassLabel",
+        "classLabel": {"numClasses": str(len(class_names))},
+    }
+
+
+def _sequence(inner: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "pythonClassName": f"{_PACKAGE}.sequence_feature.Sequence",
+        "sequence": {"feature": inner, "length": "-1"},
+    }
+
+
+def _splits(shards: list[Shard]) -> list[dict[str, Any]]:
+    splits: dict[str, dict[str, Any]] = {}
+    for shard in shards:
+        entry = splits.setdefault(
+            shard.split,
+            {
+                "name": shard.split,
+                "shardLengths": [],
+                "numBytes": 0,
+                "filepathTemplate": "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
+            },
+        )
+        entry["shardLengths"].append(str(shard.records))
+        entry["numBytes"] += shard.bytes
+    return [{**entry, "numBytes": str(entry["numBytes"])} for entry in splits.values()]
+
+
+def _dump(value: Any) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()

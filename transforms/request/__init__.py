@@ -1,0 +1,1 @@
+"""The request of a build, checked before anything starts."""

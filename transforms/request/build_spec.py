@@ -1,0 +1,234 @@
+"""The request of a build: one immutable value, checked before anything starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.layouts import Layout, parse_layout
+from beam_tfrecords.tfrecord import Compression
+from transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
+from transforms.request.schedule_spec import ScheduleSpec
+from transforms.settings import (
+    FAILURES,
+    INPUT,
+    OUTPUT,
+    check_unique,
+    number_of_bytes,
+    one_of,
+    setting,
+    share,
+    switch,
+    whole_number,
+    write_settings,
+)
+from transforms.sources.source_spec import SourceSpec
+from transforms.splits import NAME_RULE, Splits, is_name, read_splits, write_splits
+
+# What names a file rather than a class.
+_FILE_NAME = re.compile(r"\.(?:txt|names|csv|tsv|lst|list|json|ya?ml)$", re.IGNORECASE)
+
+
+class Duplicates(str, enum.Enum):
+    """What happens to images with the same bytes: KEEP all, DROP all except one, or FAIL the build."""
+
+    KEEP = "keep"
+    DROP = "drop"
+    FAIL = "fail"
+
+
+def read_name(word: Any) -> str:
+    """Reads the name of a dataset."""
+    if is_name(str(word)):
+        return str(word)
+    raise ValueError(f"expected {NAME_RULE}")
+
+
+def name_from_input(first_input: str) -> str:
+    """A dataset's name made from the name of its input."""
+    stem = re.sub(r"\.[A-Za-z0-9]+$", "", first_input.rstrip("/").rsplit("/", 1)[-1])
+    name = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_")
+    return name if is_name(name) else f"dataset_{name}".rstrip("_")
+
+
+def read_class_names(word: Any) -> tuple[str, ...]:
+    """Reads class names from a list, a mapping of names and indices, a comma-separated string or a file of lines."""
+    if isinstance(word, str) and "," not in word:
+        if storage.is_file(storage.absolute(word)):
+            text = storage.read_bytes(storage.absolute(word)).decode("utf-8-sig")
+            word = [line for line in text.splitlines() if line.strip()]
+        elif "/" in word or _FILE_NAME.search(word):
+            raise ValueError("there is no such file; expected a file with one name per line, or the names")
+    if isinstance(word, Mapping):
+        word = _in_index_order(word)
+    if not isinstance(word, (str, list, tuple)):
+        raise ValueError("expected names in index order, or a mapping of name to index")
+    unfit = [name for name in word if not isinstance(name, (str, int)) or isinstance(name, bool)]
+    if unfit:
+        raise ValueError(f"YAML reads {unfit[0]!r} there; write names in quotes, such as 'no', 'null' or '1.0'")
+    names = [str(name).strip() for name in (word.split(",") if isinstance(word, str) else word)]
+    if not names or not all(names):
+        raise ValueError("expected names in index order, none of them empty")
+    check_unique(names)
+    return tuple(names)
+
+
+def read_output(word: Any) -> str:
+    """Reads the folder of a dataset."""
+    path = storage.absolute(str(word))
+    folder = path.rstrip("/")
+    if not word or not folder or (storage.has_scheme(path) and folder.endswith(":")):
+        raise ValueError("expected a folder of the dataset's own, such as out/photos or gs://bucket/photos")
+    return folder
+
+
+def _in_index_order(mapping: Mapping[Any, Any]) -> list[Any]:
+    """The names of a mapping of names to indices, or of indices to names."""
+    by_index = {index: name for name, index in mapping.items()}
+    if all(type(name) is int for name in mapping) and not all(type(index) is int for index in by_index):
+        by_index = dict(mapping)
+    if len(by_index) != len(mapping) or set(by_index) != set(range(len(by_index))):
+        raise ValueError(f"expected every index from 0 to {len(mapping) - 1} once")
+    return [by_index[index] for index in range(len(by_index))]
+
+
+def read_compression(word: Any) -> Compression:
+    """Reads the name of a compression."""
+    if word == "none":
+        return "none"
+    if word == "gzip":
+        return "gzip"
+    raise ValueError("expected none or gzip")
+
+
+def _write_layout(layout: Layout | None) -> Any:
+    return layout.to_json() if layout else None
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildSpec:
+    """Everything that decides the content of a dataset.
+
+    Attributes:
+      source: where samples come from.
+      image: how images are converted.
+      schedule: how the build follows the one before it.
+    """
+
+    source: SourceSpec
+    image: ImageSpec
+    schedule: ScheduleSpec
+    class_names: tuple[str, ...] | None = setting(
+        None,
+        help="names in index order: comma-separated, or a file with one per line",
+        shown_default="the names found, sorted",
+        group=INPUT,
+        read=read_class_names,
+    )
+    splits: Splits = setting(
+        Splits(),
+        help="auto, train=0.9,validation=0.1 or train=FOLDER,validation=FOLDER",
+        group=INPUT,
+        read=read_splits,
+        write=write_splits,
+    )
+    stratify: bool = setting(
+        False, help="the fractions in `splits` hold within each class, to the sample", group=INPUT, read=switch
+    )
+    limit: int | None = setting(
+        None,
+        help="build from so many samples only, chosen by a hash of seed and key from all splits, for a first try",
+        group=INPUT,
+        read=whole_number(1),
+    )
+    output: str = setting(
+        "",
+        help="the folder of the dataset",
+        group=OUTPUT,
+        read=read_output,
+        decides_bytes=False,
+    )
+    name: str = setting(
+        "",
+        default_from=lambda earlier: name_from_input(earlier["input"][0]),
+        help="name of the dataset",
+        shown_default="made from the input's",
+        group=OUTPUT,
+        read=read_name,
+        decides_bytes=False,
+    )
+    layout: Layout | None = setting(
+        None,
+        help="tfds, multilabel, imagenet, tutorial, raw or columns; in a spec file also a mapping of features",
+        shown_default="tfds",
+        group=OUTPUT,
+        read=parse_layout,
+        write=_write_layout,
+    )
+    shard_size: int = setting(
+        150 * 10**6, help="size of a shard", shown_default="150MB", group=OUTPUT, read=number_of_bytes
+    )
+    num_shards: int | None = setting(None, help="fixed number of shards per split", group=OUTPUT, read=whole_number(1))
+    compression: Compression = setting("none", help="none or gzip", group=OUTPUT, read=read_compression)
+    seed: int = setting(
+        0, help="seed of the order and of fractions of splits", group=OUTPUT, read=whole_number(0, 10**18 - 1)
+    )
+    overwrite: bool = setting(
+        False, help="replace a finished dataset", group=OUTPUT, read=switch, decides_bytes=False, in_spec=False
+    )
+    max_failures: float = setting(
+        0.01,
+        help="share of the samples that may fail; with more, nothing is published",
+        group=FAILURES,
+        read=share,
+        decides_bytes=False,
+    )
+    max_file_size: int = setting(
+        10**9, help="larger image files are rejected unread", shown_default="1GB", group=FAILURES, read=number_of_bytes
+    )
+    image_timeout: int = setting(60, help="seconds that one image may take", group=FAILURES, read=whole_number(1))
+    duplicates: Duplicates = setting(
+        Duplicates.KEEP,
+        help="images with the same bytes: keep, drop (all except one) or fail",
+        group=FAILURES,
+        read=one_of(Duplicates),
+    )
+
+    def __post_init__(self) -> None:
+        if not self.output:
+            raise RequestError("`output` is missing; expected the folder of the dataset")
+        encoding, resize_mode = self.image.image_encoding, self.image.resize_mode
+        if self.image.image_size is None and resize_mode is not ResizeMode.SHORTER:
+            raise RequestError(
+                f"`resize_mode={resize_mode.value}`: without `image_size`, images keep their sizes; say for instance "
+                "`image_size=224`, or leave `resize_mode` out"
+            )
+        self._check_fractions()
+        if self.layout and "image.pixels" in self.layout.fields and encoding is not ImageEncoding.RAW:
+            raise RequestError(
+                f"`image_encoding={encoding.value}`: the layout asks for image.pixels, which is raw; "
+                "say `image_encoding=raw`, or ask for image.encoded"
+            )
+
+    def _check_fractions(self) -> None:
+        group_column, pattern = self.source.group_column, self.source.label_pattern or ""
+        grouped = f"`group_column={group_column}`" if group_column else f"`label_pattern={pattern}`"
+        if self.splits.fractions is None and (self.stratify or group_column):
+            raise RequestError(
+                f"{'`stratify`' if self.stratify else grouped} needs fractions; say for instance "
+                "`splits=train=0.9,test=0.1`"
+            )
+        if self.stratify and (group_column or "(?P<group>" in pattern):
+            raise RequestError(
+                f"`stratify` and the groups of {grouped} exclude each other: whole groups do not add up to exact "
+                "counts; leave one of them out"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """All settings as a spec file has them, defaults filled in."""
+        return write_settings(self.source, self, self.image)

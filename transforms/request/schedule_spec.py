@@ -1,0 +1,135 @@
+"""Settings of builds that are repeated: versions, reuse and guards."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import re
+from typing import Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError
+from transforms.settings import SCHEDULED, as_number, one_of, setting, share, switch, whole_number
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_setting = functools.partial(setting, group=SCHEDULED, decides_bytes=False, in_spec=False)
+# `reuse` of this word takes nothing over.
+NO_REUSE = "none"
+
+
+class GuardMode(str, enum.Enum):
+    """What guards do: STRICT refuses to publish, WARN says so, OFF compares nothing."""
+
+    STRICT = "strict"
+    WARN = "warn"
+    OFF = "off"
+
+
+class Guard(str, enum.Enum):
+    """What is compared with the version before."""
+
+    COUNT = "count"
+    FAILURES = "failures"
+    CLASSES = "classes"
+    CLASS_SHARES = "class_shares"
+    SETTINGS = "settings"
+    SIZES = "sizes"
+    SPLITS = "splits"
+
+
+def read_duration(word: Any) -> int:
+    """Reads a duration such as `90s`, `30m`, `1h` or `7d`, or a number of seconds; returns seconds."""
+    match = re.fullmatch(r"([0-9]{1,9})([smhd]?)", str(word).strip())
+    if not match:
+        raise ValueError("expected a duration such as 90s, 30m, 1h or 7d")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def read_ratio(word: Any) -> float:
+    """Reads a positive ratio."""
+    number = as_number(str(word))
+    if number is None or number <= 0:
+        raise ValueError("expected a ratio above 0, such as 0.8")
+    return number
+
+
+def read_guards(word: Any) -> tuple[Guard, ...]:
+    """Reads names of guards: a list, or separated by commas."""
+    words = word if isinstance(word, (list, tuple)) else [word]
+    names = [name.strip() for one in words for name in str(one).split(",")]
+    return tuple(dict.fromkeys(one_of(Guard)(name) for name in names))
+
+
+def _read_reuse(word: Any) -> str:
+    return NO_REUSE if str(word) == NO_REUSE else storage.absolute(str(word)).rstrip("/")
+
+
+@dataclasses.dataclass(frozen=True)
+class ScheduleSpec:
+    """How a build follows the one before it."""
+
+    versioned: bool = _setting(
+        False,
+        help="write a version of its own below `output`, named by the time, and let LATEST name it",
+        read=switch,
+    )
+    keep_versions: int | None = _setting(
+        None,
+        help="the newest versions that stay; older ones are removed",
+        shown_default="all",
+        read=whole_number(1),
+    )
+    grace: int = _setting(
+        3600,
+        help="how long a version stays after a newer one has replaced it, for those who still read it",
+        shown_default="1h",
+        read=read_duration,
+    )
+    reuse: str | None = _setting(
+        None,
+        help="an earlier dataset whose records are taken over for unchanged samples, or none",
+        shown_default="the version before, with `versioned`",
+        read=_read_reuse,
+    )
+    guard: GuardMode = setting(
+        GuardMode.STRICT,
+        help="strict: no version that differs too much from the one before is published; warn: a note; off",
+        group=SCHEDULED,
+        read=one_of(GuardMode),
+        decides_bytes=False,
+        in_spec=False,
+    )
+    accept: tuple[Guard, ...] = _setting(
+        (),
+        help=f"guards that may trip in this run: {', '.join(guard.value for guard in Guard)}",
+        shown_default="",
+        read=read_guards,
+        may_repeat=True,
+    )
+    min_count_ratio: float = _setting(
+        0.8,
+        help="guard count: samples of a split against the version before, at least",
+        read=read_ratio,
+    )
+    max_count_ratio: float = _setting(2.0, help="the same, at most", read=read_ratio)
+    max_failure_rise: float = _setting(
+        0.01,
+        help="guard failures: by how much the share of failed samples may rise",
+        read=share,
+    )
+    max_share_change: float = _setting(
+        0.05,
+        help="guard class_shares: by how much the share of a class in a split may change",
+        read=share,
+    )
+    min_size_ratio: float = _setting(
+        0.5,
+        help="guard sizes: mean bytes of a record and median pixels of an image against the version before, at least",
+        read=read_ratio,
+    )
+    max_size_ratio: float = _setting(2.0, help="the same, at most", read=read_ratio)
+
+    def __post_init__(self) -> None:
+        if not self.versioned and self.keep_versions is not None:
+            raise RequestError("`keep_versions` needs `versioned`; say both, or leave it out")

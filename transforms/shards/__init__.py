@@ -1,0 +1,1 @@
+"""Shards: consecutive parts, concatenated under their final names."""

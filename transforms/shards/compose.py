@@ -1,0 +1,91 @@
+"""Concatenates parts and their indices under the final names."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beam_tfrecords import storage
+from beam_tfrecords.dataset import Shard
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.files import ShardKey, ShardNames
+from beam_tfrecords.index import INDEX_SCHEMA
+from transforms.parts import Part, read_index
+from transforms.shards.plan import part_order
+
+
+def compose_shard(keyed: tuple[ShardKey, Iterable[Part | None]], *, names: ShardNames, with_index: bool) -> Shard:
+    """Writes one shard from its parts, and leaves the parts as they are.
+
+    Args:
+      keyed: the key of the shard, and its parts in any order.
+      names: file names of the shards.
+      with_index: whether the parts have indices.
+
+    Raises:
+      BuildError: a part does not have its bytes, or the shard does not.
+    """
+    key, found = keyed
+    parts = sorted((part for part in found if part is not None), key=part_order)
+    index = names.index(key) if with_index else None
+    index_sha256 = first_key = None
+    if index:
+        index_sha256, first_key = _compose_index(parts, storage.join(names.folder, index), staging=names.staging)
+    return Shard(
+        split=key[0],
+        number=key[1],
+        of=key[2],
+        file=names.shard(key),
+        records=sum(part.records for part in parts),
+        bytes=sum(part.bytes for part in parts),
+        sha256=_compose_records(parts, storage.join(names.folder, names.shard(key)), staging=names.staging),
+        index=index,
+        index_sha256=index_sha256,
+        first_key=first_key,
+    )
+
+
+def _compose_records(parts: Iterable[Part], path: str, *, staging: str) -> str:
+    """Concatenates the files of parts; returns the hex SHA-256 of the result."""
+    size = 0
+    digest = hashlib.sha256()
+    with storage.open_write(path, staging=staging) as target:
+        for part in parts:
+            begin = size
+            with storage.open_read(part.uri) as source:
+                for chunk in storage.read_chunks(source):
+                    target.write(chunk)
+                    digest.update(chunk)
+                    size += len(chunk)
+            if size - begin != part.bytes:
+                raise BuildError(f"{part.uri} has {size - begin} bytes, but {part.bytes} were written to it")
+    stored = storage.stat(path).size
+    if stored != size:
+        raise BuildError(f"{path} has {stored} bytes, but {size} were written to it")
+    return digest.hexdigest()
+
+
+def _compose_index(parts: Iterable[Part], path: str, *, staging: str) -> tuple[str, str | None]:
+    """Concatenates the indices of parts, offsets moved; returns the hex SHA-256 of the result and its first key."""
+    begin = 0
+    first_key = None
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, INDEX_SCHEMA) as writer:
+        for part in parts:
+            table = read_index(part)
+            first_key = first_key or table["key"][0].as_py()
+            column = table.schema.get_field_index("offset")
+            # Importing Arrow's compute functions, or what pa.array needs of NumPy, takes longer than this does.
+            offsets = table["offset"].to_numpy() + begin
+            moved = pa.Array.from_buffers(pa.int64(), len(offsets), [None, pa.py_buffer(offsets)])
+            writer.write_table(table.set_column(column, INDEX_SCHEMA.field("offset"), moved))
+            begin += part.stream_bytes
+    data = sink.getvalue()
+    storage.write_bytes(path, memoryview(data), staging=staging)
+    digest = hashlib.sha256(data).hexdigest()
+    # Arrow would keep the memory of one shard, and with the next one take more.
+    pa.default_memory_pool().release_unused()
+    return digest, first_key

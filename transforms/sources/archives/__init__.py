@@ -1,0 +1,1 @@
+"""Archives: the class is a folder inside the archive."""

@@ -1,0 +1,1 @@
+"""Folders and globs of images."""

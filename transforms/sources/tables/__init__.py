@@ -1,0 +1,1 @@
+"""Tables: a row is a sample, whatever the format of the file."""

@@ -1,0 +1,105 @@
+"""The cells of a row as keys, labels and values of features."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from transforms.refs import Scalar, Value
+from transforms.sources.tables.image_paths import shorten
+
+# The longest path on Linux.
+_MOST_TEXT = 4096
+
+
+def read_text(row: Mapping[str, Any], column: str, *, required: bool = True) -> str:
+    """A key, split or path of an image; "" for an empty cell if it is not required.
+
+    Raises:
+      SampleError: the cell is not a string or an integer, or is too long.
+    """
+    value = read_value(row, column)
+    if isinstance(value, bytes):
+        try:
+            value = value.decode()
+        except UnicodeDecodeError as error:
+            raise invalid_row(f"column {column!r} has bytes that are not valid UTF-8") from error
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if value is None or value == "":
+        if required:
+            raise invalid_row(f"column {column!r} is empty")
+        return ""
+    if not isinstance(value, str):
+        raise invalid_row(f"column {column!r} has {shorten(str(value))}; expected a string")
+    if len(value) > _MOST_TEXT:
+        raise invalid_row(f"column {column!r} has {len(value):,} characters; expected at most {_MOST_TEXT:,}")
+    return value
+
+
+def read_label(row: Mapping[str, Any], column: str, *, separator: str | None = None) -> Value:
+    """A label, or a list of them; None for an empty cell.
+
+    Spaces around a label are not part of it. `true` and `false` are names, and a whole float is an integer.
+
+    Args:
+      row: the cells.
+      column: the label's.
+      separator: what separates several labels in one text; None if a text is one label.
+
+    Raises:
+      SampleError: the cell cannot be a label.
+    """
+    if isinstance(row[column], dict):
+        raise invalid_row(f"column {column!r} has an object; expected a label")
+    value = read_value(row, column)
+    if isinstance(value, bytes):
+        value = read_text(row, column, required=False)
+    if isinstance(value, str) and separator:
+        return [label for label in map(_label, value.split(separator)) if label is not None] or None
+    return [_label(one) for one in value] if isinstance(value, list) else _label(value)
+
+
+def read_value(row: Mapping[str, Any], column: str) -> Value:
+    """A cell as a reference can hold it; what is nested deeper than a list becomes its JSON text.
+
+    Raises:
+      SampleError: no reference can hold it.
+    """
+    value = row[column]
+    return [_scalar(column, element) for element in value] if isinstance(value, list) else _scalar(column, value)
+
+
+def invalid_row(detail: str) -> SampleError:
+    """The error of a row that cannot be used."""
+    return SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail)
+
+
+def _label(value: Scalar) -> Scalar:
+    if isinstance(value, str):
+        return value.strip() or None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        # An empty cell of a column of numbers is NaN.
+        return None if value != value else int(value) if value.is_integer() and abs(value) < 2**63 else value
+    return value
+
+
+def _scalar(column: str, value: Any) -> Any:
+    if isinstance(value, (list, dict, tuple)):
+        try:
+            value = json.dumps(value, ensure_ascii=False, default=str)
+        except RecursionError as error:
+            raise invalid_row(f"column {column!r} is nested too deeply") from error
+    if isinstance(value, str):
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError as error:
+                raise invalid_row(f"column {column!r} has a lone surrogate, which is not a character") from error
+    elif isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise invalid_row(f"column {column!r} has an integer of more than 64 bits")
+    return value

@@ -1,0 +1,105 @@
+"""Csv and tsv files, read row by row. A damaged row is rejected and the rows after it are read."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from beam_tfrecords.errors import RequestError
+from transforms.sources.source_spec import SourceSpec
+from transforms.sources.tables.csv_dialect import Dialect, find_dialect, looks_like_data
+from transforms.sources.tables.csv_rows import Cells, read_rows
+from transforms.sources.tables.table import InvalidRow, Row
+from transforms.sources.tables.table_source import TableSource, open_tables
+from transforms.sources.tables.text_file import Lines, open_bytes, read_start
+
+
+@dataclasses.dataclass(frozen=True)
+class CsvTable:
+    """A csv file whose first row names its columns.
+
+    Quoting follows RFC 4180: a quoted cell may contain delimiters, line ends and doubled quotes. Empty lines
+    are ignored.
+
+    Attributes:
+      path: the file.
+      dialect: how the file is written.
+      columns: names of the columns.
+      notes: what was found about the file that its name does not say.
+      column_types: None; csv has no types.
+    """
+
+    path: str
+    dialect: Dialect
+    columns: Sequence[str]
+    notes: Sequence[str] = ()
+    column_types: None = None
+
+    def may_hold_text(self, column: str) -> bool:
+        """Always; all cells of a csv file are strings."""
+        return True
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
+        """Every row; one whose number of cells differs from the header's is an `InvalidRow`."""
+        cells = [(name, self.columns.index(name)) for name in columns]
+        width = len(self.columns)
+        rows = _rows(self.path, self.dialect, width=width)
+        next(rows)
+        for row in rows:
+            if isinstance(row, InvalidRow):
+                yield row
+            elif len(row.cells) != width:
+                yield InvalidRow(f"line {row.line}: {len(row.cells)} cells, but the header has {width}")
+            else:
+                yield {name: row.cells[index] for name, index in cells}
+
+
+def open_source(spec: SourceSpec) -> TableSource:
+    """Opens csv files, and tsv files by their extension.
+
+    Raises:
+      RequestError: a file cannot be read, or does not fit the request.
+    """
+    return open_tables(spec, lambda path: open_csv(path, spec.delimiter, spec.encoding))
+
+
+def open_csv(path: str, delimiter: str | None = None, encoding: str | None = None) -> CsvTable:
+    """Reads the header.
+
+    Args:
+      path: the file.
+      delimiter: between the cells; None to find it.
+      encoding: of its text; None to find it.
+
+    Raises:
+      RequestError: the file is empty, or its first row cannot name columns.
+    """
+    start = read_start(path)
+    dialect, notes = find_dialect(path, start, delimiter=delimiter, encoding=encoding)
+    header = next(_rows(path, dialect, width=0), None)
+    if header is None:
+        raise RequestError(f"`input={path}` is empty; the first row of a csv file must name its columns")
+    if isinstance(header, InvalidRow):
+        raise RequestError(f"`input={path}`: the header cannot be read: {header.detail}")
+    names = [name.strip() for name in header.cells]
+    if looks_like_data(names):
+        raise RequestError(
+            f"`input={path}`: the first row looks like data ({', '.join(names[:5])}), but it must name the columns; "
+            "add a first line such as image,label"
+        )
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise RequestError(
+            f"`input={path}`: the header names {', '.join(map(repr, twice))} more than once; it has: {', '.join(names)}"
+        )
+    if header.cells != names:
+        dialect = dataclasses.replace(dialect, skip_spaces=True)
+    return CsvTable(path, dialect, tuple(names), notes)
+
+
+def _rows(path: str, dialect: Dialect, *, width: int) -> Iterator[Cells | InvalidRow]:
+    with open_bytes(path) as file:
+        lines = Lines(file, path, dialect.encoding)
+        options = {"delimiter": dialect.delimiter, "skipinitialspace": dialect.skip_spaces}
+        yield from read_rows(lines, width=width, options=options)

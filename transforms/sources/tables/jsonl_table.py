@@ -1,0 +1,90 @@
+"""Jsonl files: one JSON object per line."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from beam_tfrecords.errors import RequestError
+from transforms.sources.source_spec import SourceSpec
+from transforms.sources.tables.table import InvalidRow, Row
+from transforms.sources.tables.table_source import TableSource, open_tables
+from transforms.sources.tables.text_file import Lines, find_encoding, note_encoding, open_bytes, read_start
+
+
+@dataclasses.dataclass(frozen=True)
+class JsonlTable:
+    """A jsonl file. The names in its first object are its columns; empty lines are ignored.
+
+    Attributes:
+      path: the file.
+      encoding: of its text.
+      columns: names of the columns.
+      column_types: None; values have types, columns do not.
+      notes: on the encoding.
+    """
+
+    path: str
+    encoding: str
+    columns: Sequence[str] = ()
+    column_types: None = None
+    notes: Sequence[str] = ()
+
+    def may_hold_text(self, column: str) -> bool:
+        """Always; any row may have a string there."""
+        return True
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
+        """Every row; a line that is not a JSON object is an `InvalidRow`."""
+        for row in self.objects():
+            yield row if isinstance(row, InvalidRow) else {name: row.get(name) for name in columns}
+
+    def objects(self) -> Iterator[dict[str, Any] | InvalidRow]:
+        """Every row with all its names."""
+        with open_bytes(self.path) as file:
+            for number, text, damage in Lines(file, self.path, self.encoding):
+                if damage:
+                    yield InvalidRow(f"line {number}: {damage}")
+                    continue
+                if not text.strip():
+                    continue
+                try:
+                    row = json.loads(text)
+                except RecursionError:
+                    yield InvalidRow(f"line {number}: nested too deeply")
+                except ValueError as error:  # Invalid JSON, or a number with too many digits.
+                    yield InvalidRow(f"line {number}: {error}")
+                else:
+                    yield row if isinstance(row, dict) else InvalidRow(f"line {number}: not a JSON object")
+
+
+def open_source(spec: SourceSpec) -> TableSource:
+    """Opens jsonl files.
+
+    Raises:
+      RequestError: a file cannot be read, or does not fit the request.
+    """
+    if spec.delimiter is not None:
+        raise RequestError(f"`delimiter={spec.delimiter}`: a jsonl file has none; leave it out")
+    return open_tables(spec, functools.partial(open_jsonl, encoding=spec.encoding))
+
+
+def open_jsonl(path: str, encoding: str | None = None) -> JsonlTable:
+    """Reads the first object.
+
+    Args:
+      path: the file.
+      encoding: of its text; None to find it.
+
+    Raises:
+      RequestError: the file has no object.
+    """
+    found = encoding or find_encoding(read_start(path))
+    table = JsonlTable(path, found, notes=[] if encoding else note_encoding(path, found))
+    for row in table.objects():
+        if not isinstance(row, InvalidRow):
+            return dataclasses.replace(table, columns=tuple(row))
+    raise RequestError(f"`input={path}` has no line with a JSON object; a jsonl file has one on every line")

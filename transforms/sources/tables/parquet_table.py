@@ -1,0 +1,163 @@
+"""Parquet files, read in batches of rows, with the types of their schema."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, RequestError
+from transforms.sources.source_spec import SourceSpec
+from transforms.sources.tables.table import InvalidRow, Row
+from transforms.sources.tables.table_source import TableSource, open_tables
+
+_BATCH_ROWS = 512
+# Without a buffer size, pyarrow reads whole column chunks, which may be as large as the file.
+_BUFFER_BYTES = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class ParquetTable:
+    """A Parquet file.
+
+    Integers, booleans, floats, strings, bytes and lists keep their type. Times, dates and decimals become
+    strings in Arrow's notation.
+
+    Attributes:
+      path: the file.
+      columns: names of the top-level columns.
+      column_types: column -> "int64" (integers, booleans), "float", or "bytes" (all else); for a list, the
+        type of its elements.
+      text_columns: columns whose values are strings.
+      notes: none.
+    """
+
+    path: str
+    columns: Sequence[str]
+    column_types: Mapping[str, str]
+    text_columns: frozenset[str]
+    notes: Sequence[str] = ()
+
+    def may_hold_text(self, column: str) -> bool:
+        """Whether the schema declares strings."""
+        return column in self.text_columns
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
+        """Every row; one with a value that Python cannot represent (a broken string) is an `InvalidRow`.
+
+        Raises:
+          BuildError: the file is damaged.
+        """
+        number = 0
+        with _opened(self.path) as file:
+            try:
+                for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
+                    values = [_to_python(batch.column(name)) for name in columns]
+                    for row in zip(*values, strict=True) if values else [()] * batch.num_rows:
+                        broken = next((cell for cell in row if isinstance(cell, InvalidRow)), None)
+                        if broken is not None:
+                            yield InvalidRow(f"row {number}: {broken.detail}")
+                        else:
+                            yield dict(zip(columns, row, strict=True))
+                        number += 1
+            except (pa.ArrowException, OSError) as error:
+                raise BuildError(f"{self.path} cannot be read beyond row {number}: {error}") from error
+
+
+def open_source(spec: SourceSpec) -> TableSource:
+    """Opens Parquet files.
+
+    Raises:
+      RequestError: a file cannot be read, or does not fit the request.
+    """
+    for name in ("delimiter", "encoding"):
+        if getattr(spec, name) is not None:
+            raise RequestError(f"`{name}={getattr(spec, name)}`: a Parquet file has none; leave it out")
+    return open_tables(spec, open_parquet)
+
+
+def open_parquet(path: str) -> ParquetTable:
+    """Reads the schema.
+
+    Raises:
+      RequestError: the file is not a Parquet file, or two of its columns have the same name.
+    """
+    try:
+        with _opened(path) as file:
+            schema = file.schema_arrow
+    except pa.ArrowException as error:
+        raise RequestError(f"`input={path}` is not a valid Parquet file: {error}") from error
+    twice = [name for name, count in Counter(schema.names).items() if count > 1]
+    if twice:
+        raise RequestError(f"`input={path}` has more than one column named {', '.join(map(repr, twice))}")
+    return ParquetTable(
+        path,
+        tuple(schema.names),
+        {field.name: _feature_type(field.type) for field in schema},
+        frozenset(field.name for field in schema if _is_text(_plain(field.type))),
+    )
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[pq.ParquetFile]:
+    with (
+        storage.open_read(path) as source,
+        pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
+    ):
+        yield file
+
+
+def _to_python(column: pa.Array) -> list[Any]:
+    plain = _plain(column.type)
+    if plain != column.type:
+        column = column.cast(plain)
+    try:
+        return column.to_pylist()
+    except ValueError:  # A string that is not UTF-8 or a time out of Python's range: find the row.
+        return [_value(cell) for cell in column]
+
+
+def _value(cell: pa.Scalar) -> Any:
+    try:
+        return cell.as_py()
+    except ValueError as error:
+        return InvalidRow(str(error))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type whose values are plain Python values."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
+        return pa.string()
+    if _is_list(kind):
+        plain = _plain(kind.value_type)
+        return kind if plain == kind.value_type else pa.list_(plain)
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_plain(field.type)) for field in kind])
+    return kind
+
+
+def _feature_type(kind: pa.DataType) -> str:
+    kind = _plain(kind)
+    if _is_list(kind):
+        return _feature_type(kind.value_type)
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return "int64"
+    return "float" if pa.types.is_floating(kind) else "bytes"
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)

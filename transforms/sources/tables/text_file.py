@@ -1,0 +1,149 @@
+"""Text files as lines: compression, encoding and damage are found here for csv and jsonl alike."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import gzip
+import io
+import re
+import zlib
+from collections import deque
+from collections.abc import Iterator
+from typing import IO, NamedTuple
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, RequestError
+from transforms.sources.inputs import quote_input
+from transforms.sources.names import printable
+from transforms.sources.tables.table import MOST_ROW_SIZE
+
+_SAMPLE_BYTES = 1 << 20
+_BOMS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+# A character beyond ASCII that is not a byte which could not be decoded.
+_VALID = re.compile("[^\x00-\x7f\udc80-\udcff]")
+_DAMAGED_FILE = (EOFError, zlib.error, gzip.BadGzipFile)
+
+
+def note_encoding(path: str, encoding: str) -> list[str]:
+    """A note on an encoding that was assumed; none for one that the bytes prove."""
+    if encoding != "cp1252":
+        return []
+    return [f"{printable(storage.basename(path))}: not UTF-8, read as Windows-1252; `encoding` names another encoding"]
+
+
+class Line(NamedTuple):
+    """A line with its line end.
+
+    Attributes:
+      number: from 1.
+      text: "" for a line that is too long.
+      damage: what is wrong with it, or None.
+    """
+
+    number: int
+    text: str
+    damage: str | None
+
+
+@contextlib.contextmanager
+def open_bytes(path: str) -> Iterator[IO[bytes]]:
+    """Opens a file; one whose name ends in `.gz` is decompressed."""
+    with storage.open_read(path) as file:
+        yield gzip.GzipFile(fileobj=file) if path.lower().endswith(".gz") else file  # type: ignore[misc]
+
+
+def read_start(path: str) -> bytes:
+    """The first MiB of a file.
+
+    Raises:
+      RequestError: it is not the gzip file that its name promises.
+    """
+    try:
+        with open_bytes(path) as file:
+            return file.read(_SAMPLE_BYTES)
+    except _DAMAGED_FILE as error:
+        raise RequestError(f"{quote_input(path)} is not a valid gzip file: {error}") from error
+
+
+def find_encoding(start: bytes) -> str:
+    """The encoding of a text: by its byte order mark, else UTF-8, else UTF-16 or Windows-1252.
+
+    Windows-1252, of which Latin-1 is a part, is assumed only if no character is valid UTF-8: a single damaged
+    row does not change the encoding of a file.
+    """
+    for bom, encoding in _BOMS.items():
+        if start.startswith(bom):
+            return encoding
+    # ASCII in UTF-16 has a zero in every other byte, from the first character on.
+    for first, encoding in ((0, "utf-16-be"), (1, "utf-16-le")):
+        if start[first : first + 1] == b"\0" and start[first:200:2].count(0) * 2 > len(start[:200:2]):
+            return encoding
+    # The last character may be cut.
+    text = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(start)
+    if text.isascii() or _VALID.search(text):
+        return "utf-8"
+    try:
+        start.decode("cp1252")
+    except UnicodeDecodeError:
+        return "utf-8"
+    return "cp1252"
+
+
+class Lines:
+    """Iterates the lines of a file, and takes lines back.
+
+    Args:
+      file: the opened file.
+      path: of the file, for messages.
+      encoding: of the text.
+    """
+
+    def __init__(self, file: IO[bytes], path: str, encoding: str) -> None:
+        name = codecs.lookup(encoding).name
+        # Bytes that cannot be decoded become surrogates, or U+FFFD in UTF-16, so that they spoil their line alone.
+        self._is_wide = name.startswith(("utf-16", "utf-32"))
+        errors = "replace" if self._is_wide else "surrogateescape"
+        name = "utf-8-sig" if name == "utf-8" else name
+        self._text = io.TextIOWrapper(file, encoding=name, errors=errors, newline="")
+        self._path = path
+        self._encoding = name.removesuffix("-sig").upper()
+        self._returned: deque[Line] = deque()
+        self._number = 0
+
+    def take_back(self, lines: list[Line]) -> None:
+        """Puts lines before those that are still to come."""
+        self._returned.extendleft(reversed(lines))
+
+    def __iter__(self) -> Lines:
+        return self
+
+    def __next__(self) -> Line:
+        if self._returned:
+            return self._returned.popleft()
+        try:
+            text = self._text.readline(MOST_ROW_SIZE + 1)
+        except _DAMAGED_FILE as error:
+            raise BuildError(f"{self._path} cannot be read beyond line {self._number}: {error}") from error
+        if not text:
+            raise StopIteration
+        self._number += 1
+        if len(text) > MOST_ROW_SIZE:
+            while text and not text.endswith(("\n", "\r")):
+                text = self._text.readline(MOST_ROW_SIZE)
+            return Line(self._number, "", f"a row of more than {MOST_ROW_SIZE:,} characters")
+        damage = None
+        if "\0" in text:
+            damage = "a NUL byte"
+            text = text.replace("\0", "")  # Python 3.10's csv module refuses NUL.
+        if not text.isascii() and ("\ufffd" in text if self._is_wide else _is_damaged(text)):
+            damage = f"bytes that are not valid {self._encoding}; `encoding` names another encoding"
+        return Line(self._number, text, damage)
+
+
+def _is_damaged(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False

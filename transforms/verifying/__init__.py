@@ -1,0 +1,1 @@
+"""Verification: a finished dataset in, everything that is wrong with it out."""

@@ -1,0 +1,271 @@
+"""VerifyShards: shards in; everything that is wrong with them out, named by shard, record and offset."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import hashlib
+import io
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beam_tfrecords import storage
+from beam_tfrecords.dataset import Dataset, Shard
+from beam_tfrecords.errors import SampleError
+from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.examples.parse import check_features, parse_example
+from beam_tfrecords.files import DUPLICATES, FAILURES, MANIFEST, SUCCESS
+from beam_tfrecords.label_files import label_files, read_label_file
+from beam_tfrecords.tfrecord import Compression, Record, RecordError, open_stream, scan_records
+from transforms.images.convert_image import convert_image
+from transforms.images.image_spec import ImageEncoding, ImageSpec
+from transforms.images.tensorflow_formats import unreadable_by_tensorflow
+from transforms.settings import read_settings
+
+_INDEX_COLUMNS = ["key", "offset", "length", "label", "height", "width"]
+_UNREAD = "which tf.io.decode_image does not read"
+# Decodes a stored image and changes nothing; the limits of the build were for its sources.
+_AS_STORED = ImageSpec(
+    image_encoding=ImageEncoding.KEEP,
+    channels=None,
+    keep_any_format=True,
+    max_pixels=sys.maxsize,
+    max_image_memory=sys.maxsize,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes:
+      file: the file it is in, relative to the dataset.
+      problem: what was found and what was expected.
+      record: number of the record in the file, from 0, or None.
+      offset: start of the record, in bytes of the uncompressed stream, or None.
+      is_note: whether the request asked for it (`keep_any_format`), so that nothing is wrong.
+    """
+
+    file: str
+    problem: str
+    record: int | None = None
+    offset: int | None = None
+    is_note: bool = False
+
+    def __str__(self) -> str:
+        record = "" if self.record is None else f", record {self.record}"
+        offset = "" if self.offset is None else f" at offset {self.offset}"
+        return f"{self.file}{record}{offset}: {self.problem}"
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardCheck:
+    """Checks one shard; a value that can be sent to a worker.
+
+    Attributes:
+      path: the dataset's folder.
+      layout: features of an example.
+      image: how images were converted.
+      class_names: classes in index order.
+      compression: of the shards.
+    """
+
+    path: str
+    layout: Layout
+    image: ImageSpec
+    class_names: tuple[str, ...]
+    compression: Compression
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> ShardCheck:
+        """The check of a dataset's shards."""
+        return cls(
+            path=dataset.path,
+            layout=dataset.layout,
+            image=read_settings(ImageSpec, dataset.manifest["spec"]),
+            class_names=tuple(dataset.manifest["class_names"]),
+            compression=dataset.compression,
+        )
+
+    def find_all(self, shard: Shard) -> list[Finding]:
+        """Everything that is wrong with a shard and its index."""
+        return list(self(shard))
+
+    def __call__(self, shard: Shard) -> Iterator[Finding]:
+        """Yields everything that is wrong with a shard and its index."""
+        rows, problem = self._read_index(shard)
+        if problem:
+            yield Finding(shard.index or "", problem)
+        try:
+            with storage.open_read(storage.join(self.path, shard.file)) as file:
+                yield from self._check_file(shard, _HashingReader(file), rows)
+        except OSError as error:
+            yield Finding(shard.file, f"cannot be read: {error.strerror or error}")
+
+    def _check_file(self, shard: Shard, file: _HashingReader, rows: list[dict[str, Any]] | None) -> Iterator[Finding]:
+        stream = open_stream(io.BufferedReader(file), self.compression)
+        offsets = [row["offset"] for row in rows or ()]
+        records = 0
+        try:
+            for record in scan_records(stream, offsets=offsets):
+                records += 1
+                if isinstance(record, RecordError):
+                    yield Finding(shard.file, str(record), record.record, record.offset)
+                    continue
+                row = rows[record.number] if rows is not None and record.number < len(rows) else None
+                for problem in self._check_record(record, row):
+                    is_note = self.image.keep_any_format and problem.endswith(_UNREAD)
+                    yield Finding(shard.file, problem, record.number, record.offset, is_note)
+        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+            offset = rows[records]["offset"] if rows is not None and records < len(rows) else None
+            yield Finding(shard.file, f"the GZIP stream is damaged: {error}", records, offset)
+        file.drain()
+        if records != shard.records:
+            yield Finding(shard.file, f"has {records} records; the manifest says {shard.records}")
+        if rows is not None and len(rows) != shard.records:
+            yield Finding(shard.index or "", f"has {len(rows)} rows; the manifest says {shard.records} records")
+        if file.size != shard.bytes:
+            yield Finding(shard.file, f"has {file.size} bytes; the manifest says {shard.bytes}")
+        if file.digest.hexdigest() != shard.sha256:
+            yield Finding(shard.file, "is not the file that was published: its SHA-256 is not the manifest's")
+
+    def _read_index(self, shard: Shard) -> tuple[list[dict[str, Any]] | None, str | None]:
+        if shard.index is None:
+            return None, None
+        try:
+            data = storage.read_bytes(storage.join(self.path, shard.index))
+            if hashlib.sha256(data).hexdigest() != shard.index_sha256:
+                return None, "is not the index that was published: its SHA-256 is not the manifest's"
+            return pq.read_table(pa.BufferReader(data), columns=_INDEX_COLUMNS).to_pylist(), None
+        except (OSError, pa.ArrowInvalid) as error:
+            return None, f"cannot be read: {error}"
+
+    def _check_record(self, record: Record, row: Mapping[str, Any] | None) -> Iterator[str]:
+        try:
+            parsed = parse_example(record.data)
+        except ValueError as error:
+            yield str(error)
+            return
+        problems = list(check_features(parsed, self.layout))
+        yield from problems
+        if row is not None and (row["offset"], row["length"]) != (record.offset, record.length):
+            yield f"the index says offset {row['offset']} and length {row['length']}; found length {record.length}"
+        if not problems:
+            yield from self._check_values({name: values for name, (_, values) in parsed.items()}, row)
+
+    def _check_values(self, values: Mapping[str, list[Any]], row: Mapping[str, Any] | None) -> Iterator[str]:
+        by_field = {feature.field: values[feature.name] for feature in self.layout.features}
+        for feature in self.layout.features:
+            if feature.field in ("label.index", "labels.index"):
+                for label in values[feature.name]:
+                    if not 0 <= label < len(self.class_names):
+                        yield f"feature {feature.name!r}: label {label} is outside the {len(self.class_names)} classes"
+        if row is not None and row["label"] is not None and "label.index" in by_field:
+            label = by_field["label.index"][0]
+            if 0 <= label < len(self.class_names) and self.class_names[label] != row["label"]:
+                yield f"the label is {self.class_names[label]!r}; the index says {row['label']!r}"
+        for field in ("image.encoded", "image.pixels"):
+            if field in by_field:
+                yield from self._check_image(by_field[field][0], by_field, row)
+
+    def _check_image(
+        self, data: bytes, by_field: Mapping[str, list[Any]], row: Mapping[str, Any] | None
+    ) -> Iterator[str]:
+        stored = {"height": by_field.get("image.height", [None])[0], "width": by_field.get("image.width", [None])[0]}
+        expected = {side: row[side] if row is not None else stored[side] for side in ("height", "width")}
+        for side, size in stored.items():
+            if size is not None and size != expected[side]:
+                yield f"the record says {side} {size}; the index says {expected[side]}"
+        if self.image.image_encoding is ImageEncoding.RAW:
+            height, width = expected["height"], expected["width"]
+            pixels = height * width if height and width else len(data)
+            channels = by_field.get("image.channels", [self.image.channels])[0]
+            if not pixels or len(data) % pixels or (channels and len(data) != pixels * channels):
+                yield f"the image has {len(data)} bytes of pixels; expected {height} x {width} x {channels or 'any'}"
+            return
+        try:
+            image = convert_image(data, _AS_STORED)
+        except SampleError as error:
+            yield f"the image does not decode: {error.detail}"
+            return
+        if self.image.image_encoding is ImageEncoding.KEEP and (unreadable := unreadable_by_tensorflow(data)):
+            yield f"the image is {unreadable}, {_UNREAD}"
+        for side, size in (("height", image.height), ("width", image.width)):
+            if expected[side] not in (None, size):
+                yield f"the image has {side} {size}; expected {expected[side]}"
+
+
+def verify_files(dataset: Dataset) -> Iterator[Finding]:
+    """Checks what concerns the dataset as a whole: its files, and the counts that its files give."""
+    if dataset.manifest_sha256 != dataset.published_sha256:
+        yield Finding(MANIFEST, "has been changed since it was published")
+    own, class_names = set(dataset.files), dataset.manifest["class_names"]
+    expected = own | {SUCCESS}
+    prefix = dataset.manifest["name"] + "-"
+    for entry in storage.list_files(dataset.path):
+        file = entry.path[len(dataset.path) :].lstrip("/")
+        expected.discard(file)
+        if file.startswith((prefix, f"index/{prefix}")) and file not in own:
+            yield Finding(file, "does not belong to this build")
+    for file in sorted(expected):
+        yield Finding(file, "is missing")
+    for file, sha256 in dataset.manifest["files"].items():
+        if file not in expected and storage.sha256(storage.join(dataset.path, file)) != sha256:
+            yield Finding(file, "has been changed since it was published: its SHA-256 is not the manifest's")
+            continue
+        if file in label_files(dataset.layout, class_names) and file not in expected:
+            names = read_label_file(storage.read_bytes(storage.join(dataset.path, file)))
+            if names != class_names:
+                expected_names = f"expected the {len(class_names)} class names of the manifest"
+                yield Finding(file, f"holds {len(names)} names as TFDS reads it; {expected_names}")
+    yield from _verify_counts(dataset, missing=expected)
+
+
+def _verify_counts(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Finding]:
+    manifest = dataset.manifest
+    records = sum(shard.records for shard in dataset.shards)
+    if records != manifest["records"]:
+        yield Finding(MANIFEST, f"says {manifest['records']} records; its shards have {records}")
+    if manifest["records"] + manifest["failures"] + manifest["dropped_duplicates"] != manifest["listed"]:
+        yield Finding(
+            MANIFEST,
+            f"says {manifest['listed']} samples were listed; {manifest['records']} were written, "
+            f"{manifest['failures']} rejected and {manifest['dropped_duplicates']} dropped",
+        )
+    for name, counted in ((FAILURES, manifest["failures"]), (DUPLICATES, manifest["duplicates"].get("groups"))):
+        if name not in missing:
+            with storage.open_read(storage.join(dataset.path, name)) as file:
+                lines = sum(bytes(chunk).count(b"\n") for chunk in storage.read_chunks(file))
+            if lines != counted:
+                yield Finding(name, f"has {lines} lines; the manifest says {counted}")
+
+
+class _HashingReader(io.RawIOBase):
+    """A file that hashes and counts what is read from it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__()
+        self._file = file
+        self.digest = hashlib.sha256()
+        self.size = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        self.digest.update(data)
+        self.size += len(data)
+        return len(data)
+
+    def drain(self) -> None:
+        """Reads what is left, so that digest and size are the whole file's."""
+        buffer = bytearray(1 << 20)
+        while self.readinto(buffer):
+            pass

@@ -1,0 +1,1 @@
+"""A build's folder for temporary files, and the output folder that it is in."""

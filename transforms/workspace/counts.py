@@ -1,0 +1,94 @@
+"""What every worker process has converted, in a small file of its own, and as Beam metrics.
+
+The files let anybody follow a build, on every runner and from storage alone, at a cost that depends on the number of
+workers and not of blocks. They may miss the last block of a worker that died; the markers of the blocks decide.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+import uuid
+from collections.abc import Iterable
+
+from beam_tfrecords import storage
+from transforms.stats import Stats
+from transforms.workspace.build_folder import BuildFolder
+from transforms.workspace.state_files import parse_state, write_state
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockCounts:
+    """Sums over finished blocks.
+
+    Attributes:
+      blocks: number of blocks.
+      written: samples written.
+      failed: samples rejected.
+    """
+
+    blocks: int = 0
+    written: int = 0
+    failed: int = 0
+
+    @property
+    def done(self) -> int:
+        """Samples written or failed."""
+        return self.written + self.failed
+
+    @classmethod
+    def of(cls, stats: Stats) -> BlockCounts:
+        """The counts of one block."""
+        return cls(1, stats.total("written"), stats.total("failed"))
+
+    @classmethod
+    def sum(cls, counts: Iterable[BlockCounts]) -> BlockCounts:
+        """The sum of several."""
+        rows = [dataclasses.astuple(one) for one in counts]
+        return cls(*map(sum, zip(*rows, strict=True))) if rows else cls()
+
+
+_lock = threading.Lock()
+# Of this process: (process number, folder) -> file and counts. A forked process starts anew.
+_own: dict[tuple[int, str], tuple[str, BlockCounts]] = {}
+
+
+def add_block(folder: str, stats: Stats) -> None:
+    """Adds a block that this process has converted to what its file in the build's folder says."""
+    with _lock:
+        new = (storage.join(BuildFolder(folder).workers, f"{uuid.uuid4().hex}.json"), BlockCounts())
+        path, earlier = _own.get((os.getpid(), folder), new)
+        counts = BlockCounts.sum([earlier, BlockCounts.of(stats)])
+        _own[os.getpid(), folder] = (path, counts)
+        write_state(path, counts)
+
+
+def read_block_counts(folder: str) -> BlockCounts:
+    """What all workers have converted, in this attempt and earlier ones.
+
+    Args:
+      folder: the build's folder for temporary files.
+
+    Raises:
+      OSError: storage cannot be read.
+      BuildError: the store does not answer.
+    """
+    found = (parse_state(BlockCounts, storage.read_bytes(file.path)) for file in _list_counts(folder))
+    return BlockCounts.sum(counts for counts in found if counts is not None)
+
+
+def read_last_block_time(folder: str) -> float | None:
+    """When a block was last converted, in seconds since the epoch; None if none was.
+
+    Args:
+      folder: the build's folder for temporary files.
+    """
+    return max((file.modified for file in _list_counts(folder)), default=None)
+
+
+def _list_counts(folder: str) -> list[storage.FileEntry]:
+    workers = BuildFolder(folder).workers
+    if not storage.is_folder(workers):
+        return []
+    return [entry for entry in storage.list_files(workers) if entry.path.endswith(".json")]

@@ -1,0 +1,89 @@
+"""What is in an output folder before a build: files that the new dataset replaces, and files that are not ours."""
+
+from __future__ import annotations
+
+import glob
+import json
+
+from beam_tfrecords import storage
+from beam_tfrecords.dataset import open_dataset
+from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.files import DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, SUCCESS
+from transforms.workspace.build_folder import Workspace
+
+_NAMES = frozenset({SUCCESS, MANIFEST, FAILURES, DUPLICATES, "dataset_info.json", "features.json"})
+_MOST_SHOWN = 3
+
+
+def find_old_files(output: str) -> list[str]:
+    """The files in an output folder that have names like ours, relative to it.
+
+    Ours are the files that a build writes, and all that readers find with globs such as `*.tfrecord*`.
+
+    Raises:
+      RequestError: some of them are neither of a finished dataset nor of an unfinished build.
+    """
+    found = {name for name in _list_names(output, "*") if _is_like_ours(name)}
+    found.update(f"{INDEX_FOLDER}/{name}" for name in _list_names(storage.join(output, INDEX_FOLDER), "*.parquet"))
+    if SUCCESS in found:
+        foreign = found - _files_of_dataset(output)
+    elif storage.exists(Workspace(output).claim):
+        foreign = set()
+    else:
+        foreign = found
+    if foreign:
+        shown = ", ".join(sorted(foreign)[:_MOST_SHOWN])
+        more = f" and {len(foreign) - _MOST_SHOWN:,} more" if len(foreign) > _MOST_SHOWN else ""
+        raise RequestError(
+            f"`output={output}`: has files that belong to no dataset of beam-tfrecords and would mix with the new one: "
+            f"{shown}{more}; move or delete them, or choose another folder"
+        )
+    return sorted(found)
+
+
+def claim_output(output: str) -> None:
+    """Notes what a build replaces; from now on files with names like ours are ours.
+
+    Raises:
+      RequestError: as `find_old_files`.
+    """
+    workspace = Workspace(output)
+    storage.write_bytes(workspace.old_files, json.dumps(find_old_files(output)).encode())
+    storage.write_bytes(workspace.claim, b"")
+    storage.sync_folder(workspace.path)
+
+
+def remove_old_files(output: str) -> None:
+    """Removes the files that were noted, `_SUCCESS` first; the second call does nothing.
+
+    So a second attempt at a build never removes what the first has composed under the same names since.
+    """
+    note = Workspace(output).old_files
+    if not storage.exists(note):
+        return
+    storage.delete_files([storage.join(output, SUCCESS)])
+    storage.sync_folder(output)
+    storage.delete_files(storage.join(output, file) for file in json.loads(storage.read_bytes(note)))
+    storage.delete_files([note])
+
+
+def is_open(output: str) -> bool:
+    """Whether the files that were noted have been removed, so that a `_SUCCESS` would be the new dataset's."""
+    return not storage.exists(Workspace(output).old_files)
+
+
+def _list_names(folder: str, pattern: str) -> list[str]:
+    entries = storage.list_files(storage.join(glob.escape(folder), pattern), special=True)
+    return [storage.basename(entry.path) for entry in entries]
+
+
+def _is_like_ours(name: str) -> bool:
+    return name in _NAMES or ".tfrecord" in name or name.endswith(".labels.txt")
+
+
+def _files_of_dataset(output: str) -> set[str]:
+    """The files of the finished dataset; none if the folder has a `_SUCCESS` that is not ours."""
+    try:
+        return {*open_dataset(output).files, SUCCESS}
+    except BuildError:
+        return set()
