@@ -85,7 +85,8 @@ def _keep(data: bytes, spec: ImageSpec) -> ConvertedImage:
         changes = not plan_geometry(height, width, orientation=_orientation(image, spec), spec=spec).keeps_pixels
     if not changes and not unreadable:
         if spec.check is Check.DECODE:
-            load_pixels(data, name, image, spec)
+            # Opened again: to read the orientation of a PNG, Pillow decodes its pixels, and damage goes unnoticed.
+            load_pixels(data, *open_image(data, spec), spec)
         return ConvertedImage(data, name, height, width, channels, COLORSPACES[channels])
 
     encoding = _OWN_ENCODINGS.get(name, ImageEncoding.PNG) if changes else ImageEncoding.PNG

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import struct
+import zlib
 
 import pytest
 from PIL import Image
@@ -141,3 +143,14 @@ def test_a_truncated_file_is_kept_if_allowed() -> None:
     data = PHOTOS[0].read_bytes()[:-4000]
     spec = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, allow_truncated=True)
     assert convert_image(data, spec).data is data
+
+
+def test_a_kept_png_of_the_size_asked_for_is_decoded_too():
+    data = encoded(detailed(8, 8), "PNG")
+    start = data.index(b"IDAT") + 4
+    (length,) = struct.unpack(">I", data[start - 8 : start - 4])
+    damaged = b"IDAT" + bytes(length)
+    data = data[: start - 4] + damaged + struct.pack(">I", zlib.crc32(damaged)) + data[start + length + 4 :]
+    spec = dataclasses.replace(KEEP, image_size=(8, 8))
+    with pytest.raises(SampleError, match="corrupt"):
+        convert_image(data, spec)
