@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.checking import check_output, open_spec_source
-from beam_pipelines.execution.dataflow import add_nothing, find_template
+from beam_pipelines.execution.dataflow import add_nothing
 from beam_pipelines.execution.jobs import JobRecord
-from beam_pipelines.execution.runners import Execution, check_detached, check_known, choose_execution, decide_local_work
+from beam_pipelines.execution.runners import Execution, find_runner
 from beam_pipelines.preparing import prepare_build
 from beam_pipelines.settings.definitions import read_build_spec
 from beam_pipelines.versioning import clean_versions
@@ -119,24 +119,25 @@ def build_dataset(
       RequestError: the request is wrong; nothing has been started.
       BuildError: the build failed.
     """
+    runner = find_runner(beam_arguments)
     if not wait:
-        check_detached(beam_arguments)
+        runner.check_detached()
     try:
         check_output(spec)
     except RequestError:
         # A misspelt `versioned` or `overwrite` is the likelier mistake.
-        check_known(beam_arguments)
+        runner.arguments.check_known()
         raise
     find_old_files(spec.output)
-    if decide_local_work(beam_arguments).processes:
+    if runner.processes:
         # It imports what the workers need while this process does.
         start_fork_server()
     spec, source = open_spec_source(spec)
-    execution = choose_execution(beam_arguments, verbose=verbose, quiet=quiet)
+    execution = Execution.prepare(runner, verbose=verbose, quiet=quiet)
     with contextlib.ExitStack() as held:
         plan = prepare_build(spec, source, execution, held=held)
         if plan.is_unchanged and plan.earlier:
-            if find_template(execution.options):
+            if runner.arguments.given["template_location"]:
                 execution.run(add_nothing)
             outcome: Published | Unpublished | JobRecord = Published(plan.earlier, is_unchanged=True)
         else:
@@ -172,7 +173,7 @@ def _run(plan: BuildPlan, execution: Execution, *, quiet: bool, wait: bool) -> P
         progress = Progress(plan.block_plan.folder, total=listed)
         heartbeat = Heartbeat(plan.block_plan.folder, listed=listed, blocks=blocks)
         with heartbeat, contextlib.nullcontext() if quiet else progress:
-            stages = functools.partial(build_pipeline, plan=plan, processes=execution.local.processes, cleans=not wait)
+            stages = functools.partial(build_pipeline, plan=plan, processes=execution.runner.processes, cleans=not wait)
             job = execution.run(stages, plan.block_plan.folder, wait)
         if job is not None:
             return job

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from beam_pipelines.building import Published, Unpublished, build_dataset
 from beam_pipelines.execution.jobs import JobRecord
-from beam_pipelines.execution.runners import choose_execution
+from beam_pipelines.execution.runners import Execution, find_runner
 from beam_pipelines.exit_codes import DONE, UNPUBLISHED
 from beam_pipelines.interrupts import keep_interrupts
 from beam_pipelines.reports import Report
@@ -48,7 +48,7 @@ def _convert(arguments: Arguments, report: Report) -> int:
     if arguments.dry_run:
         from beam_pipelines.dry_run import describe_build
 
-        choose_execution(arguments.beam, verbose=arguments.verbose)
+        Execution.prepare(find_runner(arguments.beam), verbose=arguments.verbose)
         print("\n".join(describe_build(spec)))
         return DONE
     outcome = build_dataset(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from beam_pipelines.checking import check_listing, check_output
 from beam_pipelines.execution.dataflow import refuse_template
-from beam_pipelines.execution.runners import Execution
+from beam_pipelines.execution.runners import Execution, find_other_job
 from beam_pipelines.versioning import Earlier, choose_version, open_earlier
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
@@ -48,7 +48,7 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, held
     earlier = open_earlier(spec)
     containers = source.containers()
     if containers is not None:
-        refuse_template(execution.options)
+        refuse_template(execution.runner.arguments.given["template_location"])
         folder = build_folder(spec, _fingerprint(containers), earlier)
         held.enter_context(_writing(spec, folder))
         listing, skipped = _index(containers, source, spec, execution, folder=folder)
@@ -121,7 +121,7 @@ def _index(
 
     assert source.read_container is not None
     plan = IndexPlan(folder, source.read_container, plan_listing(spec), spec.max_file_size)
-    stage = IndexContainers(containers, plan, processes=execution.local.processes)
+    stage = IndexContainers(containers, plan, processes=execution.runner.processes)
     execution.run(lambda root: root | "IndexContainers" >> stage)
     return read_index_markers(containers, folder)
 
@@ -170,13 +170,19 @@ def _writing(spec: BuildSpec, folder: str) -> Iterator[None]:
 def _refuse_other(output: str, folder: str) -> None:
     """Refuses an output that another build is writing to: a cluster's job, which holds no lock, or one in a bucket."""
     from beam_pipelines.execution.heartbeat import await_others
-    from beam_pipelines.execution.jobs import find_other_job
 
-    job = find_other_job(output, folder)
-    if job is not None:
+    found = find_other_job(output, folder)
+    if found is not None:
+        job, build, is_known = found
+        shown = job.url or job.job_id
+        if is_known:
+            raise RequestError(
+                f"`output={output}`: the job of another build is writing to it, {shown}; wait for its end, cancel it, "
+                "or choose another folder"
+            )
         raise RequestError(
-            f"`output={output}`: the job of another build is writing to it, {job.url or job.job_id}; wait for its end, "
-            "cancel it, or choose another folder"
+            f"`output={output}`: the job of another build may still write to it, and its runner does not say whether "
+            f"it does: {shown}; make sure that it has ended and delete {build}, or choose another folder"
         )
     other = await_others(output) if storage.has_scheme(output) else None
     if other is not None:

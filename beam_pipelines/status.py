@@ -121,7 +121,7 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
         values["state"] = "published"
     elif job is not None:
         # Its launcher may have left on purpose; the runner's own page knows more.
-        values["state"] = "running" if is_advancing(last_block, now=now) else "submitted"
+        values["state"] = "running" if is_advancing(last_block) else "submitted"
     return values
 
 

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from beam_pipelines.execution.runners import Execution, choose_execution, decide_local_work
+from beam_pipelines.execution.runners import Execution, find_runner
 from beam_pipelines.exit_codes import DONE, FAILED
 from beam_pipelines.settings.command_line import Parser, argument
 from beam_tfrecords import storage
@@ -49,9 +49,10 @@ def verify(argv: Sequence[str]) -> int:
     parser.refuse_repeats(argv)
     arguments, beam_arguments = parser.parse_known_args(argv)
     dataset = open_dataset(arguments.dataset)
-    if decide_local_work(beam_arguments).processes:
+    runner = find_runner(beam_arguments)
+    if runner.processes:
         start_fork_server()
-    execution = choose_execution(beam_arguments, verbose=arguments.verbose)
+    execution = Execution.prepare(runner, verbose=arguments.verbose)
     findings = notes = 0
     for number, finding in enumerate(_find(dataset, execution)):
         if number < arguments.limit:
@@ -71,7 +72,7 @@ def _find(dataset: Dataset, execution: Execution) -> Iterator[Finding]:
 
     yield from verify_files(dataset)
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as local:
-        location = local if execution.local.is_local else execution.temp_location
+        location = local if execution.runner.is_local else execution.runner.arguments.given["temp_location"]
         if location is None:
             raise RequestError("`temp_location` is missing; expected a folder that all workers can write to")
         # Of this run alone: several may share a location.
@@ -81,7 +82,7 @@ def _find(dataset: Dataset, execution: Execution) -> Iterator[Finding]:
             dataset=dataset,
             check=ShardCheck.of(dataset),
             prefix=storage.join(folder, "findings"),
-            processes=execution.local.processes,
+            processes=execution.runner.processes,
         )
         try:
             execution.run(stages)

@@ -19,7 +19,7 @@ from PIL import Image
 
 from beam_pipelines.building import prepare_build
 from beam_pipelines.checking import open_spec_source
-from beam_pipelines.execution.runners import choose_execution
+from beam_pipelines.execution.runners import Execution, find_runner
 from beam_pipelines.settings.definitions import read_build_spec
 from transforms.listing.stage import AssignOrder, ListSource
 from transforms.refs import split_refs
@@ -39,7 +39,7 @@ def main() -> None:
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as output:
         words = {"input": str(arguments.folder), "output": f"{output}/out", "image_encoding": "keep", "check": "header"}
-        execution = choose_execution([], verbose=False)
+        execution = Execution.prepare(find_runner([]), verbose=False)
         spec, source = open_spec_source(read_build_spec(words))
         plan = prepare_build(spec, source, execution, held=contextlib.ExitStack())
         listed = time.monotonic()

@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from beam_pipelines.execution.jobs import JobRecord
+from beam_pipelines.execution.jobs import Job, JobRecord, PipelineJob
+from beam_pipelines.execution.runner import Runner
 from beam_tfrecords.errors import RequestError
 
 if TYPE_CHECKING:
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.runners.runner import PipelineResult
 
 _PAGE = "https://console.cloud.google.com/dataflow/jobs"
 
 
-def describe_dataflow_job(runner: str, result: Any, options: PipelineOptions) -> JobRecord:
-    """The job, as the build's folder remembers it.
+class DataflowRunner(Runner):
+    """The Dataflow service; it runs jobs without this process."""
 
-    Args:
-      runner: name of the runner.
-      result: what the runner returned.
-      options: Beam's options.
-    """
-    from apache_beam.options.pipeline_options import GoogleCloudOptions
+    is_detached = True
 
-    cloud = options.view_as(GoogleCloudOptions)
-    if result.has_job:
-        return JobRecord(runner, result.job_id(), f"{_PAGE}/{cloud.region}/{result.job_id()}?project={cloud.project}")
-    # A template: the service starts the job once this process has ended. Until then it has a name only.
-    return JobRecord(runner, cloud.job_name, f"{_PAGE}?project={cloud.project}")
+    def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
+        from apache_beam.options.pipeline_options import GoogleCloudOptions
 
-
-def find_template(options: PipelineOptions) -> str | None:
-    """The file that this process writes a job to, for a service that starts it later; None if it starts jobs itself."""
-    from apache_beam.options.pipeline_options import GoogleCloudOptions
-
-    template: str | None = options.view_as(GoogleCloudOptions).template_location
-    return template
+        cloud = options.view_as(GoogleCloudOptions)
+        if result.has_job:
+            page = f"{_PAGE}/{cloud.region}/{result.job_id()}?project={cloud.project}"
+            return PipelineJob(JobRecord(self.name, result.job_id(), page), result)
+        # A template: the service starts the job once this process has ended. Until then it has a name only.
+        return PipelineJob(JobRecord(self.name, cloud.job_name, f"{_PAGE}?project={cloud.project}"), result)
 
 
 def add_nothing(root: beam.Pipeline) -> None:
@@ -46,13 +39,15 @@ def add_nothing(root: beam.Pipeline) -> None:
     root | "NothingHasChanged" >> beam.Create([])
 
 
-def refuse_template(options: PipelineOptions) -> None:
+def refuse_template(template: str | None) -> None:
     """Refuses an input that is listed by a job of its own, where this process may not wait for one.
+
+    Args:
+      template: the file that this process writes a job to; None if it starts jobs itself.
 
     Raises:
       RequestError: this process makes a template.
     """
-    template = find_template(options)
     if template:
         raise RequestError(
             f"`template_location={template}`: archives are listed by a job of their own, which a template cannot wait "

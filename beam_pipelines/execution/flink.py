@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_pipelines.execution.failures import JobFailedError, describe_trace, find_build_error
+from beam_pipelines.execution.jobs import JobRecord
 from beam_tfrecords.errors import BuildError, RequestError
 
 _TIMEOUT = 5.0
@@ -113,17 +114,24 @@ class FlinkJob:
     url: str
     id: str
 
-    @property
-    def page(self) -> str:
-        """Its web page."""
-        return f"{self.url}/#/job/running/{self.id}"
+    @classmethod
+    def of(cls, record: JobRecord) -> FlinkJob:
+        """The job that a build's folder remembers."""
+        return cls(record.url.partition("/#")[0], record.job_id)
 
-    def is_running(self) -> bool:
-        """Whether Flink knows the job, and it has not ended."""
+    @property
+    def record(self) -> JobRecord:
+        """What the build's folder remembers of it."""
+        return JobRecord("FlinkRunner", self.id, f"{self.url}/#/job/running/{self.id}")
+
+    def is_running(self) -> bool | None:
+        """Whether Flink knows the job, and it has not ended; None if Flink does not answer."""
         try:
             return self._state() not in _ENDED
+        except urllib.error.HTTPError as error:
+            return False if error.code == 404 else None
         except (OSError, http.client.HTTPException, ValueError, KeyError):
-            return False
+            return None
 
     def wait(self) -> None:
         """Returns when the job has finished.

@@ -1,4 +1,4 @@
-"""Beam's options and runners, and whether the work is done by processes of this machine.
+"""Finds the runner of a request, and runs pipelines with it.
 
 Beam is imported when a pipeline is about to run: a request that is refused does not wait for it.
 """
@@ -7,49 +7,53 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import shutil
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from beam_pipelines.execution.clusters import complete_arguments
-from beam_pipelines.execution.dataflow import describe_dataflow_job
+from beam_pipelines.execution.arguments import BeamArguments
+from beam_pipelines.execution.dataflow import DataflowRunner
 from beam_pipelines.execution.failures import JobFailedError, describe_error, find_build_error
-from beam_pipelines.execution.flink import FlinkCluster, FlinkJob
-from beam_pipelines.execution.jobs import JobRecord, find_running_job
+from beam_pipelines.execution.flink_runner import FlinkRunner
+from beam_pipelines.execution.jobs import Job, JobRecord, read_job
+from beam_pipelines.execution.runner import LocalRunner, Runner, SparkRunner
 from beam_pipelines.interrupts import keep_interrupts
-from beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
-from beam_pipelines.settings.command_line import Parser, refuse_unknown
-from beam_tfrecords.errors import BuildError, RequestError
-from transforms.processes.pool import usable_cores
-from transforms.settings import whole_number
+from beam_tfrecords.errors import BuildError
+from transforms.workspace.build_folder import Workspace
+from transforms.workspace.counts import read_block_counts, read_last_block_time
 
 if TYPE_CHECKING:
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
-    from apache_beam.runners.runner import PipelineResult, PipelineRunner
+    from apache_beam.runners.runner import PipelineRunner
 
 # Names of the runner that runs in this process.
-_LOCAL = frozenset({"", "direct", "directrunner", "localrunner", "fnapirunner", "switchingdirectrunner"})
+_LOCAL = ("", "direct", "directrunner", "localrunner", "fnapirunner", "switchingdirectrunner")
+_RUNNERS: dict[str, type[Runner]] = {
+    **dict.fromkeys(_LOCAL, LocalRunner),
+    "dataflowrunner": DataflowRunner,
+    "flinkrunner": FlinkRunner,
+    "sparkrunner": SparkRunner,
+}
 
-# Runners whose jobs need neither this process nor one that it starts.
-_DETACHED = frozenset({"flinkrunner", "dataflowrunner"})
-# Seconds until a job that was handed over is in its cluster's list.
-_SUBMISSION_TIMEOUT = 120.0
 
+def find_runner(words: Sequence[str]) -> Runner:
+    """The runner that Beam's arguments ask for; imports nothing of Beam.
 
-@dataclasses.dataclass(frozen=True)
-class LocalWork:
-    """How much of the work this machine does.
+    Args:
+      words: arguments for Beam.
 
-    Attributes:
-      is_local: whether the pipeline runs in this process.
-      processes: number of worker processes of `MapInProcesses`; 0 leaves the work to the runner.
+    Raises:
+      RequestError: an argument of the runner is wrong.
     """
+    arguments = BeamArguments.parse(words)
+    name = str(arguments.given["runner"] or "")
+    return _RUNNERS.get(name.rpartition(".")[2].lower(), Runner)(arguments)
 
-    is_local: bool
-    processes: int
+
+def runner_of(record: JobRecord) -> Runner:
+    """The runner that a job was submitted to."""
+    return find_runner([f"--runner={record.runner}"])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,22 +61,36 @@ class Execution:
     """Where a pipeline runs.
 
     Attributes:
-      runner: Beam's runner.
+      runner: what is known of the runner.
+      beam_runner: Beam's own.
       options: Beam's options.
-      local: how much of the work this machine does.
-      temp_location: the folder for temporary files that the user gave to the cluster, or None.
-      name: of the runner.
-      flink: the Flink cluster that does the work, if one does.
-      job_name: by which that cluster finds the job.
     """
 
-    runner: PipelineRunner
+    runner: Runner
+    beam_runner: PipelineRunner
     options: PipelineOptions
-    local: LocalWork
-    temp_location: str | None
-    name: str = ""
-    flink: FlinkCluster | None = None
-    job_name: str = ""
+
+    @classmethod
+    def prepare(cls, runner: Runner, *, verbose: bool, quiet: bool = False) -> Execution:
+        """Checks Beam's arguments, and asks a cluster for what they leave open.
+
+        Args:
+          runner: from `find_runner`.
+          verbose: whether Beam's own log is shown.
+          quiet: whether the user is not told what was filled in.
+
+        Raises:
+          RequestError: Beam does not know an argument, or not the runner, or what it needs is not installed.
+        """
+        from apache_beam.options.pipeline_options import PipelineOptions
+
+        runner.arguments.check_known()
+        logging.getLogger().setLevel(logging.INFO if verbose else logging.CRITICAL)
+        completed = runner.complete()
+        if runner.note and not quiet:
+            print(runner.note, file=sys.stderr)
+        options = PipelineOptions(completed)
+        return cls(runner, runner.create(options), options)
 
     def run(
         self, add_stages: Callable[[beam.Pipeline], Any], folder: str | None = None, wait: bool = True
@@ -91,11 +109,10 @@ class Execution:
         Raises:
           BuildError: a worker raised one, or the runner failed.
         """
-        from transforms.workspace.counts import read_block_counts
-
-        earlier = find_running_job(folder) if folder is not None else None
-        if earlier is not None:
-            print(f"the job of this build runs already: {earlier.page}", file=sys.stderr)
+        record = read_job(folder) if folder is not None else None
+        earlier = runner_of(record).find_running(record) if record is not None else None
+        if record is not None and earlier is not None:
+            print(f"the job of this build runs already: {record.url}", file=sys.stderr)
             return self._follow(earlier, wait=wait)
         while True:
             blocks = read_block_counts(folder).blocks if folder is not None else 0
@@ -112,40 +129,28 @@ class Execution:
     ) -> JobRecord | None:
         try:
             with keep_interrupts():
-                # A build of archives has two jobs, one after the other, of the same name.
-                before = self.flink.find_job(self.job_name) if self.flink is not None else None
-                result = self._start(add_stages)
-                job = self._find_flink_job(result, before)
-                record = (
-                    JobRecord(self.name, job.id, job.page) if job else _describe_result(self.name, result, self.options)
-                )
-                if record is not None and folder is not None:
-                    record.write(folder)
-                if job is not None:
-                    return self._follow(job, wait=wait)
-                if not wait:
-                    return record
-                result.wait_until_finish()
-                return None
+                self.runner.before()
+                import apache_beam as beam
+
+                pipeline = beam.Pipeline(runner=self.beam_runner, options=self.options)
+                add_stages(pipeline)
+                job = self.runner.find_job(pipeline.run(), self.options)
+                if job.record is not None and folder is not None:
+                    job.record.write(folder)
+                return self._follow(job, wait=wait)
         except JobFailedError:
             raise
         except Exception as error:  # each runner raises errors of its own
             # Shown with `verbose` alone.
             logging.getLogger(__name__).error("the pipeline failed", exc_info=error)
             why = describe_error(error)
-            may_be_lost = not (self.local.is_local or isinstance(error, BuildError) or find_build_error(str(error)))
+            is_the_builds = isinstance(error, BuildError) or bool(find_build_error(str(error)))
+            may_be_lost = not (self.runner.is_local or is_the_builds)
             raise (JobFailedError if may_be_lost else BuildError)(why) from error
 
-    def _start(self, add_stages: Callable[[beam.Pipeline], Any]) -> PipelineResult:
-        import apache_beam as beam
-
-        pipeline = beam.Pipeline(runner=self.runner, options=self.options)
-        add_stages(pipeline)
-        return pipeline.run()
-
-    def _follow(self, job: FlinkJob, *, wait: bool) -> JobRecord | None:
+    def _follow(self, job: Job, *, wait: bool) -> JobRecord | None:
         if not wait:
-            return JobRecord(self.name, job.id, job.page)
+            return job.record
         try:
             job.wait()
         except KeyboardInterrupt:
@@ -153,119 +158,22 @@ class Execution:
             raise
         return None
 
-    def _find_flink_job(self, result: PipelineResult, before: FlinkJob | None) -> FlinkJob | None:
-        """The job that the cluster has made of a pipeline, once it is in its list."""
-        if self.flink is None:
-            return None
-        _remove_submitted(result)
-        deadline = time.monotonic() + _SUBMISSION_TIMEOUT
-        while time.monotonic() < deadline:
-            job = self.flink.find_job(self.job_name)
-            if job is not None and job != before:
-                return job
-            time.sleep(0.5)
-        return None
 
-
-def _remove_submitted(result: PipelineResult) -> None:
-    """Removes what Beam leaves behind a submission, and nobody needs: Flink has made a copy of the uploaded jar."""
-    service = getattr(result, "_job_service", None)
-    for job in getattr(service, "_jobs", {}).values():
-        job.delete_jar()
-    folder = getattr(service, "_temp_dir", None)
-    if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _describe_result(runner: str, result: PipelineResult, options: PipelineOptions) -> JobRecord | None:
-    """The job of a runner that returns its name."""
-    if hasattr(result, "has_job"):
-        return describe_dataflow_job(runner, result, options)
-    job_id = getattr(result, "job_id", None)
-    return JobRecord(runner, str(job_id()), "") if callable(job_id) else None
-
-
-def decide_local_work(arguments: Sequence[str]) -> LocalWork:
-    """Decides, from Beam's arguments alone, whether processes of this machine do the work.
-
-    They do for the local runner, unless the user asks for another of its modes: then Beam's own workers do.
-
-    Raises:
-      RequestError: the number of workers is not one.
-    """
-    parser = Parser(prog="beam-tfrecords convert", add_help=False, allow_abbrev=False)
-    for name in ("runner", "direct_running_mode", "direct_num_workers"):
-        parser.add_argument(f"--{name}", default="")
-    given, _ = parser.parse_known_args(list(arguments))
-    if given.runner.lower() not in _LOCAL:
-        return LocalWork(is_local=False, processes=0)
-    try:
-        processes = whole_number(0)(given.direct_num_workers or 0) or usable_cores()
-    except ValueError as error:
-        raise RequestError(f"--direct_num_workers={given.direct_num_workers}: {error}") from error
-    return LocalWork(is_local=True, processes=0 if given.direct_running_mode else processes)
-
-
-def choose_execution(arguments: Sequence[str], *, verbose: bool, quiet: bool = False) -> Execution:
-    """Reads Beam's arguments, and asks a cluster for what they leave open.
+def find_other_job(output: str, folder: str) -> tuple[JobRecord, str, bool | None] | None:
+    """A job of another build that may still write to an output.
 
     Args:
-      arguments: for Beam.
-      verbose: whether Beam's own log is shown.
-      quiet: whether the user is not told what was filled in.
+      output: the folder that was given to `convert`.
+      folder: this build's folder for temporary files.
 
-    Raises:
-      RequestError: Beam does not know an argument, or not the runner, or what it needs is not installed.
+    Returns:
+      The job, the folder of its build, and whether it runs: True, or None where nobody knows.
     """
-    local = decide_local_work(arguments)
-    from apache_beam.options.pipeline_options import DirectOptions, GoogleCloudOptions, PipelineOptions, StandardOptions
-    from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-    from apache_beam.runners.runner import create_runner
-
-    check_known(arguments)
-    logging.getLogger().setLevel(logging.INFO if verbose else logging.CRITICAL)
-    completed = complete_arguments(arguments)
-    if completed.note and not quiet:
-        print(completed.note, file=sys.stderr)
-    options = PipelineOptions(completed.arguments)
-    name = options.view_as(StandardOptions).runner or ""
-    if local.is_local:
-        runner = FnApiRunner()
-        if local.processes:
-            direct = options.view_as(DirectOptions)
-            direct.direct_running_mode, direct.direct_num_workers = "in_memory", 1
-    else:
-        try:
-            runner = create_runner(name)
-        except (ValueError, ImportError, AttributeError) as error:
-            raise RequestError(f"--runner={name}: {error}") from error
-    temp_location = options.view_as(GoogleCloudOptions).temp_location
-    return Execution(runner, options, local, temp_location, name, completed.flink, completed.job_name)
-
-
-def check_detached(arguments: Sequence[str]) -> None:
-    """Checks that a job ends without the process that submitted it.
-
-    Raises:
-      RequestError: the runner's does not.
-    """
-    parser = Parser(prog="beam-tfrecords convert", add_help=False, allow_abbrev=False)
-    parser.add_argument("--runner", default="")
-    runner = parser.parse_known_args(list(arguments))[0].runner
-    if runner.rpartition(".")[2].lower() not in _DETACHED:
-        raise RequestError(
-            f"`no_wait`: with `runner={runner or 'DirectRunner'}` the job needs this process until it ends; leave it "
-            "out, or use FlinkRunner or DataflowRunner"
-        )
-
-
-def check_known(arguments: Sequence[str]) -> None:
-    """Checks that Beam knows all arguments.
-
-    Raises:
-      RequestError: it does not.
-    """
-    parser = add_beam_flags(Parser(prog="beam-tfrecords convert", add_help=False, allow_abbrev=False))
-    _, unknown = parser.parse_known_args(list(arguments))
-    if unknown:
-        refuse_unknown(unknown, flag_names(parser))
+    for other in Workspace(output).list_builds():
+        record = read_job(other) if other != folder.rstrip("/") else None
+        if record is None:
+            continue
+        alive = runner_of(record).is_alive(record, read_last_block_time(other))
+        if alive is not False:
+            return record, other, alive
+    return None

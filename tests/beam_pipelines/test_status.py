@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -106,7 +107,7 @@ def test_a_job_that_published_after_its_launcher_had_died_is_no_running_build(so
     assert status()["state"] == "submitted"
 
 
-def test_a_job_without_a_launcher_keeps_other_builds_away_while_it_converts_blocks(source):
+def test_a_job_without_a_launcher_keeps_other_builds_away_until_somebody_knows_that_it_has_ended(source):
     folder = source.output / ".build/0123456789abcdef"
     folder.mkdir(parents=True)
     JobRecord("DataflowRunner", "2026-11-21_1", "https://console/2026-11-21_1").write(str(folder))
@@ -116,4 +117,9 @@ def test_a_job_without_a_launcher_keeps_other_builds_away_while_it_converts_bloc
     assert "the job of another build is writing to it, https://console/2026-11-21_1; " in ran.err
     (counts,) = folder.glob("workers/*.json")
     os.utime(counts, (time.time() - 600, time.time() - 600))
+    ran = source.build()
+    assert ran.code == 2
+    assert "may still write to it, and its runner does not say whether it does: https://console/2026-11-21_1" in ran.err
+    assert f"make sure that it has ended and delete {folder}, or" in ran.err
+    shutil.rmtree(folder)
     assert source.build().code == 0

@@ -7,7 +7,7 @@ import json
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from beam_pipelines.execution.runners import Execution, LocalWork
+from beam_pipelines.execution.runners import Execution, find_runner
 from beam_pipelines.verify import _find
 from beam_tfrecords.dataset import open_dataset
 
@@ -17,7 +17,9 @@ def test_findings_of_other_runs_are_not_read_and_own_ones_are_removed(datasets, 
     shared.mkdir()
     other = shared / "findings-00000-of-00001"
     other.write_text(json.dumps(["pets", "the finding of another run", None, None, False]) + "\n")
-    execution = Execution(FnApiRunner(), PipelineOptions([]), LocalWork(is_local=False, processes=0), str(shared))
+    execution = Execution(
+        find_runner(["--runner=PrismRunner", f"--temp_location={shared}"]), FnApiRunner(), PipelineOptions([])
+    )
     assert list(_find(open_dataset(str(datasets["plain"])), execution)) == []
     path = damaged()
     shard = next(path.glob("pets-train.tfrecord-*"))

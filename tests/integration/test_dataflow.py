@@ -14,7 +14,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 
 from beam_pipelines.checking import open_spec_source
-from beam_pipelines.execution.runners import choose_execution
+from beam_pipelines.execution.runners import Execution, find_runner
 from beam_pipelines.pipeline import build_pipeline
 from beam_pipelines.preparing import prepare_build
 from beam_pipelines.settings.definitions import read_build_spec
@@ -38,15 +38,15 @@ def runner(tmp_path_factory) -> Iterator[DataflowRunner]:
         "splits": "train=0.8,test=0.2",
         "duplicates": "drop",
     }
-    execution = choose_execution(DATAFLOW, verbose=False)
+    execution = Execution.prepare(find_runner(DATAFLOW), verbose=False)
     execution.options.view_as(pipeline_options.TestOptions).dry_run = True
     spec, source = open_spec_source(read_build_spec(words))
     with contextlib.ExitStack() as held:
         plan = prepare_build(spec, source, execution, held=held)
-        pipeline = beam.Pipeline(runner=execution.runner, options=execution.options)
-        build_pipeline(pipeline, plan, processes=execution.local.processes, cleans=True)
+        pipeline = beam.Pipeline(runner=execution.beam_runner, options=execution.options)
+        build_pipeline(pipeline, plan, processes=execution.runner.processes, cleans=True)
         pipeline.run()
-        yield execution.runner
+        yield execution.beam_runner
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pytest
 from apache_beam.metrics import MetricsFilter
 
 from beam_pipelines.execution.jobs import read_job
-from beam_pipelines.execution.runners import choose_execution
+from beam_pipelines.execution.runners import Execution, find_runner
 from beam_tfrecords import WriteTFRecordShards
 from beam_tfrecords.tfrecord import read_records
 from tests.integration.cluster_builds import PROGRAM, hashes
@@ -131,8 +131,8 @@ def test_stages_have_their_names_and_metrics_are_counted(photos, tmp_path, run, 
 
 
 def test_the_metrics_of_a_pipeline_reach_its_result(on_flink):
-    execution = choose_execution(on_flink, verbose=False, quiet=True)
-    pipeline = beam.Pipeline(runner=execution.runner, options=execution.options)
+    execution = Execution.prepare(find_runner(on_flink), verbose=False, quiet=True)
+    pipeline = beam.Pipeline(runner=execution.beam_runner, options=execution.options)
     stats = Stats({("written", "train"): 3, ("failed", "train", "corrupt"): 1})
     _ = pipeline | beam.Create([1, 2]) | beam.Map(lambda _: report_block(stats, bytes_out=9, msec={"read": 5}))
     result = pipeline.run()
@@ -146,7 +146,7 @@ def test_the_metrics_of_a_pipeline_reach_its_result(on_flink):
 
 def test_any_examples_are_written_to_shards(tmp_path, on_flink):
     records = [b"%d" % number * (number % 50) for number in range(1_000)]
-    execution = choose_execution(on_flink, verbose=False, quiet=True)
+    execution = Execution.prepare(find_runner(on_flink), verbose=False, quiet=True)
     execution.run(
         lambda root: (
             root

@@ -7,7 +7,7 @@ import signal
 
 import apache_beam as beam
 
-from beam_pipelines.execution.runners import choose_execution
+from beam_pipelines.execution.runners import Execution, find_runner
 from beam_tfrecords import WriteTFRecordShards
 from beam_tfrecords.tfrecord import read_records
 from tests.integration.cluster_builds import SLOW, ClusterBuild, check, hashes, slow_hashes, slow_photos
@@ -29,7 +29,7 @@ def test_shards_and_indices_are_those_of_the_local_runner(photos, tmp_path, run)
 
 def test_any_examples_are_written_to_shards(tmp_path):
     records = [b"%d" % number * (number % 50) for number in range(1_000)]
-    execution = choose_execution(ON_SPARK, verbose=False, quiet=True)
+    execution = Execution.prepare(find_runner(ON_SPARK), verbose=False, quiet=True)
     execution.run(
         lambda root: root | beam.Create(records) | WriteTFRecordShards(str(tmp_path / "out/any"), num_shards=3)
     )

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, Shard
-from beam_tfrecords.errors import SampleError
+from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.examples.parse import check_features, parse_example
 from beam_tfrecords.files import DUPLICATES, FAILURES, MANIFEST, SUCCESS
@@ -83,11 +83,19 @@ class ShardCheck:
 
     @classmethod
     def of(cls, dataset: Dataset) -> ShardCheck:
-        """The check of a dataset's shards."""
+        """The check of a dataset's shards.
+
+        Raises:
+          BuildError: the manifest's settings cannot be read.
+        """
+        try:
+            image = read_settings(ImageSpec, dataset.manifest["spec"])
+        except RequestError as error:
+            raise BuildError(f"{dataset.path}: {MANIFEST} cannot be read: {error}") from error
         return cls(
             path=dataset.path,
             layout=dataset.layout,
-            image=read_settings(ImageSpec, dataset.manifest["spec"]),
+            image=image,
             class_names=tuple(dataset.manifest["class_names"]),
             compression=dataset.compression,
         )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from beam_pipelines.execution.clusters import complete_arguments
 from beam_pipelines.execution.failures import describe_trace
 from beam_pipelines.execution.jobs import JobRecord, read_job
-from beam_pipelines.execution.runners import check_detached
+from beam_pipelines.execution.runners import find_runner
 from beam_tfrecords.errors import RequestError
 
 PYTHON_ERROR = """\
@@ -69,34 +68,35 @@ def test_a_failed_job_is_described_in_one_line(stacktrace, line):
     ],
 )
 def test_nothing_is_filled_in_where_no_cluster_is_named(arguments):
-    completed = complete_arguments(arguments)
-    assert (completed.arguments, completed.note, completed.flink) == (arguments, "", None)
+    runner = find_runner(arguments)
+    assert (runner.complete(), runner.note) == (arguments, "")
 
 
 def test_without_java_spark_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RequestError, match="`runner=SparkRunner` needs Java, and there is no `java` on the PATH"):
-        complete_arguments(["--runner=SparkRunner"])
+        find_runner(["--runner=SparkRunner"]).complete()
 
 
 def test_what_the_user_sets_stays(tmp_path, monkeypatch):
     (tmp_path / "java").touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     words = ["--runner=SparkRunner", "--environment_type=DOCKER", "--sdk_worker_parallelism=1"]
-    completed = complete_arguments([*words, "--spark_master_url=local[2]", "--spark_job_server_jar=x.jar"])
-    assert not [word for word in completed.arguments[3:] if word.split("=")[0] in {one.split("=")[0] for one in words}]
-    assert completed.note == "Spark at local[2]; set: nothing"
+    runner = find_runner([*words, "--spark_master_url=local[2]", "--spark_job_server_jar=x.jar"])
+    completed = runner.complete()
+    assert not [word for word in completed[3:] if word.split("=")[0] in {one.split("=")[0] for one in words}]
+    assert runner.note == "Spark at local[2]; set: nothing"
 
 
 @pytest.mark.parametrize("runner", ["FlinkRunner", "apache_beam.runners.DataflowRunner"])
 def test_jobs_that_need_no_launcher_may_be_left(runner):
-    check_detached([f"--runner={runner}"])
+    find_runner([f"--runner={runner}"]).check_detached()
 
 
 @pytest.mark.parametrize("arguments", [[], ["--runner=PrismRunner"], ["--runner=SparkRunner"]])
 def test_jobs_that_need_their_launcher_may_not(arguments):
     with pytest.raises(RequestError, match="`no_wait`: with `runner="):
-        check_detached(arguments)
+        find_runner(arguments).check_detached()
 
 
 def test_the_folder_of_a_build_remembers_its_job(tmp_path):

@@ -11,7 +11,7 @@ from apache_beam.runners.dataflow.dataflow_runner import DataflowRuntimeExceptio
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner
 
-from beam_pipelines.execution.runners import Execution, LocalWork
+from beam_pipelines.execution.runners import Execution, find_runner
 from beam_tfrecords.errors import BuildError
 
 FLAGS = ["--name=pets", "--image_size=8"]
@@ -28,7 +28,7 @@ class FailingRunner(PipelineRunner):
 
 
 def run(runner, function=str):
-    execution = Execution(runner, PipelineOptions([]), LocalWork(is_local=False, processes=0), None)
+    execution = Execution(find_runner(["--runner=PrismRunner"]), runner, PipelineOptions([]))
     execution.run(lambda root: root | beam.Create([1]) | "Divide" >> beam.Map(function))
 
 

@@ -162,9 +162,9 @@ print(json.dumps([out.getvalue() + flags_table(), values]))
 
 
 def test_adding_a_setting_takes_one_definition(tmp_path):
-    for package in ("transforms", "beam_pipelines"):
+    for package in ("transforms", "beam_pipelines", "beam_tfrecords"):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
-    module = tmp_path / "transforms/build_spec.py"
+    module = tmp_path / "transforms/request/build_spec.py"
     code = module.read_text()
     new = (
         '    twist: int = setting(3, help="turns, as in `seed`", group=OUTPUT, read=whole_number(1, 9))\n\n'

@@ -1,0 +1,74 @@
+"""Beam's arguments, parsed once: what the user has said, and whether Beam knows it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
+from beam_pipelines.settings.command_line import Parser, refuse_unknown
+
+# Flags that a runner asks for, or fills in.
+_FLAGS = (
+    "runner",
+    "direct_running_mode",
+    "direct_num_workers",
+    "job_endpoint",
+    "job_name",
+    "environment_type",
+    "environment_config",
+    "environment_option",
+    "environment_options",
+    "sdk_worker_parallelism",
+    "parallelism",
+    "flink_master",
+    "flink_version",
+    "flink_job_server_jar",
+    "spark_master_url",
+    "spark_job_server_jar",
+    "temp_location",
+    "template_location",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class BeamArguments:
+    """Arguments for Beam.
+
+    Attributes:
+      words: as they were given.
+      given: name of a flag -> its word; None where it was not given.
+    """
+
+    words: tuple[str, ...]
+    given: Mapping[str, Any]
+
+    @classmethod
+    def parse(cls, words: Sequence[str]) -> BeamArguments:
+        """Reads the flags that runners ask for; Beam itself is not imported."""
+        parser = Parser(prog="beam-tfrecords convert", add_help=False, allow_abbrev=False)
+        for name in _FLAGS:
+            parser.add_argument(f"--{name}", default=None)
+        return cls(tuple(words), vars(parser.parse_known_args(list(words))[0]))
+
+    def add(self, flags: Mapping[str, str]) -> list[str]:
+        """The words, and flags that were not given; a flag without a word is a switch."""
+        missing = {name: word for name, word in flags.items() if self.given.get(name) is None}
+        return [*self.words, *(f"--{name}={word}" if word else f"--{name}" for name, word in missing.items())]
+
+    def describe(self, flags: Mapping[str, str]) -> str:
+        """Those of the flags that were not given, for a note."""
+        missing = (f"--{name}={word}" for name, word in flags.items() if self.given.get(name) is None)
+        return " ".join(missing) or "nothing"
+
+    def check_known(self) -> None:
+        """Checks that Beam knows all arguments; imports Beam.
+
+        Raises:
+          RequestError: it does not.
+        """
+        parser = add_beam_flags(Parser(prog="beam-tfrecords convert", add_help=False, allow_abbrev=False))
+        _, unknown = parser.parse_known_args(list(self.words))
+        if unknown:
+            refuse_unknown(unknown, flag_names(parser))

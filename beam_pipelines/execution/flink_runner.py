@@ -1,0 +1,107 @@
+"""Flink: its jobs are submitted as one jar to the cluster, and followed by the cluster's REST interface."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+from beam_pipelines.execution.flink import FlinkCluster, FlinkJob
+from beam_pipelines.execution.jar_files import find_jar
+from beam_pipelines.execution.jobs import Job, JobRecord
+from beam_pipelines.execution.runner import Runner
+from beam_tfrecords.errors import RequestError
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.runners.runner import PipelineResult
+
+# Seconds until a job that was handed over is in its cluster's list.
+_SUBMISSION_TIMEOUT = 120.0
+
+
+class FlinkRunner(Runner):
+    """A Flink cluster that `flink_master` names."""
+
+    is_detached = True
+    _cluster: FlinkCluster | None = None
+    _job_name = ""
+    _earlier: FlinkJob | None = None
+
+    def complete(self) -> list[str]:
+        given = self.arguments.given
+        if given["job_endpoint"] is not None or (given["flink_master"] or "[")[0] == "[":
+            return super().complete()
+        from apache_beam.options.pipeline_options import FlinkRunnerOptions
+
+        cluster = self._cluster = FlinkCluster.at(given["flink_master"])
+        version, known = cluster.minor_version, FlinkRunnerOptions.PUBLISHED_FLINK_VERSIONS
+        where = f"`flink_master={given['flink_master']}`"
+        if version not in known:
+            raise RequestError(f"{where}: Flink {cluster.version}; this Beam runs jobs on {', '.join(known)}")
+        if given["flink_version"] not in (None, version):
+            raise RequestError(
+                f"`flink_version={given['flink_version']}`: the cluster runs Flink {cluster.version}; leave it out"
+            )
+        if not cluster.free_slots and given["parallelism"] is None:
+            raise RequestError(
+                f"{where}: none of its {cluster.slots} task slots is free; wait for the job that has them, start task "
+                "managers, or set `parallelism` for a job that waits"
+            )
+        self._job_name = given["job_name"] or f"beam-tfrecords-{uuid.uuid4().hex[:12]}"
+        filled = {
+            **self.worker_environment(self._job_name),
+            "flink_version": version,
+            "parallelism": str(cluster.free_slots),
+            "sdk_worker_parallelism": str(cluster.slots_per_manager),
+        }
+        # Beam would list all installed packages, which takes seconds, for the log alone.
+        hidden = {"job_name": self._job_name, "experiments": "disable_logging_submission_environment"}
+        if given["flink_job_server_jar"] is None:
+            filled["flink_job_server_jar"] = find_jar(f"flink-{version}-job-server.jar", f"flink:{version}")
+            # The cluster runs the jar itself: no Java is needed here, and no server that would have to outlive this.
+            hidden["flink_submit_uber_jar"] = ""
+        slots = f"Flink {cluster.version} with {cluster.free_slots} free task slots"
+        self.note = f"{slots}; set: {self.arguments.describe(filled)}"
+        if not cluster.is_here:
+            hosts = ", ".join(cluster.hosts[:3]) + (", ..." if len(cluster.hosts) > 3 else "")
+            self.note += (
+                f"\nnote: task managers run on other machines ({hosts}); input and output have to be there under the "
+                "same names (a bucket, or a disk that is mounted everywhere), and this package in the same place"
+            )
+        return self.arguments.add({**filled, **hidden})
+
+    def before(self) -> None:
+        # A build of archives has two jobs, one after the other, of the same name.
+        self._earlier = self._cluster.find_job(self._job_name) if self._cluster is not None else None
+
+    def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
+        """The job that the cluster has made of a pipeline, once it is in its list."""
+        if self._cluster is None:
+            return super().find_job(result, options)
+        _remove_submitted(result)
+        deadline = time.monotonic() + _SUBMISSION_TIMEOUT
+        while time.monotonic() < deadline:
+            job = self._cluster.find_job(self._job_name)
+            if job is not None and job != self._earlier:
+                return job
+            time.sleep(0.5)
+        return super().find_job(result, options)
+
+    def find_running(self, record: JobRecord) -> Job | None:
+        job = FlinkJob.of(record)
+        return job if job.is_running() else None
+
+    def is_alive(self, record: JobRecord, last_block: float | None) -> bool | None:
+        return FlinkJob.of(record).is_running()
+
+
+def _remove_submitted(result: PipelineResult) -> None:
+    """Removes what Beam leaves behind a submission, and nobody needs: Flink has made a copy of the uploaded jar."""
+    service = getattr(result, "_job_service", None)
+    for job in getattr(service, "_jobs", {}).values():
+        job.delete_jar()
+    folder = getattr(service, "_temp_dir", None)
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,172 @@
+"""What every runner does, and the runners that need little more: the local one, Spark, and others by their name."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sysconfig
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from beam_pipelines.execution.arguments import BeamArguments
+from beam_pipelines.execution.forking import JOB_VARIABLE
+from beam_pipelines.execution.jar_files import find_jar
+from beam_pipelines.execution.jobs import Job, JobRecord, PipelineJob, is_advancing
+from beam_tfrecords.errors import RequestError
+from transforms.processes.pool import usable_cores
+from transforms.settings import whole_number
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.runners.runner import PipelineResult, PipelineRunner
+
+WORKER = "beam-tfrecords-worker"
+
+
+class Runner:
+    """A runner that Beam knows by its name, such as Prism or a job server; the others build on it.
+
+    Args:
+      arguments: for Beam.
+
+    Attributes:
+      arguments: for Beam.
+      name: of the runner.
+      is_local: whether the pipeline runs in this process.
+      is_detached: whether its jobs need neither this process nor one that it starts.
+      processes: worker processes of `MapInProcesses`; 0 leaves the work to the runner.
+      note: what `complete` has filled in, for a person; empty if nothing was.
+    """
+
+    is_local = False
+    is_detached = False
+    processes = 0
+
+    def __init__(self, arguments: BeamArguments) -> None:
+        self.arguments = arguments
+        self.name = str(arguments.given["runner"] or "")
+        self.note = ""
+
+    def complete(self) -> list[str]:
+        """Completes Beam's arguments from the cluster; what the user has set stays.
+
+        Raises:
+          RequestError: the cluster does not answer, does not fit, or something that it needs is not installed.
+        """
+        return list(self.arguments.words)
+
+    def create(self, options: PipelineOptions) -> PipelineRunner:
+        """Beam's runner.
+
+        Raises:
+          RequestError: there is none of this name, or it cannot be used.
+        """
+        from apache_beam.runners.runner import create_runner
+
+        try:
+            return create_runner(self.name)
+        except (ValueError, ImportError, AttributeError) as error:
+            raise RequestError(f"--runner={self.name}: {error}") from error
+
+    def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
+        """The job that was made of a pipeline."""
+        job_id = getattr(result, "job_id", None)
+        return PipelineJob(JobRecord(self.name, str(job_id()), "") if callable(job_id) else None, result)
+
+    def before(self) -> None:
+        """Called before a pipeline is submitted."""
+
+    def find_running(self, record: JobRecord) -> Job | None:
+        """The job of an earlier launcher, if the runner says that it still runs."""
+        return None
+
+    def is_alive(self, record: JobRecord, last_block: float | None) -> bool | None:
+        """Whether a job still runs; None if nobody knows.
+
+        Args:
+          record: of the job.
+          last_block: when it last finished a block, in seconds since the epoch.
+        """
+        return True if is_advancing(last_block) else None if self.is_detached else False
+
+    def check_detached(self) -> None:
+        """Checks that a job ends without the process that submitted it.
+
+        Raises:
+          RequestError: it does not.
+        """
+        if not self.is_detached:
+            raise RequestError(
+                f"`no_wait`: with `runner={self.name or 'DirectRunner'}` the job needs this process until it ends; "
+                "leave it out, or use FlinkRunner or DataflowRunner"
+            )
+
+    def worker_environment(self, job_name: str) -> dict[str, str]:
+        """Workers are processes of the environment that runs this program, unless the user says what they are."""
+        if any(word is not None for name, word in self.arguments.given.items() if name.startswith("environment_")):
+            return {}
+        command = Path(sysconfig.get_path("scripts")) / WORKER
+        if not command.exists():
+            raise RequestError(
+                f"{command} is missing, by which the cluster would start Python workers; install beam-tfrecords with "
+                "pip, or set `environment_type` and `environment_config`"
+            )
+        config = {"command": str(command), "env": {JOB_VARIABLE: job_name}}
+        return {"environment_type": "PROCESS", "environment_config": json.dumps(config)}
+
+
+class LocalRunner(Runner):
+    """Runs the pipeline in this process; processes of this machine do the work.
+
+    If the user asks for another of Beam's local modes, Beam's own workers do.
+
+    Raises:
+      RequestError: the number of workers is not one.
+    """
+
+    is_local = True
+
+    def __init__(self, arguments: BeamArguments) -> None:
+        super().__init__(arguments)
+        workers = arguments.given["direct_num_workers"]
+        try:
+            processes = whole_number(0)(workers or 0) or usable_cores()
+        except ValueError as error:
+            raise RequestError(f"--direct_num_workers={workers}: {error}") from error
+        self.processes = 0 if arguments.given["direct_running_mode"] else processes
+
+    def create(self, options: PipelineOptions) -> PipelineRunner:
+        from apache_beam.options.pipeline_options import DirectOptions
+        from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+        if self.processes:
+            direct = options.view_as(DirectOptions)
+            direct.direct_running_mode, direct.direct_num_workers = "in_memory", 1
+        return FnApiRunner()
+
+    def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
+        return PipelineJob(None, result)
+
+
+class SparkRunner(Runner):
+    """Spark, by Beam's job server, which is a process of this machine."""
+
+    def complete(self) -> list[str]:
+        given = self.arguments.given
+        if given["job_endpoint"] is not None:
+            return super().complete()
+        if shutil.which("java") is None:
+            raise RequestError(
+                "`runner=SparkRunner` needs Java, and there is no `java` on the PATH; install Java 11 or 17"
+            )
+        filled = self.worker_environment(f"beam-tfrecords-{uuid.uuid4().hex[:12]}")
+        if given["spark_job_server_jar"] is None:
+            filled["spark_job_server_jar"] = find_jar("spark-3-job-server/spark-3-job-server.jar", "spark:3")
+        master = str(given["spark_master_url"] or "local[4]")
+        cores = re.fullmatch(r"local\[(\d+)\]", master)
+        if cores:
+            filled["sdk_worker_parallelism"] = cores[1]
+        self.note = f"Spark at {master}; set: {self.arguments.describe(filled)}"
+        return self.arguments.add(filled)
