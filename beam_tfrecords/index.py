@@ -1,21 +1,30 @@
-"""The index: one row per record, in Parquet files beside the shards."""
+"""The index: one row per record, in Parquet files beside the shards. Its columns are declared here and nowhere else."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-INDEX_SCHEMA = pa.schema(
-    [
-        pa.field("key", pa.string(), nullable=False),
-        pa.field("uri", pa.string()),
-        pa.field("fingerprint", pa.string(), nullable=False),
-        pa.field("content_hash", pa.string(), nullable=False),
-        pa.field("sample_hash", pa.string(), nullable=False),
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("length", pa.int64(), nullable=False),
-        pa.field("label", pa.string()),
-        pa.field("height", pa.int32()),
-        pa.field("width", pa.int32()),
-        pa.field("replaced_format", pa.string()),
-    ]
-)
+# What is known of a sample before it is converted, and where its record is.
+_PLACED = [
+    pa.field("key", pa.string(), nullable=False),
+    pa.field("uri", pa.string()),
+    pa.field("fingerprint", pa.string(), nullable=False),
+    pa.field("label", pa.string()),
+    pa.field("offset", pa.int64(), nullable=False),
+    pa.field("length", pa.int64(), nullable=False),
+]
+# What converting it has found: `ConvertedSample.facts` under the same names. A record that is taken over keeps them;
+# those of a dataset that did not have a column yet are null.
+_FACTS = [
+    pa.field("content_hash", pa.string(), nullable=False),
+    pa.field("sample_hash", pa.string(), nullable=False),
+    pa.field("height", pa.int32()),
+    pa.field("width", pa.int32()),
+    pa.field("replaced_format", pa.string()),
+    # Of the image in the file, before it is turned by its EXIF orientation (1 to 8).
+    pa.field("source_height", pa.int32()),
+    pa.field("source_width", pa.int32()),
+    pa.field("orientation", pa.int8()),
+]
+FACTS = tuple(field.name for field in _FACTS)
+INDEX_SCHEMA = pa.schema([*_PLACED, *_FACTS])

@@ -27,7 +27,8 @@ from PIL import Image
 from beam_tfrecords.errors import SampleError
 from tests.image_writers import P3_COLORANTS, icc_profile
 from transforms.images.convert_image import convert_image
-from transforms.images.image_spec import Check, Codec, ConvertedImage, ImageEncoding, ImageSpec, ResizeMode
+from transforms.images.converted_image import ConvertedImage
+from transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, ResizeMode
 from transforms.images.process_setup import prepare_images
 
 SPECS = (

@@ -124,8 +124,8 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
             self._file = self._opened.enter_context(storage.open_write(self._uri))
         if row is not None:
             place = {"offset": self._stream_bytes, "length": len(data) + FRAME_BYTES}
-            for column, value in {**row, **place}.items():
-                self._columns[column].append(value)
+            for column, values in self._columns.items():
+                values.append(place.get(column, row.get(column)))
         for piece in frame(data):
             self._write(self._compressor.compress(piece) if self._gzip else piece)
         self._stream_bytes += len(data) + FRAME_BYTES

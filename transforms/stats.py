@@ -82,3 +82,26 @@ class Stats:
     def from_json(cls, rows: Iterable[list[Any]]) -> Stats:
         """The reverse of `to_json`."""
         return cls({tuple(key): count for *key, count in rows})
+
+
+def count_record(split: str, class_names: Iterable[str], facts: Mapping[str, Any]) -> Counter[Key]:
+    """What one record adds to the counts of its build, from its index row: what drops it takes the same away.
+
+    Args:
+      split: of the record.
+      class_names: its classes.
+      facts: its index row, or the part of it that converting has found.
+    """
+    counts: Counter[Key] = Counter({("written", split): 1})
+    counts.update(("class", split, name) for name in class_names)
+    if facts.get("height") and facts.get("width"):
+        counts["pixels", str(_round_down(facts["height"] * facts["width"]))] += 1
+    if facts.get("replaced_format"):
+        counts["stored_as_png", facts["replaced_format"]] += 1
+    return counts
+
+
+def _round_down(pixels: int) -> int:
+    """To the upper five bits, so that there are few different counts."""
+    low = max(0, pixels.bit_length() - 5)
+    return pixels >> low << low

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 pytestmark = pytest.mark.whole_build
 
@@ -296,3 +297,18 @@ def test_an_unknown_rule_is_refused(pets, run, tmp_path):
     assert ran.code == 2
     assert "--duplicates=remove: expected one of keep, drop, fail" in ran.err
     assert not (tmp_path / "out").exists()
+
+
+def test_dropped_copies_are_in_no_count(tmp_path, build):
+    """What is counted of the images, as their sizes and formats, is what the dataset holds."""
+    source = tmp_path / "in/cat"
+    source.mkdir(parents=True)
+    for number in range(5):
+        Image.new("RGB", (90, 90), "red").save(source / f"same{number}.webp", lossless=True)
+    Image.new("RGB", (8, 8), "blue").save(source / "small.png")
+    Image.new("RGB", (8, 8), "green").save(source / "other.png")
+    out = build(tmp_path / "out", f"--input={tmp_path / 'in'}", "--image_encoding=keep", "--duplicates=drop")
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert (manifest["records"], manifest["dropped_duplicates"]) == (3, 4)
+    assert manifest["stored_as_png"] == {"webp": 1}
+    assert manifest["median_pixels"] == 64

@@ -178,6 +178,7 @@ def test_groups_and_copies_are_counted_and_so_is_what_dropping_changes(tmp_path)
         ("written", "train"): -3,
         ("dropped", "train"): 3,
         ("class", "train", "cat"): -3,
+        ("pixels", "2"): -3,
     }
     _, kept = find(parts, make_search(tmp_path, drops=False))
     assert {key[0] for key in counts_of(kept)} == {"duplicates"}

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.index import FACTS
 from beam_tfrecords.tfrecord import Compression
 from transforms.blocks.convert_sample import ConvertedSample, ConvertSample
 from transforms.blocks.fetching import fetch, read_image, with_fingerprint
@@ -24,7 +25,7 @@ from transforms.libraries import check_libraries
 from transforms.parts import PartPolicy, PartWriter
 from transforms.processes.isolation import isolated, time_limit
 from transforms.refs import BlockKey, SampleRef, split_refs, unpack_key_and_split
-from transforms.stats import Change, Key, Stats
+from transforms.stats import Change, Key, Stats, count_record
 from transforms.workspace.build_folder import BuildFolder
 from transforms.workspace.counts import add_block
 
@@ -158,14 +159,8 @@ def _convert_refs(
                 failures.append(_failure_line(ref, sample))
                 continue
             writer.add(sample.example, _index_row(ref, sample))
-            counts["written", split] += 1
+            counts.update(count_record(split, sample.class_names, sample.facts))
             counts["source_bytes",] += len(data) if isinstance(data, bytes) else ref.size
-            if sample.height and sample.width:
-                counts["pixels", str(_round_down(sample.height * sample.width))] += 1
-            if sample.replaced_format:
-                counts["stored_as_png", sample.replaced_format] += 1
-            for name in sample.class_names:
-                counts["class", split, name] += 1
             clock.lap("write")
         parts = tuple(writer.close())
         clock.lap("write")
@@ -206,12 +201,6 @@ def _take_or_convert(
     return convert(ref, data), None
 
 
-def _round_down(pixels: int) -> int:
-    """To the upper five bits, so that there are few different counts."""
-    low = max(0, pixels.bit_length() - 5)
-    return pixels >> low << low
-
-
 @contextlib.contextmanager
 def _in_time(attempt: Callable[..., Any], seconds: float) -> Iterator[Callable[..., Any]]:
     """The conversion in this process, which is killed if a sample takes longer than `seconds`."""
@@ -238,12 +227,8 @@ def _index_row(ref: SampleRef, sample: ConvertedSample) -> dict[str, Any]:
         "key": ref.key,
         "uri": ref.uri,
         "fingerprint": ref.fingerprint,
-        "content_hash": sample.content_hash,
-        "sample_hash": sample.sample_hash,
         "label": sample.class_names[0] if len(sample.class_names) == 1 else None,
-        "height": sample.height,
-        "width": sample.width,
-        "replaced_format": sample.replaced_format,
+        **{name: sample.facts.get(name) for name in FACTS},
     }
 
 

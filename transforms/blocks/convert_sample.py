@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import msgpack
@@ -13,6 +14,7 @@ from beam_tfrecords.examples.layouts import COLUMN, Layout
 from beam_tfrecords.examples.serialize import read_fields, serialize_example
 from transforms.hashing import content_hash
 from transforms.images.convert_image import convert_image
+from transforms.images.converted_image import ConvertedImage
 from transforms.images.image_spec import ImageSpec
 from transforms.labels import ClassNames
 from transforms.refs import SampleRef
@@ -25,20 +27,14 @@ class ConvertedSample:
     Attributes:
       example: the serialized example.
       class_names: names of its classes; empty if it has no label.
-      sample_hash: changes with everything that decides the example.
-      content_hash: hex BLAKE3 of the image file; "" for a row without an image.
-      height: pixels of the stored image, or None.
-      width: pixels of the stored image, or None.
-      replaced_format: format of an image file that was to be kept and is stored as PNG, or None.
+      facts: what the index says of it: column -> value, see `beam_tfrecords.index`. `sample_hash` changes with
+        everything that decides the example; `content_hash` is the hex BLAKE3 of the image file, "" for a row without
+        an image; sizes are in pixels.
     """
 
     example: bytes
     class_names: tuple[str, ...] = ()
-    sample_hash: str = ""
-    content_hash: str = ""
-    height: int | None = None
-    width: int | None = None
-    replaced_format: str | None = None
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=lambda: {"sample_hash": "", "content_hash": ""})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,11 +77,11 @@ class ConvertSample:
         return ConvertedSample(
             example=self._serialize(ref, labels, fields),
             class_names=tuple(name for _, name in labels),
-            sample_hash=self._hash(ref, labels),
-            content_hash=content_hash(data) if data is not None else "",
-            height=image.height if image else None,
-            width=image.width if image else None,
-            replaced_format=image.replaced_format if image else None,
+            facts={
+                "sample_hash": self._hash(ref, labels),
+                "content_hash": content_hash(data) if data is not None else "",
+                **(_image_facts(image) if image else {}),
+            },
         )
 
     def sample_hash(self, ref: SampleRef) -> str:
@@ -113,7 +109,9 @@ class ConvertSample:
             return taken
         fields = read_fields(self.layout, earlier.example, prefix="image.")
         example = self._serialize(ref, labels, fields)
-        return dataclasses.replace(taken, example=example, sample_hash=self._hash(ref, labels))
+        return dataclasses.replace(
+            taken, example=example, facts={**taken.facts, "sample_hash": self._hash(ref, labels)}
+        )
 
     def _serialize(self, ref: SampleRef, labels: list[tuple[int, str]], fields: dict[str, Any]) -> bytes:
         values: dict[str, Any] = {**fields, "key": ref.key, "filename": ref.key.rsplit("/", 1)[-1]}
@@ -136,3 +134,15 @@ class ConvertSample:
         if len(labels) != 1 and any(field.startswith("label.") for field in self.layout.fields):
             raise SampleError(Stage.LABEL, FailureReason.WRONG_TYPE, f"{len(labels)} labels where one is expected")
         return labels
+
+
+def _image_facts(image: ConvertedImage) -> dict[str, Any]:
+    geometry = image.geometry
+    return {
+        "height": image.height,
+        "width": image.width,
+        "replaced_format": image.replaced_format,
+        "source_height": geometry.height if geometry else None,
+        "source_width": geometry.width if geometry else None,
+        "orientation": geometry.orientation if geometry else None,
+    }

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Shard, open_dataset
 from beam_tfrecords.errors import BuildError, SampleError
-from beam_tfrecords.index import INDEX_SCHEMA
+from beam_tfrecords.index import FACTS, INDEX_SCHEMA
 from beam_tfrecords.tfrecord import RecordError, read_records
 from transforms.blocks.convert_sample import ConvertedSample, ConvertSample
 from transforms.hashing import SPACE, content_hash, order_hash
@@ -119,11 +119,8 @@ class BlockReuse:
         row = record.row
         earlier = ConvertedSample(
             example=example,
-            sample_hash=row["sample_hash"],
-            content_hash=row["content_hash"],
-            height=row["height"],
-            width=row["width"],
-            replaced_format=row["replaced_format"],
+            # An earlier version of the index may lack some.
+            facts={name: row.get(name) for name in FACTS},
         )
         return self._convert.take_over(ref, earlier, whole=change is Change.COPIED), change
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from beam_tfrecords import storage
 from transforms.duplicates.search import DuplicateSearch, Image, PartId, unpack_images
-from transforms.stats import Key, Stats
+from transforms.stats import Key, Stats, count_record
 from transforms.workspace.build_folder import BuildFolder
 
 # An image may occur a million times, such as a site's "not available"; its line names the first ones.
@@ -131,10 +131,8 @@ def _place_images(
 
 
 def _count_dropped(counts: Counter[Key], split: str, image: Image) -> None:
-    counts["written", split] -= 1
+    counts.subtract(count_record(split, _class_names(image), image._asdict()))
     counts["dropped", split] += 1
-    for name in _class_names(image):
-        counts["class", split, name] -= 1
 
 
 def _class_names(image: Image) -> list[str]:

@@ -70,6 +70,9 @@ class Image(NamedTuple):
     key: str
     uri: str | None
     label: str | list[str] | None
+    height: int | None
+    width: int | None
+    replaced_format: str | None
 
 
 def part_id(part: Part) -> PartId:
@@ -117,7 +120,7 @@ def read_images(
     if not wanted:
         return
     (part,) = values["parts"]
-    rows = read_index(part, "content_hash", "key", "uri", "label").to_pylist()
+    rows = read_index(part, *Image._fields[1:]).to_pylist()
     images = [
         Image(number, **row)
         for number, row in enumerate(rows)

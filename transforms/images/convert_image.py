@@ -7,17 +7,17 @@ import dataclasses
 from PIL import Image
 
 from transforms.images.color import stored_channels, to_channels, to_srgb
+from transforms.images.converted_image import ConvertedImage
 from transforms.images.decode import check_whole_jpeg, load_pixels, open_image, stored_size
 from transforms.images.decode_errors import check_pixels
 from transforms.images.encode import COLORSPACES, encode
 from transforms.images.fast_jpeg import convert_plain_jpeg
 from transforms.images.fast_resize import fast_resize
-from transforms.images.geometry import plan_geometry
+from transforms.images.geometry import Geometry, plan_geometry
 from transforms.images.image_spec import (
     IMPOSSIBLE_CHANNELS,
     Check,
     Codec,
-    ConvertedImage,
     ImageEncoding,
     ImageSpec,
     Metadata,
@@ -51,7 +51,9 @@ def convert_image(data: bytes, spec: ImageSpec) -> ConvertedImage:
             return converted
     name, opened = open_image(data, spec)
     image = load_pixels(data, name, opened, spec)
-    return encode(_convert_pixels(image, spec, file_size=len(data)), spec.image_encoding, quality=spec.jpeg_quality)
+    pixels, geometry = _convert_pixels(image, spec, file_size=len(data))
+    encoded = encode(pixels, spec.image_encoding, quality=spec.jpeg_quality)
+    return dataclasses.replace(encoded, geometry=geometry)
 
 
 def _keep_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
@@ -65,8 +67,7 @@ def _keep_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
         check_memory(needed, spec.max_image_memory, height=header.height, width=header.width)
         if spec.allow_truncated or not check_whole_jpeg(data):
             return None
-    channels = header.components
-    return ConvertedImage(data, "jpeg", header.height, header.width, channels, COLORSPACES[channels])
+    return _kept(data, "jpeg", header.height, header.width, header.components)
 
 
 def _keep(data: bytes, spec: ImageSpec) -> ConvertedImage:
@@ -87,7 +88,7 @@ def _keep(data: bytes, spec: ImageSpec) -> ConvertedImage:
         if spec.check is Check.DECODE:
             # Opened again: to read the orientation of a PNG, Pillow decodes its pixels, and damage goes unnoticed.
             load_pixels(data, *open_image(data, spec), spec)
-        return ConvertedImage(data, name, height, width, channels, COLORSPACES[channels])
+        return _kept(data, name, height, width, channels)
 
     encoding = _OWN_ENCODINGS.get(name, ImageEncoding.PNG) if changes else ImageEncoding.PNG
     if IMPOSSIBLE_CHANNELS.get(encoding) == spec.channels or (unreadable and encoding is ImageEncoding.WEBP):
@@ -98,12 +99,17 @@ def _keep(data: bytes, spec: ImageSpec) -> ConvertedImage:
     return dataclasses.replace(converted, replaced_format=name if replaced else None)
 
 
+def _kept(data: bytes, name: str, height: int, width: int, channels: int) -> ConvertedImage:
+    geometry = Geometry.unchanged(height, width)
+    return ConvertedImage(data, name, height, width, channels, COLORSPACES[channels], geometry=geometry)
+
+
 def _orientation(image: Image.Image, spec: ImageSpec) -> int:
     return orientation_of(image) if spec.orientation is Metadata.APPLY else 1
 
 
-def _convert_pixels(image: Image.Image, spec: ImageSpec, *, file_size: int) -> Image.Image:
-    """A decoded image upright and in sRGB, with the channels and the size of the request."""
+def _convert_pixels(image: Image.Image, spec: ImageSpec, *, file_size: int) -> tuple[Image.Image, Geometry]:
+    """A decoded image upright and in sRGB, with the channels and the size of the request; and how it got there."""
     channels = spec.channels or stored_channels(image)
     if spec.image_encoding is ImageEncoding.JPEG:
         channels = min(channels, 3)
@@ -121,9 +127,9 @@ def _convert_pixels(image: Image.Image, spec: ImageSpec, *, file_size: int) -> I
     check_memory(needed, spec.max_image_memory, height=image.height, width=image.width)
     if factor:
         small = shrink_large(image, factor=factor, convert=convert, size=size, resample=FILTERS[spec.resample])
-        return resize(orient(small, orientation), geometry, spec.resample)
+        return resize(orient(small, orientation), geometry, spec.resample), geometry
     image = orient(convert(image), orientation)
     resized = geometry.resized_height, geometry.resized_width
     if spec.codec is Codec.FAST and image.mode != "RGBA" and image.size != resized[::-1]:
         image = fast_resize(image, *resized, spec.resample)
-    return resize(image, geometry, spec.resample)
+    return resize(image, geometry, spec.resample), geometry

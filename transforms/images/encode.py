@@ -7,7 +7,8 @@ import io
 from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from transforms.images.image_spec import ConvertedImage, ImageEncoding
+from transforms.images.converted_image import ConvertedImage
+from transforms.images.image_spec import ImageEncoding
 
 COLORSPACES = {1: "Grayscale", 3: "RGB", 4: "RGBA"}
 # Longest side in pixels that libjpeg and libwebp can write.

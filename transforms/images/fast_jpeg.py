@@ -7,17 +7,20 @@ array; simplejpeg's encoder would use a less exact transform below quality 96.
 
 from __future__ import annotations
 
+import dataclasses
+
 import cv2
 import numpy as np
 import simplejpeg
 from PIL import Image
 
 from transforms.images.color import apply_profile, to_channels, to_srgb_transform
+from transforms.images.converted_image import ConvertedImage
 from transforms.images.decode_errors import check_pixels
 from transforms.images.encode import COLORSPACES, check_side, encode
 from transforms.images.fast_resize import fast_resize_array
 from transforms.images.geometry import Geometry, plan_geometry
-from transforms.images.image_spec import ConvertedImage, ImageEncoding, ImageSpec, Metadata, Resample
+from transforms.images.image_spec import ImageEncoding, ImageSpec, Metadata, Resample
 from transforms.images.jpeg_header import JpegHeader, parse_jpeg_header
 from transforms.images.memory import check_memory, plain_jpeg_memory
 from transforms.images.scratch import SCRATCH
@@ -60,10 +63,11 @@ def convert_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
         pixels = _to_srgb(pixels, profile, order, grey=spec.channels == 1)
     pixels = _fit(_turn(pixels, orientation), geometry)
     if spec.image_encoding is ImageEncoding.JPEG:
-        return _encode_jpeg(pixels, spec)
+        return dataclasses.replace(_encode_jpeg(pixels, spec), geometry=geometry)
     image = Image.fromarray(pixels)
     image = to_channels(image, spec.channels or len(image.getbands()))
-    return encode(image, spec.image_encoding, quality=spec.jpeg_quality)
+    encoded = encode(image, spec.image_encoding, quality=spec.jpeg_quality)
+    return dataclasses.replace(encoded, geometry=geometry)
 
 
 def _reduction(header: JpegHeader, geometry: Geometry, resample: Resample) -> int:

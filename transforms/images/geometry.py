@@ -45,6 +45,11 @@ class Geometry:
     final_height: int
     final_width: int
 
+    @classmethod
+    def unchanged(cls, height: int, width: int) -> Geometry:
+        """That of a file whose bytes are stored."""
+        return cls(height, width, 1, height, width, height, width)
+
     @property
     def keeps_pixels(self) -> bool:
         """Whether every pixel stays where it is."""

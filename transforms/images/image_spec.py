@@ -215,27 +215,3 @@ class ImageSpec:
             raise RequestError("`check=header`: `image_size` needs decoding; leave one of the two out")
         if self.keep_any_format and encoding is not ImageEncoding.KEEP:
             raise RequestError("`keep_any_format`: it has a meaning with `image_encoding=keep` only")
-
-
-@dataclasses.dataclass(frozen=True)
-class ConvertedImage:
-    """An image as an example stores it.
-
-    Attributes:
-      data: encoded file, or raw [H, W, C] uint8 pixels in row-major order.
-      format: "jpeg", "png", "webp", "raw", or the lower-case name of the format of a kept file.
-      height: pixels.
-      width: pixels.
-      channels: 1, 3 or 4; of a kept file, what the file has.
-      colorspace: "RGB", "Grayscale" or "RGBA".
-      replaced_format: format of a source that was to be kept and is stored as PNG because tf.io.decode_image
-        cannot read it, or None.
-    """
-
-    data: bytes
-    format: str
-    height: int
-    width: int
-    channels: int
-    colorspace: str
-    replaced_format: str | None = None

@@ -10,7 +10,8 @@ from tests.fuzz_images import seed_files
 from tests.image_checks import PHOTO_IDS, PHOTOS, pixels
 from tests.make_corpus import corpus
 from transforms.images.convert_image import convert_image
-from transforms.images.image_spec import Check, ConvertedImage, ImageEncoding, ImageSpec
+from transforms.images.converted_image import ConvertedImage
+from transforms.images.image_spec import Check, ImageEncoding, ImageSpec
 from transforms.images.tensorflow_formats import unreadable_by_tensorflow
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
