@@ -29,12 +29,20 @@ _MODULES = {
     "open_dataset": "beam_tfrecords.dataset",
 }
 
+# Package -> the packages that it is made of, which a user's own modules may hide.
+_PACKAGES = {
+    "beam_pipelines": ("transforms", "beam_pipelines"),
+    "beam_tfrecords": (),
+    "transforms": ("transforms",),
+}
+
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = _MODULES[name]
-    _refuse_foreign(module.partition(".")[0], name)
+    for package in _PACKAGES[module.partition(".")[0]]:
+        _refuse_foreign(package, name)
     return getattr(importlib.import_module(module), name)
 
 

@@ -1,0 +1,51 @@
+"""A project with a `transforms.py` of its own, one of the commonest file names in vision code."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Ran
+
+# As a script does: its own folder comes first.
+OWN = "import sys; sys.path.insert(0, sys.argv[1]); import transforms; assert transforms.MINE\n"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "transforms.py").write_text("MINE = True\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def dataset(photos, tmp_path_factory, build) -> Path:
+    return build(tmp_path_factory.mktemp("dataset") / "out", f"--input={photos}", "--image_size=8")
+
+
+def run_beside(project: Path, code: str, *words: object) -> Ran:
+    command = [sys.executable, "-c", OWN + code, str(project), *map(str, words)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+
+def test_a_dataset_is_read_beside_it(project, dataset):
+    code = """
+from beam_tfrecords import BuildError, RequestError, load, open_dataset
+examples = load(sys.argv[2], "train", batch_size=None)
+print(len(list(examples)), open_dataset(sys.argv[2]).manifest["records"])
+"""
+    ran = run_beside(project, code, dataset)
+    assert (ran.code, ran.out) == (0, "42 42\n"), ran.err
+
+
+@pytest.mark.parametrize("name", ["build", "WriteTFRecordShards"])
+def test_what_needs_our_own_transforms_names_the_file(project, name):
+    ran = run_beside(project, f"from beam_tfrecords import {name}")
+    assert ran.code == 1
+    found = f"but Python finds {project}/transforms.py"
+    assert f"beam_tfrecords.{name} needs its own package 'transforms', {found}" in ran.err
+    assert "rename that file, or run the script from another folder" in ran.err
