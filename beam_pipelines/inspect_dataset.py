@@ -18,7 +18,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.examples.layouts import Feature
-from beam_tfrecords.examples.parse import parse_example
+from beam_tfrecords.examples.parse import find_class, parse_example
 from beam_tfrecords.tfrecord import RecordError, open_stream, read_records
 from transforms.settings import whole_number
 
@@ -94,8 +94,9 @@ def describe_example(data: bytes, dataset: Dataset) -> list[str]:
     lines = []
     for name, (_, values) in parsed.items():
         shown = [_describe_value(value) for value in values[:10]]
-        if fields.get(name) == "label.index" and 0 <= values[0] < len(dataset.manifest["class_names"]):
-            shown = [f"{values[0]} ({dataset.manifest['class_names'][values[0]]})"]
+        if fields.get(name) == "label.index" and len(values) == 1:
+            class_name = find_class(values[0], dataset.manifest["class_names"])
+            shown = [f"{values[0]:g} ({class_name})"] if class_name is not None else shown
         more = f", and {len(values) - 10} more" if len(values) > 10 else ""
         lines.append(f"{name:{width}}  {', '.join(shown)}{more}")
     return lines

@@ -73,9 +73,11 @@ def _nest(level: Mapping[str, Any]) -> dict[str, Any]:
 def _feature_json(feature: Feature, image: ImageSpec, class_names: tuple[str, ...]) -> dict[str, Any]:
     if feature.field in ("image.encoded", "image.pixels"):
         return _image_json(image)
-    if feature.field == "label.index" and class_names:
+    # TFDS stores classes as integers only.
+    is_class = bool(class_names) and feature.type == "int64"
+    if feature.field == "label.index" and is_class:
         return _label_json(class_names)
-    if feature.field == "labels.index" and class_names:
+    if feature.field == "labels.index" and is_class:
         return _sequence(_label_json(class_names))
     scalar = {
         "pythonClassName": f"{_PACKAGE}.scalar.Scalar",

@@ -18,7 +18,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, Shard
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.examples.layouts import Layout
-from beam_tfrecords.examples.parse import check_features, parse_example
+from beam_tfrecords.examples.parse import check_features, find_class, parse_example
 from beam_tfrecords.files import DUPLICATES, FAILURES, MANIFEST, SUCCESS
 from beam_tfrecords.label_files import label_files, read_label_file
 from beam_tfrecords.tfrecord import Compression, Record, RecordError, open_stream, scan_records
@@ -171,12 +171,12 @@ class ShardCheck:
         for feature in self.layout.features:
             if feature.field in ("label.index", "labels.index"):
                 for label in values[feature.name]:
-                    if not 0 <= label < len(self.class_names):
+                    if find_class(label, self.class_names) is None:
                         yield f"feature {feature.name!r}: label {label} is outside the {len(self.class_names)} classes"
         if row is not None and row["label"] is not None and "label.index" in by_field:
-            label = by_field["label.index"][0]
-            if 0 <= label < len(self.class_names) and self.class_names[label] != row["label"]:
-                yield f"the label is {self.class_names[label]!r}; the index says {row['label']!r}"
+            name = find_class(by_field["label.index"][0], self.class_names)
+            if name not in (None, row["label"]):
+                yield f"the label is {name!r}; the index says {row['label']!r}"
         for field in ("image.encoded", "image.pixels"):
             if field in by_field:
                 yield from self._check_image(by_field[field][0], by_field, row)
