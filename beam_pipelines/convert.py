@@ -57,21 +57,21 @@ def _convert(arguments: Arguments, report: Report) -> int:
     seconds = time.monotonic() - start
     if isinstance(outcome, JobRecord):
         report.status, report.facts["job"] = "submitted", dataclasses.asdict(outcome)
-        print(f"submitted: job {outcome.job_id}", f"watch it: {outcome.url}", sep="\n")
-        print(f"how far it is: beam-tfrecords status --output={spec.output}")
+        if not arguments.quiet:
+            print(f"submitted: job {outcome.job_id}", f"watch it: {outcome.url}", sep="\n")
+            print(f"how far it is: beam-tfrecords status --output={spec.output}")
         return DONE
     if isinstance(outcome, Published):
         report.status = "unchanged" if outcome.is_unchanged else "published"
         dataset = open_dataset(outcome.path)
         report.dataset, report.manifest = dataset.path, dataset.manifest
-        # What is published is published, whether or not somebody reads the summary.
-        with contextlib.suppress(BrokenPipeError):
-            if outcome.is_unchanged:
-                print(f"nothing has changed since dataset: {outcome.path}")
-            elif not arguments.quiet:
-                print("\n".join(_summarize(dataset, seconds)))
-            elif spec.schedule.versioned:
-                print(f"dataset: {outcome.path}")
+        if not arguments.quiet:
+            # What is published is published, whether or not somebody reads the summary.
+            with contextlib.suppress(BrokenPipeError):
+                if outcome.is_unchanged:
+                    print(f"nothing has changed since dataset: {outcome.path}")
+                else:
+                    print("\n".join(_summarize(dataset, seconds)))
         return DONE
     lines = list(_explain_refusal(outcome, spec))
     report.status, report.message = "unpublished", lines[0]

@@ -27,7 +27,7 @@ _FILES = {
 _SWITCHES = {
     "dry_run": "list the input, show what would be built, and build nothing",
     "no_wait": "submit the job to a cluster and return; `status` shows how far it is",
-    "quiet": "show no progress and no summary",
+    "quiet": "print nothing if the build succeeds; errors and warnings only",
     "verbose": "show Beam's own log",
 }
 
@@ -117,7 +117,7 @@ class Arguments:
       words: name of a setting -> its word, from flags and spec file; defaults are left out.
       beam: arguments for Beam.
       verbose: whether Beam's own log is shown.
-      quiet: whether progress and summary are left out.
+      quiet: whether a build that succeeds prints nothing.
       dry_run: whether nothing is to be built.
       no_wait: whether to return when the cluster has the job.
     """
