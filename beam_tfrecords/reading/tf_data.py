@@ -9,7 +9,9 @@ from typing import Any
 try:
     import tensorflow as tf
 except ImportError as error:
-    raise ImportError("reading with tf.data needs TensorFlow: pip install 'beam-tfrecords[tensorflow]'") from error
+    raise ImportError(
+        "reading with tf.data needs TensorFlow: pip install '.[tensorflow]' in a clone of beam-tfrecords"
+    ) from error
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Shard, StoredImages, open_dataset

@@ -81,7 +81,9 @@ def _system(path: str) -> _FileSystem:
         try:
             from beam_tfrecords.storage import gcs
         except ImportError as error:
-            raise SchemeError(f"{path}: gs:// needs an extra: pip install 'beam-tfrecords[gcp]'") from error
+            raise SchemeError(
+                f"{path}: gs:// needs an extra: pip install '.[gcp]' in a clone of beam-tfrecords"
+            ) from error
         return gcs
     from beam_tfrecords.storage import beam_files
 

@@ -17,11 +17,11 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import paths
 from beam_tfrecords.storage.entries import FileEntry, SchemeError, StorageError
 
-# Scheme -> the package that Beam's file system needs, and the extra that installs it.
+# Scheme -> the package that Beam's file system needs, and what installs it.
 _EXTRAS = {
-    "s3": ("boto3", "beam-tfrecords[aws]"),
-    "hdfs": ("hdfs", "apache-beam[hadoop]"),
-    "azfs": ("azure", "apache-beam[azure]"),
+    "s3": ("boto3", "pip install '.[aws]' in a clone of beam-tfrecords"),
+    "hdfs": ("hdfs", "pip install 'apache-beam[hadoop]'"),
+    "azfs": ("azure", "pip install 'apache-beam[azure]'"),
 }
 _BATCH = 100
 _AS_STORED = CompressionTypes.UNCOMPRESSED
@@ -120,10 +120,10 @@ def _file_system(path: str) -> Iterator[FileSystem]:
       SchemeError: there is none, or it is not set up.
     """
     scheme = path.partition("://")[0]
-    package, extra = _EXTRAS.get(scheme, ("", ""))
+    package, command = _EXTRAS.get(scheme, ("", ""))
     known = any(kind.scheme() == scheme for kind in FileSystem.get_all_subclasses())
-    if extra and not (known and importlib.util.find_spec(package)):
-        raise SchemeError(f"{path}: {scheme}:// needs an extra: pip install '{extra}'")
+    if command and not (known and importlib.util.find_spec(package)):
+        raise SchemeError(f"{path}: {scheme}:// needs an extra: {command}")
     if not known:
         raise SchemeError(f"{path}: unknown scheme {scheme}://")
     try:

@@ -59,7 +59,7 @@ def test_a_misspelt_setting_of_the_python_call_is_refused(photos, tmp_path):
 
 @pytest.mark.parametrize(
     ("scheme", "package", "extra"),
-    [("gs", "google.cloud", "beam-tfrecords[gcp]"), ("s3", "boto3", "beam-tfrecords[aws]")],
+    [("gs", "google.cloud", ".[gcp]"), ("s3", "boto3", ".[aws]")],
 )
 def test_rows_of_a_store_without_its_extra_are_refused(refused, tmp_path, scheme, package, extra):
     if _is_installed(package):
@@ -67,7 +67,10 @@ def test_rows_of_a_store_without_its_extra_are_refused(refused, tmp_path, scheme
     table = tmp_path / "labels.csv"
     table.write_text(f"image,label\n{scheme}://bucket/1.jpg,cat\n{scheme}://bucket/2.jpg,dog\n")
     line = refused(f"--input={table}", "--allow_outside_root")
-    assert f"{scheme}://bucket/1.jpg: {scheme}:// needs an extra: pip install '{extra}'" in line
+    assert (
+        f"{scheme}://bucket/1.jpg: {scheme}:// needs an extra: pip install '{extra}' in a clone of beam-tfrecords"
+        in line
+    )
 
 
 @pytest.mark.parametrize("command", ["verify", "inspect"])
@@ -76,7 +79,7 @@ def test_a_dataset_in_a_bucket_without_the_extra_is_refused(run, command):
         pytest.skip("google-cloud-storage is installed")
     ran = run(command, "--dataset=gs://bucket/out")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.endswith("gs:// needs an extra: pip install 'beam-tfrecords[gcp]'\n")
+    assert ran.err.endswith("gs:// needs an extra: pip install '.[gcp]' in a clone of beam-tfrecords\n")
 
 
 def _is_installed(package: str) -> bool:

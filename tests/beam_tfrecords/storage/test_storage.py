@@ -26,13 +26,17 @@ def test_gs_without_its_extra_is_refused_with_the_command_that_installs_it(monke
     monkeypatch.setitem(sys.modules, "google.cloud.storage", None)
     monkeypatch.delitem(sys.modules, "beam_tfrecords.storage.gcs", raising=False)
     monkeypatch.delattr(storage, "gcs", raising=False)
-    with pytest.raises(RequestError, match=r"^gs://bucket/x: gs:// needs .* pip install 'beam-tfrecords\[gcp\]'$"):
+    with pytest.raises(
+        RequestError, match=r"^gs://bucket/x: gs:// needs .* pip install '\.\[gcp\]' in a clone of beam-tfrecords$"
+    ):
         storage.read_bytes("gs://bucket/x")
 
 
 def test_a_known_scheme_without_its_extra_is_refused_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "boto3", None)
-    with pytest.raises(RequestError, match=r"^s3://bucket/x: s3:// needs .* pip install 'beam-tfrecords\[aws\]'$"):
+    with pytest.raises(
+        RequestError, match=r"^s3://bucket/x: s3:// needs .* pip install '\.\[aws\]' in a clone of beam-tfrecords$"
+    ):
         storage.read_bytes("s3://bucket/x")
 
 
