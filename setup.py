@@ -11,6 +11,7 @@ INSTALL_REQUIRES = [
     "pyarrow>=18,<26",
     "protobuf>=5.29,<7",
     "google-crc32c>=1.6,<2",
+    "grpcio>=1.67,<2",
     "blake3>=1.0.4,<2",
     "msgpack>=1.1,<2",
     "prometheus-client>=0.20,<1",
@@ -19,7 +20,13 @@ INSTALL_REQUIRES = [
     "opencv-python-headless>=4.11,<6",
 ]
 TENSORFLOW = ["tensorflow>=2.19,<2.22"]
-GCP = ["apache-beam[gcp]", "google-cloud-storage>=3,<4"]
+GCP = [
+    "apache-beam[gcp]",
+    "google-api-core>=2.15,<3",
+    "google-auth>=2.26,<3",
+    "google-cloud-storage>=3,<4",
+    "requests>=2.32,<3",
+]
 AWS = ["apache-beam[aws]"]
 # What the integration tests need besides the servers that tests/integration/install.sh installs.
 INTEGRATION = [

@@ -1,0 +1,55 @@
+"""What the package imports is declared in setup.py."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+OURS = ("beam_pipelines", "beam_tfrecords", "transforms")
+# Module -> the distribution that has it, where several share a namespace or it may not be installed here.
+DISTRIBUTIONS = {
+    "google.api_core": "google-api-core",
+    "google.auth": "google-auth",
+    "google.cloud.storage": "google-cloud-storage",
+    "google.protobuf": "protobuf",
+    "boto3": "boto3",
+    "botocore": "boto3",
+    "requests": "requests",
+    "tensorflow": "tensorflow",
+}
+
+
+def imported_modules() -> set[str]:
+    """Modules that the package imports, anywhere in a module."""
+    names: set[str] = set()
+    for path in (path for package in OURS for path in (ROOT / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names.update({node.module} if node.module != "google.cloud" else {"google.cloud.storage"})
+    return {name for name in names if name.partition(".")[0] not in {*sys.stdlib_module_names, *OURS}}
+
+
+def distribution_of(module: str) -> str:
+    known = next((DISTRIBUTIONS[name] for name in DISTRIBUTIONS if f"{module}.".startswith(f"{name}.")), None)
+    return known or packages_distributions()[module.partition(".")[0]][0]
+
+
+def declared() -> set[str]:
+    text = (ROOT / "setup.py").read_text(encoding="utf-8")
+    lists = re.findall(r"^(?:INSTALL_REQUIRES|TENSORFLOW|GCP|AWS) = \[(.*?)\]$", text, re.MULTILINE | re.DOTALL)
+    return {canonicalize_name(Requirement(word).name) for one in lists for word in re.findall(r'"([^"]+)"', one)}
+
+
+@pytest.mark.parametrize("module", sorted(imported_modules()))
+def test_the_distribution_of_an_imported_module_is_declared(module):
+    assert canonicalize_name(distribution_of(module)) in declared()
