@@ -19,7 +19,7 @@ commands
   install             download and unpack only
 
 options (or environment)
-  --flink-version=V   FLINK_VERSION        1.19.x or 1.20.x (1.20.5)
+  --flink-version=V   FLINK_VERSION        1.19.x or 1.20.x (1.19.3, as the tests)
   --task-managers=N   FLINK_TASK_MANAGERS  (2)
   --slots=N           FLINK_SLOTS          task slots of each task manager (1)
   --rest-port=PORT    FLINK_REST_PORT      web page and submissions (8081)
@@ -285,7 +285,7 @@ mkdir -p "$home" "$run"
 home=$(cd "$home" && pwd)
 run=$(cd "$run" && pwd)
 # A cluster that was started before keeps its version.
-flink_version=${flink_version:-$(cat "$run/version" 2>/dev/null || echo 1.20.5)}
+flink_version=${flink_version:-$(cat "$run/version" 2>/dev/null || echo 1.19.3)}
 dist=$home/dist-$flink_version
 
 case ${words[0]:-} in
