@@ -83,10 +83,8 @@ def test_a_script_without_a_main_guard_runs_a_build_and_ends(pets, tmp_path, fai
 
 
 def test_every_public_name_can_be_imported():
-    assert set(beam_tfrecords.__all__) == {
-        *("BuildError", "RequestError"),
-        *("WriteTFRecordShards", "build", "load", "open_dataset"),
-    }
+    errors = {"BuildError", "RequestError"}
+    assert set(beam_tfrecords.__all__) == {"WriteTFRecordShards", "build", "load", "open_dataset", *errors}
     for name in beam_tfrecords.__all__:
         assert callable(getattr(beam_tfrecords, name))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
