@@ -17,17 +17,21 @@ from contextlib import AbstractContextManager
 from typing import IO, Protocol
 
 from beam_tfrecords.storage import local
-from beam_tfrecords.storage.entries import FileEntry, SchemeError, StorageError
+from beam_tfrecords.storage.entries import ChangedError, FileEntry, SchemeError, ServiceFaultError, StorageError
+from beam_tfrecords.storage.faults import is_service_fault
 from beam_tfrecords.storage.locks import lock
 from beam_tfrecords.storage.paths import absolute, basename, dirname, has_scheme, is_glob, join
 
 __all__ = [
+    "ChangedError",
     "FileEntry",
     "SchemeError",
+    "ServiceFaultError",
     "StorageError",
     "absolute",
     "basename",
     "check_scheme",
+    "delete",
     "delete_files",
     "delete_if_empty",
     "delete_tree",
@@ -38,6 +42,7 @@ __all__ = [
     "is_file",
     "is_folder",
     "is_glob",
+    "is_service_fault",
     "join",
     "list_files",
     "list_folders",
@@ -47,10 +52,13 @@ __all__ = [
     "read_bytes",
     "read_chunks",
     "read_range",
+    "read_state",
+    "replace",
     "sha256",
     "stat",
     "sync_folder",
     "write_bytes",
+    "write_new",
 ]
 
 # As in `local`: what is read at once.
@@ -65,9 +73,13 @@ class _FileSystem(Protocol):
     def exists(self, path: str) -> bool: ...
     def is_file(self, path: str) -> bool: ...
     def stat(self, path: str) -> FileEntry: ...
-    def open_read(self, path: str) -> IO[bytes]: ...
-    def read_bytes(self, path: str) -> bytes: ...
-    def read_range(self, path: str, offset: int, length: int) -> bytes: ...
+    def open_read(self, path: str, *, version: str) -> IO[bytes]: ...
+    def read_bytes(self, path: str, *, version: str) -> bytes: ...
+    def read_range(self, path: str, offset: int, length: int, *, version: str) -> bytes: ...
+    def write_new(self, path: str, data: bytes) -> bool: ...
+    def read_state(self, path: str) -> tuple[bytes, str] | None: ...
+    def replace(self, path: str, data: bytes, *, version: str) -> bool: ...
+    def delete(self, path: str, *, version: str) -> bool: ...
     def open_write(self, path: str, *, staging: str | None) -> AbstractContextManager[IO[bytes]]: ...
     def list_files(self, root: str, *, limit: int | None, special: bool) -> Iterator[FileEntry]: ...
     def list_folders(self, root: str) -> list[str]: ...
@@ -126,19 +138,59 @@ def stat(path: str) -> FileEntry:
     return _system(path).stat(path)
 
 
-def open_read(path: str) -> IO[bytes]:
-    """Opens a file for reading and seeking; the bytes come as they are stored, never decompressed."""
-    return _system(path).open_read(path)
+def open_read(path: str, *, version: str = "") -> IO[bytes]:
+    """Opens a file for reading and seeking; the bytes come as they are stored, never decompressed.
+
+    Args:
+      path: the file.
+      version: as `FileEntry.version`, or "" for any.
+
+    Raises:
+      ChangedError: the file is no longer this version. A local file is looked at again when it is closed.
+    """
+    return _system(path).open_read(path, version=version)
 
 
-def read_bytes(path: str) -> bytes:
-    """Reads a whole file."""
-    return _system(path).read_bytes(path)
+def read_bytes(path: str, *, version: str = "") -> bytes:
+    """Reads a whole file.
+
+    Raises:
+      ChangedError: the file is no longer this version.
+    """
+    return _system(path).read_bytes(path, version=version)
 
 
-def read_range(path: str, offset: int, length: int) -> bytes:
-    """Reads up to `length` bytes from `offset`; fewer only at the end of the file."""
-    return _system(path).read_range(path, offset, length)
+def read_range(path: str, offset: int, length: int, *, version: str = "") -> bytes:
+    """Reads up to `length` bytes from `offset`; fewer only at the end of the file.
+
+    Raises:
+      ChangedError: the file is no longer this version.
+      BuildError: the file is longer, but the bytes do not come.
+    """
+    return _system(path).read_range(path, offset, length, version=version)
+
+
+def write_new(path: str, data: bytes) -> bool:
+    """Writes a whole file unless there is one; False if there is. Of several writers one is told True."""
+    return _system(path).write_new(path, data)
+
+
+def read_state(path: str) -> tuple[bytes, str] | None:
+    """Content of a file and its version for `replace` and `delete`; None if there is no file."""
+    return _system(path).read_state(path)
+
+
+def replace(path: str, data: bytes, *, version: str) -> bool:
+    """Replaces a file that `read_state` has read; False if it has been replaced or deleted since.
+
+    Of several writers that have read the same version, one is told True.
+    """
+    return _system(path).replace(path, data, version=version)
+
+
+def delete(path: str, *, version: str) -> bool:
+    """Deletes a file that `read_state` has read; False if it has been replaced or deleted since."""
+    return _system(path).delete(path, version=version)
 
 
 def open_write(path: str, *, staging: str | None = None) -> AbstractContextManager[IO[bytes]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib.util
 import itertools
 import shutil
@@ -15,7 +16,8 @@ from apache_beam.io.filesystems import FileSystems
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import paths
-from beam_tfrecords.storage.entries import FileEntry, SchemeError, StorageError
+from beam_tfrecords.storage.entries import FileEntry, SchemeError, ServiceFaultError, StorageError
+from beam_tfrecords.storage.faults import is_fault_status, read_complete
 
 # Scheme -> the package that Beam's file system needs, and what installs it.
 _EXTRAS = {
@@ -28,13 +30,13 @@ _AS_STORED = CompressionTypes.UNCOMPRESSED
 
 
 def check_scheme(uri: str) -> None:
-    """See `transforms.storage.check_scheme`."""
+    """See `storage.check_scheme`."""
     with _file_system(uri):
         pass
 
 
 def exists(path: str) -> bool:
-    """See `transforms.storage.exists`."""
+    """See `storage.exists`."""
     with _file_system(path) as files:
         return bool(files.exists(path))
 
@@ -43,33 +45,80 @@ is_file = exists
 
 
 def stat(path: str) -> FileEntry:
-    """See `transforms.storage.stat`."""
+    """See `storage.stat`."""
     with _file_system(path) as files:
         return _entry_of(files.metadata(path))
 
 
-def open_read(path: str) -> IO[bytes]:
-    """See `transforms.storage.open_read`."""
+def open_read(path: str, *, version: str) -> IO[bytes]:
+    """See `storage.open_read`."""
     with _file_system(path) as files:
         return files.open(path, compression_type=_AS_STORED)
 
 
-def read_bytes(path: str) -> bytes:
-    """See `transforms.storage.read_bytes`."""
+def read_bytes(path: str, *, version: str) -> bytes:
+    """See `storage.read_bytes`."""
     with _file_system(path) as files, files.open(path, compression_type=_AS_STORED) as file:
         return file.read()
 
 
-def read_range(path: str, offset: int, length: int) -> bytes:
-    """See `transforms.storage.read_range`."""
-    with _file_system(path) as files, files.open(path, compression_type=_AS_STORED) as file:
-        file.seek(offset)
-        return file.read(length)
+def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
+    """See `storage.read_range`."""
+
+    def read() -> tuple[bytes, int]:
+        with _file_system(path) as files, files.open(path, compression_type=_AS_STORED) as file:
+            file.seek(offset)
+            data = file.read(length)
+        return data, length if len(data) == length else min(length, stat(path).size - offset)
+
+    return read_complete(path, read)
+
+
+def write_new(path: str, data: bytes) -> bool:
+    """See `storage.write_new`; Beam has no preconditions, so two writers may both be told True."""
+    if exists(path):
+        return False
+    _write(path, data)
+    return True
+
+
+def read_state(path: str) -> tuple[bytes, str] | None:
+    """See `storage.read_state`."""
+    if not exists(path):
+        return None
+    data = read_bytes(path, version="")
+    return data, hashlib.sha256(data).hexdigest()
+
+
+def replace(path: str, data: bytes, *, version: str) -> bool:
+    """See `storage.replace`; as `write_new`."""
+    is_version = _is_state(path, version)
+    if is_version:
+        _write(path, data)
+    return is_version
+
+
+def delete(path: str, *, version: str) -> bool:
+    """See `storage.delete`; as `write_new`."""
+    is_version = _is_state(path, version)
+    if is_version:
+        delete_files([path])
+    return is_version
+
+
+def _is_state(path: str, version: str) -> bool:
+    state = read_state(path)
+    return state is not None and state[1] == version
+
+
+def _write(path: str, data: bytes) -> None:
+    with open_write(path, staging=None) as file:
+        file.write(data)
 
 
 @contextlib.contextmanager
 def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
-    """Writes to a temporary local file and copies it; see `transforms.storage.open_write`.
+    """Writes to a temporary local file and copies it; see `storage.open_write`.
 
     Closing one of Beam's own writers publishes what was written, after an error too.
     """
@@ -81,7 +130,7 @@ def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
 
 
 def list_files(root: str, *, limit: int | None, special: bool) -> Iterator[FileEntry]:
-    """See `transforms.storage.list_files`."""
+    """See `storage.list_files`."""
     pattern = root if paths.is_glob(root) else root.rstrip("/") + "/**"
     with _file_system(root) as files:
         (match,) = files.match([pattern], [limit])
@@ -89,14 +138,14 @@ def list_files(root: str, *, limit: int | None, special: bool) -> Iterator[FileE
 
 
 def list_folders(root: str) -> list[str]:
-    """See `transforms.storage.list_folders`."""
+    """See `storage.list_folders`."""
     start = len(root.rstrip("/")) + 1
     below = (entry.path[start:] for entry in list_files(root, limit=None, special=False))
     return sorted({path.split("/", 1)[0] for path in below if "/" in path})
 
 
 def delete_files(files: Iterable[str]) -> None:
-    """See `transforms.storage.delete_files`."""
+    """See `storage.delete_files`."""
     left = iter(files)
     while batch := list(itertools.islice(left, _BATCH)):
         with _file_system(batch[0]) as system:
@@ -132,10 +181,21 @@ def _file_system(path: str) -> Iterator[FileSystem]:
         raise SchemeError(f"{path}: {error}") from error
     try:
         yield system
-    except OSError:
+    except OSError as error:
+        if any(map(is_fault_status, _statuses(error))):
+            raise ServiceFaultError(f"{path}: {error}") from error
         raise
     except Exception as error:  # of the client library: Beam wraps some of them only
         code = getattr(error, "code", None)
+        if code in (401, 403):
+            raise ServiceFaultError(f"{path}: {error}") from error
         if isinstance(error, ValueError) or (isinstance(code, int) and 400 <= code < 500):
             raise StorageError(f"{path}: {error}") from error
         raise BuildError(f"{path} does not answer: {type(error).__name__}: {error}") from error
+
+
+def _statuses(error: OSError) -> Iterator[object]:
+    """HTTP statuses of what Beam wraps."""
+    details = getattr(error, "exception_details", None)
+    for cause in (error, error.__cause__, *(details.values() if isinstance(details, dict) else ())):
+        yield getattr(cause, "code", None)

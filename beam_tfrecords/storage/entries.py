@@ -11,6 +11,14 @@ class StorageError(OSError):
     """A storage operation failed; the message names the path."""
 
 
+class ChangedError(StorageError):
+    """The file is no longer the version that was asked for."""
+
+
+class ServiceFaultError(StorageError):
+    """The store is at fault, not the file: no permission, too many requests, damaged answers."""
+
+
 class SchemeError(RequestError):
     """There is no file system for the path's scheme: it is unknown, or its extra is not installed."""
 
@@ -25,12 +33,14 @@ class FileEntry:
         ends in `/` is then a link to a folder that was listed under another path.
       modified: seconds since the epoch, with the precision of the file system.
       generation: of an object that the store numbers anew with every write, or None.
+      version: identifies this state of the content to the functions that read; "" if the store has no means to.
     """
 
     path: str
     size: int
     modified: float
     generation: int | None = None
+    version: str = ""
 
     @property
     def fingerprint(self) -> str:

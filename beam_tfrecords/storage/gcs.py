@@ -23,7 +23,8 @@ from requests.adapters import HTTPAdapter
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import paths
-from beam_tfrecords.storage.entries import FileEntry, StorageError
+from beam_tfrecords.storage.entries import ChangedError, FileEntry, ServiceFaultError, StorageError
+from beam_tfrecords.storage.faults import is_fault_status, read_complete
 from beam_tfrecords.storage.merging import merge_in_threads
 
 # Connections that stay open: readers ask for several objects at once.
@@ -49,6 +50,8 @@ _NO_ANSWER = (
     GoogleAuthError,
     RequestException,
 )
+# Metadata that names the write that made an object.
+_WRITE_ID = "beam-tfrecords-write"
 _client_lock = threading.Lock()
 
 
@@ -72,7 +75,7 @@ def _make_client(process: int, emulator: str | None) -> Client:
 
 
 def exists(path: str) -> bool:
-    """See `transforms.storage.exists`."""
+    """See `storage.exists`."""
     with _errors(path):
         return bool(_split(path)[1]) and bool(_blob(path).exists(retry=_RETRY))
 
@@ -81,42 +84,65 @@ is_file = exists
 
 
 def stat(path: str) -> FileEntry:
-    """See `transforms.storage.stat`."""
+    """See `storage.stat`."""
     with _errors(path):
         blob = _blob(path)
         blob.reload(retry=_RETRY)
         return _entry_of(path, blob)
 
 
-def open_read(path: str) -> IO[bytes]:
-    """See `transforms.storage.open_read`."""
-    return io.BufferedReader(_Reader(path), _READ_BYTES)
+def open_read(path: str, *, version: str) -> IO[bytes]:
+    """See `storage.open_read`."""
+    return io.BufferedReader(_Reader(path, version), _READ_BYTES)
 
 
-def read_bytes(path: str) -> bytes:
-    """See `transforms.storage.read_bytes`."""
+def read_bytes(path: str, *, version: str) -> bytes:
+    """See `storage.read_bytes`."""
     with _errors(path):
-        return _blob(path).download_as_bytes(raw_download=True, retry=_RETRY)
+        return _blob(path).download_as_bytes(raw_download=True, retry=_RETRY, if_generation_match=_generation(version))
 
 
-def read_range(path: str, offset: int, length: int) -> bytes:
-    """See `transforms.storage.read_range`."""
-    if not length:
-        stat(path)
-        return b""
+def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
+    """See `storage.read_range`."""
+
+    def read() -> tuple[bytes, int]:
+        data = _download_range(path, offset, length, version) if length else b""
+        # Asks for the size where bytes are missing only.
+        return data, length if len(data) == length > 0 else min(length, _stat_version(path, version).size - offset)
+
+    return read_complete(path, read)
+
+
+def _download_range(path: str, offset: int, length: int, version: str) -> bytes:
     with _errors(path):
         try:
             # The store knows the checksum of the whole object only.
             return _blob(path).download_as_bytes(
-                start=offset, end=offset + length - 1, raw_download=True, checksum=None, retry=_RETRY
+                start=offset,
+                end=offset + length - 1,
+                raw_download=True,
+                checksum=None,
+                retry=_RETRY,
+                if_generation_match=_generation(version),
             )
         except exceptions.RequestRangeNotSatisfiable:  # the object ends before the range begins
             return b""
 
 
+def _stat_version(path: str, version: str) -> FileEntry:
+    entry = stat(path)
+    if version and entry.version != version:
+        raise ChangedError(f"{path} has changed since it was listed")
+    return entry
+
+
+def _generation(version: str) -> int | None:
+    return int(version) if version else None
+
+
 @contextlib.contextmanager
 def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
-    """Writes to a temporary local file and uploads it; see `transforms.storage.open_write`.
+    """Writes to a temporary local file and uploads it; see `storage.open_write`.
 
     From a local file an interrupted upload resumes where it stopped, and a failed block leaves nothing to abort.
     """
@@ -130,8 +156,63 @@ def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
             blob.upload_from_file(file, rewind=True, size=size, retry=_RETRY)
 
 
+def write_new(path: str, data: bytes) -> bool:
+    """See `storage.write_new`."""
+    return _upload_if(path, data, 0)
+
+
+def read_state(path: str) -> tuple[bytes, str] | None:
+    """See `storage.read_state`."""
+    while True:
+        try:
+            with _errors(path):
+                blob = _blob(path)
+                try:
+                    blob.reload(retry=_RETRY)
+                except exceptions.NotFound:
+                    return None
+            version = str(blob.generation)
+            return read_bytes(path, version=version), version
+        except ChangedError:  # between the two requests
+            continue
+
+
+def replace(path: str, data: bytes, *, version: str) -> bool:
+    """See `storage.replace`."""
+    return _upload_if(path, data, int(version))
+
+
+def delete(path: str, *, version: str) -> bool:
+    """See `storage.delete`."""
+    with _errors(path):
+        try:
+            _blob(path).delete(if_generation_match=int(version), retry=_RETRY)
+        except (exceptions.PreconditionFailed, exceptions.NotFound):
+            return False
+    return True
+
+
+def _upload_if(path: str, data: bytes, generation: int) -> bool:
+    """Writes an object if its generation is this one; 0 if there is no object."""
+    with _errors(path):
+        blob = _blob(path)
+        blob.metadata = {_WRITE_ID: os.urandom(16).hex()}
+        mine = dict(blob.metadata)
+        try:
+            blob.upload_from_string(data, if_generation_match=generation, retry=_RETRY)
+        except exceptions.PreconditionFailed:
+            # The answer to an attempt that succeeded may get lost; the next attempt then fails.
+            found = _blob(path)
+            try:
+                found.reload(retry=_RETRY)
+            except exceptions.NotFound:
+                return False
+            return (found.metadata or {}).get(_WRITE_ID) == mine[_WRITE_ID]
+    return True
+
+
 def list_files(root: str, *, limit: int | None, special: bool) -> Iterator[FileEntry]:
-    """See `transforms.storage.list_files`."""
+    """See `storage.list_files`."""
     bucket, name = _split(root)
     blobs: Iterator[Blob]
     with _errors(root):
@@ -186,7 +267,7 @@ def _list_tree(bucket: str, prefix: str, after: str = "", threads: int = _LISTER
 
 
 def list_folders(root: str) -> list[str]:
-    """See `transforms.storage.list_folders`."""
+    """See `storage.list_folders`."""
     bucket, name = _split(root)
     with _errors(root):
         listed = client().list_blobs(
@@ -198,7 +279,7 @@ def list_folders(root: str) -> list[str]:
 
 
 def delete_files(files: Iterable[str]) -> None:
-    """See `transforms.storage.delete_files`."""
+    """See `storage.delete_files`."""
     left = iter(files)
     batches = iter(lambda: list(itertools.islice(left, _BATCH)), [])
     with ThreadPoolExecutor(_DELETERS) as pool:
@@ -227,9 +308,10 @@ def _request_deletes(files: list[str]) -> None:
 class _Reader(io.RawIOBase):
     """A seekable file of ranged downloads."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._size = stat(path).size
+    def __init__(self, path: str, version: str) -> None:
+        entry = _stat_version(path, version)
+        # All ranges are of one generation.
+        self._path, self._size, self._version = path, entry.size, entry.version
         self._position = 0
 
     def readable(self) -> bool:
@@ -252,13 +334,13 @@ class _Reader(io.RawIOBase):
 
     def _read(self, length: int) -> bytes:
         length = min(length, self._size - self._position)
-        data = read_range(self._path, self._position, length) if length > 0 else b""
+        data = read_range(self._path, self._position, length, version=self._version) if length > 0 else b""
         self._position += len(data)
         return data
 
 
 def _entry_of(path: str, blob: Blob) -> FileEntry:
-    return FileEntry(path, blob.size, blob.updated.timestamp(), blob.generation)
+    return FileEntry(path, blob.size, blob.updated.timestamp(), blob.generation, str(blob.generation))
 
 
 def _blob(path: str) -> Blob:
@@ -286,12 +368,15 @@ def _errors(path: str) -> Iterator[None]:
         yield
     except exceptions.NotFound as error:
         raise StorageError(f"{path} does not exist") from error
+    except exceptions.PreconditionFailed as error:
+        raise ChangedError(f"{path} has changed since it was listed") from error
     except _NO_ANSWER as error:
         raise BuildError(f"{path} does not answer: {_one_line(error)}") from error
     except exceptions.GoogleAPICallError as error:
-        raise StorageError(f"{path}: {_one_line(error.message)}") from error
+        kind = ServiceFaultError if is_fault_status(error.code) else StorageError
+        raise kind(f"{path}: {_one_line(error.message)}") from error
     except DataCorruption as error:
-        raise StorageError(f"{path}: {_one_line(error)}") from error
+        raise ServiceFaultError(f"{path}: {_one_line(error)}") from error
 
 
 def _one_line(error: object) -> str:

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import heapq
+import io
 import itertools
 import os
 import shutil
 import stat as file_mode
+import sys
 from collections.abc import Iterable, Iterator
 from typing import IO
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import paths
-from beam_tfrecords.storage.entries import FileEntry, StorageError
+from beam_tfrecords.storage.entries import ChangedError, FileEntry, StorageError
+from beam_tfrecords.storage.faults import read_complete
+from beam_tfrecords.storage.locks import is_at, lock_file
 
 # Large enough for few system calls, small enough to stay in a core's cache.
 _WRITE_BYTES = 1 << 18
+_READ_BYTES = 1 << 17
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+# What file systems answer that have no hard links.
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 # What file systems answer that cannot sync a folder, or a folder above the output that is not ours to open.
 _NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
 
@@ -28,34 +36,81 @@ is_folder = os.path.isdir
 
 
 def stat(path: str) -> FileEntry:
-    """See `transforms.storage.stat`."""
+    """See `storage.stat`."""
     status = os.stat(path)
     if not file_mode.S_ISREG(status.st_mode):
         raise StorageError(f"{path} is not a regular file")
-    return FileEntry(path, status.st_size, status.st_mtime)
+    return _entry_of(path, status)
 
 
-def open_read(path: str) -> IO[bytes]:
-    """See `transforms.storage.open_read`."""
-    return open(path, "rb")
+def open_read(path: str, *, version: str) -> IO[bytes]:
+    """See `storage.open_read`."""
+    return _CheckedReader(path, version) if version else open(path, "rb")
 
 
-def read_bytes(path: str) -> bytes:
-    """See `transforms.storage.read_bytes`."""
-    with open(path, "rb") as file:
-        return file.read()
+def read_bytes(path: str, *, version: str) -> bytes:
+    """See `storage.read_bytes`."""
+    return read_range(path, 0, sys.maxsize, version=version)
 
 
-def read_range(path: str, offset: int, length: int) -> bytes:
-    """See `transforms.storage.read_range`."""
-    with open(path, "rb") as file:
-        file.seek(offset)
-        return file.read(length)
+def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
+    """See `storage.read_range`."""
+
+    def read() -> tuple[bytes, int]:
+        with open(path, "rb") as file:
+            _check_version(path, file, version)
+            if offset:
+                file.seek(offset)
+            data = file.read(length if length < sys.maxsize else -1)
+            size = _check_version(path, file, version)
+        return data, min(length, size - offset)
+
+    return read_complete(path, read)
+
+
+class _CheckedReader(io.BufferedReader):
+    """An open file that raises ChangedError when it is closed if it was written to meanwhile."""
+
+    def __init__(self, path: str, version: str) -> None:
+        super().__init__(io.FileIO(path), _READ_BYTES)
+        self._path, self._version = path, version
+        try:
+            _check_version(path, self, version)
+        except BaseException:
+            super().close()
+            raise
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        try:
+            _check_version(self._path, self, self._version)
+        finally:
+            super().close()
+
+
+def _version_of(status: os.stat_result) -> str:
+    return f"{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
+
+
+def _check_version(path: str, file: IO[bytes], version: str) -> int:
+    """Size of an open file.
+
+    Raises:
+      ChangedError: it is not this version.
+    """
+    status = os.fstat(file.fileno())
+    if version:
+        expected, found = version.split(":"), _version_of(status).split(":")
+        # Some mounts change the inode at every look, and a hard link or `chmod` changes the time of the inode.
+        if expected[:2] != found[:2] or (expected[2] != found[2] and expected[3] != found[3]):
+            raise ChangedError(f"{path} has changed since it was listed")
+    return status.st_size
 
 
 @contextlib.contextmanager
 def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
-    """Writes to a temporary name, then renames; see `transforms.storage.open_write`."""
+    """Writes to a temporary name, then renames; see `storage.open_write`."""
     folder, name = os.path.split(path)
     temporary = os.path.join(staging or folder, f"{name}.tmp-{os.getpid()}-{os.urandom(4).hex()}")
     try:
@@ -77,8 +132,90 @@ def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
         raise
 
 
+def write_new(path: str, data: bytes) -> bool:
+    """See `storage.write_new`: a link to a complete file, as it fails if the name is taken."""
+    with _temporary(path, data) as temporary:
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            # Over NFS the answer to the link that was made may get lost.
+            return os.stat(temporary).st_nlink > 1
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            return _write_exclusively(path, data)
+    return True
+
+
+def read_state(path: str) -> tuple[bytes, str] | None:
+    """See `storage.read_state`. The digest is the version: two writes may get the same times."""
+    try:
+        data = read_bytes(path, version="")
+    except FileNotFoundError:
+        return None
+    return data, hashlib.sha256(data).hexdigest()
+
+
+def replace(path: str, data: bytes, *, version: str) -> bool:
+    """See `storage.replace`."""
+    with _temporary(path, data) as temporary, _locked(path, version) as is_version:
+        if is_version:
+            os.replace(temporary, path)
+    return is_version
+
+
+def delete(path: str, *, version: str) -> bool:
+    """See `storage.delete`."""
+    with _locked(path, version) as is_version:
+        if is_version:
+            os.remove(path)
+    return is_version
+
+
+@contextlib.contextmanager
+def _temporary(path: str, data: bytes) -> Iterator[str]:
+    """A complete file beside `path`, on the disk, until the block ends."""
+    folder, name = os.path.split(path)
+    os.makedirs(folder or ".", exist_ok=True)
+    temporary = os.path.join(folder, f"{name}.tmp-{os.getpid()}-{os.urandom(4).hex()}")
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
+    finally:
+        delete_files([temporary])
+
+
+def _write_exclusively(path: str, data: bytes) -> bool:
+    try:
+        with open(path, "xb") as file:
+            file.write(data)
+    except FileExistsError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _locked(path: str, version: str) -> Iterator[bool]:
+    """Whether the file is this version; it stays so until the block ends."""
+    while True:
+        try:
+            opened = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            yield False
+            return
+        with open(opened, "r+b") as file:
+            lock_file(file, wait=True)
+            # Whoever held the lock may have replaced the file.
+            if is_at(file, path):
+                yield hashlib.sha256(file.read()).hexdigest() == version
+                return
+
+
 def sync_folder(folder: str) -> None:
-    """See `transforms.storage.sync_folder`."""
+    """See `storage.sync_folder`."""
     while True:
         try:
             opened = os.open(folder, os.O_RDONLY)
@@ -95,31 +232,31 @@ def sync_folder(folder: str) -> None:
 
 
 def list_files(root: str, *, limit: int | None, special: bool) -> Iterator[FileEntry]:
-    """See `transforms.storage.list_files`."""
+    """See `storage.list_files`."""
     listed = _list_glob(root) if paths.is_glob(root) and not os.path.isdir(root) else _list_folder(root)
     return itertools.islice((entry for entry in listed if special or entry.size >= 0), limit)
 
 
 def list_folders(root: str) -> list[str]:
-    """See `transforms.storage.list_folders`."""
+    """See `storage.list_folders`."""
     with os.scandir(root) as entries:
         return sorted(entry.name for entry in entries if _is_folder(entry))
 
 
 def delete_tree(root: str) -> None:
-    """See `transforms.storage.delete_tree`."""
+    """See `storage.delete_tree`."""
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(root)
 
 
 def delete_if_empty(folder: str) -> None:
-    """See `transforms.storage.delete_if_empty`."""
+    """See `storage.delete_if_empty`."""
     with contextlib.suppress(OSError):
         os.rmdir(folder)
 
 
 def delete_files(files: Iterable[str]) -> None:
-    """See `transforms.storage.delete_files`."""
+    """See `storage.delete_files`."""
     for file in files:
         with contextlib.suppress(FileNotFoundError):
             os.remove(file)
@@ -139,7 +276,7 @@ def _list_folder(folder: str) -> Iterator[FileEntry]:
         with os.scandir(path) as entries:
             for entry in entries:
                 if not _is_folder(entry):
-                    yield _entry_of(entry)
+                    yield _listed(entry)
                 elif entry.is_symlink():
                     heapq.heappush(links, entry.path)
                 else:
@@ -153,14 +290,18 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _entry_of(entry: os.DirEntry[str]) -> FileEntry:
+def _entry_of(path: str, status: os.stat_result) -> FileEntry:
+    return FileEntry(path, status.st_size, status.st_mtime, version=_version_of(status))
+
+
+def _listed(entry: os.DirEntry[str]) -> FileEntry:
     try:
         status = entry.stat() if entry.is_file() else None
     except OSError:  # as in `_is_folder`, or deleted since
         status = None
     if status is None:
         return FileEntry(entry.path, -1, 0.0)
-    return FileEntry(entry.path, status.st_size, status.st_mtime)
+    return _entry_of(entry.path, status)
 
 
 def _list_glob(pattern: str) -> Iterator[FileEntry]:

@@ -26,23 +26,25 @@ def lock(path: str) -> Iterator[bool]:
     while True:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "ab") as file:
-            is_held = _lock_file(file)
+            is_held = lock_file(file)
             # The process that held the lock may have deleted the file since it was opened here.
-            if not is_held or _is_at(file, path):
+            if not is_held or is_at(file, path):
                 yield is_held
                 return
 
 
-def _is_at(file: IO[bytes], path: str) -> bool:
+def is_at(file: IO[bytes], path: str) -> bool:
+    """Whether an open file still has its name."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
     except FileNotFoundError:
         return False
 
 
-def _lock_file(file: IO[bytes]) -> bool:
+def lock_file(file: IO[bytes], *, wait: bool = False) -> bool:
+    """Locks an open file until it is closed; False if another process has locked it, unless this waits for that."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
         return False
     except OSError as error:

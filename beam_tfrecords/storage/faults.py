@@ -1,0 +1,67 @@
+"""Tells service faults from the faults of a file."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable
+
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.storage.entries import ServiceFaultError
+
+# Of disks, mounts, file handles, memory and networks.
+_ERRNOS = frozenset(
+    {
+        errno.EIO,
+        errno.ESTALE,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.ETIMEDOUT,
+        errno.ENOTCONN,
+        errno.ECONNRESET,
+        errno.ECONNREFUSED,
+        errno.ECONNABORTED,
+        errno.EPIPE,
+        errno.ENETDOWN,
+        errno.ENETUNREACH,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.EAGAIN,
+        errno.ENODEV,
+        errno.ENXIO,
+        # Only Linux has it.
+        getattr(errno, "EREMOTEIO", errno.EIO),
+    }
+)
+# Seconds before a range that came back short is read again.
+_PAUSES = (0.05, 0.2, 0.8)
+
+
+def is_service_fault(error: OSError) -> bool:
+    """Whether a disk, a mount, the machine, the network or the store is at fault, not the file."""
+    return isinstance(error, ServiceFaultError | TimeoutError | ConnectionError) or error.errno in _ERRNOS
+
+
+def is_fault_status(status: object) -> bool:
+    """Whether an HTTP status is a service fault: 404 is not, a refused permission is."""
+    return isinstance(status, int) and (status in (401, 403, 408, 429) or status >= 500)
+
+
+def read_complete(path: str, read: Callable[[], tuple[bytes, int]]) -> bytes:
+    """Reads again, a few times, while bytes are missing that the file has.
+
+    Args:
+      path: the file, for the message.
+      read: the bytes, and how many there should be.
+
+    Raises:
+      BuildError: bytes were missing each time.
+    """
+    for pause in (*_PAUSES, None):
+        data, size = read()
+        if len(data) >= size:
+            return data
+        if pause is not None:
+            time.sleep(pause)
+    raise BuildError(f"{path}: only {len(data)} of {size} bytes can be read, {len(_PAUSES) + 1} times in a row")
