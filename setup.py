@@ -27,10 +27,12 @@ GCP = [
     "google-cloud-storage>=3,<4",
     "requests>=2.32,<3",
 ]
-AWS = ["apache-beam[aws]"]
+AWS = ["boto3>=1.40,<2"]
 # What the integration tests need besides the servers that tests/integration/install.sh installs.
 INTEGRATION = [
     *GCP,
+    *AWS,
+    "moto[server]>=5.2,<6",
     "tensorflow-datasets>=4.9.9,<5",
     # They check the files in deploy/.
     "croniter>=6,<8",

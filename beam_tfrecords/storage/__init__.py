@@ -1,7 +1,7 @@
 """Files wherever they are; no other package touches a file system.
 
-Local paths go to the operating system, `gs://` to google-cloud-storage, every other scheme to Beam's FileSystems.
-The last two are imported when a path of theirs is first used.
+Local paths go to the operating system, `gs://` to google-cloud-storage, `s3://` to boto3, every other scheme to
+Beam's FileSystems. The last three are imported when a path of theirs is first used.
 
 Every function raises OSError for a file that is not there or may not be read, `transforms.errors.BuildError` if
 the store does not answer or the disk is full, and SchemeError, a RequestError, if nothing serves the scheme.
@@ -97,6 +97,12 @@ def _system(path: str) -> _FileSystem:
                 f"{path}: gs:// needs an extra: pip install '.[gcp]' in a clone of beam-tfrecords"
             ) from error
         return gcs
+    if path.startswith("s3://"):
+        try:
+            from beam_tfrecords.storage import s3
+        except ImportError as error:
+            raise SchemeError(f"{path}: s3:// needs an extra: pip install '.[aws]' in a clone of beam-tfrecords") from error
+        return s3
     from beam_tfrecords.storage import beam_files
 
     return beam_files
@@ -107,7 +113,7 @@ def check_scheme(uri: str) -> None:
     scheme = uri.partition("://")[0]
     if scheme not in _SERVED:
         system = _system(uri)
-        if scheme != "gs":
+        if scheme not in ("gs", "s3"):
             system.check_scheme(uri)  # type: ignore[attr-defined]
         _SERVED.add(scheme)
 

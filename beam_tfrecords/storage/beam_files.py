@@ -1,4 +1,4 @@
-"""Every scheme but `gs://`, by Beam's FileSystems: `s3://`, `hdfs://`, and what plug-ins add."""
+"""Every scheme but `gs://` and `s3://`, by Beam's FileSystems: `hdfs://`, `azfs://`, and what plug-ins add."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from beam_tfrecords.storage.faults import is_fault_status, read_complete
 
 # Scheme -> the package that Beam's file system needs, and what installs it.
 _EXTRAS = {
-    "s3": ("boto3", "pip install '.[aws]' in a clone of beam-tfrecords"),
     "hdfs": ("hdfs", "pip install 'apache-beam[hadoop]'"),
     "azfs": ("azure", "pip install 'apache-beam[azure]'"),
 }

@@ -32,14 +32,14 @@ class FileEntry:
       size: bytes; -1 for an entry that is not a regular file, such as a dangling link or a pipe. A path that
         ends in `/` is then a link to a folder that was listed under another path.
       modified: seconds since the epoch, with the precision of the file system.
-      generation: of an object that the store numbers anew with every write, or None.
+      generation: of an object, the number of its write or the ETag of its content; None if the store has neither.
       version: identifies this state of the content to the functions that read; "" if the store has no means to.
     """
 
     path: str
     size: int
     modified: float
-    generation: int | None = None
+    generation: int | str | None = None
     version: str = ""
 
     @property

@@ -19,7 +19,7 @@ def test_local_files_need_neither_beam_nor_a_cloud_client(tmp_path):
         "print(*sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", program, tmp_path / "file"], stdout=subprocess.PIPE, check=True)
-    assert not {b"apache_beam", b"google.auth", b"google.cloud.storage", b"requests"} & set(ran.stdout.split())
+    assert not {b"apache_beam", b"boto3", b"google.auth", b"google.cloud.storage", b"requests"} & set(ran.stdout.split())
 
 
 def test_gs_without_its_extra_is_refused_with_the_command_that_installs_it(monkeypatch):
@@ -32,8 +32,10 @@ def test_gs_without_its_extra_is_refused_with_the_command_that_installs_it(monke
         storage.read_bytes("gs://bucket/x")
 
 
-def test_a_known_scheme_without_its_extra_is_refused_with_the_command_that_installs_it(monkeypatch):
+def test_s3_without_its_extra_is_refused_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "boto3", None)
+    monkeypatch.delitem(sys.modules, "beam_tfrecords.storage.s3", raising=False)
+    monkeypatch.delattr(storage, "s3", raising=False)
     with pytest.raises(
         RequestError, match=r"^s3://bucket/x: s3:// needs .* pip install '\.\[aws\]' in a clone of beam-tfrecords$"
     ):

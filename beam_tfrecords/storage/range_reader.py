@@ -1,0 +1,50 @@
+"""An object of a store as a file that can be sought in."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import IO, Any
+
+# What is downloaded at once.
+_READ_BYTES = 8 << 20
+
+
+class _RangeReader(io.RawIOBase):
+    def __init__(self, size: int, read_range: Callable[[int, int], bytes]) -> None:
+        self._size, self._read_range = size, read_range
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._position = offset + (0, self._position, self._size)[whence]
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def readall(self) -> bytes:
+        return self._read(self._size)
+
+    def _read(self, length: int) -> bytes:
+        length = min(length, self._size - self._position)
+        data = self._read_range(self._position, length) if length > 0 else b""
+        self._position += len(data)
+        return data
+
+
+def open_ranges(size: int, read_range: Callable[[int, int], bytes]) -> IO[bytes]:
+    """A seekable, buffered file of ranged downloads.
+
+    Args:
+      size: of the object, in bytes.
+      read_range: downloads a number of bytes from an offset.
+    """
+    return io.BufferedReader(_RangeReader(size, read_range), _READ_BYTES)
