@@ -155,7 +155,7 @@ def _writing(spec: BuildSpec, folder: str) -> Iterator[None]:
                 _refuse_other(spec.output, folder)
                 _check_again(spec, lock)
                 kept = (folder.rstrip("/") + "/", lock, claim)
-                entries = storage.list_files(temporary)
+                entries = storage.list_files(temporary, literal=True)
                 storage.delete_files(entry.path for entry in entries if not entry.path.startswith(kept))
                 claim_output(spec.output)
                 storage.write_bytes(BuildFolder(folder).started, b"")

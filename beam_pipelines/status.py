@@ -81,7 +81,9 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
         "debris": {
             "builds": sum(build["state"] == "dead" for build in builds),
             "unfinished_versions": [version["name"] for version in versions if version["records"] is None],
-            "bytes": sum(entry.size for entry in storage.list_files(temporary)) if builds and not running else 0,
+            "bytes": sum(entry.size for entry in storage.list_files(temporary, literal=True))
+            if builds and not running
+            else 0,
         },
     }
 
@@ -145,7 +147,7 @@ def _count_reasons(folder: str) -> dict[str, int]:
     reasons: Counter[str] = Counter()
     lines = (
         line
-        for entry in storage.list_files(BuildFolder(folder).failures)
+        for entry in storage.list_files(BuildFolder(folder).failures, literal=True)
         for line in storage.read_bytes(entry.path).splitlines()
     )
     for line in itertools.islice(lines, _MOST_LINES):

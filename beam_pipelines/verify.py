@@ -86,7 +86,7 @@ def _find(dataset: Dataset, execution: Execution) -> Iterator[Finding]:
         )
         try:
             execution.run(stages)
-            files = [entry.path for entry in storage.list_files(folder)]
+            files = [entry.path for entry in storage.list_files(folder, literal=True)]
             lines = [line for file in files for line in storage.read_bytes(file).decode().splitlines()]
         finally:
             _remove(folder)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import IO, Protocol
 
@@ -31,6 +32,7 @@ __all__ = [
     "absolute",
     "basename",
     "check_scheme",
+    "concatenate",
     "delete",
     "delete_files",
     "delete_if_empty",
@@ -81,7 +83,8 @@ class _FileSystem(Protocol):
     def replace(self, path: str, data: bytes, *, version: str) -> bool: ...
     def delete(self, path: str, *, version: str) -> bool: ...
     def open_write(self, path: str, *, staging: str | None) -> AbstractContextManager[IO[bytes]]: ...
-    def list_files(self, root: str, *, limit: int | None, special: bool) -> Iterator[FileEntry]: ...
+    def concatenate(self, sources: Sequence[str], target: str, *, staging: str | None) -> int | None: ...
+    def list_files(self, root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]: ...
     def list_folders(self, root: str) -> list[str]: ...
     def delete_files(self, files: Iterable[str]) -> None: ...
 
@@ -132,7 +135,7 @@ def is_folder(path: str) -> bool:
     """Whether `path` is a folder; a prefix in an object store is one if it has objects."""
     if not has_scheme(path):
         return local.is_folder(path)
-    return any(True for _ in list_files(path, limit=1))
+    return any(True for _ in list_files(path, limit=1, literal=True))
 
 
 def stat(path: str) -> FileEntry:
@@ -218,6 +221,31 @@ def write_bytes(path: str, data: bytes | bytearray | memoryview, *, staging: str
         file.write(data)
 
 
+def concatenate(sources: Sequence[str], target: str, *, staging: str | None = None) -> int | None:
+    """Joins files in their order, under a name that appears when all is there; the store copies if it can.
+
+    Args:
+      sources: the files; they stay.
+      target: the file that is written, as by `open_write`.
+      staging: as in `open_write`; object stores have unfinished objects there.
+
+    Returns:
+      CRC32C of the target by the store, or None if it keeps none.
+    """
+    if all(_host(source) == _host(target) for source in sources):
+        return _system(target).concatenate(sources, target, staging=staging)
+    with open_write(target, staging=staging) as file:
+        for source in sources:
+            with open_read(source) as opened:
+                shutil.copyfileobj(opened, file, 1 << 20)
+    return None
+
+
+def _host(path: str) -> list[str]:
+    """Scheme and bucket of a URI."""
+    return path.split("/", 3)[:3] if has_scheme(path) else []
+
+
 def sync_folder(folder: str) -> None:
     """Puts the names in a local folder, and those of the folders above it, on the disk."""
     if not has_scheme(folder):
@@ -232,15 +260,18 @@ def have_sizes(sizes: Mapping[str, int]) -> bool:
         return False
 
 
-def list_files(root: str, *, limit: int | None = None, special: bool = False) -> Iterator[FileEntry]:
+def list_files(
+    root: str, *, limit: int | None = None, special: bool = False, literal: bool = False
+) -> Iterator[FileEntry]:
     """Lists all files below a folder, or all that match a glob (`**` crosses folders), in no set order.
 
     Args:
       root: folder or glob. A local folder whose name has wildcard characters is that folder.
       limit: lists at most this many files, and looks at few more.
       special: also lists local entries that are neither file nor folder, with a size of -1.
+      literal: `root` is a folder, never a glob.
     """
-    return _system(root).list_files(root, limit=limit, special=special)
+    return _system(root).list_files(root, limit=limit, special=special, literal=literal)
 
 
 def list_folders(root: str) -> list[str]:
@@ -251,7 +282,7 @@ def list_folders(root: str) -> list[str]:
 def delete_tree(root: str) -> None:
     """Deletes everything below `root`; nothing there is no error."""
     if has_scheme(root):
-        delete_files(entry.path for entry in list_files(root))
+        delete_files(entry.path for entry in list_files(root, literal=True))
     else:
         local.delete_tree(root)
 

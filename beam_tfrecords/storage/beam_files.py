@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import importlib.util
 import itertools
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata, FileSystem
@@ -128,9 +129,17 @@ def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
             shutil.copyfileobj(file, target, 1 << 20)
 
 
-def list_files(root: str, *, limit: int | None, special: bool) -> Iterator[FileEntry]:
+def concatenate(sources: Sequence[str], target: str, *, staging: str | None) -> None:
+    """See `storage.concatenate`; the bytes pass through this process."""
+    with open_write(target, staging=staging) as file:
+        for source in sources:
+            with open_read(source, version="") as opened:
+                shutil.copyfileobj(opened, file, 1 << 20)
+
+
+def list_files(root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]:
     """See `storage.list_files`."""
-    pattern = root if paths.is_glob(root) else root.rstrip("/") + "/**"
+    pattern = root if paths.is_glob(root) and not literal else glob.escape(root.rstrip("/")) + "/**"
     with _file_system(root) as files:
         (match,) = files.match([pattern], [limit])
     return map(_entry_of, match.metadata_list)
@@ -139,7 +148,7 @@ def list_files(root: str, *, limit: int | None, special: bool) -> Iterator[FileE
 def list_folders(root: str) -> list[str]:
     """See `storage.list_folders`."""
     start = len(root.rstrip("/")) + 1
-    below = (entry.path[start:] for entry in list_files(root, limit=None, special=False))
+    below = (entry.path[start:] for entry in list_files(root, limit=None, special=False, literal=True))
     return sorted({path.split("/", 1)[0] for path in below if "/" in path})
 
 

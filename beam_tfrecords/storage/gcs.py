@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import functools
 import io
@@ -9,7 +10,7 @@ import itertools
 import os
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
@@ -34,6 +35,8 @@ _READ_BYTES = 8 << 20
 _UPLOAD_BYTES = 16 << 20
 # The most that the service accepts in one batch request.
 _BATCH = 100
+# The most that the service composes in one request.
+_SOURCES = 32
 # Objects of one answer, and answers after which folders are listed at once.
 _PAGE = 1000
 _FIRST_PAGES = 10
@@ -106,18 +109,21 @@ def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
     """See `storage.read_range`."""
 
     def read() -> tuple[bytes, int]:
-        data = _download_range(path, offset, length, version) if length else b""
-        # Asks for the size where bytes are missing only.
-        return data, length if len(data) == length > 0 else min(length, _stat_version(path, version).size - offset)
+        data, size = _download_range(path, offset, length, version) if length else (b"", None)
+        if size is None:
+            size = _stat_version(path, version).size
+        return data, min(length, size - offset)
 
     return read_complete(path, read)
 
 
-def _download_range(path: str, offset: int, length: int, version: str) -> bytes:
+def _download_range(path: str, offset: int, length: int, version: str) -> tuple[bytes, int | None]:
+    """A range of an object, and the size of the object if the service says it."""
     with _errors(path):
+        blob = _blob(path, _SizedBlob)
         try:
             # The store knows the checksum of the whole object only.
-            return _blob(path).download_as_bytes(
+            data = blob.download_as_bytes(
                 start=offset,
                 end=offset + length - 1,
                 raw_download=True,
@@ -126,7 +132,20 @@ def _download_range(path: str, offset: int, length: int, version: str) -> bytes:
                 if_generation_match=_generation(version),
             )
         except exceptions.RequestRangeNotSatisfiable:  # the object ends before the range begins
-            return b""
+            data = b""
+        return data, blob.full_size
+
+
+class _SizedBlob(Blob):
+    """An object whose size is known after a range of it was downloaded; asking for it would be one more request."""
+
+    full_size: int | None = None
+
+    # The library has no public way to the headers of an answer.
+    def _extract_headers_from_download(self, response: Any) -> None:
+        super()._extract_headers_from_download(response)
+        size = response.headers.get("Content-Range", "").rpartition("/")[2]
+        self.full_size = int(size) if size.isdecimal() else None
 
 
 def _stat_version(path: str, version: str) -> FileEntry:
@@ -211,12 +230,49 @@ def _upload_if(path: str, data: bytes, generation: int) -> bool:
     return True
 
 
-def list_files(root: str, *, limit: int | None, special: bool) -> Iterator[FileEntry]:
+def concatenate(sources: Sequence[str], target: str, *, staging: str | None) -> int | None:
+    """See `storage.concatenate`: composed by the service, in several levels if there are many sources."""
+    names, level = [_split(source)[1] for source in sources], 0
+    temporary = f"{paths.join(staging, paths.basename(target)) if staging else target}.tmp-{os.urandom(4).hex()}"
+    made: list[str] = []
+    try:
+        with _errors(target):
+            while len(names) > _SOURCES:
+                groups = [names[start : start + _SOURCES] for start in range(0, len(names), _SOURCES)]
+                level += 1
+                above = [f"{temporary}-{level}-{number}" for number in range(len(groups))]
+                made += above
+                for path, group in zip(above, groups, strict=True):
+                    _compose(path, group)
+                names = [_split(path)[1] for path in above]
+            blob = _compose(target, names)
+    except StorageError:
+        # The service does not say which of the sources is missing.
+        for source in sources:
+            stat(source)
+        raise
+    finally:
+        delete_files(made)
+    return int.from_bytes(base64.b64decode(blob.crc32c), "big") if blob.crc32c else None
+
+
+def _compose(path: str, names: list[str]) -> Blob:
+    blob = _blob(path)
+    blob.content_type = "application/octet-stream"
+    if names:
+        # The same path is only ever given the same bytes, so retrying needs no precondition.
+        blob.compose([blob.bucket.blob(name) for name in names], retry=_RETRY)
+    else:
+        blob.upload_from_string(b"", content_type=blob.content_type, retry=_RETRY)
+    return blob
+
+
+def list_files(root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]:
     """See `storage.list_files`."""
     bucket, name = _split(root)
     blobs: Iterator[Blob]
     with _errors(root):
-        if paths.is_glob(name):
+        if paths.is_glob(name) and not literal:
             glob = paths.compile_glob(name)
             blobs = (blob for blob in _list(bucket, paths.literal_prefix(name)) if glob.fullmatch(blob.name))
         elif limit is not None:
@@ -275,7 +331,7 @@ def list_folders(root: str) -> list[str]:
         )
         for _ in listed.pages:
             pass
-        return sorted(map(paths.basename, listed.prefixes))
+        return sorted(prefix[len(_folder(name)) : -1] for prefix in listed.prefixes)
 
 
 def delete_files(files: Iterable[str]) -> None:
@@ -343,11 +399,11 @@ def _entry_of(path: str, blob: Blob) -> FileEntry:
     return FileEntry(path, blob.size, blob.updated.timestamp(), blob.generation, str(blob.generation))
 
 
-def _blob(path: str) -> Blob:
+def _blob(path: str, kind: type[Blob] = Blob) -> Blob:
     bucket, name = _split(path)
     if not name:
         raise StorageError(f"{path} is a bucket, not an object")
-    return client().bucket(bucket).blob(name)
+    return kind(name, client().bucket(bucket))
 
 
 def _split(path: str) -> tuple[str, str]:

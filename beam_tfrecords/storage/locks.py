@@ -20,15 +20,22 @@ def lock(path: str) -> Iterator[bool]:
       False if another process holds the lock. Always True where locks do not exist: object stores, some network
       disks.
     """
+    with try_lock(path) as is_held:
+        yield is_held is not False
+
+
+@contextlib.contextmanager
+def try_lock(path: str) -> Iterator[bool | None]:
+    """As `lock`, but yields None where locks do not exist."""
     if has_scheme(path):
-        yield True
+        yield None
         return
     while True:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "ab") as file:
             is_held = lock_file(file)
             # The process that held the lock may have deleted the file since it was opened here.
-            if not is_held or is_at(file, path):
+            if is_held is False or is_at(file, path):
                 yield is_held
                 return
 
@@ -41,8 +48,12 @@ def is_at(file: IO[bytes], path: str) -> bool:
         return False
 
 
-def lock_file(file: IO[bytes], *, wait: bool = False) -> bool:
-    """Locks an open file until it is closed; False if another process has locked it, unless this waits for that."""
+def lock_file(file: IO[bytes], *, wait: bool = False) -> bool | None:
+    """Locks an open file until it is closed.
+
+    Returns:
+      False if another process has locked it, unless this waits for that; None if there are no locks.
+    """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
@@ -50,4 +61,5 @@ def lock_file(file: IO[bytes], *, wait: bool = False) -> bool:
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
             raise
+        return None
     return True

@@ -215,7 +215,7 @@ def verify_files(dataset: Dataset) -> Iterator[Finding]:
     own, class_names = set(dataset.files), dataset.manifest["class_names"]
     expected = own | {SUCCESS}
     prefix = dataset.manifest["name"] + "-"
-    for entry in storage.list_files(dataset.path):
+    for entry in storage.list_files(dataset.path, literal=True):
         file = entry.path[len(dataset.path) :].lstrip("/")
         expected.discard(file)
         if file.startswith((prefix, f"index/{prefix}")) and file not in own:

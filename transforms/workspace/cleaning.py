@@ -19,7 +19,7 @@ def list_batches(_: Any, *, folder: str, success: str, outcome: str) -> Iterator
     if not storage.has_scheme(folder):
         yield [folder]
         return
-    paths = (entry.path for entry in storage.list_files(folder))
+    paths = (entry.path for entry in storage.list_files(folder, literal=True))
     while batch := list(itertools.islice(paths, _BATCH)):
         yield batch
 

@@ -91,4 +91,4 @@ def _list_counts(folder: str) -> list[storage.FileEntry]:
     workers = BuildFolder(folder).workers
     if not storage.is_folder(workers):
         return []
-    return [entry for entry in storage.list_files(workers) if entry.path.endswith(".json")]
+    return [entry for entry in storage.list_files(workers, literal=True) if entry.path.endswith(".json")]

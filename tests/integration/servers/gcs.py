@@ -1,9 +1,9 @@
 """A local Google Cloud Storage: fake-gcs-server behind a small proxy.
 
 The proxy corrects three deviations of the emulator from the real service: it ignores the parts of a batch without a
-`Content-ID`, which Google's Python client does not send; it ignores generation preconditions on compose, rewrite
-and delete; it answers 500 instead of 404 when a source of a compose is missing. The proxy also records requests,
-and refuses them on demand.
+`Content-ID`, which Google's Python client does not send; it ignores generation preconditions on reads, compose,
+rewrite and delete; it answers 500 instead of 404 when a source of a compose is missing. The proxy also records
+requests, and refuses them on demand.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ from tests.integration.servers import processes
 
 _PROJECT_ID = "test"
 _OBJECT = r"/storage/v1/b/[^/]+/o/[^/]+"
-# Method and path of the requests that change an object; the group is the object that a precondition is about.
-_CHANGES = (
+# Method and path of the requests with preconditions; the group is the object that a precondition is about.
+_CONDITIONED = (
     ("POST", re.compile(rf"^({_OBJECT})/compose$")),
     ("POST", re.compile(rf"^{_OBJECT}/(?:rewriteTo|copyTo)(/b/[^/]+/o/[^/]+)$")),
     ("DELETE", re.compile(rf"^({_OBJECT})$")),
     ("PATCH", re.compile(rf"^({_OBJECT})$")),
+    ("GET", re.compile(rf"^({_OBJECT})$")),
+    ("GET", re.compile(rf"^/download({_OBJECT})$")),
 )
 _BATCH_PART = re.compile(rb"^Content-Type: application/http\r?\n", re.MULTILINE)
 # These belong to one connection, not to the request.
@@ -180,7 +182,7 @@ class _Proxy(http.server.BaseHTTPRequestHandler):
             numbers = itertools.count()
             body = _BATCH_PART.sub(lambda part: part[0] + b"Content-ID: <%d>\r\n" % next(numbers), body)
         expected = urllib.parse.parse_qs(query).get("ifGenerationMatch")
-        target = _changed_object(self.command, path)
+        target = _conditioned_object(self.command, path)
         if expected and target:
             with self._storage._lock:
                 if self._generation(target) != int(expected[0]):
@@ -225,10 +227,10 @@ class _Proxy(http.server.BaseHTTPRequestHandler):
         self.wfile.write(content)
 
 
-def _changed_object(method: str, path: str) -> str | None:
-    for change_method, pattern in _CHANGES:
+def _conditioned_object(method: str, path: str) -> str | None:
+    for conditioned_method, pattern in _CONDITIONED:
         match = pattern.match(path)
-        if change_method == method and match:
+        if conditioned_method == method and match:
             target = match[1]
             return target if target.startswith("/storage/") else f"/storage/v1{target}"
     return None

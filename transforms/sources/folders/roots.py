@@ -64,7 +64,7 @@ class Root:
     def holds_samples(self, below: str | None = None) -> bool:
         """Whether a folder below the root, or what the root lists, holds wanted samples."""
         listing = self.listing if below is None else storage.join(self.folder, below)
-        entries = storage.list_files(listing, limit=_LOOK_AT_FILES, special=True)
+        entries = storage.list_files(listing, limit=_LOOK_AT_FILES, special=True, literal=below is not None)
         paths = (entry.path[self.start :] for entry in entries)
         return any(
             skipped_kind(path) is None and self.selection.skips_path(self.key_prefix + path) is None for path in paths

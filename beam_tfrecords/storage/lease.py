@@ -1,0 +1,173 @@
+"""The right to write an output: one build has it at a time, whichever machine it runs on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.storage.locks import try_lock
+
+# Seconds between two renewals, and after which a lease that was not renewed is anybody's.
+_RENEWAL = 20.0
+_STALE = 120.0
+
+
+class Lease:
+    """A lease that this process has taken; a thread renews it until it is given back or the process ends.
+
+    As a context manager it is given back at the end of the block.
+    """
+
+    def __init__(self, path: str, content: dict[str, Any], *, renewal: float, stale: float) -> None:
+        """As `take` makes it."""
+        self._path, self._content = path, content
+        self._renewal, self._stale = renewal, stale
+        self._is_lost = False
+        self._renewed = time.monotonic()
+        self._lock = contextlib.ExitStack()
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._renew_until_the_end, name="lease", daemon=True)
+
+    @classmethod
+    def take(cls, path: str, holder: str, *, renewal: float = _RENEWAL, stale: float = _STALE) -> Lease | str:
+        """Takes a lease that is free, or whose holder is dead.
+
+        A holder on this machine is dead if the lock of its process is free, any other if it has not renewed the
+        lease for `stale` seconds by the clock of the store.
+
+        Args:
+          path: its file; a local lease also has `PATH.lock`.
+          holder: describes the holder to those who do not get the lease.
+          renewal: seconds between two renewals.
+          stale: seconds, several times `renewal`.
+
+        Returns:
+          The lease, or the description of its holder.
+
+        Raises:
+          BuildError: the store does not answer.
+          OSError: the lease may not be written.
+        """
+        content = {"holder": holder, "id": os.urandom(16).hex(), "machine": _machine(), "renewals": 0}
+        lease = cls(path, content, renewal=renewal, stale=stale)
+        with contextlib.ExitStack() as stack:
+            is_locked = stack.enter_context(try_lock(f"{path}.lock"))
+            other = lease._write(is_locked)
+            if other is not None:
+                return other
+            lease._lock = stack.pop_all()
+        lease._thread.start()
+        return lease
+
+    @property
+    def lost(self) -> bool:
+        """Whether another may have taken the lease: it was replaced, or could not be renewed for too long."""
+        return self._is_lost or time.monotonic() - self._renewed > self._stale
+
+    def check(self) -> None:
+        """Raises BuildError if the lease is lost."""
+        if self.lost:
+            raise BuildError(f"this build has lost its lease {self._path}: another build may write the output now")
+
+    def give_back(self) -> None:
+        """Lets others take the lease; one that is lost stays its new holder's."""
+        self._end.set()
+        self._thread.join()
+        with self._lock:
+            state = storage.read_state(self._path)
+            if state is not None and self._is_mine(state[0]):
+                storage.delete(self._path, version=state[1])
+            if not storage.has_scheme(self._path):
+                storage.delete_files([f"{self._path}.lock"])
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.give_back()
+
+    def _write(self, is_locked: bool | None) -> str | None:
+        """Writes the file if the lease can be had, or describes its holder."""
+        while True:
+            self._renewed = time.monotonic()
+            if is_locked is not False and storage.write_new(self._path, self._encoded()):
+                return None
+            state = storage.read_state(self._path)
+            if state is None and is_locked is not False:  # given back meanwhile
+                continue
+            if state is None:
+                return "a build that has just begun"
+            data, version = state
+            other = _decoded(data)
+            # The lock was free: whoever wrote this on this machine is dead.
+            is_dead = is_locked is True and other.get("machine") == self._content["machine"]
+            if is_locked is not False and (is_dead or self._is_stale()):
+                self._renewed = time.monotonic()
+                if storage.replace(self._path, self._encoded(), version=version):
+                    return None
+                continue
+            return str(other.get("holder", "an unknown build"))
+
+    def _is_stale(self) -> bool:
+        """Whether the lease is too old, by the times that the store gives to it and to a file made now."""
+        probe = f"{self._path}.clock-{self._content['id']}"
+        try:
+            storage.write_bytes(probe, b"")
+            now = storage.stat(probe).modified
+        finally:
+            storage.delete_files([probe])
+        try:
+            return now - storage.stat(self._path).modified > self._stale
+        except OSError:
+            if storage.exists(self._path):
+                raise
+            return True  # given back meanwhile: replacing it fails
+
+    def _renew_until_the_end(self) -> None:
+        while not self._end.wait(self._renewal) and not self._is_lost:
+            # While the store does not answer the lease ages; `lost` says so.
+            with contextlib.suppress(OSError, BuildError):
+                self._renew()
+
+    def _renew(self) -> None:
+        began = time.monotonic()
+        state = storage.read_state(self._path)
+        self._content["renewals"] += 1
+        if (
+            state is not None
+            and self._is_mine(state[0])
+            and storage.replace(self._path, self._encoded(), version=state[1])
+        ):
+            self._renewed = began
+        else:
+            self._is_lost = True
+
+    def _is_mine(self, data: bytes) -> bool:
+        return _decoded(data).get("id") == self._content["id"]
+
+    def _encoded(self) -> bytes:
+        return json.dumps(self._content).encode()
+
+
+def _decoded(data: bytes) -> dict[str, Any]:
+    try:
+        content = json.loads(data)
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _machine() -> str:
+    """What all processes that see each other's locks have in common, in containers too."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return socket.gethostname()
