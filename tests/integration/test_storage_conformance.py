@@ -1,0 +1,384 @@
+"""Every function of `storage` does the same on a local disk, in gs:// and in s3://."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from beam_tfrecords import storage
+from tests.integration.servers import gcs, s3
+
+_NUMBERS = itertools.count()
+NAMES = [
+    "plain.jpg",
+    "a b#c.jpg",
+    " lead and trail ",
+    "x[1].jpg",
+    "[!a].jpg",
+    "st*r.jpg",
+    "wh?t.jpg",
+    "50%41.jpg",
+    "100%",
+    "plus+and&amp;.jpg",
+    "é/ü.jpg",
+    "日本語/写真.jpg",
+    "😀.jpg",
+    "quote'\".jpg",
+    "<tag>.jpg",
+    "back\\slash.jpg",
+    "tab\t.jpg",
+    "~x:y@z=1;2,3!$().jpg",
+    "..jpg",
+    "...",
+]
+# An object's name is no path.
+OBJECT_NAMES = ["../up.jpg", "a/../b.jpg", "a//b.jpg", "./x.jpg", "a/./b.jpg", "a/..", "//lead.jpg"]
+
+
+@pytest.fixture(scope="module")
+def gs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[gcs.GcsServer]:
+    with gcs.gcs_server(tmp_path_factory.mktemp("gs"), buckets=("bucket", "other")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3.S3Server]:
+    with s3.s3_server(tmp_path_factory.mktemp("s3"), buckets=("bucket", "other")) as running:
+        yield running
+
+
+@pytest.fixture(params=["local", "gs", "s3"])
+def root(request, tmp_path, monkeypatch) -> str:
+    """An empty folder, without a slash at the end."""
+    if request.param == "local":
+        return str(tmp_path)
+    for name, value in request.getfixturevalue(f"{request.param}_server").environment.items():
+        monkeypatch.setenv(name, value)
+    return f"{request.param}://bucket/{next(_NUMBERS)}"
+
+
+@pytest.fixture
+def store(root) -> str:
+    """As `root`, of an object store."""
+    if not storage.has_scheme(root):
+        pytest.skip("for object stores only")
+    return root
+
+
+def write(root: str, *names: str) -> None:
+    for name in names:
+        storage.write_bytes(f"{root}/{name}", name.encode())
+
+
+def listed(root: str, below: str = "", **options: object) -> list[str]:
+    found = [entry.path for entry in storage.list_files(root + below, **options)]
+    assert all(path.startswith(f"{root}/") for path in found)
+    return sorted(path[len(root) + 1 :] for path in found)
+
+
+def test_what_is_written_is_read(root):
+    for size in (0, 1, 100_000, (9 << 20) + 1):
+        data = os.urandom(size)
+        storage.write_bytes(f"{root}/a/b", data)
+        assert storage.read_bytes(f"{root}/a/b") == data
+        assert storage.stat(f"{root}/a/b").size == size
+        assert storage.sha256(f"{root}/a/b") == hashlib.sha256(data).hexdigest()
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_any_bytes_are_written(root, kind):
+    storage.write_bytes(f"{root}/a", kind(b"0123"))
+    assert storage.read_bytes(f"{root}/a") == b"0123"
+
+
+def test_a_range_is_shorter_only_at_the_end(root):
+    storage.write_bytes(f"{root}/a", b"0123456789")
+    storage.write_bytes(f"{root}/empty", b"")
+    ranges = {(0, 10): b"0123456789", (3, 4): b"3456", (8, 4): b"89", (10, 4): b"", (12, 4): b"", (3, 0): b""}
+    assert {key: storage.read_range(f"{root}/a", *key) for key in ranges} == ranges
+    assert storage.read_range(f"{root}/empty", 0, 4) == b""
+    assert storage.read_range(f"{root}/empty", 0, 0) == b""
+
+
+def test_an_open_file_is_read_from_any_position(root):
+    data = os.urandom((17 << 20) + 3)
+    storage.write_bytes(f"{root}/a", data)
+    with storage.open_read(f"{root}/a") as file:
+        assert b"".join(map(bytes, storage.read_chunks(file))) == data
+        assert file.seek(-5, os.SEEK_END) == len(data) - 5
+        assert file.read() == data[-5:]
+        file.seek(1000)
+        assert file.read(10) == data[1000:1010]
+        assert file.tell() == 1010
+        assert b"".join(map(bytes, storage.read_chunks(file, limit=7))) == data[1010:1017]
+
+
+@pytest.mark.parametrize("size", [10, 9 << 20])
+def test_a_failed_block_leaves_what_was_there(root, size):
+    def write_and_fail(path: str) -> None:
+        with storage.open_write(path) as file:
+            file.write(bytes(size))
+            raise ValueError("stop")
+
+    write(root, "there")
+    for name in ("new", "there"):
+        with pytest.raises(ValueError, match="stop"):
+            write_and_fail(f"{root}/{name}")
+    assert listed(root) == ["there"]
+    assert storage.read_bytes(f"{root}/there") == b"there"
+
+
+def test_a_file_is_there_only_when_it_is_complete(root):
+    with storage.open_write(f"{root}/a") as file:
+        file.write(b"0")
+        assert not storage.exists(f"{root}/a")
+    assert storage.exists(f"{root}/a")
+
+
+def test_a_later_file_replaces_an_earlier_one(root):
+    for data in (b"earlier", b"x", bytes(9 << 20), b""):
+        storage.write_bytes(f"{root}/a", data)
+        assert storage.read_bytes(f"{root}/a") == data
+    assert listed(root) == ["a"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_any_characters(root, name):
+    check_name(root, name)
+
+
+@pytest.mark.parametrize("name", OBJECT_NAMES)
+def test_names_of_objects_are_no_paths(store, name):
+    check_name(store, name)
+
+
+def check_name(root: str, name: str) -> None:
+    path = f"{root}/{name}"
+    storage.write_bytes(path, name.encode())
+    assert storage.exists(path)
+    assert storage.is_file(path)
+    assert listed(root) == [name]
+    assert storage.read_bytes(path) == name.encode()
+    assert storage.read_range(path, 1, 2) == name.encode()[1:3]
+    (entry,) = storage.list_files(root)
+    assert storage.stat(path) == entry
+    with storage.open_read(path) as file:
+        assert file.read() == name.encode()
+    assert not storage.write_new(path, b"other")
+    data, version = storage.read_state(path)
+    assert storage.replace(path, data + b"!", version=version)
+    _, version = storage.read_state(path)
+    assert storage.delete(path, version=version)
+    storage.write_bytes(path, b"")
+    storage.delete_files([path])
+    assert listed(root) == []
+
+
+def test_what_is_there(root):
+    write(root, "folder/file")
+    assert storage.exists(f"{root}/folder/file")
+    assert storage.is_file(f"{root}/folder/file")
+    assert storage.is_folder(f"{root}/folder")
+    assert not storage.is_file(f"{root}/folder")
+    assert not storage.is_folder(f"{root}/folder/file")
+    assert not storage.is_folder(f"{root}/fold")
+    for name in ("file", "folder/fil", "folder/file2"):
+        assert not storage.exists(f"{root}/{name}")
+    assert storage.have_sizes({f"{root}/folder/file": 11})
+    assert not storage.have_sizes({f"{root}/folder/file": 12})
+    assert not storage.have_sizes({f"{root}/folder/file": 11, f"{root}/other": 0})
+
+
+READS: list[Callable[[str], object]] = [
+    storage.stat,
+    storage.read_bytes,
+    storage.open_read,
+    storage.sha256,
+    lambda path: storage.read_range(path, 0, 4),
+    lambda path: storage.read_range(path, 0, 0),
+]
+
+
+@pytest.mark.parametrize("read", READS, ids=["stat", "read_bytes", "open_read", "sha256", "range", "empty range"])
+def test_a_missing_file_is_an_error_of_the_file(root, read):
+    for place in (root, root.replace("/bucket/", "/no-bucket/")):
+        with pytest.raises(OSError, match="/gone") as raised:
+            read(f"{place}/gone")
+        assert not storage.is_service_fault(raised.value)
+        assert "\n" not in str(raised.value)
+
+
+def test_a_bucket_that_is_not_there_cannot_be_listed_or_written(store):
+    missing = store.replace("/bucket/", "/no-bucket/")
+    uses: list[Callable[[], object]] = [
+        lambda: list(storage.list_files(missing)),
+        lambda: storage.list_folders(missing),
+        lambda: storage.write_bytes(f"{missing}/a", b""),
+        lambda: storage.write_bytes(f"{missing}/a", bytes(9 << 20)),
+        lambda: storage.write_new(f"{missing}/a", b""),
+    ]
+    for use in uses:
+        with pytest.raises(storage.StorageError, match=r"^[^<\n]*(?:not exist|no bucket)[^<\n]*$"):
+            use()
+
+
+TREE = ["1.jpg", "a/2.jpg", "a/b/3.jpg", "a/b/4.png", "ab/5.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("below", "found"),
+    [
+        ("", TREE),
+        ("/", TREE),
+        ("/a", TREE[1:4]),
+        ("/a/", TREE[1:4]),
+        ("/a/b", TREE[2:4]),
+        ("/*.jpg", TREE[:1]),
+        ("/*/*.jpg", ["a/2.jpg", "ab/5.jpg"]),
+        ("/a/**/*.jpg", ["a/2.jpg", "a/b/3.jpg"]),
+        ("/**/*.jpg", ["1.jpg", "a/2.jpg", "a/b/3.jpg", "ab/5.jpg"]),
+        ("/a*/**", TREE[1:]),
+        ("/[!a]*", TREE[:1]),
+        ("/a/b/[34].???", TREE[2:4]),
+        ("/*.png", []),
+    ],
+)
+def test_folders_and_globs_list_the_files_below_them(root, below, found):
+    write(root, *TREE)
+    assert listed(root, below) == found
+
+
+def test_a_limit_lists_so_many_files(root):
+    write(root, *TREE)
+    for limit in (0, 1, 3, 5, 9):
+        assert len(listed(root, limit=limit)) == min(limit, 5)
+        assert len(listed(root, "/**", limit=limit)) == min(limit, 5)
+
+
+def test_folders_are_those_directly_below(root):
+    write(root, *TREE, "a b#/x", "é/x", "50%41/x", "a/2/x")
+    assert storage.list_folders(root) == ["50%41", "a", "a b#", "ab", "é"]
+    assert storage.list_folders(f"{root}/a") == ["2", "b"]
+    assert storage.list_folders(f"{root}/a/b/") == []
+
+
+def test_more_files_than_one_page_holds(root):
+    names = [f"{number:04}" for number in range(1005)]
+    with ThreadPoolExecutor(16) as threads:
+        list(threads.map(lambda name: storage.write_bytes(f"{root}/all/{name}/x", b""), names))
+    assert listed(f"{root}/all") == [f"{name}/x" for name in names]
+    assert storage.list_folders(f"{root}/all") == names
+    assert len(listed(root, "/all/**/x")) == 1005
+    assert len(listed(f"{root}/all", limit=1002)) == 1002
+    write(root, "all2")
+    storage.delete_tree(f"{root}/all")
+    assert listed(root) == ["all2"]
+
+
+def test_deleting_what_is_not_there_is_no_error(root):
+    write(root, "1", "3", "b/4")
+    storage.delete_files(f"{root}/{number}" for number in range(4))
+    storage.delete_tree(f"{root}/nothing")
+    assert listed(root) == ["b/4"]
+    storage.delete_files([])
+    storage.delete_if_empty(f"{root}/b")
+    assert listed(root) == ["b/4"]
+
+
+def test_files_of_several_places_are_deleted_together(root, tmp_path):
+    others = [f"{root}/a", str(tmp_path / "local"), f"{root}/b"]
+    if storage.has_scheme(root):
+        others.append(root.replace("/bucket/", "/other/"))
+    for path in others:
+        storage.write_bytes(path, b"")
+    storage.delete_files(others)
+    assert not any(map(storage.exists, others))
+
+
+def test_a_listed_file_has_the_fingerprint_and_version_of_its_stat(root):
+    write(root, "a")
+    (entry,) = storage.list_files(root)
+    assert entry == storage.stat(f"{root}/a")
+    assert entry.version
+    storage.write_bytes(f"{root}/a", b"other")
+    later = storage.stat(f"{root}/a")
+    assert later.fingerprint != entry.fingerprint
+    assert later.version != entry.version
+
+
+def test_the_version_that_was_listed_is_read(root):
+    write(root, "a")
+    (entry,) = storage.list_files(root)
+    assert storage.read_bytes(entry.path, version=entry.version) == b"a"
+    assert storage.read_range(entry.path, 0, 4, version=entry.version) == b"a"
+    assert storage.read_range(entry.path, 0, 0, version=entry.version) == b""
+    with storage.open_read(entry.path, version=entry.version) as file:
+        assert file.read() == b"a"
+
+
+def test_another_version_than_the_one_listed_is_not_read(root):
+    write(root, "a")
+    (entry,) = storage.list_files(root)
+    storage.write_bytes(entry.path, b"other")
+    reads: list[Callable[[], object]] = [
+        lambda: storage.read_bytes(entry.path, version=entry.version),
+        lambda: storage.read_range(entry.path, 0, 4, version=entry.version),
+        lambda: storage.read_range(entry.path, 0, 0, version=entry.version),
+        lambda: storage.read_range(entry.path, 9, 4, version=entry.version),
+        lambda: storage.open_read(entry.path, version=entry.version),
+    ]
+    for read in reads:
+        with pytest.raises(storage.ChangedError, match="/a has changed"):
+            read()
+
+
+def test_a_new_file_is_written_once(root):
+    assert storage.write_new(f"{root}/a", b"first")
+    assert not storage.write_new(f"{root}/a", b"second")
+    assert storage.read_bytes(f"{root}/a") == b"first"
+
+
+def test_a_state_is_replaced_once(root):
+    path = f"{root}/a"
+    assert storage.read_state(path) is None
+    assert storage.write_new(path, b"1")
+    data, version = storage.read_state(path)
+    assert data == b"1"
+    assert storage.replace(path, b"2", version=version)
+    assert not storage.replace(path, b"3", version=version)
+    assert not storage.delete(path, version=version)
+    data, version = storage.read_state(path)
+    assert data == b"2"
+    assert storage.delete(path, version=version)
+    assert not storage.delete(path, version=version)
+    assert not storage.replace(path, b"4", version=version)
+    assert not storage.exists(path)
+
+
+def test_one_of_many_writers_wins(root):
+    path = f"{root}/a"
+    with ThreadPoolExecutor(8) as threads:
+        won = list(threads.map(lambda number: storage.write_new(path, b"%d" % number), range(8)))
+        assert won.count(True) == 1
+        data, version = storage.read_state(path)
+        assert data == b"%d" % won.index(True)
+        won = list(threads.map(lambda number: storage.replace(path, b"=%d" % number, version=version), range(8)))
+        assert won.count(True) == 1
+    assert storage.read_bytes(path) == b"=%d" % won.index(True)
+
+
+def test_an_entry_can_be_sent_to_workers(root):
+    write(root, "a")
+    entry = storage.stat(f"{root}/a")
+    assert dataclasses.replace(entry) == entry
+    storage.sync_folder(root)
+    if storage.has_scheme(root):
+        storage.check_scheme(entry.path)
+    with storage.lock(f"{root}/lock") as is_held:
+        assert is_held
