@@ -35,7 +35,9 @@ def inspect(argv: Sequence[str]) -> int:
     parser = Parser(prog="beam-tfrecords inspect", description="Shows schema and examples.", allow_abbrev=False)
     parser.add_argument("--dataset", metavar="FOLDER", required=True, help="the --output of a build")
     parser.add_argument("--split", metavar="NAME", help="split of the examples (the first)")
-    parser.add_argument("--limit", metavar="N", type=argument(whole_number(0)), default=3, help="examples to show (3)")
+    parser.add_argument(
+        "--limit", metavar="N", type=argument(whole_number(0)), default=3, help="show at most N examples (3)"
+    )
     parser.refuse_repeats(argv)
     arguments = parser.parse_args(argv)
     dataset = open_dataset(arguments.dataset)

@@ -1,4 +1,4 @@
-"""Notes: what a request may mean but is odd; a line each in the summary and in the manifest."""
+"""Notes: warnings about valid but unusual requests; a line each in the summary and in the manifest."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def describe_facts(
       spec: the request, with its layout.
       input_fingerprint: of the listing.
       skipped: files that are not samples.
-      notes: what may be meant but is odd, one line each.
+      notes: warnings about a valid but unusual request, one line each.
     """
     return {
         "skipped": {

@@ -100,7 +100,7 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
         "process": run.process if run else None,
         "job": dataclasses.asdict(job) if job else None,
         "since": _time(run.began) if run else None,
-        "last_sign_of_life": _time(run.beat) if run else None,
+        "last_heartbeat": _time(run.beat) if run else None,
         "listed": run.listed if run else None,
         "blocks": run.blocks if run else None,
         "blocks_done": counts.blocks,
@@ -198,13 +198,14 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     if debris["builds"] or debris["bytes"]:
         count = debris["builds"]
         what = f"{count} dead build{'s' if count > 1 else ''}" if count else "temporary files"
-        yield f"left over: {what}, {format_bytes(debris['bytes'])}; the same command resumes, another one removes it"
+        size = format_bytes(debris["bytes"])
+        yield f"left over: {what}, {size}; rerun the command to resume; any other build deletes it"
 
 
 def _build_lines(build: dict[str, Any]) -> Iterator[str]:
     if build["host"]:
         who = f"process {build['process']} on {build['host']}"
-        yield f"build: {who}, since {build['since']}, last sign of life {build['last_sign_of_life']}"
+        yield f"build: {who}, since {build['since']}, last heartbeat {build['last_heartbeat']}"
     if build["job"]:
         yield f"job: {build['job']['job_id']} on {build['job']['runner']}, {build['job']['url']}"
     if build["listed"]:

@@ -43,7 +43,7 @@ def verify(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--dataset", metavar="FOLDER", required=True, help="the --output of a build")
     parser.add_argument(
-        "--limit", metavar="N", type=argument(whole_number(0)), default=100, help="findings to print (100)"
+        "--limit", metavar="N", type=argument(whole_number(0)), default=100, help="print at most N findings (100)"
     )
     parser.add_argument("--verbose", action="store_true", help="show Beam's own log")
     parser.refuse_repeats(argv)

@@ -22,8 +22,8 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, 
 _PLAIN_BYTES = 10_000
 _KEY = "setting"
 
-INPUT, OUTPUT, IMAGES, FAILURES = "what goes in", "what comes out", "images", "bad images"
-SCHEDULED = "scheduled builds"
+INPUT, OUTPUT, IMAGES, FAILURES = "Input", "Output", "Images", "Rejected images"
+SCHEDULED = "Scheduled builds"
 
 Value = TypeVar("Value")
 

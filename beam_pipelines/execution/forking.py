@@ -5,8 +5,8 @@ Importing takes two seconds each time, forking some milliseconds. The template i
 under a task manager, serves that job alone, so that it never runs code of an earlier installation, and ends with the
 task manager, or when it has had nothing to do for a minute.
 
-What the runner has started stays a process of its own, as small as Python is. Whichever of it and its fork ends
-first, the other ends too.
+What the runner has started stays a process of its own, as small as Python is. If either it or its fork exits, the other
+exits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sign of life of a build: a small file in its folder, written now and then by the process that waits for it."""
+"""The heartbeat of a build: a small file in its folder that its launcher rewrites every few seconds."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Run:
 
 
 class Heartbeat:
-    """Writes the sign of life of a build while it runs.
+    """Writes the heartbeat of a build while it runs.
 
     Args:
       folder: the build's folder for temporary files.
@@ -115,6 +115,6 @@ def _is_there(process: int) -> bool:
 
 
 def read_runs(output: str) -> Iterator[tuple[str, Run | None]]:
-    """The builds whose temporary files are in an output folder: folder -> last attempt, if it left a sign of life."""
+    """The builds whose temporary files are in an output folder: folder -> last attempt, if it wrote a heartbeat."""
     for folder in Workspace(output).list_builds():
         yield folder, read_state(Run, BuildFolder(folder).run)

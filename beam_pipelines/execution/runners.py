@@ -95,7 +95,7 @@ class Execution:
     def run(
         self, add_stages: Callable[[beam.Pipeline], Any], folder: str | None = None, wait: bool = True
     ) -> JobRecord | None:
-        """Runs a pipeline to its end; a job that a cluster gives up is submitted again while it gets on.
+        """Runs a pipeline to its end; a failed job is resubmitted as long as each attempt finishes blocks.
 
         Args:
           add_stages: adds the stages to the pipeline.

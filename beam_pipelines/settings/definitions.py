@@ -68,7 +68,7 @@ def flags_table() -> str:
     """The settings as Markdown tables, one per group."""
     lines: list[str] = []
     for group in dict.fromkeys(one.group for one in SETTINGS.values()):
-        lines += [f"## {group.capitalize()}", "", "| flag | meaning | default |", "|---|---|---|"]
+        lines += [f"## {group}", "", "| flag | meaning | default |", "|---|---|---|"]
         for one in SETTINGS.values():
             if one.group == group:
                 meaning, default = (show_flags(text).replace("|", "\\|") for text in (one.help, one.shown_default))

@@ -87,7 +87,7 @@ def _parameter(one: Setting, hint: Any) -> dict[str, Any]:
         "helpText": f"{one.help[0].upper()}{one.help[1:]}.{default}".replace("`", ""),
         # A spec file may have it; the launcher refuses a request that lacks something.
         "isOptional": True,
-        "groupName": one.group.capitalize(),
+        "groupName": one.group,
     }
     kinds = [kind for kind in _members(hint) if kind is not type(None)]
     choices = _CHOICES.get(one.name) or tuple(choice for kind in kinds for choice in _choices(kind))

@@ -126,7 +126,7 @@ class BuildSpec:
     class_names: tuple[str, ...] | None = setting(
         None,
         help="names in index order: comma-separated, or a file with one per line",
-        shown_default="the names found, sorted",
+        shown_default="the labels, sorted",
         group=INPUT,
         read=read_class_names,
     )
@@ -142,7 +142,7 @@ class BuildSpec:
     )
     limit: int | None = setting(
         None,
-        help="build from so many samples only, chosen by a hash of seed and key from all splits, for a first try",
+        help="build from at most N samples, chosen by a hash of seed and key from all splits, for a first try",
         group=INPUT,
         read=whole_number(1),
     )

@@ -76,13 +76,13 @@ class ScheduleSpec:
     )
     keep_versions: int | None = _setting(
         None,
-        help="the newest versions that stay; older ones are removed",
+        help="keep this many of the newest versions; remove older ones",
         shown_default="all",
         read=whole_number(1),
     )
     grace: int = _setting(
         3600,
-        help="how long a version stays after a newer one has replaced it, for those who still read it",
+        help="keep replaced versions this long for running readers",
         shown_default="1h",
         read=read_duration,
     )
@@ -109,26 +109,26 @@ class ScheduleSpec:
     )
     min_count_ratio: float = _setting(
         0.8,
-        help="guard count: samples of a split against the version before, at least",
+        help="guard count: smallest allowed ratio of samples to the version before, in all or of a split",
         read=read_ratio,
     )
-    max_count_ratio: float = _setting(2.0, help="the same, at most", read=read_ratio)
+    max_count_ratio: float = _setting(2.0, help="guard count: largest allowed ratio of samples", read=read_ratio)
     max_failure_rise: float = _setting(
         0.01,
-        help="guard failures: by how much the share of failed samples may rise",
+        help="guard failures: largest allowed rise of the share of failed samples",
         read=share,
     )
     max_share_change: float = _setting(
         0.05,
-        help="guard class_shares: by how much the share of a class in a split may change",
+        help="guard class_shares: largest allowed change of the share of a class in a split",
         read=share,
     )
     min_size_ratio: float = _setting(
         0.5,
-        help="guard sizes: mean bytes of a record and median pixels of an image against the version before, at least",
+        help="guard sizes: smallest allowed ratio of a record's mean bytes, and of an image's median pixels",
         read=read_ratio,
     )
-    max_size_ratio: float = _setting(2.0, help="the same, at most", read=read_ratio)
+    max_size_ratio: float = _setting(2.0, help="guard sizes: largest allowed ratio of both", read=read_ratio)
 
     def __post_init__(self) -> None:
         if not self.versioned and self.keep_versions is not None:

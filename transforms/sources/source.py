@@ -20,7 +20,7 @@ class Source:
       unit: what a message calls one sample: "image" or "row".
       labels_may_be_indices: whether a label that is a number is a class index. The name of a folder never is.
       skipped: files that are not samples; complete when `samples` has ended. Containers are not included.
-      notes: what may be meant but is odd, one line each; complete when `samples` has ended.
+      notes: warnings about a valid but unusual input, one line each; complete when `samples` has ended.
       read_container: lists the samples of one container; None for a source without containers.
     """
 

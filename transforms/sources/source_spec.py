@@ -72,8 +72,8 @@ class SourceSpec:
       image_path: pattern of the images' paths over a table's columns, such as `train/{id}.jpg`.
       image_root: folder that the images' paths in a table are relative to; None: the table's folder.
       label_separator: what separates several labels in one cell; None: a cell is one label.
-      delimiter: between the cells of a csv file; None to find it.
-      encoding: of a csv or jsonl file; None to find it.
+      delimiter: between the cells of a csv file; None to detect it.
+      encoding: of a csv or jsonl file; None to detect it.
       include: globs of the keys that are wanted; empty for all.
       exclude: globs of the keys that are not wanted.
       classes: labels that are wanted; empty for all.
@@ -121,10 +121,10 @@ class SourceSpec:
     )
     label_separator: str | None = setting(None, help="separates several labels in one cell", group=INPUT)
     delimiter: str | None = setting(
-        None, help="between the cells of a csv file", group=INPUT, read=_read_delimiter, shown_default="found"
+        None, help="separates the cells of a csv file", group=INPUT, read=_read_delimiter, shown_default="detected"
     )
     encoding: str | None = setting(
-        None, help="of a csv or jsonl file", group=INPUT, read=_read_encoding, shown_default="found"
+        None, help="encoding of a csv or jsonl file", group=INPUT, read=_read_encoding, shown_default="detected"
     )
     include: tuple[str, ...] = setting(
         (),

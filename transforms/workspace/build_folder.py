@@ -38,7 +38,7 @@ class Workspace:
 
     @property
     def claim(self) -> str:
-        """Marks the output as owned by a build: files with names like ours are ours."""
+        """Marks the folder as owned by a build: files with names like those of a dataset are its own."""
         return storage.join(self.path, "claimed")
 
     @property

@@ -42,7 +42,7 @@ def find_old_files(output: str) -> list[str]:
 
 
 def claim_output(output: str) -> None:
-    """Notes what a build replaces; from now on files with names like ours are ours.
+    """Lists the files that a build replaces, and marks the folder as owned by a build.
 
     Raises:
       RequestError: as `find_old_files`.
