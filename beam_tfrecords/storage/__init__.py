@@ -104,7 +104,9 @@ def _system(path: str) -> _FileSystem:
         try:
             from beam_tfrecords.storage import s3
         except ImportError as error:
-            raise SchemeError(f"{path}: s3:// needs an extra: pip install '.[aws]' in a clone of beam-tfrecords") from error
+            raise SchemeError(
+                f"{path}: s3:// needs an extra: pip install '.[aws]' in a clone of beam-tfrecords"
+            ) from error
         return s3
     from beam_tfrecords.storage import beam_files
 
