@@ -17,7 +17,7 @@ from beam_pipelines.execution.jobs import JobRecord
 from beam_pipelines.execution.runners import Execution, find_runner
 from beam_pipelines.preparing import prepare_build
 from beam_pipelines.settings.definitions import read_build_spec
-from beam_pipelines.versioning import clean_versions
+from beam_pipelines.versioning import clean_versions, point_to_whole
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.errors import BuildError, RequestError
@@ -143,6 +143,12 @@ def build_dataset(
         else:
             outcome = _run(plan, execution, quiet=quiet, wait=wait)
         problem = None
+        if isinstance(outcome, Published) and outcome.is_unchanged:
+            point_to_whole(spec, outcome.path, staging=plan.block_plan.folder)
+        if not plan.publication.history or (isinstance(outcome, Published) and outcome.is_unchanged):
+            # Otherwise the new version's changes have them.
+            for note in plan.notes:
+                print(f"note: {note}", file=sys.stderr)
         if isinstance(outcome, Published):
             if spec.schedule.versioned:
                 clean_versions(spec)

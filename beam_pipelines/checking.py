@@ -10,7 +10,7 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.layouts import EVERY_COLUMN, parse_layout, resolve_types, table_layout
 from beam_tfrecords.files import SUCCESS
 from beam_tfrecords.label_files import fits_label_file
-from beam_tfrecords.versions import read_latest
+from beam_tfrecords.versions import list_versions, read_latest
 from transforms.labels import ClassNames, describe_labels, infer_class_names
 from transforms.refs import Scalar, unpack_key_and_split
 from transforms.request.build_spec import BuildSpec
@@ -38,7 +38,7 @@ def check_output(spec: BuildSpec) -> None:
         raise RequestError("`overwrite` replaces what `versioned` keeps; leave one of them out")
     if versioned and is_finished:
         raise RequestError(f"`output={spec.output}`: holds a dataset without versions; choose another folder")
-    if not versioned and read_latest(spec.output):
+    if not versioned and (read_latest(spec.output) or any(version.published for version in list_versions(spec.output))):
         raise RequestError(
             f"`output={spec.output}`: holds versions of a dataset; say `versioned`, or choose another folder"
         )

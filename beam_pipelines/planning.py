@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_pipelines.notes import describe_request
-from beam_pipelines.settings.definitions import SETTINGS
+from beam_pipelines.settings.definitions import SETTINGS, fill_spec
 from beam_pipelines.versioning import NOTHING, Earlier, plan_reuse, record_settings
 from beam_tfrecords import storage
 from beam_tfrecords.examples.layouts import Layout
@@ -52,6 +52,7 @@ class BuildPlan:
       search: what the search for duplicates needs.
       publication: what publishing needs.
       earlier: the version before, or None.
+      notes: datasets that were passed over because they are damaged, one line each.
       is_unchanged: whether the build would make the version before again.
     """
 
@@ -63,6 +64,7 @@ class BuildPlan:
     search: DuplicateSearch
     publication: Publication
     earlier: str | None = None
+    notes: tuple[str, ...] = ()
     is_unchanged: bool = False
 
 
@@ -113,7 +115,9 @@ def plan_build(
             earlier=before,
             compared=reuse is not None and reuse.path == before,
             nothing_reused_because=nothing_reused_because,
+            notes=earlier.notes,
             schedule=spec.schedule,
+            settings=fill_spec(earlier.version.manifest["spec"]) if earlier.version else {},
             decisive=tuple(name for name, one in SETTINGS.items() if one.decides_bytes and one.in_spec),
         )
     return BuildPlan(
@@ -157,6 +161,7 @@ def plan_build(
             history=history,
         ),
         earlier=before,
+        notes=earlier.notes,
         is_unchanged=is_unchanged,
     )
 

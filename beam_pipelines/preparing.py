@@ -97,7 +97,12 @@ def _plan(
     knows_files = spec.source.fingerprint is Fingerprint.STAT and not listing.unknown
     expected = {**facts, "class_names": class_names.names}
     # A build of this request would make the version before again, failures included.
-    is_unchanged = earlier.version is not None and knows_files and earlier.version.states(expected)
+    is_unchanged = (
+        earlier.version is not None
+        and knows_files
+        and earlier.version.states(expected)
+        and not earlier.version.find_missing()
+    )
     version = choose_version(spec, folder) if spec.schedule.versioned else None
     return plan_build(
         spec,

@@ -16,12 +16,12 @@ from beam_pipelines.execution.jobs import is_advancing, read_job
 from beam_pipelines.exit_codes import DONE, UNPUBLISHED
 from beam_pipelines.settings.command_line import Parser
 from beam_pipelines.summary import describe_reasons, format_bytes, format_table
-from beam_pipelines.versioning import read_version
+from beam_pipelines.versioning import find_newest, read_version
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import open_dataset
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.files import SUCCESS
-from beam_tfrecords.versions import list_versions, read_latest
+from beam_tfrecords.versions import find_damage, list_versions, read_latest
 from transforms.request.build_spec import read_output
 from transforms.workspace.build_folder import BuildFolder, Workspace
 from transforms.workspace.counts import read_block_counts, read_last_block_time
@@ -71,6 +71,7 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
     last = running or next((build for build in builds if build["state"] == "unpublished"), None)
     temporary = Workspace(output).path
     versions = [_describe_version(output, version.name) for version in list_versions(output)]
+    _, notes = find_newest(output)
     return {
         "output": output,
         "state": last["state"] if last else "dead" if any(build["state"] == "dead" for build in builds) else "idle",
@@ -78,9 +79,12 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
         "latest": read_latest(output),
         "dataset": _describe_dataset(output) if storage.exists(storage.join(output, SUCCESS)) else None,
         "versions": versions,
+        "notes": list(notes),
         "debris": {
             "builds": sum(build["state"] == "dead" for build in builds),
-            "unfinished_versions": [version["name"] for version in versions if version["records"] is None],
+            "unfinished_versions": [
+                version["name"] for version in versions if version["records"] is None and not version["damage"]
+            ],
             "bytes": sum(entry.size for entry in storage.list_files(temporary, literal=True))
             if builds and not running
             else 0,
@@ -156,10 +160,14 @@ def _count_reasons(folder: str) -> dict[str, int]:
 
 
 def _describe_version(output: str, name: str) -> dict[str, Any]:
+    path = storage.join(output, name)
+    damage = find_damage(path)
     try:
-        return {"name": name, **_describe_dataset(storage.join(output, name))}
+        if damage is None:
+            return {"name": name, **_describe_dataset(path), "damage": None}
     except (RequestError, BuildError):
-        return {"name": name, "published": None, "records": None, "failures": None, "bytes": None}
+        pass
+    return {"name": name, "published": None, "records": None, "failures": None, "bytes": None, "damage": damage}
 
 
 def _describe_dataset(path: str) -> dict[str, Any]:
@@ -189,11 +197,12 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         for version in found["versions"]:
             mark = "LATEST" if version["name"] == found["latest"] else ""
             if version["records"] is None:
-                rows.append([version["name"], "", "", "", "not finished"])
+                rows.append([version["name"], "", "", "", "damaged" if version["damage"] else "not finished"])
             else:
                 counts = (f"{version['records']:,}", f"{version['failures']:,}", format_bytes(version["bytes"]))
                 rows.append([version["name"], *counts, mark])
         yield from format_table(rows)
+    yield from (f"note: {note}" for note in found["notes"])
     debris = found["debris"]
     if debris["builds"] or debris["bytes"]:
         count = debris["builds"]

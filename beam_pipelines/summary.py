@@ -86,7 +86,7 @@ def describe_changes(reuse: Mapping[str, int], changes: Mapping[str, Any] | None
       reuse: how many records were made in which way.
       changes: the content of `changes.json`, if there is one.
     """
-    lines = []
+    lines = [f"note: {note}" for note in (changes or {}).get("notes", [])]
     if changes and changes["compared_with"]:
         counts = [f"{kind} {found['samples']:,}" for kind, found in changes.get("changes", {}).items()]
         lines.append(f"since {changes['compared_with']}: {', '.join(counts) or 'not compared'}")

@@ -8,14 +8,24 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from beam_pipelines.settings.definitions import SETTINGS, fill_spec
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.versions import find_old, find_unfinished, new_version, read_latest, remove
+from beam_tfrecords.files import LATEST, SUCCESS
+from beam_tfrecords.versions import (
+    find_damage,
+    find_old,
+    find_unfinished,
+    list_versions,
+    new_version,
+    point_to,
+    read_latest,
+    remove,
+)
 from transforms.libraries import RECORD_LIBRARIES
 from transforms.request.build_spec import BuildSpec
 from transforms.request.schedule_spec import NO_REUSE
-from transforms.settings import settings_of
 from transforms.sources.source_spec import Fingerprint
 from transforms.workspace.build_folder import BuildFolder
 
@@ -28,12 +38,14 @@ class Earlier:
     """The datasets that a build looks back to.
 
     Attributes:
-      version: the version that LATEST names, or None.
+      version: the version before, or None.
       reused: the dataset whose records are taken over, or None.
+      notes: datasets that were passed over because they are damaged, one line each.
     """
 
     version: Dataset | None
     reused: Dataset | None
+    notes: tuple[str, ...] = ()
 
 
 NOTHING = Earlier(None, None)
@@ -46,15 +58,74 @@ def open_earlier(spec: BuildSpec) -> Earlier:
       RequestError: `reuse` names no dataset.
     """
     schedule = spec.schedule
-    version = open_dataset(spec.output) if schedule.versioned and read_latest(spec.output) else None
+    version, notes = open_newest(spec.output) if schedule.versioned else (None, ())
     if schedule.reuse == NO_REUSE:
-        return Earlier(version, None)
+        return Earlier(version, None, notes)
     if schedule.reuse is None:
-        return Earlier(version, version)
-    try:
-        return Earlier(version, open_dataset(schedule.reuse))
-    except RequestError as error:
-        raise RequestError(f"`reuse={schedule.reuse}`: {error}, or `reuse=none`") from error
+        return Earlier(version, version, notes)
+    reused, more = open_newest(schedule.reuse)
+    if reused is None and not more:
+        damage = find_damage(schedule.reuse)
+        more = (f"{schedule.reuse} is damaged, so nothing of it is reused: {damage}",) if damage else ()
+    if reused is None and not more:
+        try:
+            reused = open_dataset(schedule.reuse)
+        except RequestError as error:
+            raise RequestError(f"`reuse={schedule.reuse}`: {error}, or `reuse=none`") from error
+    return Earlier(version, reused, (*notes, *(note for note in more if note not in notes)))
+
+
+def open_newest(root: str) -> tuple[Dataset | None, tuple[str, ...]]:
+    """Opens the version that `find_newest` finds."""
+    name, notes = find_newest(root)
+    return open_dataset(storage.join(root, name)) if name else None, notes
+
+
+def find_newest(root: str) -> tuple[str | None, tuple[str, ...]]:
+    """Finds the version that `LATEST` names, or the newest that is whole; None if there is none.
+
+    Args:
+      root: the folder of the versions.
+
+    Returns:
+      Its name, and why others were passed over, one line each.
+    """
+    latest = read_latest(root)
+    if latest and _is_whole(storage.join(root, latest)):
+        return latest, ()
+    versions = [version.name for version in list_versions(root)]
+    notes: list[str] = []
+    whole = None
+    # Newest first, and before them the one that should be there.
+    for name in sorted(versions, key=lambda name: (name == latest, name), reverse=True):
+        path = storage.join(root, name)
+        if _is_whole(path):
+            whole = name
+            break
+        damage = find_damage(path) or (f"there is no {SUCCESS}" if name == latest else None)
+        if damage:
+            notes.append(f"version {name} is damaged, and left as it is: {damage}")
+    if latest not in versions and (latest or whole or notes):
+        named = f"names {latest}, which is not there" if latest else "is missing or damaged"
+        notes.insert(0, f"{LATEST} {named}")
+    return whole, tuple(notes)
+
+
+def _is_whole(path: str) -> bool:
+    return storage.exists(storage.join(path, SUCCESS)) and find_damage(path) is None
+
+
+def point_to_whole(spec: BuildSpec, path: str, *, staging: str) -> None:
+    """Lets `LATEST` name the version that the input would make again, if it names another, damaged one.
+
+    Args:
+      spec: the request.
+      path: the version.
+      staging: folder for temporary files.
+    """
+    name = storage.basename(path)
+    if spec.schedule.versioned and read_latest(spec.output) != name:
+        point_to(spec.output, name, staging=staging)
 
 
 def choose_version(spec: BuildSpec, folder: str) -> str:
@@ -95,7 +166,7 @@ def plan_reuse(
         return None, "its shards are compressed, so that single records cannot be read"
     if not any(shard.first_key is not None for shard in earlier.shards):
         return None, "an earlier version of beam-tfrecords wrote it"
-    before = record_settings(old["spec"], old["versions"])
+    before = record_settings(fill_spec(old["spec"]), old["versions"])
     now = record_settings(spec.to_json(), versions)
     layouts = before.pop("layout"), now.pop("layout")
     changes = [f"{name} changed from {before[name]} to {now[name]}" for name in now if before[name] != now[name]]
@@ -124,11 +195,9 @@ def record_settings(spec: Mapping[str, Any], versions: Mapping[str, str]) -> dic
       spec: the settings of a build, as its manifest has them.
       versions: library -> version.
     """
-    from transforms.images.image_spec import ImageSpec
-
-    names = [one.name for one in settings_of(ImageSpec) if one.decides_bytes]
+    names = [name for name, one in SETTINGS.items() if one.decides_records]
     libraries = {name: versions.get(name) for name in RECORD_LIBRARIES}
-    return {**{name: spec.get(name) for name in (*names, "layout")}, **libraries}
+    return {**{name: spec.get(name) for name in names}, **libraries}
 
 
 def clean_versions(spec: BuildSpec, *, unfinished: bool = True) -> None:

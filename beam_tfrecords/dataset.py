@@ -137,6 +137,13 @@ class Dataset:
         yield from self.manifest["files"]
         yield MANIFEST
 
+    def find_missing(self) -> list[str]:
+        """Files that are not there, and shards that do not have their size; found by one listing."""
+        start = len(self.path) + 1
+        sizes = {entry.path[start:]: entry.size for entry in storage.list_files(self.path)}
+        expected = {shard.file: shard.bytes for shard in self.shards}
+        return [file for file in self.files if file not in sizes or sizes[file] != expected.get(file, sizes[file])]
+
     def states(self, facts: Mapping[str, Any]) -> bool:
         """Whether the manifest says all of this: name -> value."""
         # As JSON has them: tuples become lists.

@@ -11,6 +11,8 @@ DUPLICATES = "duplicates.jsonl"
 CHANGES = "changes.json"
 LATEST = "LATEST"
 SUCCESS = "_SUCCESS"
+# In a version that is being removed.
+REMOVED = "_REMOVED"
 INDEX_FOLDER = "index"
 
 

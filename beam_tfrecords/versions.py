@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import hashlib
 import itertools
+import json
 import re
 
 from beam_tfrecords import storage
-from beam_tfrecords.files import LATEST, SUCCESS
+from beam_tfrecords.files import LATEST, MANIFEST, REMOVED, SUCCESS
 
 _FORMAT = "%Y%m%dT%H%M%SZ"
 _NAME = re.compile(r"[0-9]{8}T[0-9]{6}Z")
@@ -37,7 +39,9 @@ def new_version(root: str, now: float) -> str:
 
 
 def list_versions(root: str) -> list[Version]:
-    """The versions below a folder, the oldest first."""
+    """The versions below a folder, the oldest first; none if there is no such folder."""
+    if not storage.is_folder(root):
+        return []
     names = sorted(name for name in storage.list_folders(root) if _NAME.fullmatch(name))
     versions = []
     for name in names:
@@ -56,6 +60,33 @@ def read_latest(root: str) -> str | None:
     return name if _NAME.fullmatch(name) else None
 
 
+def find_damage(path: str) -> str | None:
+    """What is wrong with a dataset that was finished; None if its manifest is the one that `_SUCCESS` names.
+
+    A folder that never held a finished dataset is not damaged.
+
+    Args:
+      path: the dataset's folder.
+
+    Raises:
+      BuildError: the store does not answer.
+    """
+    success, manifest, removed = (storage.join(path, name) for name in (SUCCESS, MANIFEST, REMOVED))
+    if not storage.exists(success):
+        # A manifest is written just before `_SUCCESS`.
+        was_finished = storage.exists(manifest) and not storage.exists(removed)
+        return f"there is a {MANIFEST}, but no {SUCCESS}" if was_finished else None
+    try:
+        published = json.loads(storage.read_bytes(success))["manifest_sha256"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"{SUCCESS} cannot be read: {error}"
+    try:
+        digest = hashlib.sha256(storage.read_bytes(manifest)).hexdigest()
+    except OSError as error:
+        return f"{MANIFEST} cannot be read: {error}"
+    return None if digest == published else f"{MANIFEST} is not the one that {SUCCESS} names"
+
+
 def point_to(root: str, name: str, *, staging: str) -> None:
     """Makes a finished version the one to read.
 
@@ -69,15 +100,16 @@ def point_to(root: str, name: str, *, staging: str) -> None:
 
 
 def find_unfinished(root: str) -> list[str]:
-    """Versions that builds have left without `_SUCCESS`."""
-    return [version.name for version in list_versions(root) if version.published is None]
+    """Versions that builds have left without `_SUCCESS`, and what is left of removed ones."""
+    unfinished = [version.name for version in list_versions(root) if version.published is None]
+    return [name for name in unfinished if find_damage(storage.join(root, name)) is None]
 
 
 def find_old(root: str, *, keep: int, grace: float, now: float) -> list[str]:
     """Finished versions that are not needed any more.
 
     The newest ones stay, and the one that `LATEST` names, and all that a newer one has replaced only lately:
-    somebody may still read them.
+    somebody may still read them. Damaged ones are not counted, and left as they are.
 
     Args:
       root: the folder of the versions.
@@ -85,7 +117,8 @@ def find_old(root: str, *, keep: int, grace: float, now: float) -> list[str]:
       grace: seconds that a version stays after a newer one was published.
       now: seconds since the epoch.
     """
-    finished = [version for version in list_versions(root) if version.published is not None]
+    published = [version for version in list_versions(root) if version.published is not None]
+    finished = [version for version in published if find_damage(storage.join(root, version.name)) is None]
     latest = read_latest(root)
     old = []
     for version, newer in list(itertools.pairwise(finished))[: len(finished) - keep]:
@@ -97,5 +130,7 @@ def find_old(root: str, *, keep: int, grace: float, now: float) -> list[str]:
 
 def remove(root: str, name: str) -> None:
     """Removes one version, `_SUCCESS` first: what is left of it is no dataset any more."""
+    storage.write_bytes(storage.join(root, name, REMOVED), b"")
     storage.delete_files([storage.join(root, name, SUCCESS)])
+    storage.delete_files([storage.join(root, name, MANIFEST)])
     storage.delete_tree(storage.join(root, name))

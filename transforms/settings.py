@@ -42,6 +42,8 @@ class Setting:
         was expected, or RequestError with a whole message.
       write: the reverse of `read`, as a plain value for JSON.
       decides_bytes: whether the bytes of the shards depend on it.
+      decides_records: whether the record of one sample depends on it, or whether the sample has one, besides what
+        its reference says; records made with another value are not taken over.
       in_spec: whether the manifest records it.
       may_repeat: whether its flag may be given several times; a spec file has a list then.
       is_switch: whether its flag takes no value.
@@ -55,6 +57,7 @@ class Setting:
     read: Callable[[Any], Any]
     write: Callable[[Any], Any]
     decides_bytes: bool
+    decides_records: bool
     in_spec: bool
     may_repeat: bool
 
@@ -94,6 +97,7 @@ def setting(
     default_from: Callable[[Mapping[str, Any]], Any] | None = None,
     shown_default: str | None = None,
     decides_bytes: bool = True,
+    decides_records: bool = True,
     in_spec: bool = True,
     may_repeat: bool = False,
 ) -> Any:
@@ -108,6 +112,7 @@ def setting(
       default_from: default of the setting, from the settings before it, where it differs from the field's.
       shown_default: the default as the help shows it; made from `default` if None.
       decides_bytes: whether the bytes of the shards depend on it.
+      decides_records: whether the record of one sample does, too; never without `decides_bytes`.
       in_spec: whether the manifest records it.
       may_repeat: whether its flag may be given several times.
     """
@@ -124,6 +129,7 @@ def setting(
         read=read,
         write=write,
         decides_bytes=decides_bytes,
+        decides_records=decides_bytes and decides_records,
         in_spec=in_spec,
         may_repeat=may_repeat,
     )

@@ -50,6 +50,22 @@ def read_build_spec(words: Mapping[str, Any]) -> BuildSpec:
     return BuildSpec(source=source_spec, image=ImageSpec(**image), schedule=ScheduleSpec(**schedule), **build)
 
 
+def fill_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a manifest as plain values.
+
+    One that it does not name has been added by a later version of beam-tfrecords, and has its default.
+    """
+    filled, values = dict(spec), dict[str, Any]()
+    for name, one in SETTINGS.items():
+        try:
+            values[name] = one.value_of(spec, values)
+        except (RequestError, KeyError):  # a word of another version; it differs from ours, and stays as it is
+            continue
+        if one.in_spec:
+            filled.setdefault(name, one.write(values[name]))
+    return filled
+
+
 def show_flags(message: str) -> str:
     """A message with the settings that it quotes as `name` or `name=value` shown as flags."""
     return _QUOTED.sub(lambda quoted: f"--{quoted[1]}{quoted[2]}" if quoted[1] in _FLAGS else quoted[0], message)

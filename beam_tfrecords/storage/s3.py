@@ -346,10 +346,10 @@ def plan_parts(sizes: Sequence[int]) -> list[Part]:
     return [*parts, small] if small else parts
 
 
-def list_files(root: str, *, limit: int | None, special: bool) -> Iterator[FileEntry]:
+def list_files(root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]:
     """See `storage.list_files`."""
     bucket, name = _split(root)
-    is_glob = paths.is_glob(name)
+    is_glob = paths.is_glob(name) and not literal
     matches = paths.compile_glob(name).fullmatch if is_glob else None
     prefix = paths.literal_prefix(name) if is_glob else _folder(name)
     page = _BATCH if is_glob or limit is None else max(1, min(limit, _BATCH))

@@ -12,12 +12,23 @@ import msgpack
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import COLUMN, Layout
 from beam_tfrecords.examples.serialize import read_fields, serialize_example
+from beam_tfrecords.tfrecord import masked_crc32c
 from transforms.hashing import content_hash
 from transforms.images.convert_image import convert_image
 from transforms.images.converted_image import ConvertedImage
 from transforms.images.image_spec import ImageSpec
 from transforms.labels import ClassNames
 from transforms.refs import SampleRef
+
+
+def seal(sample_hash: str, example: bytes) -> str:
+    """The hash of a sample with a checksum of its example, so that a record tells whether an index row is its own."""
+    return f"{sample_hash}{masked_crc32c(example):08x}"
+
+
+def unseal(sealed: str) -> str:
+    """The hash of the sample alone."""
+    return sealed[:-8]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,8 +39,8 @@ class ConvertedSample:
       example: the serialized example.
       class_names: names of its classes; empty if it has no label.
       facts: what the index says of it: column -> value, see `beam_tfrecords.index`. `sample_hash` changes with
-        everything that decides the example; `content_hash` is the hex BLAKE3 of the image file, "" for a row without
-        an image; sizes are in pixels.
+        everything that decides the example, and ends with a checksum of the example; `content_hash` is the hex BLAKE3
+        of the image file, "" for a row without an image; sizes are in pixels.
     """
 
     example: bytes
@@ -74,11 +85,12 @@ class ConvertSample:
             fields["image.width"] = image.width
             fields["image.channels"] = image.channels
             fields["image.colorspace"] = image.colorspace
+        example = self._serialize(ref, labels, fields)
         return ConvertedSample(
-            example=self._serialize(ref, labels, fields),
+            example=example,
             class_names=tuple(name for _, name in labels),
             facts={
-                "sample_hash": self._hash(ref, labels),
+                "sample_hash": seal(self._hash(ref, labels), example),
                 "content_hash": content_hash(data) if data is not None else "",
                 **(_image_facts(image) if image else {}),
             },
@@ -86,6 +98,8 @@ class ConvertSample:
 
     def sample_hash(self, ref: SampleRef) -> str:
         """Changes with everything that decides the example: the sample, the settings, the libraries.
+
+        An index has it with a checksum, from `seal`.
 
         Raises:
           SampleError: the sample is rejected.
@@ -109,9 +123,8 @@ class ConvertSample:
             return taken
         fields = read_fields(self.layout, earlier.example, prefix="image.")
         example = self._serialize(ref, labels, fields)
-        return dataclasses.replace(
-            taken, example=example, facts={**taken.facts, "sample_hash": self._hash(ref, labels)}
-        )
+        facts = {**taken.facts, "sample_hash": seal(self._hash(ref, labels), example)}
+        return dataclasses.replace(taken, example=example, facts=facts)
 
     def _serialize(self, ref: SampleRef, labels: list[tuple[int, str]], fields: dict[str, Any]) -> bytes:
         values: dict[str, Any] = {**fields, "key": ref.key, "filename": ref.key.rsplit("/", 1)[-1]}

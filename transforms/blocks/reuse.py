@@ -1,7 +1,8 @@
 """Takes over what an earlier dataset has of the samples of a block, and counts what has changed.
 
 Both datasets are in the order of the same hash, so the samples of a block lie in one range of the earlier shards:
-its index rows are found by bisection, and its records are read in few large pieces.
+its index rows are found by bisection, and its records are read in few large pieces. An index is checked against the
+manifest's hash of it, and a record against its row; what is damaged is converted again.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import functools
+import hashlib
 import io
 import json
 from collections import Counter
@@ -23,7 +25,7 @@ from beam_tfrecords.dataset import Shard, open_dataset
 from beam_tfrecords.errors import BuildError, SampleError
 from beam_tfrecords.index import FACTS, INDEX_SCHEMA
 from beam_tfrecords.tfrecord import RecordError, read_records
-from transforms.blocks.convert_sample import ConvertedSample, ConvertSample
+from transforms.blocks.convert_sample import ConvertedSample, ConvertSample, seal, unseal
 from transforms.hashing import SPACE, content_hash, order_hash
 from transforms.refs import BlockKey, SampleRef
 from transforms.stats import MOST_KEYS, Change, Key
@@ -56,11 +58,21 @@ class ReusePlan:
 
 @dataclasses.dataclass(frozen=True)
 class EarlierRecord:
-    """A record of the earlier dataset: its split, its shard and its index row."""
+    """A record of the earlier dataset: its split, its shard, relative to the dataset, and its index row."""
 
     split: str
     file: str
     row: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class UnreadIndex:
+    """An index that is damaged: its split, its name, and the range of the order whose samples it has."""
+
+    split: str
+    file: str
+    low: int
+    high: int
 
 
 class BlockReuse:
@@ -72,11 +84,12 @@ class BlockReuse:
       key: the block.
 
     Attributes:
-      counts: ("change", kind, split, class) -> samples, and ("earlier", split, class) -> records of the earlier
-        dataset whose keys are still listed.
+      counts: ("change", kind, split, class) -> samples, ("earlier", split, class) -> records of the earlier
+        dataset whose keys are still listed, and ("damaged", file) -> samples that are converted again because a file
+        of the earlier dataset is.
 
     Raises:
-      BuildError: an index of the earlier dataset cannot be read, or another dataset has taken its place.
+      BuildError: another dataset has taken the place of the earlier one.
     """
 
     def __init__(self, plan: ReusePlan, convert: ConvertSample, key: BlockKey) -> None:
@@ -87,10 +100,14 @@ class BlockReuse:
         blocks = plan.blocks[self._split]
         low, high = (-(-edge * SPACE // blocks) for edge in (number, number + 1))
         self._earlier: dict[str, EarlierRecord] = {}
+        self._unread: list[UnreadIndex] = []
         # The block's own split last: a key that is in several splits is then found there.
         for split in sorted(_shards_by_split(plan.path, plan.manifest_sha256), key=lambda split: split == self._split):
-            for record in _records_between(plan, split, low, high):
-                self._earlier[record.row["key"]] = record
+            for found in _find_between(plan, split, low, high):
+                if isinstance(found, EarlierRecord):
+                    self._earlier[found.row["key"]] = found
+                elif split == self._split:
+                    self._unread.append(found)
         self._unlisted = {key: record for key, record in self._earlier.items() if record.split == self._split}
         self._lines: dict[Change, list[str]] = {}
         # (key, fingerprint) -> hash of the sample.
@@ -128,11 +145,16 @@ class BlockReuse:
         """Counts what became of a sample; `change` is what `take` said, None if it was converted."""
         record = self._earlier.get(ref.key)
         self._unlisted.pop(ref.key, None)
+        unread = None if record else self._find_unread(ref.key)
+        if unread:
+            self.counts["damaged", unread.file] += 1
         if isinstance(outcome, SampleError):
             change, label = Change.FAILED, ""
         else:
-            change = change or (Change.CHANGED if record else Change.ADDED)
+            change = change or (Change.CHANGED if record or unread else Change.ADDED)
             label = outcome.class_names[0] if len(outcome.class_names) == 1 else ""
+            if unread:  # most of its samples had a record, and the same label
+                self.counts["earlier", self._split, label] += 1
         self._add(change, ref.key, label)
         if record is not None:
             self.counts["earlier", record.split, record.row["label"] or ""] += 1
@@ -165,7 +187,7 @@ class BlockReuse:
         except SampleError:  # conversion says so again
             return None
         self._hashes[identity] = sample_hash
-        if record.row["sample_hash"] == sample_hash:
+        if unseal(record.row["sample_hash"]) == sample_hash:
             return Change.COPIED
         is_same = ref.fingerprint and ref.fingerprint == record.row["fingerprint"]
         if self._plan.takes_images and (is_same or (data and content_hash(data) == record.row["content_hash"])):
@@ -173,12 +195,21 @@ class BlockReuse:
         return None
 
     def _read(self, record: EarlierRecord) -> bytes | None:
-        """The serialized example of a record; None if the shard no longer holds it whole."""
+        """The serialized example of a record; None if the shard no longer holds it."""
         try:
             (one,) = read_records(io.BytesIO(self._read_range(record)))
         except (OSError, ValueError, RecordError):
+            one = None
+        # The CRCs of another sample's record are right too.
+        sealed = record.row["sample_hash"]
+        if one is None or seal(unseal(sealed), one.data) != sealed:
+            self.counts["damaged", record.file] += 1
             return None
         return one.data
+
+    def _find_unread(self, key: str) -> UnreadIndex | None:
+        order = order_hash(seed=self._plan.seed, key=key) if self._unread else 0
+        return next((unread for unread in self._unread if unread.low <= order < unread.high), None)
 
     def _read_range(self, record: EarlierRecord) -> bytes:
         offset, length = record.row["offset"], record.row["length"]
@@ -186,7 +217,8 @@ class BlockReuse:
         start = offset - begin
         if file != record.file or start < 0 or start + length > len(data):
             # Records are asked for in their order, so those that follow are needed next.
-            data, start = storage.read_range(record.file, offset, max(length, _WINDOW_BYTES)), 0
+            path = storage.join(self._plan.path, record.file)
+            data, start = storage.read_range(path, offset, max(length, _WINDOW_BYTES)), 0
             self._window = (record.file, offset, data)
         return data[start : start + length]
 
@@ -203,8 +235,8 @@ def _shards_by_split(path: str, manifest_sha256: str) -> dict[str, list[Shard]]:
     return shards
 
 
-def _records_between(plan: ReusePlan, split: str, low: int, high: int) -> Iterator[EarlierRecord]:
-    """The records of a split whose order is in [low, high)."""
+def _find_between(plan: ReusePlan, split: str, low: int, high: int) -> Iterator[EarlierRecord | UnreadIndex]:
+    """The records of a split whose order is in [low, high), and the indices there that are damaged."""
 
     def order(key: str | None) -> int:
         return order_hash(seed=plan.seed, key=key or "")
@@ -212,20 +244,27 @@ def _records_between(plan: ReusePlan, split: str, low: int, high: int) -> Iterat
     shards = _shards_by_split(plan.path, plan.manifest_sha256)[split]
     first = bisect.bisect_right(shards, low, key=lambda shard: order(shard.first_key))
     end = bisect.bisect_left(shards, high, key=lambda shard: order(shard.first_key))
-    for shard in shards[max(0, first - 1) : end]:
+    for number in range(max(0, first - 1), end):
+        shard = shards[number]
         assert shard.index is not None
         table = _read_index(storage.join(plan.path, shard.index), shard.index_sha256)
+        if table is None:
+            beyond = order(shards[number + 1].first_key) if number + 1 < len(shards) else SPACE
+            yield UnreadIndex(split, shard.index, order(shard.first_key), beyond)
+            continue
         keys = table["key"].to_pylist()
         begin, stop = (bisect.bisect_left(keys, edge, key=order) for edge in (low, high))
-        file = storage.join(plan.path, shard.file)
         for row in table.slice(begin, stop - begin).to_pylist():
-            yield EarlierRecord(split, file, row)
+            yield EarlierRecord(split, shard.file, row)
 
 
 @functools.lru_cache(maxsize=2)
-def _read_index(path: str, sha256: str | None) -> pa.Table:
-    """The rows of an index; `sha256` tells it from one that had the same path before."""
+def _read_index(path: str, sha256: str | None) -> pa.Table | None:
+    """The rows of an index; None if it is not the one that was published, whose hex SHA-256 is given."""
     try:
-        return pq.ParquetFile(pa.BufferReader(storage.read_bytes(path))).read(columns=_COLUMNS, use_threads=False)
-    except (OSError, pa.ArrowException) as error:
-        raise BuildError(f"{path} cannot be read: {error}; say `reuse=none` to convert everything again") from error
+        data = storage.read_bytes(path)
+    except OSError:
+        return None
+    if hashlib.sha256(data).hexdigest() != sha256:
+        return None
+    return pq.ParquetFile(pa.BufferReader(data)).read(columns=_COLUMNS, use_threads=False)

@@ -29,7 +29,9 @@ class History:
       earlier: the version before; None if this is the first.
       compared: whether blocks look their samples up in the version before.
       nothing_reused_because: why none of its records can be taken over; "" if some can.
+      notes: datasets that were passed over because they are damaged, one line each.
       schedule: limits of the guards.
+      settings: of the version before, as a manifest of this version of beam-tfrecords would have them.
       decisive: names of the settings that decide the bytes of the shards.
     """
 
@@ -38,7 +40,9 @@ class History:
     earlier: str | None
     compared: bool
     nothing_reused_because: str
+    notes: tuple[str, ...]
     schedule: ScheduleSpec
+    settings: Mapping[str, Any]
     decisive: tuple[str, ...]
 
 
@@ -66,23 +70,33 @@ def compare(history: History, manifest: Mapping[str, Any], stats: Stats, files: 
       stats: the counts of its build.
       files: the lists of changes that blocks have written.
     """
+    damaged = stats.by("damaged")
+    notes = [
+        *history.notes,
+        *(f"{file} is damaged: {count:,} samples converted again" for file, count in damaged.items()),
+    ]
     if history.earlier is None:
-        return Comparison({"compared_with": None, "note": "the first version: there is nothing to compare it with"})
+        why = "no earlier version is whole" if history.notes else "the first version"
+        note = f"{why}: there is nothing to compare it with"
+        return Comparison({"compared_with": None, "note": note, "notes": notes})
     earlier = open_dataset(history.earlier)
     changes: dict[str, Any] = {
         "compared_with": history.earlier,
         "nothing_reused_because": history.nothing_reused_because or None,
+        "notes": notes,
     }
     moved = 0
     if history.compared:
         changes["changes"] = describe_changes(stats, earlier=earlier, files=files, splits=manifest["splits"])
         moved = stats.total("change", Change.MOVED.value)
-    verdicts = judge(earlier.manifest, manifest, moved=moved, spec=history.schedule, decisive=history.decisive)
+    old = {**earlier.manifest, "spec": history.settings}
+    verdicts = judge(old, manifest, moved=moved, spec=history.schedule, decisive=history.decisive)
     changes["guards"] = [verdict.to_json() for verdict in sorted(verdicts, key=lambda verdict: verdict.holds)]
     return Comparison(
         changes,
         tripped=tuple(trips(verdicts)) if history.schedule.guard is GuardMode.STRICT else (),
-        is_unchanged=_content(earlier.manifest) == _content(manifest),
+        # One with damaged files is replaced by the same without.
+        is_unchanged=_content(earlier.manifest) == _content(manifest) and not (damaged or earlier.find_missing()),
     )
 
 

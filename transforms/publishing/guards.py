@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from transforms.request.schedule_spec import Guard, GuardMode, ScheduleSpec
@@ -106,8 +106,10 @@ def _compare_classes(old: Manifest, new: Manifest) -> Iterator[Verdict]:
 
 
 def _compare_shares(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator[Verdict]:
+    # Among the classes of both: those that vanished or appeared are the business of another guard.
+    common = set(_classes(old)) & set(_classes(new))
     for split in sorted(set(old["splits"]) & set(new["splits"])):
-        shares = [_shares(manifest["splits"][split]["classes"]) for manifest in (old, new)]
+        shares = [_shares(manifest["splits"][split]["classes"], common) for manifest in (old, new)]
         changes = {name: abs(shares[1].get(name, 0) - shares[0].get(name, 0)) for name in _union(*shares)}
         if changes:
             name = max(changes, key=lambda name: changes[name])
@@ -123,11 +125,10 @@ def _compare_settings(old: Manifest, new: Manifest, decisive: Iterable[str]) -> 
         if before != now:
             yield Verdict(Guard.SETTINGS, name, before, now, "no change", False)
     before, now = old["class_names"], new["class_names"]
-    kept = [name for name in before if name in set(now)]
-    # New names are the business of another guard, but those that stay must keep their indices.
-    moved = [name for name in kept if before.index(name) != now.index(name)]
+    # Where names came or went, which another guard says, indices move with them; the order stays.
+    kept_before, kept_now = [name for name in before if name in set(now)], [name for name in now if name in set(before)]
     shown = (before[:_MOST_CLASSES], now[:_MOST_CLASSES])
-    yield Verdict(Guard.SETTINGS, "indices of classes", *shown, "no change", not moved)
+    yield Verdict(Guard.SETTINGS, "indices of classes", *shown, "no change", kept_before == kept_now)
 
 
 def _compare_sizes(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator[Verdict]:
@@ -159,7 +160,8 @@ def _classes(manifest: Manifest) -> Iterator[str]:
         yield from (name for name, count in split["classes"].items() if count)
 
 
-def _shares(counts: Mapping[str, int]) -> dict[str, float]:
+def _shares(counts: Mapping[str, int], names: Collection[str]) -> dict[str, float]:
+    counts = {name: count for name, count in counts.items() if name in names}
     total = sum(counts.values())
     return {name: count / total for name, count in counts.items() if total}
 

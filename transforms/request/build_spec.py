@@ -129,6 +129,7 @@ class BuildSpec:
         shown_default="the labels, sorted",
         group=INPUT,
         read=read_class_names,
+        decides_records=False,
     )
     splits: Splits = setting(
         Splits(),
@@ -136,15 +137,21 @@ class BuildSpec:
         group=INPUT,
         read=read_splits,
         write=write_splits,
+        decides_records=False,
     )
     stratify: bool = setting(
-        False, help="the fractions in `splits` hold within each class, to the sample", group=INPUT, read=switch
+        False,
+        help="the fractions in `splits` hold within each class, to the sample",
+        group=INPUT,
+        read=switch,
+        decides_records=False,
     )
     limit: int | None = setting(
         None,
         help="build from at most N samples, chosen by a hash of seed and key from all splits, for a first try",
         group=INPUT,
         read=whole_number(1),
+        decides_records=False,
     )
     output: str = setting(
         "",
@@ -171,12 +178,25 @@ class BuildSpec:
         write=_write_layout,
     )
     shard_size: int = setting(
-        150 * 10**6, help="size of a shard", shown_default="150MB", group=OUTPUT, read=number_of_bytes
+        150 * 10**6,
+        help="size of a shard",
+        shown_default="150MB",
+        group=OUTPUT,
+        read=number_of_bytes,
+        decides_records=False,
     )
-    num_shards: int | None = setting(None, help="fixed number of shards per split", group=OUTPUT, read=whole_number(1))
-    compression: Compression = setting("none", help="none or gzip", group=OUTPUT, read=read_compression)
+    num_shards: int | None = setting(
+        None, help="fixed number of shards per split", group=OUTPUT, read=whole_number(1), decides_records=False
+    )
+    compression: Compression = setting(
+        "none", help="none or gzip", group=OUTPUT, read=read_compression, decides_records=False
+    )
     seed: int = setting(
-        0, help="seed of the order and of fractions of splits", group=OUTPUT, read=whole_number(0, 10**18 - 1)
+        0,
+        help="seed of the order and of fractions of splits",
+        group=OUTPUT,
+        read=whole_number(0, 10**18 - 1),
+        decides_records=False,
     )
     overwrite: bool = setting(
         False, help="replace a finished dataset", group=OUTPUT, read=switch, decides_bytes=False, in_spec=False
@@ -191,12 +211,15 @@ class BuildSpec:
     max_file_size: int = setting(
         10**9, help="larger image files are rejected unread", shown_default="1GB", group=FAILURES, read=number_of_bytes
     )
-    image_timeout: int = setting(60, help="seconds that one image may take", group=FAILURES, read=whole_number(1))
+    image_timeout: int = setting(
+        60, help="seconds that one image may take", group=FAILURES, read=whole_number(1), decides_records=False
+    )
     duplicates: Duplicates = setting(
         Duplicates.KEEP,
         help="images with the same bytes: keep, drop (all except one) or fail",
         group=FAILURES,
         read=one_of(Duplicates),
+        decides_records=False,
     )
 
     def __post_init__(self) -> None:

@@ -16,6 +16,8 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _setting = functools.partial(setting, group=SCHEDULED, decides_bytes=False, in_spec=False)
 # `reuse` of this word takes nothing over.
 NO_REUSE = "none"
+# `accept` of this word accepts what every guard finds.
+_ALL = "all"
 
 
 class GuardMode(str, enum.Enum):
@@ -55,10 +57,15 @@ def read_ratio(word: Any) -> float:
 
 
 def read_guards(word: Any) -> tuple[Guard, ...]:
-    """Reads names of guards: a list, or separated by commas."""
+    """Reads names of guards: a list, or separated by commas; or `all`."""
     words = word if isinstance(word, (list, tuple)) else [word]
     names = [name.strip() for one in words for name in str(one).split(",")]
-    return tuple(dict.fromkeys(one_of(Guard)(name) for name in names))
+    if _ALL in names:
+        return tuple(Guard)
+    try:
+        return tuple(dict.fromkeys(one_of(Guard)(name) for name in names))
+    except ValueError as error:
+        raise ValueError(f"{error}, or {_ALL}") from None
 
 
 def _read_reuse(word: Any) -> str:
@@ -102,7 +109,7 @@ class ScheduleSpec:
     )
     accept: tuple[Guard, ...] = _setting(
         (),
-        help=f"guards that may trip in this run: {', '.join(guard.value for guard in Guard)}",
+        help=f"guards that may trip in this run: {', '.join(guard.value for guard in Guard)}, or {_ALL}",
         shown_default="",
         read=read_guards,
         may_repeat=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,6 +15,8 @@ from transforms.settings import INPUT, one_of, setting, switch
 from transforms.sources.registry import NAMES
 from transforms.sources.selection import Selection, read_globs, read_names
 
+# They decide which samples there are, and what their references say.
+_setting = functools.partial(setting, group=INPUT, decides_records=False)
 _INPUT_HELP = "folder, glob, table or archive; local, gs:// or s3://"
 _MOST_KINDS = 100
 _MOST_EXAMPLES = 3
@@ -90,75 +93,66 @@ class SourceSpec:
       RequestError: `input` is empty.
     """
 
-    input: tuple[str, ...] = setting(
+    input: tuple[str, ...] = _setting(
         help=f"{_INPUT_HELP}; may be repeated",
-        group=INPUT,
         read=_read_input,
         write=_write_input,
         decides_bytes=False,
         may_repeat=True,
     )
-    source: str = setting("auto", help=f"auto, {', '.join(NAMES)}", group=INPUT)
-    label_pattern: str | None = setting(
-        None, help="regular expression with a group named `label`, searched in the key", group=INPUT
+    source: str = _setting("auto", help=f"auto, {', '.join(NAMES)}")
+    label_pattern: str | None = _setting(
+        None, help="regular expression with a group named `label`, searched in the key"
     )
-    image_column: str | None = setting(None, help="column with the image's path", group=INPUT, shown_default="image")
-    label_column: str | None = setting(None, help="column with the label", group=INPUT, shown_default="label")
-    split_column: str | None = setting(None, help="column with the split", group=INPUT, shown_default="split")
-    key_column: str | None = setting(None, help="column with the key", group=INPUT, shown_default="the image's path")
-    allow_outside_root: bool = setting(
-        False, help="a table may name files outside its own folder", group=INPUT, read=switch
-    )
-    image_path: str | None = setting(
-        None, help="pattern of the images' paths over columns, such as train/{id}.jpg", group=INPUT
-    )
-    image_root: str | None = setting(
+    image_column: str | None = _setting(None, help="column with the image's path", shown_default="image")
+    label_column: str | None = _setting(None, help="column with the label", shown_default="label")
+    split_column: str | None = _setting(None, help="column with the split", shown_default="split")
+    key_column: str | None = _setting(None, help="column with the key", shown_default="the image's path")
+    allow_outside_root: bool = _setting(False, help="a table may name files outside its own folder", read=switch)
+    image_path: str | None = _setting(None, help="pattern of the images' paths over columns, such as train/{id}.jpg")
+    image_root: str | None = _setting(
         None,
         help="folder that the images' paths in a table are relative to",
-        group=INPUT,
         read=lambda word: storage.absolute(str(word)),
         shown_default="the table's folder",
     )
-    label_separator: str | None = setting(None, help="separates several labels in one cell", group=INPUT)
-    delimiter: str | None = setting(
-        None, help="separates the cells of a csv file", group=INPUT, read=_read_delimiter, shown_default="detected"
+    label_separator: str | None = _setting(None, help="separates several labels in one cell")
+    delimiter: str | None = _setting(
+        None, help="separates the cells of a csv file", read=_read_delimiter, shown_default="detected"
     )
-    encoding: str | None = setting(
-        None, help="encoding of a csv or jsonl file", group=INPUT, read=_read_encoding, shown_default="detected"
+    encoding: str | None = _setting(
+        None, help="encoding of a csv or jsonl file", read=_read_encoding, shown_default="detected"
     )
-    include: tuple[str, ...] = setting(
+    include: tuple[str, ...] = _setting(
         (),
         help="glob of the paths that are wanted; may be repeated",
-        group=INPUT,
         read=read_globs,
         write=_write_list,
         shown_default="",
         may_repeat=True,
     )
-    exclude: tuple[str, ...] = setting(
+    exclude: tuple[str, ...] = _setting(
         (),
         help="glob of the paths that are skipped; may be repeated",
-        group=INPUT,
         read=read_globs,
         write=_write_list,
         shown_default="",
         may_repeat=True,
     )
-    classes: tuple[str, ...] = setting(
+    classes: tuple[str, ...] = _setting(
         (),
         help="the classes that are wanted, comma-separated; samples of others are skipped",
-        group=INPUT,
         read=read_names,
         write=_write_list,
         shown_default="all",
     )
-    group_column: str | None = setting(
-        None, help="column whose equal values stay in one split (with fractions in `splits`)", group=INPUT
+    group_column: str | None = _setting(
+        None, help="column whose equal values stay in one split (with fractions in `splits`)"
     )
     fingerprint: Fingerprint = setting(
         Fingerprint.STAT,
-        help="what tells that a file has changed: stat (size and modification time) or content (every file is read)",
         group=INPUT,
+        help="what tells that a file has changed: stat (size and modification time) or content (every file is read)",
         read=one_of(Fingerprint),
         decides_bytes=False,
     )

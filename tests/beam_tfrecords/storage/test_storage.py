@@ -19,14 +19,8 @@ def test_local_files_need_neither_beam_nor_a_cloud_client(tmp_path):
         "print(*sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", program, tmp_path / "file"], stdout=subprocess.PIPE, check=True)
-<<<<<<< Updated upstream
     clients = {b"apache_beam", b"boto3", b"google.auth", b"google.cloud.storage", b"requests"}
     assert not clients & set(ran.stdout.split())
-=======
-    assert not {b"apache_beam", b"boto3", b"google.auth", b"google.cloud.storage", b"requests"} & set(
-        ran.stdout.split()
-    )
->>>>>>> Stashed changes
 
 
 def test_gs_without_its_extra_is_refused_with_the_command_that_installs_it(monkeypatch):
