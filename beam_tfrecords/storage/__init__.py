@@ -3,7 +3,7 @@
 Local paths go to the operating system, `gs://` to google-cloud-storage, `s3://` to boto3, every other scheme to
 Beam's FileSystems. The last three are imported when a path of theirs is first used.
 
-Every function raises OSError for a file that is not there or may not be read, `transforms.errors.BuildError` if
+Every function raises OSError for a file that is not there or may not be read, `beam_tfrecords.errors.BuildError` if
 the store does not answer or the disk is full, and SchemeError, a RequestError, if nothing serves the scheme.
 """
 

@@ -30,7 +30,7 @@ class Lease:
         """As `take` makes it."""
         self._path, self._content = path, content
         self._renewal, self._stale = renewal, stale
-        self._is_lost = False
+        self._is_lost, self._is_locked = False, False
         self._renewed = time.monotonic()
         self._lock = contextlib.ExitStack()
         self._end = threading.Event()
@@ -63,7 +63,7 @@ class Lease:
             other = lease._write(is_locked)
             if other is not None:
                 return other
-            lease._lock = stack.pop_all()
+            lease._lock, lease._is_locked = stack.pop_all(), is_locked is True
         lease._thread.start()
         return lease
 
@@ -85,7 +85,7 @@ class Lease:
             state = storage.read_state(self._path)
             if state is not None and self._is_mine(state[0]):
                 storage.delete(self._path, version=state[1])
-            if not storage.has_scheme(self._path):
+            if self._is_locked:
                 storage.delete_files([f"{self._path}.lock"])
 
     def __enter__(self) -> Lease:

@@ -1,0 +1,152 @@
+"""The right to write an output, between processes of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.storage import lease as lease_module
+from beam_tfrecords.storage.lease import Lease
+
+_HOLDER = """
+import sys
+from beam_tfrecords.storage.lease import Lease
+lease = Lease.take(sys.argv[1], "build 7 on host a", renewal=0.1, stale=1.0)
+print(isinstance(lease, Lease), flush=True)
+sys.stdin.read()
+lease.check()
+lease.give_back()
+"""
+SHORT = {"renewal": 0.1, "stale": 1.0}
+
+
+@contextlib.contextmanager
+def another_process(path: str):
+    """Another process that holds the lease."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _HOLDER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "True\n"
+            yield holder
+        finally:
+            holder.kill()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "out/.build/lease")
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """Without locks, as on network disks between two machines."""
+
+    @contextlib.contextmanager
+    def no_lock(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        yield None
+
+    monkeypatch.setattr(lease_module, "try_lock", no_lock)
+
+
+def wait_until(is_true) -> None:
+    end = time.monotonic() + 20
+    while not is_true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def taken(path: str) -> Lease:
+    lease = Lease.take(path, "me", **SHORT)
+    assert isinstance(lease, Lease)
+    return lease
+
+
+def test_one_process_at_a_time_has_the_lease(path):
+    with another_process(path) as holder:
+        assert Lease.take(path, "me", **SHORT) == "build 7 on host a"
+        time.sleep(1.5)  # longer than until it is stale
+        assert Lease.take(path, "me", **SHORT) == "build 7 on host a"
+        holder.communicate()
+        assert holder.returncode == 0
+        with taken(path):
+            pass
+
+
+def test_a_killed_process_frees_the_lease_at_once(path):
+    with another_process(path) as holder:
+        holder.kill()
+        holder.wait()
+        with Lease.take(path, "me", stale=1000.0) as lease:
+            lease.check()
+
+
+def test_a_lease_that_is_given_back_leaves_no_files(path):
+    with taken(path):
+        assert sorted(os.listdir(os.path.dirname(path))) == ["lease", "lease.lock"]
+    assert os.listdir(os.path.dirname(path)) == []
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_the_lease_of_a_dead_machine_is_taken_when_it_is_stale(path):
+    with another_process(path) as holder:
+        time.sleep(1.5)
+        assert Lease.take(path, "me", **SHORT) == "build 7 on host a"
+        holder.kill()
+        holder.wait()
+        assert Lease.take(path, "me", **SHORT) == "build 7 on host a"
+        time.sleep(1.1)
+        with taken(path):
+            assert b'"me"' in storage.read_bytes(path)
+        assert os.listdir(os.path.dirname(path)) == ["lease.lock"]
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_the_clock_of_this_machine_is_not_asked(path, monkeypatch):
+    with another_process(path):
+        monkeypatch.setattr(time, "time", lambda: 1e12)
+        assert Lease.take(path, "me", **SHORT) == "build 7 on host a"
+
+
+@pytest.mark.parametrize("change", [lambda path: os.remove(path), lambda path: storage.write_bytes(path, b"{}")])
+def test_a_lease_that_another_has_taken_is_lost(path, change):
+    lease = taken(path)
+    lease.check()
+    change(path)
+    wait_until(lambda: lease.lost)
+    with pytest.raises(BuildError, match="has lost its lease"):
+        lease.check()
+    left = storage.exists(path)
+    lease.give_back()
+    assert storage.exists(path) == left
+
+
+def test_a_lease_that_cannot_be_renewed_is_lost_before_others_may_take_it(path, monkeypatch):
+    def fail(*_, **__):
+        raise BuildError("the store does not answer")
+
+    with taken(path) as lease:
+        with monkeypatch.context() as patch:
+            patch.setattr(storage, "replace", fail)
+            wait_until(lambda: lease.lost)
+        # Nobody has taken it: the next renewal proves that.
+        wait_until(lambda: not lease.lost)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{"])
+@pytest.mark.usefixtures("elsewhere")
+def test_a_damaged_lease_is_taken_when_it_is_stale(path, content):
+    storage.write_bytes(path, content)
+    assert Lease.take(path, "me", stale=1000.0) == "an unknown build"
+    os.utime(path, (0, 0))
+    with taken(path) as lease:
+        lease.check()

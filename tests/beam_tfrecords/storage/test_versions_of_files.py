@@ -1,0 +1,269 @@
+"""Reads of one version of a local file, and writes that depend on the earlier state."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.storage import beam_files, faults, local
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "a.jpg"
+    path.write_bytes(b"0123456789")
+    return path
+
+
+def rewrite(path):
+    """Other content of the same size, with an older time, as copying tools restore it."""
+    path.write_bytes(b"abcdefghij")
+    os.utime(path, ns=(1, 1_000_000_000))
+
+
+def replace_with_the_same_times(path):
+    status = path.stat()
+    other = path.with_name("other")
+    other.write_bytes(b"abcdefghij")
+    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+    os.replace(other, path)
+
+
+READERS = {
+    "bytes": lambda path, version: storage.read_bytes(path, version=version),
+    "range": lambda path, version: storage.read_range(path, 2, 3, version=version),
+    "open": lambda path, version: storage.open_read(path, version=version).close(),
+}
+readers = pytest.mark.parametrize("read", READERS.values(), ids=list(READERS))
+
+
+@readers
+@pytest.mark.parametrize("change", [rewrite, replace_with_the_same_times])
+def test_another_version_is_not_read(file, read, change):
+    version = storage.stat(str(file)).version
+    change(file)
+    with pytest.raises(storage.ChangedError, match=r"a\.jpg has changed"):
+        read(str(file), version)
+    read(str(file), "")
+
+
+@readers
+def test_a_hard_link_or_other_permissions_are_no_other_version(file, read):
+    version = storage.stat(str(file)).version
+    file.chmod(0o600)
+    os.link(file, file.with_name("backup"))
+    assert file.stat().st_ctime_ns != int(version.split(":")[2])
+    read(str(file), version)
+
+
+@readers
+def test_an_inode_alone_is_no_other_version(file, read):
+    size, modified, changed, inode = storage.stat(str(file)).version.split(":")
+    read(str(file), f"{size}:{modified}:{changed}:{int(inode) + 1}")
+
+
+def test_a_listed_file_has_the_version_of_its_stat_without_one_more_look(file, monkeypatch):
+    expected = storage.stat(str(file)).version
+    looks = []
+    monkeypatch.setattr(os, "stat", lambda path, stat=os.stat: looks.append(path) or stat(path))
+    assert [entry.version for entry in storage.list_files(str(file.parent))] == [expected]
+    assert looks == [str(file.parent)]
+
+
+def test_the_fingerprint_is_that_of_earlier_releases(file):
+    os.utime(file, ns=(0, 1_234_567_890_123_456_789))
+    assert storage.stat(str(file)).fingerprint == "10-1234567890.123457"
+    assert storage.FileEntry("gs://b/a", 10, 1.5, 77, "77").fingerprint == "10-77"
+
+
+def test_a_file_written_to_while_it_is_read_is_found_at_the_end(file, monkeypatch):
+    entry = storage.stat(str(file))
+
+    def write_between(path, opened, version, check=local._check_version):
+        size = check(path, opened, version)
+        if not opened.tell():
+            rewrite(file)
+        return size
+
+    monkeypatch.setattr(local, "_check_version", write_between)
+    with pytest.raises(storage.ChangedError):
+        storage.read_bytes(str(file), version=entry.version)
+
+
+def test_a_file_written_to_while_it_is_open_is_found_when_it_is_closed(file):
+    opened = storage.open_read(str(file), version=storage.stat(str(file)).version)
+    assert opened.read(4) == b"0123"
+    assert opened.seek(8) == 8
+    assert opened.read() == b"89"
+    rewrite(file)
+    with pytest.raises(storage.ChangedError):
+        opened.close()
+    assert opened.closed
+
+
+def test_a_file_that_is_gone_is_not_found(file):
+    version = storage.stat(str(file)).version
+    file.unlink()
+    with pytest.raises(FileNotFoundError):
+        storage.read_bytes(str(file), version=version)
+
+
+class _ShortFile(io.BufferedReader):
+    """As a mount that gives fewer bytes than the file has."""
+
+    def __init__(self, path: str, shorter: list[int]) -> None:
+        super().__init__(io.FileIO(path))
+        self._shorter = shorter
+
+    def read(self, size=-1):
+        data = super().read(size)
+        return data[: -self._shorter.pop()] if self._shorter else data
+
+
+def shorten(monkeypatch, *shorter: int) -> None:
+    left = list(shorter)
+    monkeypatch.setattr(local, "open", lambda path, mode: _ShortFile(path, left), raising=False)
+    monkeypatch.setattr(faults, "_PAUSES", (0.0, 0.0))
+
+
+@pytest.mark.parametrize("read", [READERS["bytes"], READERS["range"]])
+def test_missing_bytes_are_read_again(file, monkeypatch, read):
+    expected = read(str(file), "")
+    shorten(monkeypatch, 1, 2)
+    assert read(str(file), "") == expected
+
+
+@pytest.mark.parametrize("read", [READERS["bytes"], READERS["range"]])
+def test_bytes_that_never_come_end_the_build(file, monkeypatch, read):
+    shorten(monkeypatch, 1, 1, 1)
+    with pytest.raises(BuildError, match=r"a\.jpg: only \d+ of \d+ bytes can be read"):
+        read(str(file), "")
+
+
+def test_a_range_is_shorter_at_the_end_of_the_file(file, monkeypatch):
+    monkeypatch.setattr(time, "sleep", pytest.fail)
+    assert storage.read_range(str(file), 8, 100) == b"89"
+    assert storage.read_range(str(file), 10, 100) == b""
+    assert storage.read_range(str(file), 100, 1) == b""
+    assert storage.read_range(str(file), 0, 0) == b""
+
+
+def test_a_new_file_is_written_once(tmp_path):
+    path = str(tmp_path / "folder/new")
+    assert storage.write_new(path, b"first")
+    assert not storage.write_new(path, b"second")
+    assert storage.read_bytes(path) == b"first"
+    assert os.listdir(tmp_path / "folder") == ["new"]
+
+
+def test_a_new_file_is_written_once_where_links_do_not_exist(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.EPERM, "no links")
+
+    monkeypatch.setattr(os, "link", refuse)
+    test_a_new_file_is_written_once(tmp_path)
+
+
+def test_the_state_of_a_missing_file_is_none(tmp_path):
+    assert storage.read_state(str(tmp_path / "gone")) is None
+    assert not storage.replace(str(tmp_path / "gone"), b"new", version="")
+    assert not storage.delete(str(tmp_path / "gone"), version="")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_is_replaced_and_deleted_only_in_the_state_that_was_read(tmp_path):
+    path = str(tmp_path / "pointer")
+    storage.write_new(path, b"1")
+    data, first = storage.read_state(path)
+    assert data == b"1"
+    assert storage.replace(path, b"2", version=first)
+    assert not storage.replace(path, b"3", version=first)
+    assert not storage.delete(path, version=first)
+    data, second = storage.read_state(path)
+    assert data == b"2"
+    assert storage.delete(path, version=second)
+    assert os.listdir(tmp_path) == []
+
+
+_COUNT = """
+import sys
+from beam_tfrecords import storage
+for _ in range(int(sys.argv[2])):
+    while True:
+        data, version = storage.read_state(sys.argv[1])
+        if storage.replace(sys.argv[1], b"%d" % (int(data) + 1), version=version):
+            break
+"""
+
+
+def test_no_replacement_of_several_processes_is_lost(tmp_path):
+    path = str(tmp_path / "count")
+    storage.write_new(path, b"0")
+    processes = [subprocess.Popen([sys.executable, "-c", _COUNT, path, "100"]) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    assert storage.read_bytes(path) == b"300"
+
+
+def test_of_several_writers_of_a_new_file_one_is_told_true(tmp_path):
+    path, told = str(tmp_path / "new"), []
+    start = threading.Barrier(8)
+
+    def write(number: int) -> None:
+        start.wait()
+        told.append(storage.write_new(path, b"%d" % number))
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(told) == [False] * 7 + [True]
+
+
+@pytest.mark.parametrize(
+    ("error", "is_fault"),
+    [
+        (OSError(errno.EIO, "broken disk"), True),
+        (OSError(errno.ESTALE, "stale mount"), True),
+        (OSError(errno.EMFILE, "too many files"), True),
+        (TimeoutError("no answer"), True),
+        (ConnectionResetError("gone"), True),
+        (storage.ServiceFaultError("not permitted"), True),
+        (FileNotFoundError(errno.ENOENT, "gone"), False),
+        (PermissionError(errno.EACCES, "not permitted"), False),
+        (IsADirectoryError(errno.EISDIR, "a folder"), False),
+        (OSError(errno.ENAMETOOLONG, "too long"), False),
+        (storage.StorageError("gone"), False),
+        (storage.ChangedError("changed"), False),
+    ],
+)
+def test_a_service_fault_is_no_fault_of_the_file(error, is_fault):
+    assert storage.is_service_fault(error) == is_fault
+
+
+@pytest.mark.parametrize(("status", "is_fault"), [(401, True), (403, True), (429, True), (503, True), (404, False)])
+def test_an_answer_that_beam_wraps_is_a_service_fault_by_its_status(monkeypatch, status, is_fault):
+    from apache_beam.io.filesystem import BeamIOError
+    from apache_beam.io.localfilesystem import LocalFileSystem
+
+    class Answer(Exception):
+        code = status
+
+    def refuse(*_, **__):
+        raise BeamIOError("refused", {"dictionary://a": Answer()})
+
+    monkeypatch.setattr(LocalFileSystem, "open", refuse)
+    monkeypatch.setattr(beam_files.FileSystems, "get_filesystem", lambda path: LocalFileSystem(None))
+    monkeypatch.setattr(LocalFileSystem, "scheme", classmethod(lambda cls: "refusing"))
+    with pytest.raises(OSError) as raised:
+        storage.read_bytes("refusing://a")
+    assert storage.is_service_fault(raised.value) == is_fault
