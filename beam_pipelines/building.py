@@ -27,6 +27,7 @@ from transforms.request.build_spec import BuildSpec
 from transforms.stats import DUPLICATE_COUNTS, Stats
 from transforms.workspace.build_folder import BuildFolder, Workspace
 from transforms.workspace.output_folder import find_old_files, is_open
+from transforms.workspace.state_files import naming_damage
 
 if TYPE_CHECKING:
     from beam_pipelines.planning import BuildPlan
@@ -195,7 +196,8 @@ def _run(plan: BuildPlan, execution: Execution, *, quiet: bool, wait: bool) -> P
             f"the pipeline ended without an error, but {plan.publication.output} holds no dataset of this build; "
             "the log of the runner may say why"
         )
-    values = json.loads(storage.read_bytes(outcome))
+    with naming_damage(outcome):
+        values = json.loads(storage.read_bytes(outcome))
     if values["is_unchanged"] and plan.earlier:
         storage.delete_tree(plan.publication.output)
         return Published(plan.earlier, is_unchanged=True)

@@ -13,6 +13,7 @@ from beam_pipelines.planning import estimate_output
 from beam_pipelines.settings.definitions import show_flags
 from beam_pipelines.summary import describe_classes, describe_reasons, describe_skipped, format_bytes, format_table
 from beam_tfrecords.examples.layouts import Layout
+from transforms.listing.indexing import read_unchanged
 from transforms.listing.limiting import choose_refs
 from transforms.listing.listing import Listing, read_chunk, write_listing
 from transforms.refs import SampleRef, unpack_failure
@@ -83,13 +84,25 @@ def _list_containers(
     containers: Sequence[Container], spec: BuildSpec, source: Source, folder: str
 ) -> tuple[Listing, Skipped]:
     """Lists archives here, one after the other; a build does it in parallel."""
-    assert source.read_container is not None
     listing, skipped = Listing(), Skipped()
     for number, container in enumerate(containers):
-        samples = source.read_container(container, Spool(folder, "", most_bytes=-1), skipped)
-        plan = plan_listing(spec)
-        listing.merge(write_listing(samples, folder, plan=plan, skipped=skipped, stem=f"{number:06d}-"))
+
+        def read(container: Container, stem: str = f"{number:06d}-") -> tuple[Listing, Skipped]:
+            return _list_container(container, spec, source, folder, stem=stem)
+
+        listed, skipped_there = read_unchanged(container, read)
+        listing.merge(listed)
+        skipped.merge(skipped_there)
     return settle_listing(listing, spec, folder), skipped
+
+
+def _list_container(
+    container: Container, spec: BuildSpec, source: Source, folder: str, *, stem: str
+) -> tuple[Listing, Skipped]:
+    assert source.read_container is not None
+    skipped = Skipped()
+    samples = source.read_container(container, Spool(folder, "", most_bytes=-1), skipped)
+    return write_listing(samples, folder, plan=plan_listing(spec), skipped=skipped, stem=stem), skipped
 
 
 def _warn(failed: int, spec: BuildSpec, listing: Listing) -> list[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from beam_tfrecords.errors import RequestError
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, RequestError
 from transforms.listing.limiting import limit_listing
 from transforms.listing.listing import Listing, ListPlan, write_listing
 from transforms.listing.stratifying import stratify
 from transforms.request.build_spec import BuildSpec
+from transforms.service_faults import describe_fault
 from transforms.sources.source import Source
 
 
@@ -27,10 +29,13 @@ def list_samples(spec: BuildSpec, source: Source, folder: str) -> Listing:
 
     Raises:
       RequestError: a folder cannot be read, so that nobody knows which samples are in it.
+      BuildError: a service fault.
     """
     try:
         listing = write_listing(source.samples(), folder, plan=plan_listing(spec), skipped=source.skipped)
     except OSError as error:
+        if storage.is_service_fault(error):
+            raise BuildError(describe_fault(error.filename or ", ".join(spec.source.input), error)) from error
         raise RequestError(
             f"`input={', '.join(spec.source.input)}`: {error.filename or source.name} cannot be read: "
             f"{error.strerror or error}; make it readable, or take it out of the input"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -135,6 +136,7 @@ def plan_build(
             hashes_files=spec.source.fingerprint is Fingerprint.CONTENT,
             reuse=reuse,
             libraries=facts["versions"],
+            launch=uuid.uuid4().hex,
         ),
         convert=ConvertSample(
             spec.image, layout, class_names, settings=_digest(record_settings(spec.to_json(), facts["versions"]))

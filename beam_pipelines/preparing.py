@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import tempfile
+import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from beam_pipelines.execution.dataflow import refuse_template
 from beam_pipelines.execution.runners import Execution, find_other_job
 from beam_pipelines.versioning import Earlier, choose_version, open_earlier
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError
+from beam_tfrecords.errors import TRIED_AGAIN, RequestError
 from transforms.labels import ClassNames
 from transforms.request.build_spec import BuildSpec
 from transforms.sources.containers import Container
@@ -53,6 +54,7 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, held
         held.enter_context(_writing(spec, folder))
         listing, skipped = _index(containers, source, spec, execution, folder=folder)
         listing = settle_listing(listing, spec, BuildFolder(folder).listing)
+        _forget_other_blocks(folder, listing.fingerprint)
         try:
             class_names = check_listing(spec, source, listing, skipped)
         except RequestError:
@@ -102,6 +104,7 @@ def _plan(
         and knows_files
         and earlier.version.states(expected)
         and not earlier.version.find_missing()
+        and TRIED_AGAIN.isdisjoint(earlier.version.manifest["failure_reasons"])
     )
     version = choose_version(spec, folder) if spec.schedule.versioned else None
     return plan_build(
@@ -125,10 +128,22 @@ def _index(
     from transforms.listing.stage import IndexContainers
 
     assert source.read_container is not None
-    plan = IndexPlan(folder, source.read_container, plan_listing(spec), spec.max_file_size)
+    plan = IndexPlan(folder, source.read_container, plan_listing(spec), spec.max_file_size, launch=uuid.uuid4().hex)
     stage = IndexContainers(containers, plan, processes=execution.runner.processes)
     execution.run(lambda root: root | "IndexContainers" >> stage)
     return read_index_markers(containers, folder)
+
+
+def _forget_other_blocks(folder: str, listing_fingerprint: str) -> None:
+    """Removes the markers of blocks of another listing: archives that no launch could read before are tried again.
+
+    The listing of containers is made in the folder of the build, so it cannot be a part of the folder's name.
+    """
+    listed, fingerprint = BuildFolder(folder).listed, listing_fingerprint.encode()
+    if storage.exists(listed) and storage.read_bytes(listed) == fingerprint:
+        return
+    storage.delete_tree(BuildFolder(folder).blocks)
+    storage.write_bytes(listed, fingerprint)
 
 
 def _fingerprint(containers: Sequence[Container]) -> str:

@@ -34,6 +34,7 @@ class FailureReason(str, enum.Enum):
     """The closed list of reasons for which a sample is rejected; docs/failures.md says what to do about each."""
 
     UNREADABLE = "unreadable"
+    CHANGED = "changed"
     EMPTY = "empty"
     TOO_LARGE_FILE = "too_large_file"
     NOT_AN_IMAGE = "not_an_image"
@@ -54,6 +55,18 @@ class FailureReason(str, enum.Enum):
     DUPLICATE_KEY = "duplicate_key"
     INVALID_ROW = "invalid_row"
     INTERNAL_ERROR = "internal_error"
+
+
+# Failures that may not be the sample's fault. Every new launch and every new version tries these samples again.
+TRIED_AGAIN = frozenset(
+    {
+        FailureReason.UNREADABLE,
+        FailureReason.CHANGED,
+        FailureReason.DECODE_TIMEOUT,
+        FailureReason.DECODER_CRASH,
+        FailureReason.INTERNAL_ERROR,
+    }
+)
 
 
 class SampleError(Exception):

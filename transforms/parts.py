@@ -16,6 +16,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.index import INDEX_SCHEMA
 from beam_tfrecords.tfrecord import FRAME_BYTES, Compression, frame
+from transforms.workspace.state_files import naming_damage
 
 PART_BYTES = 16 << 20
 # A shard is off its share by at most one part, so small shards want parts that are smaller still.
@@ -187,12 +188,13 @@ def read_index(part: Part, *columns: str) -> pa.Table:
     """The index of a part: all columns, or the ones named.
 
     Raises:
-      BuildError: it does not have a row for every record.
+      BuildError: it is damaged, or does not have a row for every record.
     """
     if part.index is None:
         raise BuildError(f"{part.uri} has no index beside it")
-    file = pq.ParquetFile(pa.BufferReader(storage.read_bytes(part.index)))
-    table = file.read(columns=list(columns) or None, use_threads=False)
+    with naming_damage(part.index):
+        file = pq.ParquetFile(pa.BufferReader(storage.read_bytes(part.index)))
+        table = file.read(columns=list(columns) or None, use_threads=False)
     if table.num_rows != part.records:
         raise BuildError(f"{part.index} has {table.num_rows} rows, but its part has {part.records} records")
     return table

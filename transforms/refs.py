@@ -23,9 +23,11 @@ class File:
 
     Attributes:
       uri: the file; also the name that people see.
+      version: of the file when it was listed, as `storage.FileEntry.version`; "" if it is not known.
     """
 
     uri: str
+    version: str = ""
 
     @property
     def name(self) -> str:
@@ -42,12 +44,14 @@ class Range:
       offset: bytes before the range.
       length: bytes of the range.
       name: the name that people see, such as `photos.tar#cat/1.jpg`.
+      version: of the file when it was listed, as `storage.FileEntry.version`; "" if it is not known.
     """
 
     uri: str
     offset: int
     length: int
     name: str
+    version: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +60,7 @@ class DeflatedRange(Range):
 
 
 Locator: TypeAlias = "File | Range | DeflatedRange"
-_RANGES = (Range, DeflatedRange)
+_LOCATORS = (Range, DeflatedRange, File)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,9 +109,10 @@ class SampleRef:
         locator = self.locator
         place: Any = locator
         if isinstance(locator, File):
-            place = locator.uri
+            place = (_LOCATORS.index(File), locator.uri, locator.version)
         elif locator is not None:
-            place = (_RANGES.index(type(locator)), locator.uri, locator.offset, locator.length, locator.name)
+            kind = _LOCATORS.index(type(locator))
+            place = (kind, locator.uri, locator.offset, locator.length, locator.name, locator.version)
         return msgpack.packb(
             (
                 self.key,
@@ -132,11 +137,9 @@ class SampleRef:
         """The reverse of `pack`."""
         key, split, place, size, fingerprint, label, columns, failure = msgpack.unpackb(packed)
         locator: Locator | None = None
-        if isinstance(place, str):
-            locator = File(place)
-        elif place is not None:
+        if place is not None:
             kind, *values = place
-            locator = _RANGES[kind](*values)
+            locator = _LOCATORS[kind](*values)
         return cls(key, locator, size, fingerprint, label, split, columns, tuple(failure) if failure else None)
 
 

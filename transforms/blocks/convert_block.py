@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.errors import TRIED_AGAIN, BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.index import FACTS
 from beam_tfrecords.tfrecord import Compression
 from transforms.blocks.convert_sample import ConvertedSample, ConvertSample
@@ -25,6 +25,7 @@ from transforms.libraries import check_libraries
 from transforms.parts import PartPolicy, PartWriter
 from transforms.processes.isolation import isolated, time_limit
 from transforms.refs import BlockKey, SampleRef, split_refs, unpack_key_and_split
+from transforms.service_faults import describe_fault
 from transforms.stats import Change, Key, Stats, count_record
 from transforms.workspace.build_folder import BuildFolder
 from transforms.workspace.counts import add_block
@@ -52,6 +53,7 @@ class BlockPlan:
       hashes_files: whether the fingerprint of a file is the hash of its bytes.
       reuse: the earlier dataset; None if there is none.
       libraries: library -> version of the launcher; those that decide records have to be the same here.
+      launch: tells this launch of the build from others, which try again what may not be the sample's fault.
     """
 
     folder: str
@@ -64,6 +66,7 @@ class BlockPlan:
     hashes_files: bool = False
     reuse: ReusePlan | None = None
     libraries: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    launch: str = ""
 
 
 def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, convert: Convert) -> BlockResult:
@@ -78,7 +81,7 @@ def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, c
     folder = BuildFolder(plan.folder)
     marker, started = folder.block(stem), folder.started_block(stem)
     finished = read_marker(marker)
-    if finished is not None:
+    if finished is not None and finished.is_final(plan.launch):
         return finished
     attempt = functools.partial(convert_sample, convert)
     if storage.exists(started):
@@ -93,7 +96,7 @@ def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, c
     with guard as guarded:
         result = _convert_refs(refs, (split, number), stem=stem, plan=plan, convert=guarded, reuse=reuse)
     storage.write_bytes(marker, json.dumps(result.to_json()).encode())
-    add_block(plan.folder, result.stats)
+    add_block(plan.folder, result.stats, before=finished.stats if finished else None)
     return result
 
 
@@ -107,11 +110,19 @@ def read_block(joined: Iterable[bytes], *, seed: int) -> Iterator[SampleRef]:
 
 
 def convert_sample(convert: Convert, ref: SampleRef, data: bytes | None) -> ConvertedSample | SampleError:
-    """Converts one sample; whatever `convert` raises is a failure of this sample, and of no other."""
+    """Converts one sample; whatever `convert` raises is a failure of this sample, and of no other.
+
+    Raises:
+      BuildError: a service fault, such as no more file handles; no sample is to blame for it.
+    """
     try:
         return convert(ref, data)
     except SampleError as error:
         return error
+    except OSError as error:
+        if storage.is_service_fault(error):
+            raise BuildError(describe_fault(ref.uri or ref.key, error)) from error
+        return SampleError.internal(Stage.CONVERT, error)
     except Exception as error:
         return SampleError.internal(Stage.CONVERT, error)
 
@@ -133,6 +144,7 @@ def _convert_refs(
 
     counts: Counter[Key] = Counter()
     failures: list[str] = []
+    launch = ""
     clock = Stopwatch()
     with PartWriter(
         folder=folder.parts,
@@ -157,6 +169,9 @@ def _convert_refs(
                     _log.warning("%s: %s", ref.uri or ref.key, sample.detail)
                 counts["failed", split, sample.reason.value] += 1
                 failures.append(_failure_line(ref, sample))
+                # The listing of every launch is a new one, so what it rejects is not tried again here.
+                if sample.reason in TRIED_AGAIN and sample.stage is not Stage.LIST:
+                    launch = plan.launch
                 continue
             writer.add(sample.example, _index_row(ref, sample))
             counts.update(count_record(split, sample.class_names, sample.facts))
@@ -168,13 +183,23 @@ def _convert_refs(
     lines = "".join(failures).encode()
     if failures_path:
         storage.write_bytes(failures_path, lines)
-    changes_path = None
+    changes_path, changes = None, b""
     if reuse:
-        changes_path = folder.block_list("changes", stem)
-        storage.write_bytes(changes_path, reuse.lines().encode())
+        changes_path, changes = folder.block_list("changes", stem), reuse.lines().encode()
+        storage.write_bytes(changes_path, changes)
         counts.update(reuse.counts)
-    stats = Stats(dict(counts))
-    return BlockResult(split, number, parts, failures_path, stats, len(lines), changes_path, clock.msec)
+    return BlockResult(
+        split,
+        number,
+        parts,
+        failures_path,
+        Stats(dict(counts)),
+        failures_bytes=len(lines),
+        changes=changes_path,
+        changes_bytes=len(changes),
+        launch=launch,
+        msec=clock.msec,
+    )
 
 
 def _take_or_convert(

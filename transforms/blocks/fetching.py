@@ -12,6 +12,7 @@ from typing import TypeAlias
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from transforms.refs import DeflatedRange, File, Locator, SampleRef
+from transforms.service_faults import retry_faults
 
 # An object store takes some 50 ms for an image, whatever its size; this many requests run at once.
 _THREADS = 16
@@ -68,7 +69,8 @@ def with_fingerprint(ref: SampleRef) -> SampleRef:
         entry = storage.stat(ref.locator.uri)
     except OSError:  # reading it says so again
         return ref
-    return dataclasses.replace(ref, size=entry.size, fingerprint=entry.fingerprint)
+    locator = dataclasses.replace(ref.locator, version=entry.version)
+    return dataclasses.replace(ref, locator=locator, size=entry.size, fingerprint=entry.fingerprint)
 
 
 def read_image(locator: Locator, *, size: int, max_file_size: int) -> bytes | SampleError:
@@ -78,19 +80,12 @@ def read_image(locator: Locator, *, size: int, max_file_size: int) -> bytes | Sa
       locator: where they are.
       size: their number, or 0 if it is not known.
       max_file_size: bytes of the largest image that is read.
+
+    Raises:
+      BuildError: a service fault.
     """
     try:
-        if isinstance(locator, File):
-            size = size or storage.stat(locator.uri).size
-        if size > max_file_size:
-            return _too_large(size, max_file_size)
-        if isinstance(locator, File):
-            data = storage.read_bytes(locator.uri)
-        else:
-            data = storage.read_range(locator.uri, locator.offset, locator.length)
-            if len(data) != locator.length:
-                detail = f"{locator.uri} ends {locator.length - len(data)} bytes before the end of this member"
-                return SampleError(Stage.READ, FailureReason.TRUNCATED, detail)
+        data = retry_faults(locator.uri, lambda: _read_listed(locator, size=size, max_file_size=max_file_size))
         if isinstance(locator, DeflatedRange):
             data = _inflate(data, max_file_size)
     except BuildError:
@@ -98,6 +93,29 @@ def read_image(locator: Locator, *, size: int, max_file_size: int) -> bytes | Sa
     except Exception as error:
         return _failure(error)
     return data or SampleError(Stage.READ, FailureReason.EMPTY, "the file has no bytes")
+
+
+def _read_listed(locator: Locator, *, size: int, max_file_size: int) -> bytes:
+    """The bytes of a locator, of the version and as many as were listed.
+
+    Raises:
+      SampleError: they are too many, or the file has changed.
+      OSError: they cannot be read.
+    """
+    found = size or (storage.stat(locator.uri).size if isinstance(locator, File) else 0)
+    if found > max_file_size:
+        raise _too_large(found, max_file_size)
+    if isinstance(locator, File):
+        listed = size
+        data = storage.read_bytes(locator.uri, version=locator.version)
+    else:
+        listed = locator.length
+        data = storage.read_range(locator.uri, locator.offset, listed, version=locator.version)
+    # The store has answered in full, and the file was whole when it was listed.
+    if listed and len(data) != listed:
+        detail = f"{locator.uri} has changed since it was listed: {len(data):,} bytes where there were {listed:,}"
+        raise SampleError(Stage.READ, FailureReason.CHANGED, detail)
+    return data
 
 
 def _read(ref: SampleRef, locator: Locator | None, max_file_size: int) -> Fetched:
@@ -110,7 +128,9 @@ def _read(ref: SampleRef, locator: Locator | None, max_file_size: int) -> Fetche
 def _read_head(locator: File, max_file_size: int) -> Fetched:
     """The whole file if it is small, else None: `_finish` then reads it, when no other is held."""
     try:
-        data = storage.read_range(locator.uri, 0, _HEAD_BYTES)
+        data = retry_faults(
+            locator.uri, lambda: storage.read_range(locator.uri, 0, _HEAD_BYTES, version=locator.version)
+        )
     except BuildError:
         raise
     except Exception as error:
@@ -123,6 +143,8 @@ def _read_head(locator: File, max_file_size: int) -> Fetched:
 def _failure(error: Exception) -> SampleError:
     if isinstance(error, SampleError):
         return error
+    if isinstance(error, storage.ChangedError):
+        return SampleError(Stage.READ, FailureReason.CHANGED, error.strerror or str(error))
     if isinstance(error, OSError):
         return SampleError(Stage.READ, FailureReason.UNREADABLE, error.strerror or str(error))
     return SampleError.internal(Stage.READ, error)

@@ -24,6 +24,8 @@ class BlockResult:
       stats: its counts.
       failures_bytes: size of the file of failures.
       changes: file with what has changed since the earlier dataset, a JSON object per line; None without one.
+      changes_bytes: size of that file.
+      launch: the launch that converted it, if it has failures that may not be the sample's fault; else "".
       msec: step -> milliseconds that the conversion spent in it; None if the block is taken from its marker.
     """
 
@@ -34,12 +36,14 @@ class BlockResult:
     stats: Stats
     failures_bytes: int = 0
     changes: str | None = None
+    changes_bytes: int = 0
+    launch: str = ""
     msec: Mapping[str, int] | None = dataclasses.field(default=None, compare=False)
 
     @property
     def files(self) -> dict[str, int]:
         """File -> size in bytes."""
-        sizes: dict[str | None, int] = {self.failures: self.failures_bytes}
+        sizes: dict[str | None, int] = {self.failures: self.failures_bytes, self.changes: self.changes_bytes}
         for part in self.parts:
             sizes.update({part.uri: part.bytes, part.index: part.index_bytes})
         return {file: size for file, size in sizes.items() if file is not None}
@@ -47,7 +51,7 @@ class BlockResult:
     def to_json(self) -> dict[str, Any]:
         """As plain values, for the marker of the block."""
         values = {**dataclasses.asdict(self), "stats": self.stats.to_json()}
-        # All attempts write the same marker.
+        # All attempts of a launch write the same marker.
         del values["msec"]
         return values
 
@@ -56,6 +60,10 @@ class BlockResult:
         """The reverse of `to_json`."""
         parts = tuple(Part(**part) for part in values["parts"])
         return cls(**{**values, "parts": parts, "stats": Stats.from_json(values["stats"])})
+
+    def is_final(self, launch: str) -> bool:
+        """Whether a launch has nothing to try again in this block."""
+        return self.launch in ("", launch)
 
 
 def read_marker(marker: str) -> BlockResult | None:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
+import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import msgpack
 
 from beam_tfrecords import storage
+from beam_tfrecords.errors import TRIED_AGAIN, BuildError, FailureReason
 from transforms.listing.listing import Listing, ListPlan, write_listing
+from transforms.refs import SampleRef
+from transforms.service_faults import PAUSES, describe_fault
 from transforms.sources.containers import Container, ReadContainer, Spool
 from transforms.sources.source_spec import Skipped
 from transforms.workspace.build_folder import BuildFolder
+from transforms.workspace.state_files import naming_damage
+
+Result = TypeVar("Result")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,29 +34,95 @@ class IndexPlan:
       read: lists the samples of one container.
       listing: how samples are listed.
       max_file_size: bytes of the largest image that is read.
+      launch: as in `BlockPlan`.
     """
 
     folder: str
     read: ReadContainer
     listing: ListPlan
     max_file_size: int
+    launch: str = ""
 
 
 def index_container(container: Container, *, plan: IndexPlan) -> str:
-    """Lists the samples of one container, unless that is done; returns the marker file."""
+    """Lists the samples of one container, unless that is done; returns the marker file.
+
+    Raises:
+      BuildError: as `read_unchanged`.
+    """
     marker = _marker(container, plan.folder)
-    if not _is_finished(marker):
-        stem = _stem(container)
-        skipped = Skipped()
-        with Spool(BuildFolder(plan.folder).spool, stem, most_bytes=plan.max_file_size) as spool:
-            samples = plan.read(container, spool, skipped)
-            listing = write_listing(
-                samples, BuildFolder(plan.folder).listing, plan=plan.listing, skipped=skipped, stem=f"{stem}-"
-            )
-        sizes = {file: storage.stat(file).size for file in (*listing.chunks, *spool.files)}
-        values = (listing.pack(), dict(skipped.counts), skipped.examples, sizes)
+    if not _is_finished(marker, plan.launch):
+        values = read_unchanged(container, lambda container: _index(container, plan))
         storage.write_bytes(marker, msgpack.packb(values))
     return marker
+
+
+def read_unchanged(container: Container, read: Callable[[Container], Result]) -> Result:
+    """What is read of a container from its beginning to its end, all of it of one version.
+
+    A container that changes meanwhile is read again as it is then, and after a service fault it is read again.
+
+    Args:
+      container: as it was listed.
+      read: reads it.
+
+    Raises:
+      BuildError: it changes at every attempt, or the fault persists.
+    """
+    for pause in (*PAUSES, None):
+        try:
+            result = read(container)
+            _check_version(container)
+            return result
+        except storage.ChangedError as error:
+            if pause is None:
+                raise BuildError(
+                    f"{container.uri} changes while it is read, {len(PAUSES) + 1} times in a row; the same command "
+                    "starts again once it is complete"
+                ) from error
+        except OSError as error:
+            if not storage.is_service_fault(error):
+                raise
+            if pause is None:
+                raise BuildError(describe_fault(container.uri, error)) from error
+        time.sleep(pause)
+        # If the file is gone or cannot be looked at, reading it says so.
+        with contextlib.suppress(OSError):
+            container = Container.of(storage.stat(container.uri), key_prefix=container.key_prefix)
+    raise AssertionError
+
+
+def _check_version(container: Container) -> None:
+    """Raises ChangedError if the name of a container stands for another file by now."""
+    if not container.version:
+        return
+    try:
+        storage.open_read(container.uri, version=container.version).close()
+    except OSError as error:
+        # If it is gone, that is what reading has said, or will say.
+        if isinstance(error, storage.ChangedError) or storage.is_service_fault(error):
+            raise
+
+
+def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
+    """The content of the marker of a container."""
+    stem = _stem(container)
+    skipped = Skipped()
+    launch = ""
+
+    def noted() -> Iterator[SampleRef]:
+        nonlocal launch
+        for ref in plan.read(container, spool, skipped):
+            if ref.failure is not None and FailureReason(ref.failure[0]) in TRIED_AGAIN:
+                launch = plan.launch
+            yield ref
+
+    with Spool(BuildFolder(plan.folder).spool, stem, most_bytes=plan.max_file_size) as spool:
+        listing = write_listing(
+            noted(), BuildFolder(plan.folder).listing, plan=plan.listing, skipped=skipped, stem=f"{stem}-"
+        )
+    sizes = {file: storage.stat(file).size for file in (*listing.chunks, *spool.files)}
+    return listing.pack(), dict(skipped.counts), skipped.examples, launch, sizes
 
 
 def read_index_markers(containers: Iterable[Container], folder: str) -> tuple[Listing, Skipped]:
@@ -59,19 +134,21 @@ def read_index_markers(containers: Iterable[Container], folder: str) -> tuple[Li
     """
     listing, skipped = Listing(), Skipped()
     for container in containers:
-        packed, counts, examples, _ = msgpack.unpackb(storage.read_bytes(_marker(container, folder)))
-        listing.merge(Listing.unpack(packed))
-        skipped.merge(Skipped(Counter(counts), examples))
+        marker = _marker(container, folder)
+        with naming_damage(marker):
+            packed, counts, examples, *_ = msgpack.unpackb(storage.read_bytes(marker))
+            listing.merge(Listing.unpack(packed))
+            skipped.merge(Skipped(Counter(counts), examples))
     return listing, skipped
 
 
-def _is_finished(marker: str) -> bool:
-    """Whether there is a marker, and no power cut emptied it or a file that it names."""
+def _is_finished(marker: str, launch: str) -> bool:
+    """Whether there is a marker with nothing to try again, and no power cut emptied it or a file that it names."""
     if not storage.exists(marker):
         return False
     try:
-        *_, sizes = msgpack.unpackb(storage.read_bytes(marker))
-        return storage.have_sizes(sizes)
+        *_, indexed_by, sizes = msgpack.unpackb(storage.read_bytes(marker))
+        return indexed_by in ("", launch) and storage.have_sizes(sizes)
     except (ValueError, TypeError, AttributeError):
         return False
 

@@ -16,6 +16,7 @@ from transforms.refs import SampleRef, Scalar, pack_refs, split_refs
 from transforms.sources.selection import EVERYTHING, Selection
 from transforms.sources.source_spec import Skipped
 from transforms.splits import Splits, assign_split
+from transforms.workspace.state_files import naming_damage
 
 CHUNK_REFS = 10_000
 
@@ -143,7 +144,7 @@ def read_chunk(chunk: str) -> Iterator[bytes]:
     """The packed references of one chunk file.
 
     Raises:
-      BuildError: it cannot be read; a worker on another machine may not have the output.
+      BuildError: it is damaged or cannot be read; a worker on another machine may not have the output.
     """
     try:
         packed = storage.read_bytes(chunk)
@@ -152,4 +153,11 @@ def read_chunk(chunk: str) -> Iterator[bytes]:
             f"the worker on {socket.gethostname()} cannot read {chunk} ({error.strerror or error}); expected an output "
             "that all workers reach under the same name, such as a bucket or a disk that is mounted everywhere"
         ) from error
-    yield from split_refs(packed)
+    refs = split_refs(packed)
+    while True:
+        # Not what the caller raises between two references.
+        with naming_damage(chunk):
+            one = next(refs, None)
+        if one is None:
+            return
+        yield one

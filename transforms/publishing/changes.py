@@ -14,6 +14,7 @@ from beam_tfrecords.files import CHANGES
 from transforms.publishing.guards import Verdict, judge, trips
 from transforms.request.schedule_spec import GuardMode, ScheduleSpec
 from transforms.stats import MOST_KEYS, Change, Stats
+from transforms.workspace.state_files import naming_damage
 
 # What a manifest says about its own build, and not about the dataset: the index has the fingerprints that matter.
 _OF_THE_BUILD = ("reuse", "input_fingerprint")
@@ -150,9 +151,10 @@ def _collect_keys(files: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
     """Kind of change -> the first of its samples, in the order of the dataset."""
     keys: dict[str, list[dict[str, Any]]] = {}
     for file in sorted(files):
-        for line in storage.read_bytes(file).splitlines():
-            change = json.loads(line)
-            keys.setdefault(change.pop("change"), []).append(change)
+        with naming_damage(file):
+            for line in storage.read_bytes(file).splitlines():
+                change = json.loads(line)
+                keys.setdefault(change.pop("change"), []).append(change)
     # A key that left a split for another one is not removed.
     moved = {change["key"] for change in keys.get(Change.MOVED.value, [])}
     removed = [change for change in keys.get(Change.REMOVED.value, []) if change["key"] not in moved]

@@ -30,12 +30,19 @@ class Container:
       size: bytes.
       fingerprint: changes when the file does.
       key_prefix: prefix of the keys of its samples: empty, or the name of the file and `/`.
+      version: of the file that is listed, as `storage.FileEntry.version`; "" if it is not known.
     """
 
     uri: str
     size: int
     fingerprint: str
     key_prefix: str
+    version: str = ""
+
+    @classmethod
+    def of(cls, file: storage.FileEntry, *, key_prefix: str) -> Container:
+        """A file as it is now."""
+        return cls(file.path, file.size, file.fingerprint, key_prefix, file.version)
 
     def pack(self) -> bytes:
         """The container as an element of a pipeline."""

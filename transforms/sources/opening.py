@@ -6,7 +6,8 @@ import dataclasses
 import importlib
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError
+from beam_tfrecords.errors import BuildError, RequestError
+from transforms.service_faults import describe_fault
 from transforms.sources.inputs import has_wildcards, input_path, quote_input, refuse_split_names
 from transforms.sources.registry import FILE_EXTENSIONS, Entry, find_source, source_of_file
 from transforms.sources.source import Source
@@ -18,6 +19,7 @@ def open_source(spec: SourceSpec) -> Source:
 
     Raises:
       RequestError: the input does not exist, or does not fit the request.
+      BuildError: a service fault.
     """
     paths = tuple(map(input_path, spec.input))
     entries = [_choose(path, spec) for path in paths]
@@ -31,6 +33,8 @@ def open_source(spec: SourceSpec) -> Source:
     try:
         source: Source = module.open_source(dataclasses.replace(spec, input=paths, source=entries[0].name))
     except OSError as error:
+        if storage.is_service_fault(error):
+            raise BuildError(describe_fault(error.filename or ", ".join(paths), error)) from error
         raise RequestError(f"{quote_input(','.join(paths))} cannot be read: {error}") from error
     if spec.splits_auto and spec.split_column is None and "split" not in map(str.lower, source.columns):
         refuse_split_names(paths)

@@ -4,7 +4,7 @@
 .build/
   claimed lock old_files.json              of the output: see `Workspace`
   <digest>/                                of one build: see `BuildFolder`
-    run.json job.json version started outcome.json
+    run.json job.json version started listed outcome.json
     listing/ containers/ spool/            references, and copies of what cannot be read at random
     blocks/ parts/ failures/ changes/      markers and files of blocks
     workers/                               counts, a file per worker process
@@ -105,6 +105,16 @@ class BuildFolder:
     def listing(self) -> str:
         """Folder of the chunk files."""
         return self._file("listing")
+
+    @property
+    def listed(self) -> str:
+        """Fingerprint of the listing of containers that the blocks are made of."""
+        return self._file("listed")
+
+    @property
+    def blocks(self) -> str:
+        """Folder of the markers of blocks."""
+        return self._file("blocks")
 
     @property
     def spool(self) -> str:

@@ -54,12 +54,21 @@ _lock = threading.Lock()
 _own: dict[tuple[int, str], tuple[str, BlockCounts]] = {}
 
 
-def add_block(folder: str, stats: Stats) -> None:
-    """Adds a block that this process has converted to what its file in the build's folder says."""
+def add_block(folder: str, stats: Stats, *, before: Stats | None = None) -> None:
+    """Adds a block that this process has converted to what its file in the build's folder says.
+
+    Args:
+      folder: the build's folder for temporary files.
+      stats: the counts of the block.
+      before: those of an earlier launch, which has converted the block and counted it; None if none has.
+    """
     with _lock:
         new = (storage.join(BuildFolder(folder).workers, f"{uuid.uuid4().hex}.json"), BlockCounts())
         path, earlier = _own.get((os.getpid(), folder), new)
         counts = BlockCounts.sum([earlier, BlockCounts.of(stats)])
+        if before is not None:
+            was = BlockCounts.of(before)
+            counts = BlockCounts(counts.blocks - was.blocks, counts.written - was.written, counts.failed - was.failed)
         _own[os.getpid(), folder] = (path, counts)
         write_state(path, counts)
 

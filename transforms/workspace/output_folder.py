@@ -10,6 +10,7 @@ from beam_tfrecords.dataset import open_dataset
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.files import DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, SUCCESS
 from transforms.workspace.build_folder import Workspace
+from transforms.workspace.state_files import naming_damage
 
 _NAMES = frozenset({SUCCESS, MANIFEST, FAILURES, DUPLICATES, "dataset_info.json", "features.json"})
 _MOST_SHOWN = 3
@@ -63,7 +64,9 @@ def remove_old_files(output: str) -> None:
         return
     storage.delete_files([storage.join(output, SUCCESS)])
     storage.sync_folder(output)
-    storage.delete_files(storage.join(output, file) for file in json.loads(storage.read_bytes(note)))
+    with naming_damage(note):
+        files = [storage.join(output, file) for file in json.loads(storage.read_bytes(note))]
+    storage.delete_files(files)
     storage.delete_files([note])
 
 

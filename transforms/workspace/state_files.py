@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import zlib
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
+from transforms.service_faults import describe_fault
 
 Value = TypeVar("Value")
 
@@ -27,3 +32,20 @@ def parse_state(kind: type[Value], content: bytes) -> Value | None:
         return kind(**json.loads(content))
     except (ValueError, TypeError):
         return None
+
+
+@contextlib.contextmanager
+def naming_damage(path: str) -> Iterator[None]:
+    """Ends the build if what the block reads of a temporary file is not what was written there.
+
+    Raises:
+      BuildError: names the file.
+    """
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError, OSError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise BuildError(describe_fault(path, error)) from error
+        # Decoders say in several lines, or not at all, what is wrong.
+        detail = " ".join(str(error).split())[:200] or type(error).__name__
+        raise BuildError(f"{path} is damaged ({detail}); delete it and run the same command again") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import subprocess
@@ -26,6 +27,7 @@ from transforms.libraries import library_versions
 from transforms.parts import PartPolicy
 from transforms.processes.worker import Worker, WorkerDiedError
 from transforms.refs import File, SampleRef, pack_refs
+from transforms.workspace.counts import BlockCounts, read_block_counts
 
 ROOT = Path(__file__).parents[3]
 KEYS = [f"{number}.jpg" for number in range(12)]
@@ -189,6 +191,38 @@ def test_a_block_with_a_file_that_a_power_cut_damaged_is_done_again(block, patte
     assert block.files() == written
 
 
+def test_what_may_not_be_the_fault_of_a_sample_is_tried_again_by_every_launch_and_once_in_each(block):
+    def launched(name: str) -> Block:
+        return dataclasses.replace(block, plan=dataclasses.replace(block.plan, launch=name))
+
+    (block.folder / "7.jpg").rename(block.folder / "away")
+    first = launched("first").convert()
+    assert [(failure["key"], failure["reason"]) for failure in block.failures(first)] == [("7.jpg", "unreadable")]
+    (block.folder / "away").rename(block.folder / "7.jpg")
+    # The runner may ask for a block again.
+    assert launched("first").convert() == first
+    second = launched("second").convert()
+    assert (second.failures, block.records(second)) == (None, in_order(KEYS))
+    for key in KEYS:
+        (block.folder / key).unlink()
+    assert launched("third").convert() == second
+    assert read_block_counts(block.plan.folder) == BlockCounts(blocks=1, written=len(KEYS))
+
+
+def test_what_is_the_fault_of_a_sample_is_not_tried_again(block):
+    first = block.convert(reject_odd)
+    other = dataclasses.replace(block, plan=dataclasses.replace(block.plan, launch="other"))
+    assert other.convert() == first
+
+
+def test_a_fault_of_the_machine_while_converting_ends_the_build(block):
+    def convert(ref: SampleRef, data: bytes | None) -> ConvertedSample:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with pytest.raises(BuildError, match=r"\.jpg cannot be read: Too many open files"):
+        block.convert(convert)
+
+
 @pytest.mark.parametrize("text", ["[]", "{}", "null", '{"parts": 1}', "\0" * 900, "\xff"])
 def test_a_marker_that_makes_no_sense_is_none(tmp_path, text):
     (tmp_path / "marker.json").write_text(text, encoding="latin-1")
@@ -209,6 +243,7 @@ def test_a_block_without_records_has_no_part(block):
 )
 def test_a_second_attempt_names_the_sample_that_ended_the_first_and_keeps_other_reasons(block, hostile, reason):
     (block.folder / "8.jpg").write_bytes(b"")
+    block.refs[:] = [dataclasses.replace(ref, size=0) for ref in block.refs]
     convert = Hostile(reject_odd_but_seven, **hostile)
     worker = Worker()
     with pytest.raises(WorkerDiedError, match=r"SIGSEGV|SIGALRM"):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import io
+import os
+import resource
 import tarfile
 import threading
 import time
@@ -18,8 +21,9 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError
 from transforms.blocks import fetching
-from transforms.blocks.fetching import fetch
+from transforms.blocks.fetching import fetch, read_image
 from transforms.refs import DeflatedRange, File, Range, SampleRef
+from transforms.service_faults import PAUSES
 
 PICTURE = bytes(range(256)) * 300
 
@@ -120,12 +124,12 @@ def test_a_deflated_member_that_is_larger_than_it_claims_is_rejected(archives):
 
 
 @pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS.keys())
-def test_a_member_that_its_archive_ends_within_is_truncated(archives, tmp_path, member):
+def test_a_member_that_its_archive_ends_within_has_changed_since_it_was_listed(archives, tmp_path, member):
     whole = member(archives)
     short = tmp_path / "short"
     short.write_bytes(Path(whole.uri).read_bytes()[: whole.offset + whole.length - 1])
     cut = type(whole)(str(short), whole.offset, whole.length, whole.name)
-    assert outcomes([SampleRef("1", cut, size=len(PICTURE))]) == [FailureReason.TRUNCATED]
+    assert outcomes([SampleRef("1", cut, size=len(PICTURE))]) == [FailureReason.CHANGED]
 
 
 def test_a_deflated_member_that_is_cut_or_damaged_is_rejected_with_its_reason(tmp_path):
@@ -149,6 +153,105 @@ def test_a_range_in_a_gzip_file_is_of_the_bytes_as_they_are_stored(tmp_path):
 # Stores that answer slowly
 
 
+# Files that change after they were listed
+
+
+def replace_by_rename(path: Path, content: bytes) -> None:
+    """Another file of the same name and time, as `rsync --times` makes it."""
+    before = path.stat()
+    new = path.with_name("new")
+    new.write_bytes(content)
+    os.utime(new, ns=(before.st_atime_ns, before.st_mtime_ns))
+    new.rename(path)
+
+
+def write_in_place(path: Path, content: bytes) -> None:
+    time.sleep(0.02)  # beyond the tick of the clock of the file system
+    path.write_bytes(content)
+
+
+def append(path: Path, content: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(content)
+
+
+@pytest.mark.parametrize("replace", [replace_by_rename, write_in_place, append])
+@pytest.mark.parametrize("kind", ["file", "member", "cut member"])
+def test_what_is_not_the_file_that_was_listed_is_rejected_as_changed(tmp_path, kind, replace):
+    path = tmp_path / "file"
+    path.write_bytes(PICTURE)
+    version = storage.stat(str(path)).version
+    length = len(PICTURE) if kind == "cut member" else 500
+    locator = File(str(path), version) if kind == "file" else Range(str(path), 100, length, "file#1", version)
+    ref = SampleRef("1", locator, size=len(PICTURE))
+    replace(path, PICTURE[::-1])
+    assert outcomes([ref]) == [FailureReason.CHANGED]
+
+
+# Service faults
+
+
+class FullTable:
+    """No more file handles for this process, until it is closed; really."""
+
+    def __enter__(self) -> FullTable:
+        self._limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._handles = [os.open(os.devnull, os.O_RDONLY)]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self._handles[0] + 30, self._limits[1]))
+        with contextlib.suppress(OSError):
+            while True:
+                self._handles.append(os.dup(self._handles[0]))
+        return self
+
+    def close(self) -> None:
+        while self._handles:
+            os.close(self._handles.pop())
+        resource.setrlimit(resource.RLIMIT_NOFILE, self._limits)
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@pytest.fixture
+def photo(tmp_path) -> File:
+    (tmp_path / "1.jpg").write_bytes(PICTURE)
+    return File(str(tmp_path / "1.jpg"), storage.stat(str(tmp_path / "1.jpg")).version)
+
+
+def test_a_service_fault_that_passes_rejects_nothing(photo, monkeypatch):
+    slept = []
+    with FullTable() as table:
+
+        def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            if len(slept) == 3:
+                table.close()
+
+        monkeypatch.setattr(time, "sleep", sleep)
+        assert read_image(photo, size=len(PICTURE), max_file_size=10**9) == PICTURE
+    assert slept == sorted(slept)
+    assert slept == list(PAUSES[:3])
+
+
+def test_a_service_fault_that_stays_ends_the_build_and_names_file_and_fault(photo, monkeypatch):
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    with FullTable(), pytest.raises(BuildError, match=r"1\.jpg cannot be read: Too many open files"):
+        read_image(photo, size=len(PICTURE), max_file_size=10**9)
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE, errno.ENFILE, errno.ENOMEM])
+@pytest.mark.parametrize("known", [True, False], ids=["sizes are listed", "sizes are not"])
+def test_no_fault_of_a_store_is_a_failure_of_a_sample(monkeypatch, code, known):
+    def fail(*_: object, **__: str) -> bytes:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    for name in ("stat", "read_bytes", "read_range"):
+        monkeypatch.setattr(storage, name, fail)
+    with pytest.raises(BuildError, match=os.strerror(code)):
+        outcomes(remote_refs({"slow://photos/1": 5}, known=known))
+
+
 class SlowStore:
     """Stands in for the storage functions that fetching calls; counts requests and the bytes that are held.
 
@@ -167,11 +270,11 @@ class SlowStore:
         with self._request(0):
             return storage.FileEntry(path, self.sizes[path], 0.0)
 
-    def read_bytes(self, path: str) -> bytes:
+    def read_bytes(self, path: str, *, version: str) -> bytes:
         with self._request(self.sizes[path]):
             return bytes(self.sizes[path])
 
-    def read_range(self, path: str, offset: int, length: int) -> bytes:
+    def read_range(self, path: str, offset: int, length: int, *, version: str) -> bytes:
         size = max(0, min(length, self.sizes[path] - offset))
         with self._request(size):
             return bytes(size)
@@ -267,7 +370,7 @@ def test_a_remote_file_above_the_limit_is_rejected_after_its_first_bytes(slow_st
 
 @pytest.mark.parametrize("known", [True, False], ids=["sizes are listed", "sizes are not"])
 def test_a_store_that_does_not_answer_ends_the_build(monkeypatch, known):
-    def fail(*_: object) -> bytes:
+    def fail(*_: object, **__: str) -> bytes:
         raise BuildError("slow://photos does not answer")
 
     for name in ("stat", "read_bytes", "read_range"):
@@ -279,7 +382,7 @@ def test_a_store_that_does_not_answer_ends_the_build(monkeypatch, known):
 @pytest.mark.parametrize("scheme", ["", "slow://"], ids=["local", "remote"])
 @pytest.mark.parametrize("known", [True, False], ids=["size is listed", "size is not"])
 def test_an_unexpected_exception_while_reading_rejects_one_sample(monkeypatch, scheme, known):
-    def fail(path: str, *_: int) -> bytes:
+    def fail(path: str, *_: int, version: str) -> bytes:
         if path.endswith("bad"):
             raise ZeroDivisionError("a bug in a client library")
         return b"image"

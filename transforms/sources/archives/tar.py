@@ -110,6 +110,10 @@ class ReadTar:
           container: the archive.
           spool: receives the images of a compressed archive.
           skipped: counts the members that are not images.
+
+        Raises:
+          ChangedError: the archive is no longer the version that is listed.
+          OSError: a service fault.
         """
         try:
             with open_tar(container) as archive:
@@ -151,9 +155,7 @@ def open_source(spec: SourceSpec) -> TarSource:
     refuse_columns(spec)
     pattern = compile_pattern(spec)
     named = named_split_folders(spec)
-    containers = [
-        Container(file.path, file.size, file.fingerprint, prefix) for prefix, file in find_files(spec.input).items()
-    ]
+    containers = [Container.of(file, key_prefix=prefix) for prefix, file in find_files(spec.input).items()]
     if len(containers) == 1:  # With many, looking into each would take long.
         try:
             with open_tar(containers[0]):

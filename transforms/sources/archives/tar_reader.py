@@ -84,7 +84,7 @@ class TarReader:
             return spool.add(self._chunks(member), size=member.size, name=name)
         if member.offset_data + member.size > self._container.size:
             raise _truncated(self._container)
-        return Range(self._container.uri, member.offset_data, member.size, name)
+        return Range(self._container.uri, member.offset_data, member.size, name, self._container.version)
 
     def may_be_an_image(self, member: tarfile.TarInfo) -> bool:
         """Whether the first bytes of the current member may be an image's; a compressed archive is not read twice."""
@@ -108,9 +108,12 @@ def open_tar(container: Container) -> Iterator[TarReader]:
 
     Raises:
       SampleError: it cannot be read, or is not a tar archive.
+      ChangedError: it is no longer the version that is listed.
+      OSError: a service fault.
     """
     with contextlib.ExitStack() as stack:
-        file = _read(container, lambda: stack.enter_context(storage.open_read(container.uri)))
+        opened = _read(container, lambda: storage.open_read(container.uri, version=container.version))
+        file = stack.enter_context(opened)
         magic = _read(container, lambda: file.read(_MOST_MAGIC_BYTES))
         file.seek(0)
         decompress = next((opener for pattern, opener in _DECOMPRESSORS.items() if re.match(pattern, magic)), None)
@@ -149,6 +152,8 @@ def _read(container: Container, action: Callable[[], Result]) -> Result:
     except Exception as error:  # Damage makes tarfile raise ValueError, IndexError, RecursionError and others.
         if isinstance(error, EOFError) or "end of data" in str(error):
             raise _truncated(container) from error
+        if isinstance(error, storage.ChangedError) or (isinstance(error, OSError) and storage.is_service_fault(error)):
+            raise
         # Exceptions of the decompressors are OSErrors too, but without a number.
         if isinstance(error, OSError) and (error.errno is not None or isinstance(error, storage.StorageError)):
             raise SampleError(Stage.LIST, FailureReason.UNREADABLE, error.strerror or str(error)) from error

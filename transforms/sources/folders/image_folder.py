@@ -10,6 +10,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError
 from transforms.images.formats import SNIFFED_BYTES, may_be_an_image
 from transforms.refs import File, SampleRef
+from transforms.service_faults import retry_faults
 from transforms.sources.folders.roots import Root, refuse_unfit, root_of, with_splits
 from transforms.sources.inputs import key_prefixes, quote_input, refuse_columns
 from transforms.sources.names import FOLDER_MARKER, NOT_AN_IMAGE, has_extension, is_utf8, printable, skipped_kind
@@ -53,6 +54,7 @@ class ImageFolder(Source):
                 if kind is not None:
                     self.skipped.add(kind, printable(key))
                     continue
+                entry = _look_again(entry)
                 failure = _failure(entry)
                 if failure is None and split is None and root.splits is not None:
                     failure = _BESIDE_SPLITS
@@ -62,7 +64,8 @@ class ImageFolder(Source):
                 label = path_label(key, relative if split is None else rest, self._label_pattern)
                 size = max(entry.size, 0)
                 group = path_group(key, self._label_pattern)
-                yield SampleRef(key, File(entry.path), size, entry.fingerprint, label, split, {}, failure, group)
+                locator = File(entry.path, entry.version)
+                yield SampleRef(key, locator, size, entry.fingerprint, label, split, {}, failure, group)
 
 
 def open_source(spec: SourceSpec) -> ImageFolder:
@@ -106,6 +109,20 @@ def _may_be_an_image(entry: storage.FileEntry) -> bool:
         return may_be_an_image(storage.read_range(entry.path, 0, SNIFFED_BYTES))
     except OSError:
         return True  # It fails again when it is converted, and is counted then.
+
+
+def _look_again(entry: storage.FileEntry) -> storage.FileEntry:
+    """The entry; one that was listed as no regular file may have been a service fault.
+
+    Raises:
+      BuildError: it still is one.
+    """
+    if entry.size >= 0 or not is_utf8(entry.path):
+        return entry
+    try:
+        return retry_faults(entry.path, lambda: storage.stat(entry.path))
+    except OSError:
+        return entry
 
 
 def _failure(entry: storage.FileEntry) -> tuple[str, str] | None:

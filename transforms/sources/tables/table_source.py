@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Stage
 from transforms.refs import File, SampleRef
+from transforms.service_faults import retry_faults
 from transforms.sources.inputs import find_files, quote_input
 from transforms.sources.source import Source
 from transforms.sources.source_spec import SourceSpec
@@ -29,6 +30,7 @@ class _Reader:
     """Reads the rows of one table as samples."""
 
     table: Table
+    version: str
     key_prefix: str
     root: str
     allow_outside_root: bool
@@ -38,8 +40,23 @@ class _Reader:
 
     def samples(self) -> Iterator[SampleRef]:
         needed = dict.fromkeys([*self.columns.needed, *self.features])
-        for number, row in enumerate(self.table.rows(tuple(needed))):
-            yield self._reference(row, number)
+        self._check_version()
+        try:
+            for number, row in enumerate(self.table.rows(tuple(needed))):
+                yield self._reference(row, number)
+        finally:
+            # Also if a row in between could not be read: then this is why.
+            self._check_version()
+
+    def _check_version(self) -> None:
+        """Raises BuildError if the table is no longer the file whose columns are known."""
+        if self.version:
+            try:
+                storage.open_read(self.table.path, version=self.version).close()
+            except storage.ChangedError as error:
+                raise BuildError(
+                    f"{self.table.path} has changed while it was read; run the same command again once it is complete"
+                ) from error
 
     def _reference(self, row: Row, number: int) -> SampleRef:
         # Wide enough that the keys sort as the rows do.
@@ -62,8 +79,10 @@ class _Reader:
             group = None if of.group is None else read_value(row, of.group)
             size, fingerprint = 0, ""
             if image is not None:
-                locator = File(resolve(image, root=self.root, allow_outside_root=self.allow_outside_root))
-                size, fingerprint = _look(locator.uri)
+                uri = resolve(image, root=self.root, allow_outside_root=self.allow_outside_root)
+                locator = File(uri)
+                size, fingerprint, version = _look(uri)
+                locator = File(uri, version)
             return SampleRef(
                 self.key_prefix + key,
                 locator,
@@ -85,6 +104,7 @@ class TableSource(Source):
     Args:
       tables: key prefix -> table.
       spec: the request; its source is "csv", "jsonl" or "parquet".
+      versions: key prefix -> version of the file, as `storage.FileEntry.version`.
 
     Raises:
       RequestError: a column of the request does not exist, or the tables do not fit together.
@@ -93,12 +113,12 @@ class TableSource(Source):
     unit = "row"
     labels_may_be_indices = True
 
-    def __init__(self, tables: Mapping[str, Table], spec: SourceSpec) -> None:
+    def __init__(self, tables: Mapping[str, Table], spec: SourceSpec, *, versions: Mapping[str, str]) -> None:
         super().__init__()
         self.name = spec.source
         self._readers: list[_Reader] = []
         for prefix, table in tables.items():
-            reader, notes = _reader(table, prefix, spec)
+            reader, notes = _reader(table, prefix, spec, version=versions[prefix])
             self._readers.append(reader)
             self.notes += notes
         self.columns = tuple(dict.fromkeys(column for table in tables.values() for column in table.columns))
@@ -116,7 +136,11 @@ class TableSource(Source):
         return describe_columns(self._readers[0].table)
 
     def samples(self) -> Iterator[SampleRef]:
-        """One reference per row, in the order of the tables; may be iterated once."""
+        """One reference per row, in the order of the tables; may be iterated once.
+
+        Raises:
+          BuildError: a table is replaced meanwhile, or a service fault.
+        """
         for reader in self._readers:
             yield from reader.samples()
 
@@ -142,11 +166,12 @@ def open_tables(spec: SourceSpec, open_table: Callable[[str], Table]) -> TableSo
             f"`splits` names folders ({', '.join(spec.split_folders)}), but {where}; name its column with "
             "`split_column`, or give fractions (`splits=train=0.9,test=0.1`)"
         )
-    tables = {prefix: open_table(file.path) for prefix, file in find_files(spec.input).items()}
-    return TableSource(tables, spec)
+    files = find_files(spec.input)
+    tables = {prefix: open_table(file.path) for prefix, file in files.items()}
+    return TableSource(tables, spec, versions={prefix: file.version for prefix, file in files.items()})
 
 
-def _reader(table: Table, key_prefix: str, spec: SourceSpec) -> tuple[_Reader, list[str]]:
+def _reader(table: Table, key_prefix: str, spec: SourceSpec, *, version: str) -> tuple[_Reader, list[str]]:
     columns, notes = choose_columns(table, spec)
     if spec.columns is None:
         chosen = columns.needed
@@ -160,6 +185,7 @@ def _reader(table: Table, key_prefix: str, spec: SourceSpec) -> tuple[_Reader, l
                 )
     reader = _Reader(
         table=table,
+        version=version,
         key_prefix=key_prefix,
         root=spec.image_root or storage.dirname(table.path),
         allow_outside_root=spec.allow_outside_root,
@@ -184,17 +210,17 @@ def _merge_types(tables: Sequence[Table]) -> Mapping[str, str] | None:
     return merged
 
 
-def _look(uri: str) -> tuple[int, str]:
-    """Size and fingerprint of a local image; a remote one would cost a request per row."""
+def _look(uri: str) -> tuple[int, str, str]:
+    """Size, fingerprint and version of a local image; a remote one would cost a request per row."""
     if storage.has_scheme(uri):
         # Without it no row of this scheme could be read: the request is wrong, not the row.
         storage.check_scheme(uri)
-        return 0, ""
+        return 0, "", ""
     try:
-        entry = storage.stat(uri)
+        entry = retry_faults(uri, lambda: storage.stat(uri))
     except FileNotFoundError as error:
         raise SampleError(Stage.LIST, FailureReason.UNREADABLE, f"no such file: {shorten(uri)}") from error
     except OSError as error:
         detail = f"{error.strerror or 'not a regular file'}: {shorten(uri)}"
         raise SampleError(Stage.LIST, FailureReason.UNREADABLE, detail) from error
-    return entry.size, entry.fingerprint
+    return entry.size, entry.fingerprint, entry.version

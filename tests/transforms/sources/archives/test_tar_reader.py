@@ -176,7 +176,7 @@ def test_a_missing_archive_is_unreadable(tmp_path):
     assert sample.failure == ("unreadable", "No such file or directory")
 
 
-def test_a_read_error_is_unreadable_and_a_store_that_does_not_answer_ends_the_build(tmp_path, monkeypatch):
+def test_a_refused_archive_is_unreadable_and_a_fault_of_the_store_is_not_its_failure(tmp_path, monkeypatch):
     (tmp_path / "a.tar").write_bytes(tar_of("1.jpg"))
 
     def read(error):
@@ -186,13 +186,16 @@ def test_a_read_error_is_unreadable_and_a_store_that_does_not_answer_ends_the_bu
                     raise error
                 return super().read(size)
 
-        monkeypatch.setattr(storage, "open_read", lambda path: File(tar_of("1.jpg")))
+        monkeypatch.setattr(storage, "open_read", lambda path, **_: File(tar_of("1.jpg")))
         with Spool(str(tmp_path / "spool"), "a") as spool:
             return list(READ(Container("a.tar", 10_240, "", ""), spool, Skipped()))
 
-    samples = read(OSError(5, "Input/output error"))
+    samples = read(PermissionError(13, "Permission denied"))
     assert [sample.key for sample in samples] == ["1.jpg", "a.tar"]
-    assert samples[1].failure == ("unreadable", "Input/output error")
+    assert samples[1].failure == ("unreadable", "Permission denied")
+    for fault in (OSError(5, "Input/output error"), storage.ChangedError("a.tar has changed")):
+        with pytest.raises(type(fault), match=str(fault.strerror or fault)):
+            read(fault)
     samples = read(storage.StorageError("gs://b/a.tar: not found"))
     assert samples[1].failure == ("unreadable", "gs://b/a.tar: not found")
     with pytest.raises(BuildError):

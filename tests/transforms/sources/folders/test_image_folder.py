@@ -33,7 +33,7 @@ def test_a_reference_has_the_locator_size_and_fingerprint_of_its_file(touch, ope
     root = touch("cat/1.jpg")
     sample = listed(opened(root))["cat/1.jpg"]
     entry = storage.stat(str(root / "cat/1.jpg"))
-    assert (sample.locator, sample.size, sample.fingerprint) == (File(entry.path), 6, entry.fingerprint)
+    assert (sample.locator, sample.size, sample.fingerprint) == (File(entry.path, entry.version), 6, entry.fingerprint)
 
 
 def test_hidden_files_and_files_without_an_image_extension_are_skipped_and_counted(touch, opened, listed):

@@ -1,0 +1,203 @@
+"""Containers that change while they are read, stores that fail meanwhile, and temporary files that are damaged."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import gzip
+import io
+import os
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.index import INDEX_SCHEMA
+from transforms.listing import indexing
+from transforms.listing.indexing import IndexPlan, index_container, read_index_markers
+from transforms.listing.listing import Listing, ListPlan, read_chunk, write_listing
+from transforms.parts import Part, read_index
+from transforms.publishing.changes import _collect_keys
+from transforms.refs import SampleRef
+from transforms.sources.archives.tar import ReadTar
+from transforms.sources.containers import Container, Spool
+from transforms.sources.source_spec import Skipped
+from transforms.splits import Splits
+
+READ_TAR = ReadTar(splits={}, only_splits=False, needs_class=False, label_pattern=None)
+PLAN = ListPlan(Splits(), seed=0)
+
+
+def write_tar(path: Path, images: dict[str, bytes]) -> None:
+    """Replaces an archive at once; compressed by its name."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as tar:
+        for name, data in images.items():
+            member = tarfile.TarInfo(f"cat/{name}.jpg")
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    new = path.with_name("new")
+    new.write_bytes(gzip.compress(content.getvalue()) if path.suffix == ".gz" else content.getvalue())
+    new.rename(path)
+
+
+OLD = {str(number): f"old {number} ".encode() * 9 for number in range(5)}
+NEW = {str(number): f"new {number} ".encode() * 9 for number in range(9, 2, -1)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Hooked:
+    """Reads a tar archive, and does something after its third sample at every attempt."""
+
+    meanwhile: Callable[[], None]
+
+    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+        for number, ref in enumerate(READ_TAR(container, spool, skipped)):
+            if number == 2:
+                self.meanwhile()
+            yield ref
+
+
+def container_of(path: Path) -> Container:
+    return Container.of(storage.stat(str(path)), key_prefix="")
+
+
+def index(path: Path, meanwhile: Callable[[], None]) -> Listing:
+    container = container_of(path)
+    plan = IndexPlan(str(path.parent / "build"), Hooked(meanwhile), PLAN, 10**9)
+    index_container(container, plan=plan)
+    return read_index_markers([container], plan.folder)[0]
+
+
+def images_of(listing: Listing) -> dict[str, bytes]:
+    refs = [SampleRef.unpack(packed) for chunk in listing.chunks for packed in read_chunk(chunk)]
+    assert all(ref.failure is None for ref in refs)
+    return {
+        Path(ref.key).stem: storage.read_range(
+            ref.locator.uri, ref.locator.offset, ref.locator.length, version=ref.locator.version
+        )
+        for ref in refs
+    }
+
+
+@pytest.fixture(params=["photos.tar", "photos.tar.gz"])
+def archive(request, tmp_path, monkeypatch) -> Path:
+    monkeypatch.setattr(indexing, "PAUSES", (0.01, 0.02))
+    write_tar(tmp_path / request.param, OLD)
+    return tmp_path / request.param
+
+
+def test_an_archive_that_is_replaced_while_it_is_read_is_read_again_and_never_mixed(archive):
+    def replace() -> None:
+        if images:
+            write_tar(archive, images.pop())
+
+    images = [NEW]
+    assert images_of(index(archive, replace)) == NEW
+
+
+def test_an_archive_that_is_written_in_place_while_it_is_read_is_read_again(archive):
+    write_tar(archive.with_name(f"other{''.join(archive.suffixes)}"), NEW)
+    other = archive.with_name(f"other{''.join(archive.suffixes)}").read_bytes()
+
+    def overwrite() -> None:
+        time.sleep(0.02)  # beyond the tick of the clock of the file system
+        if archive.read_bytes() != other:
+            archive.write_bytes(other)
+
+    assert images_of(index(archive, overwrite)) == NEW
+
+
+def test_an_archive_that_changes_at_every_attempt_ends_the_build(archive):
+    count = iter(range(100))
+
+    def replace() -> None:
+        write_tar(archive, {**OLD, str(next(count)): b"another"})
+
+    with pytest.raises(BuildError, match=rf"{archive} changes while it is read, 3 times in a row"):
+        index(archive, replace)
+
+
+@pytest.mark.parametrize("faults", [2, 3])
+def test_a_service_fault_is_not_the_fault_of_the_archive(archive, faults):
+    left = iter(range(faults))
+
+    def fail() -> None:
+        if next(left, None) is not None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    if faults == 2:
+        assert images_of(index(archive, fail)) == OLD
+    else:
+        with pytest.raises(BuildError, match=rf"{archive} cannot be read: Input/output error; the same command"):
+            index(archive, fail)
+
+
+def test_an_archive_that_could_not_be_read_is_read_again_by_the_next_launch(archive):
+    container = container_of(archive)
+    plan = IndexPlan(str(archive.parent / "build"), READ_TAR, PLAN, 10**9, launch="first")
+    archive.rename(archive.with_name("away"))
+    marker = Path(index_container(container, plan=plan))
+    first = marker.read_bytes()
+    archive.with_name("away").rename(archive)
+    index_container(container, plan=plan)
+    assert marker.read_bytes() == first
+    index_container(container, plan=dataclasses.replace(plan, launch="second"))
+    assert images_of(read_index_markers([container], plan.folder)[0]) == OLD
+
+
+# Temporary files
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def test_a_damaged_chunk_is_named(tmp_path):
+    refs = [SampleRef(f"cat/{number}.jpg", None) for number in range(100)]
+    (chunk,) = write_listing(refs, str(tmp_path), plan=PLAN).chunks
+    cut(Path(chunk))
+    with pytest.raises(BuildError, match=rf"{chunk} is damaged \(.*\); delete it and run the same command again"):
+        list(read_chunk(chunk))
+
+
+def fail(_: bytes) -> None:
+    raise ValueError("mine")
+
+
+def test_what_the_reader_of_a_chunk_raises_is_not_taken_for_damage(tmp_path):
+    (chunk,) = write_listing([SampleRef("1", None)], str(tmp_path), plan=PLAN).chunks
+    with pytest.raises(ValueError, match="mine"):
+        list(map(fail, read_chunk(chunk)))
+
+
+def test_a_damaged_marker_of_a_container_is_named(tmp_path):
+    write_tar(tmp_path / "photos.tar", OLD)
+    container = container_of(tmp_path / "photos.tar")
+    plan = IndexPlan(str(tmp_path / "build"), READ_TAR, PLAN, 10**9)
+    marker = index_container(container, plan=plan)
+    cut(Path(marker))
+    with pytest.raises(BuildError, match=rf"{marker} is damaged"):
+        read_index_markers([container], plan.folder)
+
+
+def test_a_damaged_list_of_changes_is_named(tmp_path):
+    (tmp_path / "changes.jsonl").write_text('{"change": "added", "key": "1"}\n{"change": "ad')
+    with pytest.raises(BuildError, match=rf"{tmp_path}/changes.jsonl is damaged"):
+        _collect_keys([str(tmp_path / "changes.jsonl")])
+
+
+@pytest.mark.parametrize("size", [0, 10, 500])
+def test_a_damaged_index_of_a_part_is_named(tmp_path, size):
+    index = tmp_path / "part.parquet"
+    pq.write_table(pa.table({name: [] for name in INDEX_SCHEMA.names}, schema=INDEX_SCHEMA), index)
+    os.truncate(index, size)
+    part = Part("train", 0, 0, str(tmp_path / "part"), 0, 0, 0, str(index))
+    with pytest.raises(BuildError, match=rf"{index} is damaged"):
+        read_index(part)

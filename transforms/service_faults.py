@@ -1,0 +1,46 @@
+"""Service faults: what a machine, disk, network or store did is retried, then ends the build, and rejects no sample."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
+
+# Seconds before each new attempt.
+PAUSES = (0.5, 1.0, 2.0, 4.0)
+
+Result = TypeVar("Result")
+
+
+def retry_faults(name: str, action: Callable[[], Result]) -> Result:
+    """The result of an action that reads a file; a service fault is retried a few times.
+
+    Args:
+      name: of the file, for the message.
+      action: what is done; may be done again.
+
+    Raises:
+      BuildError: the fault persists.
+      Exception: whatever else the action raises.
+    """
+    for pause in PAUSES:
+        try:
+            return action()
+        except OSError as error:
+            if not storage.is_service_fault(error):
+                raise
+        time.sleep(pause)
+    try:
+        return action()
+    except OSError as error:
+        if not storage.is_service_fault(error):
+            raise
+        raise BuildError(describe_fault(name, error)) from error
+
+
+def describe_fault(name: str, error: OSError) -> str:
+    """One line about a service fault: the file, the fault, and what to do."""
+    return f"{name} cannot be read: {error.strerror or error}; the same command resumes once it can"
