@@ -1,0 +1,170 @@
+"""Files that change between listing and reading: no sample gets what another file or another member holds."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from beam_pipelines import building, list_input
+from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
+from transforms.refs import SampleRef
+
+FLAGS = ["--name=pets", "--image_size=16", "--num_shards=2"]
+
+
+@pytest.fixture
+def between(monkeypatch) -> Callable[[Callable[[], None]], None]:
+    """Has something done once, after the input is listed and before an image is read."""
+
+    def set_hook(change: Callable[[], None]) -> None:
+        left, run = [change], building._run
+
+        def change_and_run(*arguments, **named):
+            if left:
+                left.pop()()
+            return run(*arguments, **named)
+
+        monkeypatch.setattr(building, "_run", change_and_run)
+
+    return set_hook
+
+
+@pytest.fixture(scope="module")
+def images(picture) -> dict[str, bytes]:
+    """Name -> image; all of the same size in bytes, so that archives of them have the same size."""
+    from PIL import Image
+
+    found = {}
+    for number in range(40):
+        content = io.BytesIO()
+        Image.fromarray(picture(number, 20, 20)).save(content, "BMP")
+        found[f"{('cat', 'dog')[number % 2]}/{number:02d}.bmp"] = content.getvalue()
+    return found
+
+
+def tar_of(images: dict[str, bytes], names: list[str]) -> bytes:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as tar:
+        for name in names:
+            member = tarfile.TarInfo(name)
+            member.size = len(images[name])
+            tar.addfile(member, io.BytesIO(images[name]))
+    return content.getvalue()
+
+
+def rename_over(path: Path, content: bytes) -> None:
+    """As `rsync --times` does; the size may be the same, and the time is."""
+    modified = path.stat().st_mtime_ns
+    new = path.with_name("new")
+    new.write_bytes(content)
+    os.utime(new, ns=(modified, modified))
+    new.rename(path)
+
+
+def write_in_place(path: Path, content: bytes) -> None:
+    time.sleep(0.02)  # beyond the tick of the clock of the file system
+    path.write_bytes(content)
+
+
+def failures_of(output: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in (output / "failures.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("replace", [rename_over, write_in_place])
+@pytest.mark.parametrize("grows", [False, True], ids=["same size", "grown"])
+def test_no_record_holds_a_member_of_an_archive_that_was_replaced(
+    images, tmp_path, between, convert, build, replace, grows
+):
+    names = random.Random(7).sample(sorted(images), len(images))
+    listed, written = tar_of(images, names[:30]), tar_of(images, names if grows else names[29::-1])
+    path = tmp_path / "in.tar"
+    path.write_bytes(listed)
+    between(lambda: replace(path, written))
+    flags = [f"--input={path}", f"--output={tmp_path / 'out'}", *FLAGS]
+    ran = convert(*flags, "--max_failures=1")
+    assert ran.code == 3, ran.err
+    assert {failure["reason"] for failure in failures_of(tmp_path / "out")} == {"changed"}
+    assert len(failures_of(tmp_path / "out")) == 30
+    ran = convert(*flags)
+    assert ran.code == 0, ran.err
+    assert shards_of(tmp_path / "out") == shards_of(build(tmp_path / "expected", f"--input={path}", *FLAGS))
+
+
+@pytest.mark.parametrize("replace", [rename_over, write_in_place])
+@pytest.mark.parametrize("source", ["", "rows.csv"], ids=["folder", "table"])
+def test_a_single_file_that_was_replaced_is_a_failure_and_tried_again(
+    images, tmp_path, between, convert, build, replace, source
+):
+    root = tmp_path / "in"
+    for name, content in images.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content)
+    rows = [f"{name},{name.split('/')[0]}" for name in images]
+    (root / "rows.csv").write_text("\n".join(["image,label", *rows]))
+    between(lambda: replace(root / "cat/04.bmp", images["dog/05.bmp"]))
+    flags = [f"--input={root / source}", f"--output={tmp_path / 'out'}", *FLAGS]
+    ran = convert(*flags, "--versioned", "--max_failures=0.1")
+    assert ran.code == 0, ran.err
+    latest = tmp_path / "out" / (tmp_path / "out/LATEST").read_text().strip()
+    assert [(failure["key"], failure["reason"]) for failure in failures_of(latest)] == [("cat/04.bmp", "changed")]
+    ran = convert(*flags, "--versioned")
+    assert ran.code == 0, ran.err
+    latest = tmp_path / "out" / (tmp_path / "out/LATEST").read_text().strip()
+    assert manifest_of(latest)["failures"] == 0
+    assert shards_of(latest) == shards_of(build(tmp_path / "expected", f"--input={root / source}", *FLAGS))
+
+
+@pytest.mark.parametrize("replace", [rename_over, write_in_place])
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "jsonl", "parquet"])
+def test_a_table_that_is_replaced_while_it_is_read_ends_the_build(
+    images, tmp_path, convert, monkeypatch, replace, kind
+):
+    import gzip
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for name, content in images.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+
+    def table(names: list[str]) -> bytes:
+        rows = [{"image": name, "label": name.split("/")[0]} for name in names]
+        if kind == "parquet":
+            content = io.BytesIO()
+            pq.write_table(pa.Table.from_pylist(rows), content)
+            return content.getvalue()
+        if kind == "jsonl":
+            return "\n".join(map(json.dumps, rows)).encode()
+        text = "\n".join(["image,label", *(",".join(row.values()) for row in rows)]).encode()
+        return gzip.compress(text) if kind.endswith("gz") else text
+
+    path = tmp_path / f"rows.{kind}"
+    path.write_bytes(table(sorted(images)))
+    write_listing = list_input.write_listing
+
+    def write_and_replace(samples: Iterator[SampleRef], *arguments, **named):
+        def replaced() -> Iterator[SampleRef]:
+            for number, sample in enumerate(samples):
+                if number == 3:
+                    replace(path, table(sorted(images, reverse=True)))
+                yield sample
+
+        return write_listing(replaced(), *arguments, **named)
+
+    flags = [f"--input={path}", f"--output={tmp_path / 'out'}", *FLAGS]
+    with monkeypatch.context() as patch:
+        patch.setattr(list_input, "write_listing", write_and_replace)
+        ran = convert(*flags)
+    assert ran.code == 1
+    assert f"{path} has changed while it was read; run the same command again once it is complete" in ran.err
+    assert not (tmp_path / "out/_SUCCESS").exists()
+    assert convert(*flags).code == 0

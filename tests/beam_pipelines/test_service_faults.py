@@ -1,0 +1,141 @@
+"""Service faults of real builds: they end with exit code 1, reject no sample, and the same command resumes."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import os
+import shutil
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("cc") is None, reason="needs a C compiler, for a library that is preloaded"
+)
+
+FLAGS = ["--name=pets", "--image_size=16", "--num_shards=2"]
+SHIM = Path(__file__).with_name("service_faults.c")
+
+
+@pytest.fixture(scope="module")
+def shim(tmp_path_factory) -> Path:
+    library = tmp_path_factory.mktemp("shim") / "service_faults.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, SHIM, "-ldl"], check=True)
+    return library
+
+
+@pytest.fixture
+def photos(tmp_path, picture, save) -> Path:
+    """Twenty photos of two classes, and a table of them."""
+    for number in range(20):
+        save(tmp_path / "in" / ("cat", "dog")[number % 2] / f"{number:02d}.png", picture(number, 30, 30))
+    rows = [f"{path.relative_to(tmp_path / 'in')},{path.parent.name}" for path in (tmp_path / "in").glob("*/*.png")]
+    (tmp_path / "in/rows.csv").write_text("\n".join(["image,label", *sorted(rows)]))
+    return tmp_path / "in"
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """One whose files with `13.png` in their path cannot be opened, or looked at, while it is faulty."""
+
+    library: Path
+    switch: Path
+    call: str = "open"
+    code: int = errno.EIO
+
+    def convert(self, *words: object) -> subprocess.CompletedProcess[str]:
+        environment = {
+            **os.environ,
+            "LD_PRELOAD": str(self.library),
+            "FAULTY_PATH": "13.png",
+            "FAULTY_ERRNO": str(self.code),
+            "FAULTY_CALL": self.call,
+            "FAULTY_WHILE": str(self.switch),
+        }
+        command = [BEAM_TFRECORDS, "convert", *map(str, words), *FLAGS]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.fixture
+def machine(shim, tmp_path) -> Machine:
+    (tmp_path / "faulty").touch()
+    return Machine(shim, tmp_path / "faulty")
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EMFILE])
+def test_a_fault_of_reading_ends_the_build_and_the_same_command_resumes(photos, machine, tmp_path, build, code):
+    machine = dataclasses.replace(machine, code=code)
+    flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", "--max_failures=1"]
+    ran = machine.convert(*flags)
+    (line,) = ran.stderr.splitlines()
+    assert line == (
+        f"beam-tfrecords: the run failed: {photos}/dog/13.png cannot be read: {os.strerror(code)}; "
+        "the same command resumes once it can"
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    machine.switch.unlink()
+    ran = machine.convert(*flags)
+    assert ran.returncode == 0, ran.stderr
+    assert shards_of(tmp_path / "out") == shards_of(build(tmp_path / "expected", f"--input={photos}", *FLAGS))
+
+
+def test_a_fault_that_passes_is_not_seen(photos, machine, tmp_path):
+    def repair() -> None:
+        while not list(tmp_path.glob("out/.build/*/blocks/*.started")):
+            time.sleep(0.01)
+        time.sleep(1)
+        machine.switch.unlink()
+
+    threading.Thread(target=repair).start()
+    ran = machine.convert(f"--input={photos}", f"--output={tmp_path / 'out'}")
+    assert ran.returncode == 0, ran.stderr
+    assert manifest_of(tmp_path / "out")["records"] == 20
+
+
+@pytest.mark.parametrize("source", ["", "rows.csv"], ids=["folder", "table"])
+def test_a_fault_of_listing_rejects_no_sample(photos, machine, tmp_path, source):
+    machine = dataclasses.replace(machine, call="stat")
+    # Without a link, a folder is listed without a look at its files.
+    (photos / "dog/13.png").rename(photos / "dog/other")
+    (photos / "dog/13.png").symlink_to("other")
+    flags = [f"--input={photos / source}", f"--output={tmp_path / 'out'}", "--max_failures=1"]
+    ran = machine.convert(*flags)
+    assert (ran.returncode, ran.stdout) == (1, ""), ran.stderr
+    assert f"{photos}/dog/13.png cannot be read: Input/output error; the same command" in ran.stderr
+    machine.switch.unlink()
+    assert machine.convert(*flags).returncode == 0
+
+
+def test_a_file_that_may_not_be_read_is_tried_again_by_the_next_launch(photos, machine, tmp_path):
+    machine = dataclasses.replace(machine, code=errno.EACCES)
+    flags = [f"--input={photos}", f"--output={tmp_path / 'out'}"]
+    ran = machine.convert(*flags)
+    assert ran.returncode == 3, ran.stderr
+    (failure,) = map(json.loads, (tmp_path / "out/failures.jsonl").read_text().splitlines())
+    assert (failure["key"], failure["reason"]) == ("dog/13.png", "unreadable")
+    machine.switch.unlink()
+    ran = machine.convert(*flags)
+    assert ran.returncode == 0, ran.stderr
+    assert manifest_of(tmp_path / "out")["failures"] == 0
+
+
+def test_a_file_that_may_not_be_read_is_tried_again_by_the_next_version(photos, machine, tmp_path):
+    machine = dataclasses.replace(machine, code=errno.EACCES)
+    flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", "--versioned", "--max_failures=0.1"]
+    assert machine.convert(*flags).returncode == 0
+    first = (tmp_path / "out/LATEST").read_text()
+    assert machine.convert(*flags).returncode == 0
+    # The same failure again makes the same dataset again, which is not published.
+    assert (tmp_path / "out/LATEST").read_text() == first
+    machine.switch.unlink()
+    assert machine.convert(*flags).returncode == 0
+    latest = tmp_path / "out" / (tmp_path / "out/LATEST").read_text().strip()
+    assert latest.name != first.strip()
+    assert manifest_of(latest)["records"] == 20
