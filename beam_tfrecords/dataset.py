@@ -16,6 +16,9 @@ from beam_tfrecords.files import MANIFEST, SUCCESS
 from beam_tfrecords.tfrecord import Compression
 from beam_tfrecords.versions import read_latest
 
+# Of a manifest. One without a number has format 1, that of version 0.1.0: shards have a SHA-256 and no CRC-32C.
+FORMAT = 2
+
 _MANIFEST_TYPES: Mapping[str, type] = {
     "name": str,
     "listed": int,
@@ -43,10 +46,11 @@ class Shard:
       file: name of its file.
       records: number of records.
       bytes: size of the file.
-      sha256: hex digest of the file.
+      crc32c: CRC-32C of the file, 8 hex digits; None in format 1.
       index: name of its index file relative to the dataset, or None.
       index_sha256: hex digest of the index file, or None.
       first_key: key of its first record; None if it has no record or no index.
+      sha256: hex digest of the file; in format 1 only.
     """
 
     split: str
@@ -55,10 +59,22 @@ class Shard:
     file: str
     records: int
     bytes: int
-    sha256: str
+    crc32c: str | None
     index: str | None
     index_sha256: str | None
     first_key: str | None = None
+    sha256: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, for the manifest."""
+        values = dataclasses.asdict(self)
+        del values["sha256"]
+        return values
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Shard:
+        """The reverse of `to_json`, for every format."""
+        return cls(**{"crc32c": None, **values})
 
 
 # Resize modes that give every image the height and width that were asked for.
@@ -125,7 +141,7 @@ class Dataset:
     @property
     def shards(self) -> list[Shard]:
         """All shards, by split and number."""
-        return [Shard(**shard) for shard in self.manifest["shards"]]
+        return [Shard.from_json(shard) for shard in self.manifest["shards"]]
 
     @property
     def files(self) -> Iterator[str]:
@@ -166,7 +182,7 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     """Opens a finished dataset; of a folder with versions, the one that `LATEST` names now.
 
     Raises:
-      RequestError: there is none.
+      RequestError: there is none, or a later version of beam-tfrecords has made it.
       BuildError: its manifest cannot be read.
     """
     path = storage.absolute(os.fspath(path)).rstrip("/")
@@ -180,14 +196,21 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
         manifest = json.loads(data)
         published = json.loads(storage.read_bytes(storage.join(path, SUCCESS)))["manifest_sha256"]
         dataset = Dataset(path, manifest, hashlib.sha256(data).hexdigest(), published)
-        # Checked here, so that a reader does not fail half-way.
-        _check_types(manifest, _MANIFEST_TYPES)
-        for shard in manifest["shards"]:
-            _check_types(shard, _SHARD_TYPES)
-        if not (dataset.shards and dataset.layout.features and dataset.images and dataset.compression):
-            raise ValueError("it names no shards or no features")
+        number = manifest.get("format", 1)
+        # Checked here, so that a reader does not fail half-way. A later format may have other names.
+        if number <= FORMAT:
+            _check_types(manifest, _MANIFEST_TYPES)
+            for shard in manifest["shards"]:
+                _check_types(shard, {**_SHARD_TYPES, ("crc32c" if number > 1 else "sha256"): str})
+            if not (dataset.shards and dataset.layout.features and dataset.images and dataset.compression):
+                raise ValueError("it names no shards or no features")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RequestError) as error:
         raise BuildError(f"{path}: there is a {SUCCESS}, but {MANIFEST} cannot be read: {error}") from error
+    if number > FORMAT:
+        raise RequestError(
+            f"{path}: {MANIFEST} has format {number}, and this version of beam-tfrecords reads up to {FORMAT}; install "
+            "the version that made it, or a later one: pip install --upgrade beam-tfrecords"
+        )
     return dataset
 
 

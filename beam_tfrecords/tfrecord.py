@@ -9,14 +9,10 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import struct
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import IO, Literal, TypeAlias, cast
 
-with warnings.catch_warnings():
-    # Its warning about the pure Python fallback says less than the error below.
-    warnings.simplefilter("ignore", RuntimeWarning)
-    import google_crc32c
+from beam_tfrecords import crc32c
 
 Compression: TypeAlias = Literal["none", "gzip"]
 
@@ -24,12 +20,6 @@ HEADER_BYTES = 12
 FOOTER_BYTES = 4
 FRAME_BYTES = HEADER_BYTES + FOOTER_BYTES
 _MASK_DELTA = 0xA282EAD8
-
-if google_crc32c.implementation != "c":
-    raise ImportError(
-        "google-crc32c has only its pure Python implementation here, which is some thousand times too slow; "
-        "install a wheel of google-crc32c for this platform"
-    )
 
 
 class RecordError(ValueError):
@@ -62,7 +52,7 @@ class Record:
 
 def masked_crc32c(data: bytes) -> int:
     """The CRC-32C (Castagnoli) as TFRecord stores it: rotated right by 15 bits, plus a constant."""
-    crc = google_crc32c.value(data)
+    crc = crc32c.value(data)
     return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
 
 

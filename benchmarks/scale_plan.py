@@ -225,7 +225,7 @@ class _Parts:
 def make_part(block: int, size: int, records: int) -> Part:
     """A part as `ConvertBlocks` describes it."""
     uri = f"gs://datasets/out/photos/.build/0123456789abcdef/parts/train-{block:06d}-0000.tfrecord"
-    return Part("train", block, 0, uri, size, size, records, f"{uri}.parquet", 90 * records)
+    return Part("train", block, 0, uri, size, size, records, block, f"{uri}.parquet", 90 * records, block)
 
 
 def _place(parts: _Parts) -> tuple[Stage, int]:
@@ -267,8 +267,8 @@ def _find_duplicates(samples: int, parts: _Parts) -> Stage:
 
 def _manifest_bytes(shards: int) -> int:
     name = "photos-train.tfrecord-000000-of-000000"
-    shard = Shard("train", 0, shards, name, 3400, _SHARD_BYTES, "0" * 64, f"index/{name}.parquet", "0" * 64)
-    return shards * len(json.dumps(dataclasses.asdict(shard), indent=2))
+    shard = Shard("train", 0, shards, name, 3400, _SHARD_BYTES, "0" * 8, f"index/{name}.parquet", "0" * 64)
+    return shards * len(json.dumps(shard.to_json(), indent=2))
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beam_tfrecords import storage
+from beam_tfrecords import crc32c, storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.index import INDEX_SCHEMA
 from beam_tfrecords.tfrecord import FRAME_BYTES, Compression, frame
@@ -39,8 +39,10 @@ class Part:
       bytes: size of the file.
       stream_bytes: size of its uncompressed content.
       records: number of records.
+      crc32c: of the file.
       index: its index file, or None.
       index_bytes: size of the index file.
+      index_crc32c: of the index file.
     """
 
     split: str
@@ -50,8 +52,10 @@ class Part:
     bytes: int
     stream_bytes: int
     records: int
+    crc32c: int
     index: str | None
     index_bytes: int = 0
+    index_crc32c: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,6 +151,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
 
     def _begin(self) -> None:
         self._bytes = 0
+        self._crc32c = 0
         # 16 + MAX_WBITS: a GZIP member, whose header zlib writes without time or name.
         self._compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
         self._columns: dict[str, list[Any]] = {name: [] for name in INDEX_SCHEMA.names}
@@ -156,18 +161,20 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
     def _write(self, piece: bytes) -> None:
         self._file.write(piece)
         self._bytes += len(piece)
+        # A second look at 110 KB takes 4 microseconds; combining the CRC of the frame's data would take 120.
+        self._crc32c = crc32c.extend(self._crc32c, piece)
 
     def _roll(self) -> None:
         if self._gzip:
             self._write(self._compressor.flush())
         self._opened.close()
-        index, index_bytes = None, 0
+        index, index_bytes, index_crc32c = None, 0, 0
         if self._columns["key"]:
             index = f"{self._uri}.parquet"
             rows = pa.BufferOutputStream()
             pq.write_table(pa.table(self._columns, schema=INDEX_SCHEMA), rows)
-            data = memoryview(rows.getvalue())
-            index_bytes = len(data)
+            data = rows.getvalue().to_pybytes()
+            index_bytes, index_crc32c = len(data), crc32c.value(data)
             storage.write_bytes(index, data)
         part = Part(
             split=self._split,
@@ -177,8 +184,10 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
             bytes=self._bytes,
             stream_bytes=self._stream_bytes,
             records=self._records,
+            crc32c=self._crc32c,
             index=index,
             index_bytes=index_bytes,
+            index_crc32c=index_crc32c,
         )
         self._parts.append(part)
         self._begin()

@@ -9,6 +9,7 @@ import struct
 from collections import Counter
 from pathlib import Path
 
+import google_crc32c
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -113,7 +114,7 @@ def test_the_index_says_where_each_record_comes_from(out, pets, read):
 
 def test_the_manifest_describes_the_dataset(out, pets):
     manifest = manifest_of(out)
-    assert (manifest["name"], manifest["class_names"]) == ("pets", CLASSES)
+    assert (manifest["format"], manifest["name"], manifest["class_names"]) == (2, "pets", CLASSES)
     assert (manifest["listed"], manifest["records"], manifest["failures"]) == (120, 120, 0)
     assert manifest["failure_reasons"] == {}
     for split, entry in manifest["splits"].items():
@@ -125,10 +126,11 @@ def test_the_manifest_describes_the_dataset(out, pets):
         assert entry["classes"] == in_index
     for shard in manifest["shards"]:
         data = (out / shard["file"]).read_bytes()
-        assert (shard["bytes"], shard["sha256"]) == (len(data), sha256(data))
+        assert (shard["bytes"], shard["crc32c"]) == (len(data), f"{google_crc32c.value(data):08x}")
+        assert "sha256" not in shard
         assert shard["index_sha256"] == sha256((out / shard["index"]).read_bytes())
     assert manifest["source_bytes"] == sum((pets / key).stat().st_size for key in splits_of(out))
-    assert {"beam-tfrecords", "apache-beam", "Pillow", "python"} <= set(manifest["versions"])
+    assert {"beam-tfrecords", "image-revision", "apache-beam", "Pillow", "python"} <= set(manifest["versions"])
     assert manifest["input_fingerprint"]
 
 

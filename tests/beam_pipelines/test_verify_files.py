@@ -78,7 +78,7 @@ DAMAGES = {
     "bytes after the last record": Damage(
         lambda path, _: (path / FIRST).write_bytes((path / FIRST).read_bytes() + b"more"), [FIRST, "record"]
     ),
-    "two shards swapped": Damage(_swap, [FIRST, SECOND, "SHA-256"]),
+    "two shards swapped": Damage(_swap, [FIRST, SECOND, "CRC-32C"]),
     "a missing index": Damage(lambda path, _: (path / INDEX).unlink(), [f"{INDEX}: is missing"]),
     "an edited index": Damage(_edit_index, [f"{INDEX}: ", "SHA-256"]),
     "an index that is not Parquet": Damage(lambda path, _: (path / INDEX).write_bytes(b"PAR1"), [f"{INDEX}: "]),

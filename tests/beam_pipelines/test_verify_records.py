@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
@@ -66,7 +67,7 @@ def rewrite_shard(
     shutil.move(part.index, path / shard["index"])
     (path / "new").rmdir()
     shard["bytes"] = part.bytes
-    shard["sha256"] = hashlib.sha256((path / shard["file"]).read_bytes()).hexdigest()
+    shard["crc32c"] = f"{google_crc32c.value((path / shard['file']).read_bytes()):08x}"
     shard["index_sha256"] = hashlib.sha256((path / shard["index"]).read_bytes()).hexdigest()
     manifest["splits"][shard["split"]]["bytes"] = sum(
         one["bytes"] for one in manifest["shards"] if one["split"] == shard["split"]

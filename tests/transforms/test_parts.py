@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+import google_crc32c
 import pyarrow.parquet as pq
 import pytest
 
@@ -64,9 +65,13 @@ def test_an_error_leaves_no_unfinished_part(tmp_path):
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_a_part_knows_the_size_of_its_file(tmp_path, compression):
-    (part,) = write(tmp_path, [b"one", b"two"], policy=PartPolicy(), compression=compression)
-    assert part.bytes == len(Path(part.uri).read_bytes())
+def test_parts_know_the_sizes_and_checksums_of_their_files(tmp_path, compression):
+    parts = write(tmp_path, [b"one", b"two", b"three"], policy=PartPolicy(records=2), compression=compression, row=ROW)
+    assert len(parts) == 2
+    for part in parts:
+        data, index = Path(part.uri).read_bytes(), Path(part.index).read_bytes()
+        assert (part.bytes, part.crc32c) == (len(data), google_crc32c.value(data))
+        assert (part.index_bytes, part.index_crc32c) == (len(index), google_crc32c.value(index))
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.dataset import Shard
+from beam_tfrecords.dataset import FORMAT, Shard
 from transforms.stats import DUPLICATE_COUNTS, Change, Stats
 
 
@@ -50,6 +49,7 @@ def manifest_json(
     taken = {change.value: stats.total("change", change.value) for change in (Change.COPIED, Change.RESERIALIZED)}
     converted = stats.total("written") + stats.total("dropped") - sum(taken.values())
     return {
+        "format": FORMAT,
         "name": name,
         "listed": sum(listed.values()),
         "records": stats.total("written"),
@@ -63,7 +63,7 @@ def manifest_json(
         "reuse": {**taken, "converted": converted},
         "class_names": list(class_names),
         "splits": splits,
-        "shards": [dataclasses.asdict(shard) for shard in shards],
+        "shards": [shard.to_json() for shard in shards],
         "files": files,
         **facts,
     }

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beam_tfrecords import storage
+from beam_tfrecords import crc32c, storage
 from beam_tfrecords.dataset import Shard
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.files import ShardKey, ShardNames
@@ -41,7 +41,7 @@ def compose_shard(keyed: tuple[ShardKey, Iterable[Part | None]], *, names: Shard
         file=names.shard(key),
         records=sum(part.records for part in parts),
         bytes=sum(part.bytes for part in parts),
-        sha256=_compose_records(parts, storage.join(names.folder, names.shard(key)), staging=names.staging),
+        crc32c=_compose_records(parts, storage.join(names.folder, names.shard(key)), staging=names.staging),
         index=index,
         index_sha256=index_sha256,
         first_key=first_key,
@@ -49,23 +49,22 @@ def compose_shard(keyed: tuple[ShardKey, Iterable[Part | None]], *, names: Shard
 
 
 def _compose_records(parts: Iterable[Part], path: str, *, staging: str) -> str:
-    """Concatenates the files of parts; returns the hex SHA-256 of the result."""
-    size = 0
-    digest = hashlib.sha256()
+    """Concatenates the files of parts; returns the CRC-32C of the result in hex digits, from those of the parts."""
+    size = crc = 0
     with storage.open_write(path, staging=staging) as target:
         for part in parts:
             begin = size
             with storage.open_read(part.uri) as source:
                 for chunk in storage.read_chunks(source):
                     target.write(chunk)
-                    digest.update(chunk)
                     size += len(chunk)
             if size - begin != part.bytes:
                 raise BuildError(f"{part.uri} has {size - begin} bytes, but {part.bytes} were written to it")
+            crc = crc32c.combine(crc, part.crc32c, part.bytes)
     stored = storage.stat(path).size
     if stored != size:
         raise BuildError(f"{path} has {stored} bytes, but {size} were written to it")
-    return digest.hexdigest()
+    return crc32c.to_hex(crc)
 
 
 def _compose_index(parts: Iterable[Part], path: str, *, staging: str) -> tuple[str, str | None]:

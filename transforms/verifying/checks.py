@@ -14,7 +14,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beam_tfrecords import storage
+from beam_tfrecords import crc32c, storage
 from beam_tfrecords.dataset import Dataset, Shard
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.examples.layouts import Layout
@@ -111,11 +111,11 @@ class ShardCheck:
             yield Finding(shard.index or "", problem)
         try:
             with storage.open_read(storage.join(self.path, shard.file)) as file:
-                yield from self._check_file(shard, _HashingReader(file), rows)
+                yield from self._check_file(shard, _CheckingReader(file, with_sha256=shard.sha256 is not None), rows)
         except OSError as error:
             yield Finding(shard.file, f"cannot be read: {error.strerror or error}")
 
-    def _check_file(self, shard: Shard, file: _HashingReader, rows: list[dict[str, Any]] | None) -> Iterator[Finding]:
+    def _check_file(self, shard: Shard, file: _CheckingReader, rows: list[dict[str, Any]] | None) -> Iterator[Finding]:
         stream = open_stream(io.BufferedReader(file), self.compression)
         offsets = [row["offset"] for row in rows or ()]
         records = 0
@@ -139,8 +139,12 @@ class ShardCheck:
             yield Finding(shard.index or "", f"has {len(rows)} rows; the manifest says {shard.records} records")
         if file.size != shard.bytes:
             yield Finding(shard.file, f"has {file.size} bytes; the manifest says {shard.bytes}")
-        if file.digest.hexdigest() != shard.sha256:
-            yield Finding(shard.file, "is not the file that was published: its SHA-256 is not the manifest's")
+        for name, found, published in (
+            ("CRC-32C", crc32c.to_hex(file.crc32c), shard.crc32c),
+            ("SHA-256", file.sha256 and file.sha256.hexdigest(), shard.sha256),
+        ):
+            if published not in (None, found):
+                yield Finding(shard.file, f"is not the file that was published: its {name} is not the manifest's")
 
     def _read_index(self, shard: Shard) -> tuple[list[dict[str, Any]] | None, str | None]:
         if shard.index is None:
@@ -253,14 +257,14 @@ def _verify_counts(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Find
                 yield Finding(name, f"has {lines} lines; the manifest says {counted}")
 
 
-class _HashingReader(io.RawIOBase):
-    """A file that hashes and counts what is read from it."""
+class _CheckingReader(io.RawIOBase):
+    """A file that checksums and counts what is read from it."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], *, with_sha256: bool) -> None:
         super().__init__()
         self._file = file
-        self.digest = hashlib.sha256()
-        self.size = 0
+        self.size = self.crc32c = 0
+        self.sha256 = hashlib.sha256() if with_sha256 else None
 
     def readable(self) -> bool:
         return True
@@ -268,12 +272,14 @@ class _HashingReader(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         data = self._file.read(len(buffer))
         buffer[: len(data)] = data
-        self.digest.update(data)
+        self.crc32c = crc32c.extend(self.crc32c, data)
+        if self.sha256:
+            self.sha256.update(data)
         self.size += len(data)
         return len(data)
 
     def drain(self) -> None:
-        """Reads what is left, so that digest and size are the whole file's."""
+        """Reads what is left, so that checksums and size are the whole file's."""
         buffer = bytearray(1 << 20)
         while self.readinto(buffer):
             pass

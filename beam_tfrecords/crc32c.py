@@ -1,0 +1,85 @@
+"""CRC-32C (Castagnoli): of bytes, of files, and of files that are joined without reading them again."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+
+from beam_tfrecords import storage
+
+with warnings.catch_warnings():
+    # Its warning about the pure Python fallback says less than the error below.
+    warnings.simplefilter("ignore", RuntimeWarning)
+    import google_crc32c
+
+if google_crc32c.implementation != "c":
+    raise ImportError(
+        "google-crc32c has only its pure Python implementation here, which is some thousand times too slow; "
+        "install a wheel of google-crc32c for this platform"
+    )
+
+# The polynomial without x^32; as the CRC's registers have it, with x^31 in the lowest bit and x^0 in the highest.
+_POLYNOMIAL = 0x82F63B78
+_ONE = 1 << 31
+_X8 = _ONE >> 8
+
+
+def value(data: bytes) -> int:
+    """The CRC of some bytes."""
+    return int(google_crc32c.value(data))
+
+
+def extend(crc: int, data: bytes) -> int:
+    """The CRC of what has the CRC `crc`, and `data` after it; that of nothing is 0."""
+    return int(google_crc32c.extend(crc, data))
+
+
+def combine(crc_a: int, crc_b: int, length_b: int) -> int:
+    """The CRC of A and B one after the other, from their own.
+
+    A followed by n zero bits has the CRC of A times x^n modulo the polynomial, so that B needs not be read
+    (`crc32_combine` of zlib 1.2.12, crc32.c, with this polynomial).
+
+    Args:
+      crc_a: the CRC of A.
+      crc_b: the CRC of B.
+      length_b: bytes of B.
+    """
+    return _multiply(_power_of_x8(length_b), crc_a) ^ crc_b
+
+
+def of_file(path: str) -> int:
+    """The CRC of a file."""
+    crc = 0
+    with storage.open_read(path) as file:
+        for chunk in storage.read_chunks(file):
+            crc = extend(crc, bytes(chunk))
+    return crc
+
+
+def to_hex(crc: int) -> str:
+    """The 8 hex digits that a manifest has."""
+    return f"{crc:08x}"
+
+
+def _multiply(a: int, b: int) -> int:
+    """The product of two polynomials modulo the CRC's."""
+    product = 0
+    while a:
+        if a & _ONE:
+            product ^= b
+        a = a << 1 & 0xFFFFFFFF
+        b = b >> 1 ^ (_POLYNOMIAL if b & 1 else 0)
+    return product
+
+
+@functools.lru_cache(maxsize=64)
+def _power_of_x8(exponent: int) -> int:
+    """x^(8 * exponent) modulo the polynomial, by squaring."""
+    power, factor = _ONE, _X8
+    while exponent:
+        if exponent & 1:
+            power = _multiply(factor, power)
+        factor = _multiply(factor, factor)
+        exponent >>= 1
+    return power
