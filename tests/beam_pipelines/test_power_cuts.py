@@ -98,6 +98,19 @@ def test_a_build_resumes_from_files_that_a_power_cut_emptied(pets, tmp_path, bui
     assert manifest_of(output)["shards"] == manifest_of(expected)["shards"]
 
 
+def test_parts_of_the_right_size_with_zeros_in_them_are_not_published(pets, tmp_path, build, convert):
+    expected = build(tmp_path / "expected", f"--input={pets}", *FLAGS, "--max_failures=0.1")
+    output = tmp_path / "out"
+    assert convert(f"--input={pets}", f"--output={output}", *FLAGS, "--max_failures=0").code == 3
+    parts = [path for path in output.glob(".build/*/parts/*") if path.is_file()]
+    assert {path.suffix for path in parts} == {".tfrecord", ".parquet"}
+    for path in parts:
+        path.write_bytes(bytes(path.stat().st_size))
+    build(output, f"--input={pets}", *FLAGS, "--max_failures=0.1")
+    assert shards_of(output) == shards_of(expected)
+    assert manifest_of(output)["shards"] == manifest_of(expected)["shards"]
+
+
 def test_an_archive_is_indexed_again_after_its_marker_or_its_spooled_samples_were_emptied(
     pets, tmp_path, build, convert
 ):

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from beam_tfrecords import storage
+from beam_tfrecords import crc32c, storage
 from transforms.parts import Part
 from transforms.stats import Stats
 
@@ -67,11 +67,31 @@ class BlockResult:
 
 
 def read_marker(marker: str) -> BlockResult | None:
-    """The result of a finished block; None if there is no marker, or a power cut emptied it or a file that it names."""
+    """The result of a finished block; None if there is no marker, or it or a file that it names is not whole."""
     if not storage.exists(marker):
         return None
     try:
         result = BlockResult.from_json(json.loads(storage.read_bytes(marker)))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-    return result if storage.have_sizes(result.files) else None
+    if not storage.have_sizes(result.files):
+        return None
+    # An object of a store is whole, or not there.
+    return result if storage.has_scheme(marker) or _are_whole(result) else None
+
+
+def _are_whole(result: BlockResult) -> bool:
+    """Whether the files hold what was written: after a power cut some have their size, and zeros in them.
+
+    Reading them takes little beside converting the block again.
+    """
+    crcs = {part.uri: part.crc32c for part in result.parts}
+    crcs.update({part.index: part.index_crc32c for part in result.parts if part.index})
+    # JSON has no zero bytes.
+    lists = [path for path in (result.failures, result.changes) if path]
+    try:
+        return all(crc32c.of_file(path) == crc for path, crc in crcs.items()) and not any(
+            b"\0" in storage.read_bytes(path) for path in lists
+        )
+    except OSError:
+        return False
