@@ -23,7 +23,7 @@ from beam_tfrecords.versions import (
     read_latest,
     remove,
 )
-from transforms.libraries import RECORD_LIBRARIES
+from transforms.libraries import record_versions
 from transforms.request.build_spec import BuildSpec
 from transforms.request.schedule_spec import NO_REUSE
 from transforms.sources.source_spec import Fingerprint
@@ -196,8 +196,7 @@ def record_settings(spec: Mapping[str, Any], versions: Mapping[str, str]) -> dic
       versions: library -> version.
     """
     names = [name for name, one in SETTINGS.items() if one.decides_records]
-    libraries = {name: versions.get(name) for name in RECORD_LIBRARIES}
-    return {**{name: spec.get(name) for name in names}, **libraries}
+    return {**{name: spec.get(name) for name in names}, **record_versions(versions)}
 
 
 def clean_versions(spec: BuildSpec, *, unfinished: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Versions of the libraries that decide the output."""
+"""Versions of the libraries that decide the output, and the revisions of our own code that does."""
 
 from __future__ import annotations
 
@@ -8,20 +8,34 @@ import platform
 import socket
 from collections.abc import Mapping
 
+from beam_tfrecords import examples
 from beam_tfrecords.errors import BuildError
+from transforms import images
 
-# Those that decide the bytes of a record.
-RECORD_LIBRARIES = ("beam-tfrecords", "Pillow", "simplejpeg", "opencv-python-headless", "numpy", "protobuf")
-_LIBRARIES = (*RECORD_LIBRARIES, "apache-beam", "pyarrow", "blake3")
+# Our version changes with much that decides no record, and code may change between two versions.
+_REVISIONS = {"image-revision": str(images.REVISION), "example-revision": str(examples.REVISION)}
+_RECORD_LIBRARIES = ("Pillow", "simplejpeg", "opencv-python-headless", "numpy", "protobuf")
+_OTHER_LIBRARIES = ("beam-tfrecords", "apache-beam", "pyarrow", "blake3")
 
 
 @functools.cache
 def library_versions() -> Mapping[str, str]:
-    """Library -> version that is installed here, Python itself included."""
+    """Library -> version that is installed here, Python itself and our revisions included."""
     return {
         "python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in _LIBRARIES},
+        **_REVISIONS,
+        **{name: importlib.metadata.version(name) for name in (*_RECORD_LIBRARIES, *_OTHER_LIBRARIES)},
     }
+
+
+def record_versions(versions: Mapping[str, str]) -> dict[str, str | None]:
+    """Those that decide the bytes of a record.
+
+    Args:
+      versions: from `library_versions`, or from a manifest. Those of format 1 have no revisions; there was one only.
+    """
+    revisions = {name: versions.get(name, "1") for name in _REVISIONS}
+    return {**revisions, **{name: versions.get(name) for name in _RECORD_LIBRARIES}}
 
 
 def check_libraries(expected: Mapping[str, str]) -> None:
@@ -33,9 +47,9 @@ def check_libraries(expected: Mapping[str, str]) -> None:
     Raises:
       BuildError: a library that decides the bytes of a record has another version here.
     """
-    here = library_versions()
+    here = record_versions(library_versions())
     for name, version in expected.items():
-        if name in RECORD_LIBRARIES and here[name] != version:
+        if here.get(name, version) != version:
             raise BuildError(
                 f"{name} is {here[name]} on {socket.gethostname()}, and {version} where the build was started; other "
                 "versions make other bytes, so install the same ones on all machines"

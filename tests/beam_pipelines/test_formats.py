@@ -1,0 +1,117 @@
+"""Datasets of other formats: those of version 0.1.0 stay usable, and newer ones are refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from beam_tfrecords import load, open_dataset
+from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
+from transforms.libraries import library_versions
+
+# tests/data/CREDITS.md says how it was made.
+OLD = Path(__file__).parents[1] / "data/dataset_0_1_0"
+PHOTOS = (
+    "coffee/coffee_04", "coffee/coffee_06", "flower/flower_04", "flower/flower_06", "person/person_03",
+    "person/person_05", "rocket/rocket_01", "rocket/rocket_03",
+)  # fmt: skip
+FLAGS = ["--image_size=64", "--splits=train=0.5,validation=0.5", "--image_encoding=jpeg"]
+
+
+@pytest.fixture
+def old(tmp_path) -> Path:
+    return Path(shutil.copytree(OLD, tmp_path / "old"))
+
+
+@pytest.fixture
+def inputs(photos, tmp_path) -> Path:
+    """The photos that the dataset was made of, with their times."""
+    for photo in PHOTOS:
+        path = tmp_path / f"photos/{photo}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(photos / f"{photo}.jpg", path)
+        os.utime(path, (1767225600, 1767225600))
+    return tmp_path / "photos"
+
+
+def test_a_dataset_of_0_1_0_is_verified_by_its_sha256(old, verify):
+    assert verify(old).out == f"OK: 8 records in 2 shards of {old} verified\n"
+    one, other = (old / shard.file for shard in open_dataset(old).shards)
+    shutil.copy(other, one)  # whole records, so that the checksum of the file tells
+    ran = verify(old)
+    assert ran.code == 1
+    assert f"{one.name}: is not the file that was published: its SHA-256 is not the manifest's" in ran.out
+
+
+def test_a_dataset_of_0_1_0_is_loaded(old):
+    examples = list(load(old, "train").as_numpy_iterator())
+    assert {example["filename"] for example in examples} == {
+        b"coffee_04.jpg", b"flower_06.jpg", b"person_05.jpg", b"rocket_03.jpg"
+    }  # fmt: skip
+    assert all(min(example["image"].shape[:2]) == 64 for example in examples)
+
+
+def test_a_dataset_of_0_1_0_is_inspected(old, run):
+    ran = run("inspect", f"--dataset={old}", "--split=train", "--limit=1")
+    assert (ran.code, ran.err) == (0, "")
+    assert "0 coffee, 1 flower, 2 person, 3 rocket" in ran.out
+
+
+def test_a_dataset_of_0_1_0_has_no_crc32c(old):
+    shards = open_dataset(old).shards
+    assert [shard.crc32c for shard in shards] == [None, None]
+    assert [len(shard.sha256) for shard in shards] == [64, 64]
+
+
+def test_the_version_after_one_of_0_1_0_takes_its_images_over(old, inputs, tmp_path, convert, run, verify):
+    manifest = manifest_of(old)
+    # Other libraries would convert the images again.
+    manifest["versions"] = {name: library_versions()[name] for name in manifest["versions"]}
+    (old / "manifest.json").write_text(json.dumps(manifest))
+    output = tmp_path / "out"
+    output.mkdir()
+    old.rename(output / "20260101T000000Z")
+    (output / "LATEST").write_text("20260101T000000Z\n")
+    found = json.loads(run("status", f"--output={output}", "--json").out)
+    assert [version["records"] for version in found["versions"]] == [8]
+    ran = convert(f"--input={inputs}", f"--output={output}", *FLAGS, "--versioned")
+    assert ran.code == 0, ran.err
+    new = Path(open_dataset(output).path)
+    assert new.name != "20260101T000000Z"
+    made = manifest_of(new)
+    assert (made["format"], made["reuse"]["converted"]) == (2, 0)
+    assert shards_of(new) == shards_of(OLD)
+    assert verify(output).code == 0
+
+
+def test_a_newer_format_is_refused_in_one_line(old, run, verify, convert, inputs):
+    (old / "manifest.json").write_text(json.dumps({"format": 99, "versions": {}}))
+    said = "manifest.json has format 99, and this version of beam-tfrecords reads up to 2"
+    for ran in (
+        verify(old),
+        run("inspect", f"--dataset={old}"),
+        convert(f"--input={inputs}", f"--output={old}", *FLAGS, "--overwrite"),
+        convert(f"--input={inputs}", f"--output={old}-2", *FLAGS, f"--reuse={old}"),
+    ):
+        assert ran.code == 2
+        assert said in ran.err
+        assert "pip install --upgrade beam-tfrecords" in ran.err
+        assert len(ran.err.strip().splitlines()) == 1
+    assert (old / "_SUCCESS").exists()
+
+
+@pytest.mark.parametrize("number", ['"2"', "null", "[]"])
+def test_a_format_that_is_no_number_makes_the_manifest_unreadable(old, verify, number):
+    text = (old / "manifest.json").read_text().replace("{", f'{{"format": {number},', 1)
+    (old / "manifest.json").write_text(text)
+    assert "manifest.json cannot be read" in verify(old).err
+
+
+def test_a_manifest_of_format_2_needs_a_crc32c_of_every_shard(old, verify):
+    text = (old / "manifest.json").read_text().replace("{", '{"format": 2,', 1)
+    (old / "manifest.json").write_text(text)
+    assert "manifest.json cannot be read: 'crc32c'" in verify(old).err

@@ -1,0 +1,165 @@
+"""Makes the digests that tell whether the bytes of records have changed.
+
+    python -m tests.make_golden_images
+
+writes them to tests/data/golden_images.json, with the revisions and versions that they belong to. It refuses to write
+other digests for the same revision and versions: add one to the revision first.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import itertools
+import json
+import platform
+import sys
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, features
+
+from beam_tfrecords.errors import SampleError
+from beam_tfrecords.examples.layouts import NAMED, parse_layout
+from beam_tfrecords.examples.serialize import serialize_example
+from tests.make_corpus import corpus
+from transforms.images.convert_image import convert_image
+from transforms.images.image_spec import ImageSpec
+from transforms.libraries import library_versions, record_versions
+from transforms.settings import read_settings
+
+COMMAND = "python -m tests.make_golden_images"
+FILE = Path(__file__).parent / "data/golden_images.json"
+PHOTOS = ("cat/cat_01", "coffee/coffee_06", "person/person_05", "flower/flower_06", "building/building_02")
+# One request per line; those with a list are made once with each of its values.
+_REQUESTS: tuple[dict[str, Any], ...] = (
+    {"image_size": "24x32", "codec": ["fast", "exact"], "resize_mode": ["shorter", "longer", "exact", "pad", "crop"]},
+    {"image_size": "20", "codec": ["fast", "exact"], "resample": ["bilinear", "lanczos", "box", "nearest"]},
+    {"image_size": "60", "codec": ["fast", "exact"], "upscale": [True, False]},
+    {"image_encoding": ["jpeg", "png", "webp", "raw", "keep"], "codec": ["fast", "exact"]},
+    {"image_encoding": ["jpeg", "webp"], "image_size": "24", "jpeg_quality": 60},
+    {"image_encoding": ["png", "raw", "keep"], "image_size": "24", "channels": [1, 3, 4, "keep"]},
+    {"image_size": "24", "codec": ["fast", "exact"], "orientation": "ignore", "color_profile": "ignore"},
+    {"image_encoding": "keep", "keep_any_format": True, "check": ["decode", "header"]},
+    {"image_encoding": ["png", "keep"], "image_size": "24", "allow_truncated": True},
+    {"image_encoding": ["png", "keep"], "max_pixels": 1000},
+    {"image_encoding": ["png", "keep"], "max_image_memory": 60_000},
+)
+# Takes as long as all others together, and is rejected.
+_SLOW = frozenset({"many_texts_bomb.png"})
+_VALUES = {
+    "image.encoded": b"\xff\xd8 bytes \x00",
+    "image.pixels": bytes(range(12)),
+    "image.format": "jpeg",
+    "image.height": 2,
+    "image.width": 2,
+    "image.channels": 3,
+    "image.colorspace": "RGB",
+    "label.index": 300,
+    "label.name": "Äpfel",
+    "labels.index": [0, 70_000],
+    "labels.name": ["a", "ü"],
+    "key": "a/b.jpg",
+    "filename": "a/b.jpg",
+    "column.price": "-1.5e3",
+    "column.number": "-7",
+    "column.text": "写真",
+}
+
+
+@functools.cache
+def specs() -> Mapping[str, ImageSpec]:
+    """The requests, by what they say."""
+    found = {}
+    for request in _REQUESTS:
+        choices = [value if isinstance(value, list) else [value] for value in request.values()]
+        for values in itertools.product(*choices):
+            words = dict(zip(request, values, strict=True))
+            found[" ".join(f"{name}={value}" for name, value in words.items())] = read_settings(ImageSpec, words)
+    return found
+
+
+def images() -> Iterator[tuple[str, bytes]]:
+    """Name and bytes of the images: photos, and every kind of unusual and of broken file."""
+    for name in PHOTOS:
+        yield name, (FILE.parent / f"photos/{name}.jpg").read_bytes()
+    for name, case in corpus().items():
+        if name not in _SLOW:
+            yield name, case.data
+
+
+def large_image() -> bytes:
+    """A PNG that is converted in strips."""
+    file = io.BytesIO()
+    ramp = np.add.outer(np.arange(4096, dtype=np.uint8), np.arange(4097, dtype=np.uint8) // 3)
+    Image.fromarray(ramp).save(file, "PNG", compress_level=1)
+    return file.getvalue()
+
+
+def make_digests() -> dict[str, dict[str, str]]:
+    """What the code makes: "specs", "images" and "layouts", each name -> digest."""
+    by_spec, by_image = defaultdict[str, Any](hashlib.blake2b), defaultdict[str, Any](hashlib.blake2b)
+
+    def add(image: str, data: bytes, spec: str) -> None:
+        made = _convert(data, specs()[spec])
+        by_spec[spec].update(made)
+        by_image[image].update(made)
+
+    for image, data in images():
+        for spec in specs():
+            add(image, data, spec)
+    first = next(iter(specs()))
+    add("large.png", large_image(), first)
+    return {
+        "specs": {name: digest.hexdigest()[:16] for name, digest in by_spec.items()},
+        "images": {name: digest.hexdigest()[:16] for name, digest in by_image.items()},
+        "layouts": {name: hashlib.blake2b(data).hexdigest()[:16] for name, data in _examples()},
+    }
+
+
+def _convert(data: bytes, spec: ImageSpec) -> bytes:
+    try:
+        made = convert_image(data, spec)
+    except SampleError as error:
+        return error.reason.value.encode()
+    facts = (made.format, made.height, made.width, made.channels, made.colorspace, made.replaced_format)
+    # Some kinds of sources are written with the time of day in them.
+    return repr(facts).encode() + (b"kept" if made.data == data else hashlib.blake2b(made.data).digest())
+
+
+def _examples() -> Iterator[tuple[str, bytes]]:
+    columns = {
+        "price": {"field": "column.price", "type": "float"},
+        "number": {"field": "column.number", "type": "int64"},
+        "text": {"field": "column.text", "type": "bytes"},
+    }
+    for name, layout in {**NAMED, "columns": columns}.items():
+        yield name, serialize_example(parse_layout(layout), _VALUES)
+
+
+def versions() -> dict[str, str | None]:
+    """What the digests belong to: our revisions, libraries, the codecs in them, and the kind of processor."""
+    codecs = {
+        name: features.version(name) for name in ("libjpeg_turbo", "webp", "zlib", "littlecms2", "libtiff", "avif")
+    }
+    own = {"processor": platform.machine(), "zlib of Python": zlib.ZLIB_RUNTIME_VERSION}
+    return {**own, **codecs, **record_versions(library_versions())}
+
+
+def main() -> None:
+    """The command."""
+    made = {"versions": versions(), **make_digests()}
+    before = json.loads(FILE.read_text()) if FILE.exists() else {}
+    if before.get("versions") == made["versions"] and before != made:
+        sys.exit("the digests have changed, and neither a revision nor a library has; add one to the REVISION first")
+    FILE.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n")
+    print(f"{FILE}: {len(made['specs'])} requests, {len(made['images'])} images")
+
+
+if __name__ == "__main__":
+    main()

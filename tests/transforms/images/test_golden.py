@@ -1,0 +1,60 @@
+"""The bytes of records are those of their revision: golden digests of images under all settings that decide bytes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.make_golden_images import COMMAND, FILE, make_digests, specs, versions
+from transforms.images.image_spec import ImageSpec
+from transforms.settings import settings_of
+
+OWNERS = {
+    "specs": "transforms/images/__init__.py",
+    "images": "transforms/images/__init__.py",
+    "layouts": "beam_tfrecords/examples/__init__.py",
+}
+REVISIONS = {"image-revision", "example-revision"}
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict[str, dict[str, str]]:
+    """The committed digests; skips where another library would make others."""
+    found = json.loads(FILE.read_text())
+    for name, version in versions().items():
+        if name not in REVISIONS and found["versions"][name] != version:
+            pytest.skip(f"{name} is {version}, the golden digests are of {found['versions'][name]}")
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:PIL")
+def test_the_bytes_are_those_of_the_revision(golden):
+    changed = {
+        kind: [name for name in sorted({*made, *golden[kind]}) if made.get(name) != golden[kind].get(name)]
+        for kind, made in make_digests().items()
+    }
+    owners = " and ".join(sorted({OWNERS[kind] for kind, names in changed.items() if names}))
+    assert not any(changed.values()), (
+        f"the bytes of records have changed: {changed}. If that is meant, add 1 to REVISION in {owners}, so that old "
+        f"records are not mixed with new ones, then run: {COMMAND}"
+    )
+
+
+def test_the_digests_are_of_the_current_revisions(golden):
+    now = versions()
+    for name in REVISIONS:
+        assert golden["versions"][name] == now[name], f"{name} is {now[name]}; run: {COMMAND}"
+
+
+def test_every_setting_that_decides_bytes_has_several_values():
+    for one in settings_of(ImageSpec):
+        values = {getattr(spec, one.name) for spec in specs().values()}
+        assert len(values) > 1 or not one.decides_bytes, one.name
+
+
+def test_every_kind_of_setting_is_covered_for_both_codecs():
+    for codec in ("fast", "exact"):
+        made = [spec for spec in specs().values() if spec.codec == codec]
+        for name in ("image_size", "resize_mode", "resample", "upscale", "image_encoding", "orientation"):
+            assert len({getattr(spec, name) for spec in made}) > 1, (codec, name)
