@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -48,22 +48,25 @@ def compose_shard(keyed: tuple[ShardKey, Iterable[Part | None]], *, names: Shard
     )
 
 
-def _compose_records(parts: Iterable[Part], path: str, *, staging: str) -> str:
+def _compose_records(parts: Sequence[Part], path: str, *, staging: str) -> str:
     """Concatenates the files of parts; returns the CRC-32C of the result in hex digits, from those of the parts."""
-    size = crc = 0
-    with storage.open_write(path, staging=staging) as target:
-        for part in parts:
-            begin = size
-            with storage.open_read(part.uri) as source:
-                for chunk in storage.read_chunks(source):
-                    target.write(chunk)
-                    size += len(chunk)
-            if size - begin != part.bytes:
-                raise BuildError(f"{part.uri} has {size - begin} bytes, but {part.bytes} were written to it")
-            crc = crc32c.combine(crc, part.crc32c, part.bytes)
-    stored = storage.stat(path).size
+    crc = 0
+    for part in parts:
+        crc = crc32c.combine(crc, part.crc32c, part.bytes)
+    found = storage.concatenate([part.uri for part in parts], path, staging=staging)
+    stored, size = storage.stat(path).size, sum(part.bytes for part in parts)
     if stored != size:
+        for part in parts:
+            if (length := storage.stat(part.uri).size) != part.bytes:
+                raise BuildError(f"{part.uri} has {length} bytes, but {part.bytes} were written to it")
         raise BuildError(f"{path} has {stored} bytes, but {size} were written to it")
+    # None where the store does not know it.
+    if found not in (None, crc):
+        folder = storage.dirname(parts[0].uri)
+        raise BuildError(
+            f"{path} has CRC-32C {found:08x}, but {crc:08x} was written; a part is damaged, so delete {folder} and "
+            "give the same command again"
+        )
     return crc32c.to_hex(crc)
 
 
