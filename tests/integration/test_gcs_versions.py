@@ -18,6 +18,9 @@ from beam_tfrecords.storage import faults
 from beam_tfrecords.storage import gcs as gcs_files
 from beam_tfrecords.storage.lease import Lease
 from tests.integration.servers import gcs
+from transforms.sources.folders.image_folder import ImageFolder
+from transforms.sources.folders.roots import root_of
+from transforms.sources.inputs import find_files, has_wildcards
 
 
 @pytest.fixture
@@ -265,3 +268,15 @@ def test_a_lease_that_another_has_taken_is_lost_and_stays_the_others(server):
         lease.check()
     lease.give_back()
     assert storage.read_bytes(LEASE) == other
+
+
+@pytest.mark.parametrize("name", ["run?1", "run[1]", "a#1 50%"])
+def test_a_folder_or_file_named_like_a_glob_is_an_input(server, name):
+    storage.write_bytes(f"gs://photos/{name}/cat/1.jpg", b"1")
+    storage.write_bytes(f"gs://photos/{name}.tar", b"2")
+    assert not has_wildcards(f"gs://photos/{name}")
+    assert not has_wildcards(f"gs://photos/{name}.tar")
+    assert has_wildcards("gs://photos/*.tar")
+    images = ImageFolder([root_of(f"gs://photos/{name}")])
+    assert [sample.key for sample in images.samples()] == ["cat/1.jpg"]
+    assert list(find_files([f"gs://photos/{name}.tar"]).values()) == [storage.stat(f"gs://photos/{name}.tar")]

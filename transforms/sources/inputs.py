@@ -31,8 +31,8 @@ def input_path(word: str) -> str:
 
 
 def has_wildcards(path: str) -> bool:
-    """Whether the path is a glob, and not a local file or folder of that name."""
-    return storage.is_glob(path) and (storage.has_scheme(path) or not storage.exists(path))
+    """Whether the path is a glob, and not a file or folder of that name."""
+    return storage.is_glob(path) and not storage.exists(path) and not storage.is_folder(path)
 
 
 def quote_input(path: str) -> str:

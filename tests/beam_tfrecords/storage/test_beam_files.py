@@ -9,6 +9,7 @@ from apache_beam.io.filesystem import BeamIOError, FileMetadata, FileSystem
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.storage import faults
 
 
 class _Writer(io.BytesIO):
@@ -21,11 +22,20 @@ class _Writer(io.BytesIO):
         super().close()
 
 
+class _Answer(Exception):
+    """An error of a client library."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"status {code}")
+        self.code = code
+
+
 class DictionaryFiles(FileSystem):
     """Files as a remote store has them: published when their writer is closed, whatever happened before."""
 
     files: dict[str, bytes]
     calls: list[str]
+    status: int
 
     @classmethod
     def scheme(cls):
@@ -42,6 +52,8 @@ class DictionaryFiles(FileSystem):
     def open(self, path, mime_type="", compression_type=""):
         if path.endswith("/silent"):
             raise RuntimeError("no connection")
+        if path.endswith("/refused"):
+            raise BeamIOError("refused", {path: _Answer(self.status)})
         if path not in self.files:
             raise BeamIOError(f"{path} is not there")
         return io.BytesIO(self.files[path])
@@ -124,3 +136,53 @@ def test_a_missing_file_is_an_os_error():
 def test_a_store_that_does_not_answer_ends_the_build():
     with pytest.raises(BuildError, match=r"^dictionary://a/silent does not answer: RuntimeError: no connection$"):
         storage.read_bytes("dictionary://a/silent")
+
+
+@pytest.mark.parametrize(("status", "is_fault"), [(401, True), (403, True), (429, True), (503, True), (404, False)])
+def test_an_answer_that_beam_wraps_is_a_service_fault_by_its_status(monkeypatch, status, is_fault):
+    monkeypatch.setattr(DictionaryFiles, "status", status, raising=False)
+    with pytest.raises(OSError, match="refused") as raised:
+        storage.read_bytes("dictionary://a/refused")
+    assert storage.is_service_fault(raised.value) == is_fault
+
+
+def test_a_folder_named_like_a_glob_is_listed_literally(files):
+    for folder in ("run[1]", "run?", "run*"):
+        files.update(
+            {f"dictionary://a/{folder}/1": b"", f"dictionary://a/{folder}/b/2": b"", "dictionary://a/run1/3": b""}
+        )
+        listed = {entry.path for entry in storage.list_files(f"dictionary://a/{folder}", literal=True)}
+        assert listed == {f"dictionary://a/{folder}/1", f"dictionary://a/{folder}/b/2"}
+        assert storage.list_folders(f"dictionary://a/{folder}") == ["b"]
+        assert storage.is_folder(f"dictionary://a/{folder}")
+        storage.delete_tree(f"dictionary://a/{folder}")
+        assert list(files) == ["dictionary://a/run1/3"]
+
+
+def test_a_file_is_created_replaced_and_deleted_by_its_state(files):
+    path = "dictionary://a/1"
+    assert storage.read_state(path) is None
+    assert storage.write_new(path, b"1")
+    assert not storage.write_new(path, b"2")
+    _, first = storage.read_state(path)
+    assert storage.replace(path, b"2", version=first)
+    assert not storage.replace(path, b"3", version=first)
+    assert not storage.delete(path, version=first)
+    data, second = storage.read_state(path)
+    assert data == b"2"
+    assert storage.delete(path, version=second)
+    assert not files
+
+
+def test_missing_bytes_of_a_range_end_the_build(files, monkeypatch):
+    files["dictionary://a/1"] = b"0123"
+    monkeypatch.setattr(faults, "_PAUSES", (0.0,))
+    monkeypatch.setattr(DictionaryFiles, "open", lambda *_, **__: io.BytesIO(b"01"))
+    with pytest.raises(BuildError, match="only 1 of 3 bytes can be read, 2 times"):
+        storage.read_range("dictionary://a/1", 1, 100)
+
+
+def test_files_are_joined_in_order(files):
+    files.update({"dictionary://a/1": b"first ", "dictionary://a/2": b"second"})
+    assert storage.concatenate(["dictionary://a/1", "dictionary://a/2"], "dictionary://b/3") is None
+    assert files["dictionary://b/3"] == b"first second"

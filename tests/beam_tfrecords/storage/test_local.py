@@ -152,3 +152,23 @@ def test_chunks_end_at_the_limit(tmp_path):
         chunks = [bytes(chunk) for chunk in storage.read_chunks(file, limit=300_000)]
     assert len(chunks) > 1
     assert b"".join(chunks) == path.read_bytes()[:300_000]
+
+
+@pytest.mark.parametrize("name", ["run?1", "run[1]", "run*", "a#1", "50%", "a b", "a..b", "ü", "%2F"])
+def test_every_name_of_a_file_is_taken_literally(tmp_path, name):
+    path = str(tmp_path / name / "x" / name)
+    storage.write_bytes(path, b"0123")
+    storage.write_bytes(str(tmp_path / "run1/kept"), b"")
+    assert storage.is_file(path)
+    assert storage.read_bytes(path, version=storage.stat(path).version) == b"0123"
+    assert [entry.path for entry in storage.list_files(str(tmp_path / name), literal=True)] == [path]
+    assert storage.list_folders(str(tmp_path / name)) == ["x"]
+    storage.delete_tree(str(tmp_path / name))
+    assert names(tmp_path, storage.list_files(str(tmp_path))) == ["run1/kept"]
+
+
+def test_a_literal_listing_of_a_missing_folder_is_no_glob(tmp_path):
+    (tmp_path / "run1").mkdir()
+    (tmp_path / "run1/1").touch()
+    with pytest.raises(FileNotFoundError):
+        list(storage.list_files(str(tmp_path / "run?"), literal=True))

@@ -14,7 +14,7 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.storage import beam_files, faults, local
+from beam_tfrecords.storage import faults, local
 
 
 @pytest.fixture
@@ -248,22 +248,3 @@ def test_of_several_writers_of_a_new_file_one_is_told_true(tmp_path):
 )
 def test_a_service_fault_is_no_fault_of_the_file(error, is_fault):
     assert storage.is_service_fault(error) == is_fault
-
-
-@pytest.mark.parametrize(("status", "is_fault"), [(401, True), (403, True), (429, True), (503, True), (404, False)])
-def test_an_answer_that_beam_wraps_is_a_service_fault_by_its_status(monkeypatch, status, is_fault):
-    from apache_beam.io.filesystem import BeamIOError
-    from apache_beam.io.localfilesystem import LocalFileSystem
-
-    class Answer(Exception):
-        code = status
-
-    def refuse(*_, **__):
-        raise BeamIOError("refused", {"dictionary://a": Answer()})
-
-    monkeypatch.setattr(LocalFileSystem, "open", refuse)
-    monkeypatch.setattr(beam_files.FileSystems, "get_filesystem", lambda path: LocalFileSystem(None))
-    monkeypatch.setattr(LocalFileSystem, "scheme", classmethod(lambda cls: "refusing"))
-    with pytest.raises(OSError) as raised:
-        storage.read_bytes("refusing://a")
-    assert storage.is_service_fault(raised.value) == is_fault

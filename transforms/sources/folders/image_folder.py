@@ -39,7 +39,7 @@ class ImageFolder(Source):
         """One reference per image, in the order in which storage lists them; may be iterated once."""
         for root in self._roots:
             start = root.start
-            for entry in storage.list_files(root.listing, special=True):
+            for entry in storage.list_files(root.listing, special=True, literal=root.is_folder):
                 relative = entry.path[start:]
                 kind = skipped_kind(relative)
                 if kind == FOLDER_MARKER and entry.size < 0:

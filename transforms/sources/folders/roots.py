@@ -46,6 +46,11 @@ class Root:
         """Number of characters of a listed path before the part relative to the folder."""
         return len(self.folder.rstrip("/")) + 1
 
+    @property
+    def is_folder(self) -> bool:
+        """Whether the listing is of a folder, whatever its name, and not of a glob."""
+        return self.listing == self.folder
+
     def folder_names(self, below: str = "") -> list[str]:
         """Names of the folders in a folder below the root, as far as the listing leads; without hidden ones."""
         names = storage.list_folders(storage.join(self.folder, below) if below else self.folder)
@@ -64,7 +69,9 @@ class Root:
     def holds_samples(self, below: str | None = None) -> bool:
         """Whether a folder below the root, or what the root lists, holds wanted samples."""
         listing = self.listing if below is None else storage.join(self.folder, below)
-        entries = storage.list_files(listing, limit=_LOOK_AT_FILES, special=True, literal=below is not None)
+        entries = storage.list_files(
+            listing, limit=_LOOK_AT_FILES, special=True, literal=below is not None or self.is_folder
+        )
         paths = (entry.path[self.start :] for entry in entries)
         return any(
             skipped_kind(path) is None and self.selection.skips_path(self.key_prefix + path) is None for path in paths
