@@ -32,6 +32,7 @@ from beam_tfrecords.storage import paths
 from beam_tfrecords.storage.entries import ChangedError, FileEntry, SchemeError, ServiceFaultError, StorageError
 from beam_tfrecords.storage.faults import is_fault_status
 from beam_tfrecords.storage.range_reader import open_ranges
+from beam_tfrecords.storage.upload_plan import MIN_BYTES, Piece, plan_upload
 
 # Connections that stay open: readers ask for several objects at once.
 _CONNECTIONS = 32
@@ -48,8 +49,6 @@ _UPLOAD = TransferConfig(
     max_concurrency=2,
     preferred_transfer_client="classic",  # the other one does not honour the client's settings
 )
-# Bytes of a part of an upload, the last one excepted; and of what one request copies.
-_MIN_PART, _MAX_PART = 5 << 20, 1 << 30
 # Parts that are written at once, of 5 MiB each in memory.
 _COPIERS = 4
 # The most that the service accepts in one request to delete, or puts on one page.
@@ -81,9 +80,6 @@ _REFUSED_CREDENTIALS = frozenset(
 # Codes of the store for "try again" that come with other statuses than 5xx, too.
 _BUSY = frozenset({"InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown", "Throttling"})
 _client_lock = threading.Lock()
-
-# Pieces of sources, each the index of its source, an offset and a length in bytes.
-Part = list[tuple[int, int, int]]
 
 
 def client() -> Any:
@@ -261,92 +257,65 @@ def _request_if(request: Callable[..., object], **options: Any) -> bool:
     raise conflict
 
 
-def concatenate(sources: Sequence[str], path: str) -> None:
+def concatenate(sources: Sequence[str], target: str, *, staging: str | None) -> None:
     """See `storage.concatenate`.
 
     Large sources never leave the store; small ones come here and go back, several in one part.
     """
     with ThreadPoolExecutor(_COPIERS) as pool:
         entries = list(pool.map(stat, sources))
-        parts = plan_parts([entry.size for entry in entries])
-        if len(parts) < 2 and sum(entry.size for entry in entries) <= _SINGLE_BYTES:
-            with _errors(path):
-                client().put_object(**_object(path), Body=_read_pieces(entries, parts[0] if parts else []))
+        parts = plan_upload([entry.size for entry in entries])
+        if sum(entry.size for entry in entries) <= _SINGLE_BYTES:
+            data = b"".join(_read_pieces(entries, part) for part in parts)
+            with _errors(target):
+                client().put_object(**_object(target), Body=data)
             return
-        with _errors(path):
-            upload = {**_object(path), "UploadId": client().create_multipart_upload(**_object(path))["UploadId"]}
+        with _errors(target):
+            started = client().create_multipart_upload(**_object(target))
+        upload = {**_object(target), "UploadId": started["UploadId"]}
         try:
-            write = functools.partial(_write_part, path, upload, entries)
+            write = functools.partial(_write_part, target, upload, entries)
             etags = list(pool.map(write, range(1, len(parts) + 1), parts))
             finished = [{"ETag": etag, "PartNumber": number} for number, etag in enumerate(etags, 1)]
-            with _errors(path):
+            with _errors(target):
                 client().complete_multipart_upload(**upload, MultipartUpload={"Parts": finished})
         except BaseException:
-            # No part is written any more when the upload is aborted: it would stay, and be paid for.
+            # Not before the last part is written: what comes after the abort would stay, and be paid for.
             pool.shutdown(cancel_futures=True)
             with contextlib.suppress(exceptions.ClientError, exceptions.BotoCoreError):
                 client().abort_multipart_upload(**upload)
             raise
 
 
-def _write_part(path: str, upload: dict[str, str], entries: Sequence[FileEntry], number: int, part: Part) -> str:
+def _write_part(
+    target: str, upload: dict[str, str], entries: Sequence[FileEntry], number: int, pieces: list[Piece]
+) -> str:
     """Writes a part of an upload; returns its ETag."""
-    (index, offset, length), *others = part
-    if others or length < _MIN_PART:
-        data = _read_pieces(entries, part)
-        with _errors(path):
-            return client().upload_part(**upload, PartNumber=number, Body=data)["ETag"]
-    source = entries[index]
+    piece, *others = pieces
+    if others or piece.length < MIN_BYTES:
+        data = _read_pieces(entries, pieces)
+        with _errors(target):
+            return str(client().upload_part(**upload, PartNumber=number, Body=data)["ETag"])
+    source = entries[piece.source]
     with _errors(source.path):
         answer = client().upload_part_copy(
             **upload,
             PartNumber=number,
             CopySource=_object(source.path),
             CopySourceIfMatch=f'"{source.version}"',
-            CopySourceRange=f"bytes={offset}-{offset + length - 1}",
+            CopySourceRange=f"bytes={piece.offset}-{piece.offset + piece.length - 1}",
         )
-        return answer["CopyPartResult"]["ETag"]
+        return str(answer["CopyPartResult"]["ETag"])
 
 
-def _read_pieces(entries: Sequence[FileEntry], part: Part) -> bytes:
-    pieces = (
-        read_range(entries[index].path, offset, length, version=entries[index].version)
-        for index, offset, length in part
+def _read_pieces(entries: Sequence[FileEntry], pieces: list[Piece]) -> bytes:
+    sources = [(entries[piece.source], piece) for piece in pieces]
+    return b"".join(
+        read_range(source.path, piece.offset, piece.length, version=source.version) for source, piece in sources
     )
-    return b"".join(pieces)
 
 
-def plan_parts(sizes: Sequence[int]) -> list[Part]:
-    """Cuts concatenated sources into the parts of an upload.
-
-    Every part but the last has 5 MiB or more, as the service demands. A part of one piece of that size can be
-    copied within the store; where small sources come before a large one, its first bytes fill their part.
-
-    Args:
-      sizes: of the sources, in bytes.
-    """
-    parts: list[Part] = []
-    small: Part = []
-    missing = _MIN_PART
-    for index, size in enumerate(sizes):
-        offset = 0
-        while offset < size:
-            left = size - offset
-            length = min(left, _MAX_PART)
-            if not small and length >= _MIN_PART:
-                parts.append([(index, offset, length)])
-            else:
-                length = min(left, missing)
-                small.append((index, offset, length))
-                missing -= length
-                if not missing:
-                    parts.append(small)
-                    small, missing = [], _MIN_PART
-            offset += length
-    return [*parts, small] if small else parts
-
-
-def list_files(root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]:
+def list_files(root: str, *, limit: int | None, special: bool, literal: bool = False) -> Iterator[FileEntry]:
     """See `storage.list_files`."""
     bucket, name = _split(root)
     is_glob = paths.is_glob(name) and not literal
@@ -367,10 +336,11 @@ def list_files(root: str, *, limit: int | None, special: bool, literal: bool) ->
 def list_folders(root: str) -> list[str]:
     """See `storage.list_folders`."""
     bucket, name = _split(root)
+    prefix = _folder(name)
     with _errors(root):
         return sorted(
-            paths.basename(found["Prefix"])
-            for answer in _pages(bucket, _folder(name), _BATCH, Delimiter="/")
+            found["Prefix"][len(prefix) : -1]
+            for answer in _pages(bucket, prefix, _BATCH, Delimiter="/")
             for found in answer.get("CommonPrefixes", ())
         )
 
