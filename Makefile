@@ -1,4 +1,4 @@
-# `make demo` and `make test` set up everything they need in .venv; the rest is named in README.md.
+# `make demo` and `make test` set up what they need in .venv; what else they need is named in README.md.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,9 +9,9 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test lint typecheck unit test-integration bench bench-cold deploy-files clean
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.program
 	$(BIN)/beam-tfrecords convert --input=tests/data/photos --output=$(DEMO_OUT) --name=photos \
-	  --splits=train=0.8,validation=0.2 --image_size=224 --overwrite
+	  --splits=train=0.8,validation=0.2 --stratify --image_size=224 --overwrite
 	$(BIN)/beam-tfrecords verify --dataset=$(DEMO_OUT)
 	$(BIN)/beam-tfrecords inspect --dataset=$(DEMO_OUT)
 	@echo "the report of the build: $(DEMO_OUT)/manifest.json; rejected images: $(DEMO_OUT)/failures.jsonl"
@@ -28,16 +28,24 @@ typecheck: $(VENV)/.installed
 unit: $(VENV)/.installed
 	$(BIN)/python -m pytest
 
-# Installed modules are compiled at once: every worker process would otherwise do it again where
-# bytecode is not written.
-$(VENV)/.installed: EXTRA := test
-$(VENV)-integration/.installed: EXTRA := integration
-$(VENV)/.installed $(VENV)-integration/.installed: setup.py
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; say make PYTHON=...")'
+# Two steps, so that the demo need not wait for what only the tests use. Installed modules are compiled at once: every
+# worker process would otherwise do it again where bytecode is not written.
+$(VENV)/.program: setup.py
+	$(call install,.,the program and its libraries (650 MB; it takes a minute))
+$(VENV)/.installed: $(VENV)/.program
+	$(call install,.[test],TensorFlow and the tools of the tests)
+$(VENV)-integration/.installed: setup.py
+	$(call install,.[integration],what the integration tests need)
+
+define install
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; say make PYTHON=...")'
+	@echo "Installing $(2)."
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --no-compile --editable '.[$(EXTRA)]'
-	$(@D)/bin/python -m compileall -q -j 0 $(@D)/lib transforms beam_pipelines > /dev/null || true
+	$(@D)/bin/python -m pip install --disable-pip-version-check --no-compile --editable '$(1)'
+	@echo "Compiling the installed modules."
+	@$(@D)/bin/python -m compileall -q -j 0 $(@D)/lib beam_tfrecords transforms beam_pipelines > /dev/null || true
 	touch $@
+endef
 
 # Real servers, from package registries; needs Java, Maven and Go, or root on Debian to install them. Then the whole
 # builds of the unit tests once more, by Beam's own workers.
@@ -50,7 +58,7 @@ test-integration: $(VENV)-integration/.installed
 # the peers with small and large photos, against our codec in a bare pool, against a fourth of the photos, the next
 # version against the first, and passing files through: an hour and a half in all. bench-cold reads from the disk and writes to it; it takes root.
 bench: $(VENV)/.installed
-	$(BIN)/python -m compileall -q transforms beam_pipelines
+	$(BIN)/python -m compileall -q beam_tfrecords transforms beam_pipelines
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/run.py --size=4000x3000 --count=400 --only=pillow,beam_tfrecords,img2dataset,tfds_generator
 	$(BIN)/python benchmarks/run.py --count=40000 --only=beam_tfrecords,own_codec --name=overhead
@@ -60,7 +68,7 @@ bench: $(VENV)/.installed
 	  --only=beam_tfrecords_keep_header,copy,beam_tfrecords_keep,decode
 
 bench-cold: $(VENV)/.installed
-	$(BIN)/python -m compileall -q transforms beam_pipelines
+	$(BIN)/python -m compileall -q beam_tfrecords transforms beam_pipelines
 	$(BIN)/python benchmarks/run.py --count=40000 --cold --name=keep_cold --reference=beam_tfrecords_keep_header \
 	  --only=beam_tfrecords_keep_header,copy
 
