@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
-from tests.beam_pipelines.version_builds import Source, make_source
-from transforms.request.schedule_spec import Guard
+from tests.beam_pipelines.version_builds import CLASSES, Source, make_source
+from transforms.request.schedule_spec import Guard, ScheduleSpec
+from transforms.settings import settings_of
 
 pytestmark = pytest.mark.whole_build
 
@@ -130,9 +133,103 @@ def test_guards_that_are_off_compare_nothing(source):
     assert source.changes["guards"] == []
 
 
-def test_limits_are_settings(source):
+def tripped(source: Source) -> set[str]:
+    """Guards that kept the last build from publishing."""
+    (refused,) = source.output.glob(".build/*/changes.json")
+    return {one["guard"] for one in json.loads(refused.read_text())["guards"] if not one["holds"]}
+
+
+def flatten_pictures(source: Source, picture, save) -> None:
+    for number, path in enumerate(sorted(source.folder.rglob("*.png"))):
+        save(path, np.full((30, 40, 3), number, np.uint8))
+
+
+def fill_pictures_with_noise(source: Source, picture, save) -> None:
+    for number, path in enumerate(sorted(source.folder.rglob("*.png"))):
+        save(path, np.random.default_rng(number).integers(0, 256, (30, 40, 3), dtype=np.uint8))
+
+
+def add_a_half(source: Source, picture, save) -> None:
+    for number in range(PER_CLASS * 3 // 2):
+        save(source.folder / f"{CLASSES[number % 3]}/more{number}.png", picture(7000 + number, 30, 40))
+
+
+def remove_cats(source: Source, **_: Callable) -> None:
+    for path in sorted(source.folder.glob("cat/*.png"))[:20]:
+        path.unlink()
+
+
+LIMITS = {
+    "min_count_ratio": (remove_cats, 0.95, 0.5, Guard.COUNT),
+    "max_count_ratio": (add_a_half, 1.2, 1.9, Guard.COUNT),
+    "max_failure_rise": (break_some, 0.02, 0.1, Guard.FAILURES),
+    "max_share_change": (remove_cats, 0.05, 0.5, Guard.CLASS_SHARES),
+    "min_size_ratio": (flatten_pictures, 0.95, 0.1, Guard.SIZES),
+    "max_size_ratio": (fill_pictures_with_noise, 1.05, 9, Guard.SIZES),
+}
+
+
+def test_every_limit_has_a_case():
+    limits = {one.name for one in settings_of(ScheduleSpec) if one.name.startswith(("min_", "max_"))}
+    assert set(LIMITS) == limits
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_limit_decides_whether_its_guard_trips(source, picture, save, name):
+    change, tight, loose, guard = LIMITS[name]
+    change(source, **({"picture": picture, "save": save}))
+    wide = [f"--{other}={one[2]}" for other, one in LIMITS.items() if other != name]
+    ran = source.build("--max_failures=0.1", *wide, f"--{name}={tight}")
+    assert ran.code == 3, ran.out
+    assert tripped(source) == {guard.value}
+    assert f"{tight:g}" in ran.err
+    ran = source.build("--max_failures=0.1", *wide, f"--{name}={loose}")
+    assert ran.code == 0, ran.err
+
+
+def test_a_class_that_vanished_trips_one_guard(first, tmp_path, picture, save):
+    # The first of the sorted names, so that the indices of all others move; more than 0.05 of the samples.
+    shutil.copytree(first.folder, tmp_path / "in")
+    for number in range(14):
+        save(tmp_path / f"in/ant/{number}.png", picture(8000 + number, 30, 40))
+    source = Source(tmp_path / "in", tmp_path / "out", first.convert)
+    assert source.build().code == 0
+    shutil.rmtree(source.folder / "ant")
+    ran = source.build()
+    assert ran.code == 3
+    assert tripped(source) == {"classes"}
+    assert "guard classes: classes that vanished: ant; before: ant, cat, dog, owl; allowed: none\n" in ran.err
+    assert source.build("--accept=classes").code == 0
+
+
+def test_another_order_of_the_classes_trips_the_guard_settings(source):
+    ran = source.build("--class_names=owl,cat,dog")
+    assert ran.code == 3
+    assert "guard settings: indices of classes: owl, cat, dog; before: cat, dog, owl; allowed: no change\n" in ran.err
+
+
+def test_all_guards_are_accepted_at_once(source):
     remove_a_third(source)
-    assert source.build("--min_count_ratio=0.5", "--max_share_change=0.2").code == 0
+    shutil.rmtree(source.folder / "owl")
+    ran = source.build("--jpeg_quality=50", "--accept=all")
+    assert ran.code == 0, ran.err
+    assert {one["guard"] for one in source.changes["guards"] if not one["holds"]} >= {"count", "classes", "settings"}
+
+
+def test_a_setting_that_the_version_before_did_not_know_trips_no_guard_and_records_are_reused(source):
+    # As if an older version of the program, without these settings, had written it.
+    path = source.latest / "manifest.json"
+    manifest = json.loads(path.read_text())
+    for name in ("max_image_memory", "check", "fingerprint", "stratify", "max_file_size"):
+        del manifest["spec"][name]
+    path.write_text(json.dumps(manifest))
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    (source.latest / "_SUCCESS").write_text(json.dumps({"manifest_sha256": digest}))
+    ran = source.build()
+    assert ran.code == 0, ran.err
+    assert source.counts() == {"copied": PER_CLASS * 3}
+    ran = source.build("--max_file_size=1MB")
+    assert "guard settings: max_file_size: 1000000; before: 1000000000; allowed: no change" in ran.err
 
 
 def test_a_sample_that_changes_its_split_trips_the_guard_splits(source):

@@ -1,0 +1,187 @@
+"""Every setting, changed in the second version: what is reused never shows in the shards."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from beam_pipelines.settings.definitions import SETTINGS
+from tests.beam_pipelines.version_builds import content_of
+from tests.image_writers import P3_COLORANTS, icc_profile
+
+pytestmark = pytest.mark.whole_build
+
+Words = Mapping[str, Any]
+FOLDER: Words = {"input": "in", "name": "pets", "image_size": 24, "splits": "train=0.7,test=0.3", "max_failures": 0.9}
+KEPT: Words = {"input": "in", "name": "pets", "image_encoding": "keep", "max_failures": 0.9}
+TABLE: Words = {"input": "rows.csv", "name": "pets", "image_size": 24, "max_failures": 0.9}
+LISTS: Words = {**TABLE, "layout": "multilabel", "label_column": "several"}
+# Setting -> the words of the first version, and what is said in the second one besides; None leaves a word out.
+CHANGED: Mapping[str, tuple[Words, Words]] = {
+    "input": (FOLDER, {"input": "moved/in"}),
+    "source": (TABLE, {"source": "csv"}),
+    "label_pattern": (FOLDER, {"label_pattern": "(?P<label>cat|dog)"}),
+    "image_column": (TABLE, {"image_column": "other"}),
+    "label_column": (TABLE, {"label_column": "name"}),
+    "split_column": (TABLE, {"split_column": "fold"}),
+    "key_column": (TABLE, {"key_column": "id"}),
+    "allow_outside_root": (TABLE, {"allow_outside_root": True}),
+    "image_path": (TABLE, {"image_path": "in/cat/{id}.png"}),
+    "image_root": (TABLE, {"image_root": "moved"}),
+    "label_separator": (LISTS, {"label_separator": "|"}),
+    "delimiter": (TABLE, {"delimiter": ","}),
+    "encoding": (TABLE, {"encoding": "cp1252"}),
+    "include": (FOLDER, {"include": "cat/*"}),
+    "exclude": (FOLDER, {"exclude": "cat/00*"}),
+    "classes": (FOLDER, {"classes": "cat"}),
+    "group_column": ({**TABLE, "splits": "train=0.5,test=0.5"}, {"group_column": "fold"}),
+    "fingerprint": (FOLDER, {"fingerprint": "content"}),
+    "class_names": (FOLDER, {"class_names": "dog,cat"}),
+    "splits": (FOLDER, {"splits": "train=0.5,test=0.5"}),
+    "stratify": (FOLDER, {"stratify": True}),
+    "limit": (FOLDER, {"limit": 9}),
+    "output": (FOLDER, {"output": "elsewhere", "reuse": "out"}),
+    "name": (FOLDER, {"name": "animals"}),
+    "layout": (FOLDER, {"layout": "imagenet"}),
+    "shard_size": (FOLDER, {"shard_size": "4KB"}),
+    "num_shards": (FOLDER, {"num_shards": 2}),
+    "compression": (FOLDER, {"compression": "gzip"}),
+    "seed": (FOLDER, {"seed": 7}),
+    "overwrite": (FOLDER, {"output": "elsewhere", "versioned": None, "overwrite": True, "reuse": "out"}),
+    "max_failures": (FOLDER, {"max_failures": 0.8}),
+    "max_file_size": (FOLDER, {"max_file_size": "5KB"}),
+    "image_timeout": (FOLDER, {"image_timeout": 30}),
+    "duplicates": (FOLDER, {"duplicates": "drop"}),
+    "image_size": (FOLDER, {"image_size": 20}),
+    "resize_mode": (FOLDER, {"resize_mode": "crop"}),
+    "resample": (FOLDER, {"resample": "nearest"}),
+    "upscale": (FOLDER, {"no_upscale": True}),
+    "orientation": (FOLDER, {"orientation": "ignore"}),
+    "color_profile": (FOLDER, {"color_profile": "ignore"}),
+    "image_encoding": (FOLDER, {"image_encoding": "png"}),
+    "keep_any_format": (KEPT, {"keep_any_format": True}),
+    "codec": (FOLDER, {"codec": "exact"}),
+    "jpeg_quality": (FOLDER, {"jpeg_quality": 50}),
+    "channels": (FOLDER, {"channels": 1}),
+    "check": (KEPT, {"check": "header"}),
+    "max_pixels": (FOLDER, {"max_pixels": 3000}),
+    "max_image_memory": (FOLDER, {"max_image_memory": "20KB"}),
+    "allow_truncated": (FOLDER, {"allow_truncated": True}),
+    "versioned": (FOLDER, {"output": "elsewhere", "versioned": None, "reuse": "out"}),
+    "keep_versions": (FOLDER, {"keep_versions": 1}),
+    "grace": (FOLDER, {"grace": "1s"}),
+    "reuse": (FOLDER, {"reuse": "none"}),
+    "guard": (FOLDER, {"guard": "warn"}),
+    "accept": (FOLDER, {"accept": "all", "guard": None}),
+    "min_count_ratio": (FOLDER, {"min_count_ratio": 0.1}),
+    "max_count_ratio": (FOLDER, {"max_count_ratio": 9}),
+    "max_failure_rise": (FOLDER, {"max_failure_rise": 0.5}),
+    "max_share_change": (FOLDER, {"max_share_change": 0.5}),
+    "min_size_ratio": (FOLDER, {"min_size_ratio": 0.1}),
+    "max_size_ratio": (FOLDER, {"max_size_ratio": 9}),
+}
+# Their changed values make other shards of this input: a wrong reuse would show.
+SHOWS = {name for name, one in SETTINGS.items() if one.decides_records}
+
+
+def test_every_setting_has_a_changed_value():
+    assert set(CHANGED) == set(SETTINGS)
+
+
+def make_input(root: Path, picture: Callable, save: Callable) -> None:
+    for number in range(8):
+        save(root / f"in/cat/{number:03d}.png", picture(number, 30, 40))
+        save(root / f"in/dog/{number:03d}.png", picture(50 + number, 30, 40))
+    shutil.copy(root / "in/cat/001.png", root / "in/dog/copy.png")
+    noise = np.random.default_rng(0).integers(0, 256, (60, 60, 3), dtype=np.uint8)
+    save(root / "in/cat/noise.png", noise)
+    save(root / "in/cat/small.png", picture(90, 10, 12))
+    save(root / "in/dog/upright.jpg", picture(91, 30, 40), exif=rotated())
+    save(root / "in/dog/profile.jpg", picture(92, 30, 40), icc_profile=icc_profile(P3_COLORANTS, 2.2))
+    save(root / "in/dog/other.tiff", picture(93, 30, 40))
+    save(root / "in/dog/half.jpg", picture(94, 200, 300))
+    half = root / "in/dog/half.jpg"
+    half.write_bytes(half.read_bytes()[: half.stat().st_size // 2])
+    shutil.copytree(root / "in", root / "moved/in")
+    save(root / "moved/in/cat/000.png", picture(1000, 30, 40))
+    outside = save(root.with_name("outside.png"), picture(95, 30, 40))
+    lines = ["image,other,label,name,several,split,fold,id"]
+    for number in range(8):
+        names = ("cat", "dog") if number % 2 else ("dog", "Äpfel")
+        folds = ("train", "test") if number % 3 else ("test", "train")
+        paths = f"in/cat/{number:03d}.png,in/dog/{number:03d}.png"
+        lines.append(f"{paths},{','.join(names)},{'|'.join(names)},{','.join(folds)},{number:03d}")
+    lines.append(f"../{outside.name},in/dog/copy.png,cat,dog,cat|dog,train,test,000")
+    (root / "rows.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def rotated() -> Image.Exif:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    return exif
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory, picture, save, convert) -> Workshop:
+    return Workshop(tmp_path_factory.mktemp("settings") / "work", picture, save, convert)
+
+
+class Workshop:
+    """An input, and the datasets that are built of it, each once."""
+
+    def __init__(self, root: Path, picture: Callable, save: Callable, convert: Callable) -> None:
+        self.root = root
+        self._convert = convert
+        self._built: dict[tuple, Path] = {}
+        make_input(root, picture, save)
+
+    def run(self, words: Words, *, output: Path):
+        given = {name: word for name, word in words.items() if word is not None}
+        for name in ("input", "image_root"):
+            if name in given:
+                given[name] = self.root / given[name]
+        if given.get("reuse", "none") != "none":
+            given["reuse"] = output.parent / given["reuse"]
+        given["output"] = output.parent / given.get("output", output.name)
+        flags = [f"--{name}" if word is True else f"--{name}={word}" for name, word in given.items()]
+        return self._convert(*flags), given["output"]
+
+    def build_once(self, words: Words) -> Path:
+        key = tuple(sorted((name, str(word)) for name, word in words.items()))
+        if key not in self._built:
+            output = self.root / f"built{len(self._built)}/out"
+            ran, output = self.run(words, output=output)
+            assert ran.code == 0, ran.err
+            self._built[key] = output
+        return self._built[key]
+
+
+def newest(output: Path) -> Path:
+    return output / (output / "LATEST").read_text().strip() if (output / "LATEST").exists() else output
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_changed_setting_makes_the_shards_of_a_build_from_scratch(workshop, tmp_path, name):
+    base, change = CHANGED[name]
+    first = workshop.build_once({**base, "versioned": True})
+    shutil.copytree(first, tmp_path / "out")
+    changed = next((workshop.root / "in").rglob("007.png"))
+    # Another time, so that a build is needed; the first version was built before.
+    os.utime(changed, (1, 1))
+    ran, output = workshop.run({**base, "versioned": True, "guard": "off", **change}, output=tmp_path / "out")
+    assert ran.code == 0, ran.err
+    alone = {word for word, one in SETTINGS.items() if one.in_spec} - {"output"}
+    plain = {word: value for word, value in {**base, **change}.items() if word.removeprefix("no_") in alone}
+    scratch = content_of(workshop.build_once(plain))
+    assert content_of(newest(output)) == scratch
+    if name in SHOWS:
+        shards = [one["file"] for one in scratch["manifest"]["shards"]]
+        old = content_of(newest(first))
+        assert [scratch[file] for file in shards] != [old.get(file) for file in shards]
