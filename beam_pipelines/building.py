@@ -26,6 +26,7 @@ from transforms.processes.worker import start_fork_server
 from transforms.request.build_spec import BuildSpec
 from transforms.stats import DUPLICATE_COUNTS, Stats
 from transforms.workspace.build_folder import BuildFolder, Workspace
+from transforms.workspace.cleaning import delete_temporary
 from transforms.workspace.output_folder import find_old_files, is_open
 from transforms.workspace.state_files import naming_damage
 
@@ -225,7 +226,7 @@ def _is_published(plan: BuildPlan) -> bool:
 def _remove_temporary(output: str) -> str | None:
     """Removes the temporary files of a published dataset; returns what went wrong, if anything did."""
     try:
-        storage.delete_tree(Workspace(output).path)
+        delete_temporary(output)
     except OSError as error:
         return f"{error.filename or output} could not be removed: {error.strerror or error}"
     except BuildError as error:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
+import os
+import socket
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
@@ -16,12 +19,14 @@ from beam_pipelines.execution.runners import Execution, find_other_job
 from beam_pipelines.versioning import Earlier, choose_version, open_earlier
 from beam_tfrecords import storage
 from beam_tfrecords.errors import TRIED_AGAIN, RequestError
+from beam_tfrecords.storage.lease import Lease
 from transforms.labels import ClassNames
 from transforms.request.build_spec import BuildSpec
 from transforms.sources.containers import Container
 from transforms.sources.source import Source
 from transforms.sources.source_spec import Fingerprint, Skipped
 from transforms.workspace.build_folder import BuildFolder, Workspace
+from transforms.workspace.cleaning import delete_temporary
 from transforms.workspace.output_folder import claim_output, find_old_files
 
 if TYPE_CHECKING:
@@ -43,6 +48,14 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, held
     Raises:
       RequestError: the request does not match the input, or another build is writing to the output.
     """
+    lease = held.enter_context(_take_lease(spec.output)) if storage.has_scheme(spec.output) else None
+    plan = _list_and_plan(spec, source, execution, held=held)
+    if lease is None:
+        return plan
+    return dataclasses.replace(plan, publication=dataclasses.replace(plan.publication, lease=lease.id))
+
+
+def _list_and_plan(spec: BuildSpec, source: Source, execution: Execution, *, held: contextlib.ExitStack) -> BuildPlan:
     from beam_pipelines.list_input import list_samples, settle_listing
     from beam_pipelines.planning import build_folder
 
@@ -58,7 +71,7 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, held
         try:
             class_names = check_listing(spec, source, listing, skipped)
         except RequestError:
-            storage.delete_tree(Workspace(spec.output).path)
+            delete_temporary(spec.output)
             raise
         return _plan(
             spec, source, folder=folder, class_names=class_names, listing=listing, skipped=skipped, earlier=earlier
@@ -174,7 +187,7 @@ def _writing(spec: BuildSpec, folder: str) -> Iterator[None]:
                     )
                 _refuse_other(spec.output, folder)
                 _check_again(spec, lock)
-                kept = (folder.rstrip("/") + "/", lock, claim)
+                kept = (folder.rstrip("/") + "/", lock, claim, workspace.lease)
                 entries = storage.list_files(temporary, literal=True)
                 storage.delete_files(entry.path for entry in entries if not entry.path.startswith(kept))
                 claim_output(spec.output)
@@ -187,10 +200,25 @@ def _writing(spec: BuildSpec, folder: str) -> Iterator[None]:
         storage.delete_if_empty(temporary)
 
 
+def _take_lease(output: str) -> Lease:
+    """Takes the right to write to an output in an object store, before anything is listed.
+
+    Raises:
+      RequestError: another build has it, or the output cannot be written.
+    """
+    try:
+        taken = Lease.take(Workspace(output).lease, f"process {os.getpid()} on {socket.gethostname()}")
+    except OSError as error:
+        raise RequestError(f"`output={output}`: cannot be written: {error.strerror or error}") from error
+    if isinstance(taken, str):
+        raise RequestError(
+            f"`output={output}`: another build is writing to it, {taken}; wait for its end, or choose another folder"
+        )
+    return taken
+
+
 def _refuse_other(output: str, folder: str) -> None:
     """Refuses an output that another build is writing to: a cluster's job, which holds no lock, or one in a bucket."""
-    from beam_pipelines.execution.heartbeat import await_others
-
     found = find_other_job(output, folder)
     if found is not None:
         job, build, is_known = found
@@ -203,12 +231,6 @@ def _refuse_other(output: str, folder: str) -> None:
         raise RequestError(
             f"`output={output}`: the job of another build may still write to it, and its runner does not say whether "
             f"it does: {shown}; make sure that it has ended and delete {build}, or choose another folder"
-        )
-    other = await_others(output) if storage.has_scheme(output) else None
-    if other is not None:
-        raise RequestError(
-            f"`output={output}`: another build is writing to it, process {other.process} on {other.host}; wait for its "
-            "end, or choose another folder"
         )
 
 

@@ -88,22 +88,6 @@ class Heartbeat:
         write_state(self._path, dataclasses.replace(self._run, beat=time.time()))
 
 
-def await_others(output: str) -> Run | None:
-    """The attempt of another process that builds into an output folder, or None.
-
-    A process that died a moment ago looks alive, so this waits until it writes again or is silent for too long.
-    """
-    seen: dict[str, float] = {}
-    while True:
-        runs = {folder: run for folder, run in read_runs(output) if run is not None and run.is_alive(time.time())}
-        for folder, run in runs.items():
-            if run.beat != seen.setdefault(folder, run.beat):
-                return run
-        if not runs:
-            return None
-        time.sleep(1)
-
-
 def _is_there(process: int) -> bool:
     try:
         os.kill(process, 0)

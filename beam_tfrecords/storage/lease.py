@@ -68,6 +68,11 @@ class Lease:
         return lease
 
     @property
+    def id(self) -> str:
+        """Identifies this lease among all that are taken of a path; see `check_lease`."""
+        return str(self._content["id"])
+
+    @property
     def lost(self) -> bool:
         """Whether another may have taken the lease: it was replaced, or could not be renewed for too long."""
         return self._is_lost or time.monotonic() - self._renewed > self._stale
@@ -155,6 +160,21 @@ class Lease:
 
     def _encoded(self) -> bytes:
         return json.dumps(self._content).encode()
+
+
+def check_lease(path: str, lease_id: str) -> None:
+    """Checks that nobody else has taken a lease since: for workers, which cannot renew it.
+
+    Args:
+      path: its file.
+      lease_id: `Lease.id` of the build that the worker belongs to.
+
+    Raises:
+      BuildError: another build has the lease.
+    """
+    state = storage.read_state(path)
+    if state is not None and _decoded(state[0]).get("id") != lease_id:
+        raise BuildError(f"this build has lost its lease {path}: another build may write the output now")
 
 
 def _decoded(data: bytes) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from beam_tfrecords.dataset import Shard
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.files import CHANGES, DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, SUCCESS
+from beam_tfrecords.storage.lease import check_lease
 from beam_tfrecords.versions import point_to
 from transforms.images.image_spec import ImageSpec
 from transforms.publishing.changes import Comparison, History, compare
@@ -21,7 +22,7 @@ from transforms.publishing.manifest import dump_json, manifest_json
 from transforms.publishing.tfds_metadata import write_metadata
 from transforms.request.build_spec import Duplicates
 from transforms.stats import Stats
-from transforms.workspace.build_folder import BuildFolder
+from transforms.workspace.build_folder import BuildFolder, Workspace
 from transforms.workspace.output_folder import remove_old_files
 
 
@@ -41,6 +42,7 @@ class Publication:
       duplicates: what happens to images with the same bytes.
       facts: what the manifest says besides the results: spec, versions, input fingerprint, skipped files.
       history: what a version follows; None if there are no versions.
+      lease: identifies the lease on an output in an object store; "" without one.
     """
 
     output: str
@@ -54,6 +56,21 @@ class Publication:
     duplicates: Duplicates
     facts: Mapping[str, Any]
     history: History | None = None
+    lease: str = ""
+
+    def check_lease(self) -> None:
+        """Checks, before a file of the dataset is written or removed, that no other build has taken the lease.
+
+        Raises:
+          BuildError: another build has it.
+        """
+        if self.lease:
+            check_lease(Workspace(self.root).lease, self.lease)
+
+    @property
+    def root(self) -> str:
+        """The folder that was given to `convert`."""
+        return self.history.root if self.history else self.output
 
     def is_publishable(self, stats: Stats) -> bool:
         """Whether there are records, and no more failures or duplicates than allowed."""
@@ -71,6 +88,7 @@ def open_output(stats: Stats, *, publication: Publication) -> bool:
     check_counts(stats, listed=publication.listed)
     if not publication.is_publishable(stats):
         return False
+    publication.check_lease()
     remove_old_files(publication.output)
     return True
 
@@ -164,6 +182,7 @@ def publish_dataset(
             return
         storage.write_bytes(storage.join(publication.output, CHANGES), content, staging=publication.folder)
         files[CHANGES] = hashlib.sha256(content).hexdigest()
+    publication.check_lease()
     manifest = dump_json(values)
     storage.write_bytes(storage.join(publication.output, MANIFEST), manifest, staging=publication.folder)
     # A power cut must not leave `_SUCCESS` without what it stands for.

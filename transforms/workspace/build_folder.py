@@ -2,7 +2,7 @@
 
 ```
 .build/
-  claimed lock old_files.json              of the output: see `Workspace`
+  claimed lock lease old_files.json        of the output: see `Workspace`
   <digest>/                                of one build: see `BuildFolder`
     run.json job.json version started listed outcome.json
     listing/ containers/ spool/            references, and copies of what cannot be read at random
@@ -45,6 +45,11 @@ class Workspace:
     def lock(self) -> str:
         """Held while a build writes to the output."""
         return storage.join(self.path, "lock")
+
+    @property
+    def lease(self) -> str:
+        """The right to write to an output in an object store."""
+        return storage.join(self.path, "lease")
 
     @property
     def old_files(self) -> str:

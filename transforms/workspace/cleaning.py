@@ -7,9 +7,20 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
+from transforms.workspace.build_folder import Workspace
 
 # Files that one worker deletes at a time.
 _BATCH = 1000
+
+
+def delete_temporary(output: str) -> None:
+    """Deletes the temporary files of all builds into an output; a lease stays its holder's."""
+    workspace = Workspace(output)
+    if not storage.has_scheme(output):
+        storage.delete_tree(workspace.path)
+        return
+    entries = storage.list_files(workspace.path, literal=True)
+    storage.delete_files(entry.path for entry in entries if not entry.path.startswith(workspace.lease))
 
 
 def list_batches(_: Any, *, folder: str, success: str, outcome: str) -> Iterator[Sequence[str]]:

@@ -27,7 +27,7 @@ def test_parts_have_every_byte_once_in_order_and_are_large_enough(sizes):
             assert piece.offset == 0
         found.append((piece.source, piece.offset + piece.length))
     assert [source for source, _ in found] == sorted(source for source, _ in found)
-    assert {source: end for source, end in found} == {index: size for index, size in enumerate(sizes) if size}
+    assert dict(found) == {index: size for index, size in enumerate(sizes) if size}
     lengths = [sum(piece.length for piece in part) for part in parts]
     assert all(length >= MIN_BYTES for length in lengths[:-1])
     assert all(length <= 1 << 30 for length in lengths)

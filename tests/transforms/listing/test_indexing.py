@@ -198,6 +198,6 @@ def test_a_damaged_index_of_a_part_is_named(tmp_path, size):
     index = tmp_path / "part.parquet"
     pq.write_table(pa.table({name: [] for name in INDEX_SCHEMA.names}, schema=INDEX_SCHEMA), index)
     os.truncate(index, size)
-    part = Part("train", 0, 0, str(tmp_path / "part"), 0, 0, 0, str(index))
+    part = Part("train", 0, 0, str(tmp_path / "part"), bytes=0, stream_bytes=0, records=0, crc32c=0, index=str(index))
     with pytest.raises(BuildError, match=rf"{index} is damaged"):
         read_index(part)
