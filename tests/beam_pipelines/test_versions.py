@@ -80,6 +80,21 @@ def test_what_a_dead_build_left_is_removed(source):
     assert "20200101T000000Z" not in source.versions
 
 
+@pytest.mark.parametrize("marker", ["_REMOVED", None])
+def test_what_is_left_of_a_removed_version_goes_and_a_version_that_lost_its_success_stays(source, run, marker):
+    assert source.build().code == 0
+    old = source.output / "20200101T000000Z"
+    shutil.copytree(source.latest, old)
+    (old / "_SUCCESS").unlink()
+    if marker:
+        (old / marker).touch()
+    found = run("status", f"--output={source.output}")
+    assert ("damaged" in found.out) is (marker is None)
+    touch(source, 3)
+    assert source.build("--keep_versions=1", "--grace=0s").code == 0
+    assert source.versions == [*([] if marker else [old.name]), source.latest.name]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
