@@ -207,6 +207,8 @@ def _read_spec(path: str) -> dict[str, Any]:
         raise RequestError(f"--spec={path}: cannot be read: {error.strerror or error}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise RequestError(f"--spec={path}: not valid YAML: {' '.join(str(error).split())}") from error
+    except RecursionError:
+        raise RequestError(f"--spec={path}: nested too deeply; a setting needs three levels at most") from None
     if not isinstance(values, dict):
         raise RequestError(f"--spec={path}: expected a mapping of settings to values, found {type(values).__name__}")
     for name in values:

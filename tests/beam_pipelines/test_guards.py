@@ -232,6 +232,32 @@ def test_a_setting_that_the_version_before_did_not_know_trips_no_guard_and_recor
     assert "guard settings: max_file_size: 1000000; before: 1000000000; allowed: no change" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("flags", "tripped"),
+    [
+        (["--max_count_ratio=1.01", "--accept=class_shares"], "count"),
+        (["--jpeg_quality=100", "--max_size_ratio=1.01", "--accept=settings"], "sizes"),
+    ],
+)
+def test_a_lower_limit_lets_less_pass(source, picture, save, flags, tripped):
+    for number in range(4):
+        save(source.folder / f"cat/more{number}.png", picture(6000 + number, 30, 40))
+    ran = source.build(*flags)
+    assert ran.code == 3
+    assert {line.split()[1] for line in ran.err.splitlines() if line.startswith("  guard ")} == {f"{tripped}:"}
+
+
+@pytest.mark.parametrize(
+    ("change", "flags"),
+    [
+        (break_some, ["--max_failure_rise=0.5"]),
+        (shrink_images, ["--min_size_ratio=0.001", "--accept=settings"]),
+    ],
+)
+def test_a_higher_limit_lets_more_pass(source, change, flags):
+    assert source.build(*change(source), *flags).code == 0
+
+
 def test_a_sample_that_changes_its_split_trips_the_guard_splits(source):
     # Other fractions move samples, and change a setting.
     ran = source.build("--splits=train=0.7,test=0.3", "--accept=settings,count,class_shares")

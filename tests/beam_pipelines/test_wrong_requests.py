@@ -123,6 +123,12 @@ def test_wrapped_classes_and_unclear_splits_are_refused(photos, refused, tmp_pat
     assert "--splits=train=train2017,validation=val2017" in refused(f"--input={tmp_path / 'in'}")
 
 
+@pytest.mark.parametrize("bracket", ["[", "{a: "])
+def test_a_spec_that_is_nested_very_deeply_is_refused_in_one_line(refused, tmp_path, bracket):
+    (tmp_path / "spec.yaml").write_text("input: " + bracket * 5_000)
+    assert "nested too deeply" in refused(f"--spec={tmp_path / 'spec.yaml'}")
+
+
 @pytest.mark.parametrize("command", ["verify", "inspect", "status"])
 def test_a_flag_that_is_given_twice_is_refused(run, command, tmp_path):
     flag = "output" if command == "status" else "dataset"
