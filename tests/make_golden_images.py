@@ -8,6 +8,7 @@ other digests for the same revision and versions: add one to the revision first.
 
 from __future__ import annotations
 
+import argparse
 import functools
 import hashlib
 import io
@@ -153,11 +154,17 @@ def versions() -> dict[str, str | None]:
 
 def main() -> None:
     """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--print", action="store_true", help="print the digests instead of writing them")
     made = {"versions": versions(), **make_digests()}
-    before = json.loads(FILE.read_text()) if FILE.exists() else {}
+    text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+    if parser.parse_args().print:
+        sys.stdout.write(text)
+        return
+    before = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
     if before.get("versions") == made["versions"] and before != made:
         sys.exit("the digests have changed, and neither a revision nor a library has; add one to the REVISION first")
-    FILE.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n")
+    FILE.write_text(text, encoding="utf-8")
     print(f"{FILE}: {len(made['specs'])} requests, {len(made['images'])} images")
 
 
