@@ -14,6 +14,7 @@ from typing import IO
 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata, FileSystem
 from apache_beam.io.filesystems import FileSystems
+from requests import RequestException
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import paths
@@ -189,6 +190,11 @@ def _file_system(path: str) -> Iterator[FileSystem]:
         raise SchemeError(f"{path}: {error}") from error
     try:
         yield system
+    except RequestException as error:  # an OSError too
+        if error.response is None:
+            raise BuildError(f"{path} does not answer: {type(error).__name__}: {error}") from error
+        kind = ServiceFaultError if is_fault_status(error.response.status_code) else StorageError
+        raise kind(f"{path}: {error}") from error
     except OSError as error:
         if any(map(is_fault_status, _statuses(error))):
             raise ServiceFaultError(f"{path}: {error}") from error

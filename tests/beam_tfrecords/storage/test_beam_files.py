@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
+import requests
 from apache_beam.io.filesystem import BeamIOError, FileMetadata, FileSystem
 
 from beam_tfrecords import storage
@@ -54,6 +55,8 @@ class DictionaryFiles(FileSystem):
             raise RuntimeError("no connection")
         if path.endswith("/refused"):
             raise BeamIOError("refused", {path: _Answer(self.status)})
+        if path.endswith("/unreachable"):
+            raise requests.ConnectionError("no route")
         if path not in self.files:
             raise BeamIOError(f"{path} is not there")
         return io.BytesIO(self.files[path])
@@ -186,3 +189,8 @@ def test_files_are_joined_in_order(files):
     files.update({"dictionary://a/1": b"first ", "dictionary://a/2": b"second"})
     assert storage.concatenate(["dictionary://a/1", "dictionary://a/2"], "dictionary://b/3") is None
     assert files["dictionary://b/3"] == b"first second"
+
+
+def test_a_lost_connection_ends_the_build():
+    with pytest.raises(BuildError, match="dictionary://a/unreachable does not answer"):
+        storage.read_bytes("dictionary://a/unreachable")
