@@ -156,7 +156,7 @@ class Dataset:
     def find_missing(self) -> list[str]:
         """Files that are not there, and shards that do not have their size; found by one listing."""
         start = len(self.path) + 1
-        sizes = {entry.path[start:]: entry.size for entry in storage.list_files(self.path)}
+        sizes = {entry.path[start:]: entry.size for entry in storage.list_files(self.path, literal=True)}
         expected = {shard.file: shard.bytes for shard in self.shards}
         return [file for file in self.files if file not in sizes or sizes[file] != expected.get(file, sizes[file])]
 

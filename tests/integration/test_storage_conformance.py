@@ -6,12 +6,15 @@ import dataclasses
 import hashlib
 import itertools
 import os
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.storage.lease import Lease
 from tests.integration.servers import gcs, s3
 
 _NUMBERS = itertools.count()
@@ -382,3 +385,33 @@ def test_an_entry_can_be_sent_to_workers(root):
         storage.check_scheme(entry.path)
     with storage.lock(f"{root}/lock") as is_held:
         assert is_held
+
+
+def take_lease(root: str, holder: str) -> Lease | str:
+    return Lease.take(f"{root}/.build/lease", holder, renewal=0.2, stale=3.0)
+
+
+def test_one_holder_at_a_time_has_the_lease(root):
+    with take_lease(root, "first") as lease:
+        assert take_lease(root, "second") == "first"
+        time.sleep(4)  # longer than until it is stale
+        assert take_lease(root, "second") == "first"
+        lease.check()
+    assert listed(root) == []
+    with take_lease(root, "second") as lease:
+        lease.check()
+
+
+def test_a_lease_that_nobody_renews_is_taken_and_lost_for_its_holder(root):
+    path = f"{root}/.build/lease"
+    storage.write_new(path, b'{"holder": "dead", "id": "1", "machine": "another"}')
+    assert take_lease(root, "second") == "dead"
+    time.sleep(4.5)  # some stores give times in whole seconds
+    with take_lease(root, "second") as lease:
+        storage.write_bytes(path, b'{"holder": "third"}')
+        end = time.monotonic() + 20
+        while not lease.lost and time.monotonic() < end:
+            time.sleep(0.05)
+        with pytest.raises(BuildError, match="has lost its lease"):
+            lease.check()
+    assert storage.read_bytes(path) == b'{"holder": "third"}'
