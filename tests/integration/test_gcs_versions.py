@@ -207,14 +207,14 @@ def test_empty_components_of_names_are_kept(server):
 _HOLDER = """
 import sys
 from beam_tfrecords.storage.lease import Lease
-lease = Lease.take(sys.argv[1], "build 7 on host a", renewal=0.2, stale=2.0)
+lease = Lease.take(sys.argv[1], "build 7 on host a", renewal=0.2, stale=3.0)
 print(isinstance(lease, Lease), flush=True)
 sys.stdin.read()
 lease.check()
 lease.give_back()
 """
 LEASE = "gs://photos/out/.build/lease"
-SHORT = {"renewal": 0.2, "stale": 2.0}
+SHORT = {"renewal": 0.2, "stale": 3.0}
 
 
 @contextlib.contextmanager
@@ -233,7 +233,7 @@ def another_process():
 
 def test_one_process_at_a_time_has_the_lease(server):
     with another_process() as holder:
-        time.sleep(3)  # longer than until it is stale
+        time.sleep(4)  # longer than until it is stale
         assert Lease.take(LEASE, "me", **SHORT) == "build 7 on host a"
         holder.communicate()
         assert holder.returncode == 0
@@ -251,7 +251,7 @@ def test_the_lease_of_a_killed_process_is_taken_when_it_is_stale(server, monkeyp
         monkeypatch.undo()
         for name, value in server.environment.items():
             monkeypatch.setenv(name, value)
-        time.sleep(2.5)
+        time.sleep(3.5)
         with Lease.take(LEASE, "me", **SHORT) as lease:
             lease.check()
     assert listed() == []

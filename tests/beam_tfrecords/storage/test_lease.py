@@ -18,13 +18,13 @@ from beam_tfrecords.storage.lease import Lease
 _HOLDER = """
 import sys
 from beam_tfrecords.storage.lease import Lease
-lease = Lease.take(sys.argv[1], "build 7 on host a", renewal=0.1, stale=1.0)
+lease = Lease.take(sys.argv[1], "build 7 on host a", renewal=0.1, stale=3.0)
 print(isinstance(lease, Lease), flush=True)
 sys.stdin.read()
 lease.check()
 lease.give_back()
 """
-SHORT = {"renewal": 0.1, "stale": 1.0}
+SHORT = {"renewal": 0.1, "stale": 3.0}
 
 
 @contextlib.contextmanager
@@ -74,7 +74,7 @@ def taken(path: str) -> Lease:
 def test_one_process_at_a_time_has_the_lease(path):
     with another_process(path) as holder:
         assert Lease.take(path, "me", **SHORT) == "build 7 on host a"
-        time.sleep(1.5)  # longer than until it is stale
+        time.sleep(3.5)  # longer than until it is stale
         assert Lease.take(path, "me", **SHORT) == "build 7 on host a"
         holder.communicate()
         assert holder.returncode == 0
@@ -99,12 +99,12 @@ def test_a_lease_that_is_given_back_leaves_no_files(path):
 @pytest.mark.usefixtures("elsewhere")
 def test_the_lease_of_a_dead_machine_is_taken_when_it_is_stale(path):
     with another_process(path) as holder:
-        time.sleep(1.5)
+        time.sleep(3.5)
         assert Lease.take(path, "me", **SHORT) == "build 7 on host a"
         holder.kill()
         holder.wait()
         assert Lease.take(path, "me", **SHORT) == "build 7 on host a"
-        time.sleep(1.1)
+        time.sleep(3.2)
         with taken(path):
             assert b'"me"' in storage.read_bytes(path)
         assert "lease" not in os.listdir(os.path.dirname(path))
