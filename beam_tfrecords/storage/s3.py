@@ -132,7 +132,7 @@ def _head(path: str) -> Any:
     except exceptions.ClientError as error:
         if _status(error) == 404:
             return None
-        if _status(error) in (400, 403):
+        if _status(error) in (400, 401, 403):
             # An answer to HEAD has no body, and so no reason; the answer to GET has one.
             client().get_object(**target)["Body"].close()
         raise

@@ -30,7 +30,7 @@ class _Fault:
     contains: str
     times: int
     status: int = 0
-    code: str = ""
+    text: str = ""
     after: bool = False
 
 
@@ -57,18 +57,32 @@ class S3Server:
 
     def refuse(self, method: str, contains: str, *, status: int = 503, code: str = "SlowDown", times: int = 1) -> None:
         """Answers the next `times` requests of the method, with `contains` in path or query, with an error."""
+        self.answer(method, contains, status=status, text=_error_text(code), times=times)
+
+    def answer(self, method: str, contains: str, *, status: int, text: str, times: int = 1) -> None:
+        """Answers the next such requests with a status and a text."""
         with self._lock:
-            self._faults.append(_Fault(method, contains, times, status, code))
+            self._faults.append(_Fault(method, contains, times, status, text))
 
     def lose(self, method: str, contains: str, *, times: int = 1) -> None:
         """Does what the next such requests ask for, and answers with an error."""
         with self._lock:
-            self._faults.append(_Fault(method, contains, times, 503, "InternalError", after=True))
+            self._faults.append(_Fault(method, contains, times, 503, _error_text("InternalError"), after=True))
 
     def break_off(self, method: str, contains: str, *, times: int = 1) -> None:
         """Ends the connection in the middle of the answers to the next such requests."""
         with self._lock:
             self._faults.append(_Fault(method, contains, times))
+
+    def forget_faults(self) -> None:
+        """Answers every request again."""
+        with self._lock:
+            self._faults.clear()
+
+    def has_faults(self) -> bool:
+        """Whether there are faults that no request has met."""
+        with self._lock:
+            return any(fault.times for fault in self._faults)
 
     def _note(self, method: str, path: str) -> _Fault | None:
         with self._lock:
@@ -78,6 +92,10 @@ class S3Server:
                     fault.times -= 1
                     return fault
         return None
+
+
+def _error_text(code: str) -> str:
+    return f"<Error><Code>{code}</Code><Message>refused by\nthe test</Message></Error>"
 
 
 @contextlib.contextmanager
@@ -159,8 +177,7 @@ class _Proxy(http.server.BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _handle
 
     def _answer_error(self, fault: _Fault) -> None:
-        text = f"<Error><Code>{fault.code}</Code><Message>refused by\nthe test</Message></Error>"
-        content = b"" if self.command == "HEAD" else text.encode()
+        content = b"" if self.command == "HEAD" else fault.text.encode()
         self.send_response_only(fault.status)
         self.send_header("Content-Type", "application/xml")
         self.send_header("Content-Length", str(len(content)))

@@ -1,0 +1,363 @@
+"""Files in s3://, against a real HTTP server: requests, retries, credentials and errors."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.storage import s3 as s3_files
+from tests.integration.servers import processes, s3
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3.S3Server]:
+    with s3.s3_server(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: s3.S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[s3.S3Server]:
+    """A storage service with the empty bucket s3://photos."""
+    for name, value in running.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "3")
+    s3_files._make_client.cache_clear()
+    client = running.client()
+    client.create_bucket(Bucket="photos")
+    running.requests.clear()
+    yield running
+    running.forget_faults()
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket="photos"):
+        for found in page.get("Contents", ()):
+            client.delete_object(Bucket="photos", Key=found["Key"])
+    client.delete_bucket(Bucket="photos")
+
+
+@pytest.fixture
+def no_credentials(server: s3.S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    s3_files._make_client.cache_clear()
+
+
+def methods(server: s3.S3Server) -> list[str]:
+    return [request.partition(" ")[0] for request in server.requests]
+
+
+def uploads(server: s3.S3Server) -> list[object]:
+    return server.client().list_multipart_uploads(Bucket="photos").get("Uploads", [])
+
+
+def names(server: s3.S3Server) -> list[str]:
+    return [found["Key"] for found in server.client().list_objects_v2(Bucket="photos").get("Contents", ())]
+
+
+def test_small_files_take_one_request_each(server):
+    for data in (b"", b"0123456789", bytes(8 * MIB)):
+        storage.write_bytes("s3://photos/a b#c", data)
+    storage.read_bytes("s3://photos/a b#c")
+    storage.read_range("s3://photos/a b#c", 1, 2)
+    storage.write_new("s3://photos/new", b"")
+    _, version = storage.read_state("s3://photos/new")
+    storage.replace("s3://photos/new", b"1", version=version)
+    assert methods(server) == ["PUT", "PUT", "PUT", "GET", "GET", "PUT", "GET", "PUT"]
+
+
+def test_large_files_go_in_parts_that_are_sent_again_where_they_are_refused(server):
+    data = os.urandom(40 * MIB)
+    server.refuse("PUT", "partNumber=2")
+    storage.write_bytes("s3://photos/a", data)
+    assert sorted(methods(server)) == ["POST", "POST", "PUT", "PUT", "PUT", "PUT"]
+    assert storage.read_bytes("s3://photos/a") == data
+
+
+def test_an_upload_that_fails_leaves_nothing(server):
+    server.refuse("PUT", "partNumber=2", times=3)
+    with pytest.raises(BuildError, match=r"^s3://photos/a does not answer: SlowDown: refused by the test$"):
+        storage.write_bytes("s3://photos/a", bytes(40 * MIB))
+    assert names(server) == []
+    assert uploads(server) == []
+
+
+def test_an_open_object_is_read_in_large_pieces(server):
+    data = os.urandom(20 * MIB)
+    storage.write_bytes("s3://photos/a", data)
+    server.requests.clear()
+    with storage.open_read("s3://photos/a") as file:
+        assert b"".join(map(bytes, storage.read_chunks(file))) == data
+    assert methods(server) == ["HEAD", "GET", "GET", "GET"]  # its size, then 8 MiB each
+
+
+def test_what_is_stored_compressed_is_read_compressed(server):
+    body = b"\x1f\x8b no stream"
+    server.client().put_object(Bucket="photos", Key="a", Body=body, ContentEncoding="gzip")
+    assert storage.read_bytes("s3://photos/a") == body
+    assert storage.read_range("s3://photos/a", 0, 4) == body[:4]
+
+
+def test_a_download_that_breaks_off_is_begun_again(server):
+    data = os.urandom(3 * MIB)
+    storage.write_bytes("s3://photos/a", data)
+    server.break_off("GET", "/photos/a", times=2)
+    assert storage.read_bytes("s3://photos/a") == data
+    server.break_off("GET", "/photos/a", times=2)
+    assert storage.read_range("s3://photos/a", 5, 2 * MIB) == data[5 : 5 + 2 * MIB]
+    server.break_off("GET", "/photos/a", times=100)
+    with pytest.raises(BuildError, match=r"^s3://photos/a does not answer: the connection broke off \(\w+\)$"):
+        storage.read_bytes("s3://photos/a")
+
+
+def test_a_conditional_write_whose_answer_is_lost_has_happened(server):
+    server.lose("PUT", "/photos/a")
+    assert storage.write_new("s3://photos/a", b"1")
+    _, version = storage.read_state("s3://photos/a")
+    server.lose("PUT", "/photos/a")
+    assert storage.replace("s3://photos/a", b"2", version=version)
+    assert storage.read_bytes("s3://photos/a") == b"2"
+    server.lose("PUT", "/photos/a")
+    assert not storage.write_new("s3://photos/a", b"3")
+
+
+def test_a_conditional_write_beside_another_one_is_tried_again(server):
+    server.refuse("PUT", "/photos/a", status=409, code="ConditionalRequestConflict", times=2)
+    assert storage.write_new("s3://photos/a", b"1")
+    assert len(server.requests) == 3
+
+
+def test_two_conditional_writes_of_the_same_bytes_are_two(server):
+    assert storage.write_new("s3://photos/a", b"same")
+    assert not storage.write_new("s3://photos/a", b"same")
+
+
+def test_deletes_take_a_request_for_a_thousand(server):
+    client = server.client()
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda number: client.put_object(Bucket="photos", Key=f"build/{number}"), range(1003)))
+    storage.write_bytes("s3://photos/builds", b"")
+    server.requests.clear()
+    storage.delete_tree("s3://photos/build")
+    assert sorted(methods(server)) == ["GET", "GET", "POST", "POST"]
+    assert names(server) == ["builds"]
+
+
+def test_a_limited_listing_asks_for_so_many(server):
+    for number in range(3):
+        storage.write_bytes(f"s3://photos/{number}", b"")
+    server.requests.clear()
+    assert len(list(storage.list_files("s3://photos", limit=2))) == 2
+    (request,) = server.requests
+    assert "max-keys=2" in request
+
+
+def test_sources_are_joined_within_the_store(server):
+    sizes = [6 * MIB, 0, 3 * MIB, 1, 7 * MIB, 2 * MIB, 1 * MIB]
+    pieces = [os.urandom(size) for size in sizes]
+    paths = [f"s3://photos/part {number}#?" for number in range(len(sizes))]
+    for path, data in zip(paths, pieces, strict=True):
+        storage.write_bytes(path, data)
+    server.requests.clear()
+    s3_files.concatenate(paths, "s3://photos/whole", staging=None)
+    assert storage.read_bytes("s3://photos/whole") == b"".join(pieces)
+    # 6 MiB and what is left of 7 MiB are copied; the rest are two parts.
+    assert sum("partNumber" in request for request in server.requests) == 4
+    assert sum(request.startswith("GET /photos/part") for request in server.requests) == 5
+    assert uploads(server) == []
+
+
+@pytest.mark.parametrize("sizes", [[], [0, 0], [3, 0, 4], [5 * MIB], [5 * MIB, 5 * MIB], [MIB] * 9, [1, 12 * MIB]])
+def test_few_and_many_sources_are_joined(server, sizes):
+    pieces = [os.urandom(size) for size in sizes]
+    paths = [f"s3://photos/{number}" for number in range(len(sizes))]
+    for path, data in zip(paths, pieces, strict=True):
+        storage.write_bytes(path, data)
+    s3_files.concatenate(paths, "s3://photos/whole", staging=None)
+    assert storage.read_bytes("s3://photos/whole") == b"".join(pieces)
+
+
+@pytest.mark.parametrize("fault", ["missing", "refused"])
+def test_joining_that_fails_leaves_nothing(server, fault):
+    paths = [f"s3://photos/{number}" for number in range(4)]
+    for path in paths:
+        storage.write_bytes(path, bytes(6 * MIB))
+    if fault == "missing":
+        storage.delete_files([paths[2]])
+        with pytest.raises(storage.StorageError, match=r"^s3://photos/2 does not exist$"):
+            s3_files.concatenate(paths, "s3://photos/whole", staging=None)
+    else:
+        server.refuse("PUT", "partNumber=3", times=3)
+        with pytest.raises(BuildError, match=r"^s3://photos/2 does not answer: SlowDown: refused by the test$"):
+            s3_files.concatenate(paths, "s3://photos/whole", staging=None)
+    assert "whole" not in names(server)
+    assert uploads(server) == []
+
+
+USES: dict[str, Callable[[str], object]] = {
+    "read_bytes": storage.read_bytes,
+    "exists": storage.exists,
+    "stat": storage.stat,
+    "open_read": storage.open_read,
+    "read_range": lambda path: storage.read_range(path, 0, 4),
+    "read_state": storage.read_state,
+    "write": lambda path: storage.write_bytes(path, b""),
+    "large write": lambda path: storage.write_bytes(path, bytes(9 * MIB)),
+    "write_new": lambda path: storage.write_new(path, b""),
+    "replace": lambda path: storage.replace(path, b"", version="0"),
+    "delete": lambda path: storage.delete(path, version="0"),
+    "list": lambda path: list(storage.list_files(path)),
+    "folders": storage.list_folders,
+    "delete_files": lambda path: storage.delete_files([f"{path}/b"]),
+    "concatenate": lambda path: s3_files.concatenate([path], path, staging=None),
+}
+every_use = pytest.mark.parametrize("use", USES.values(), ids=USES)
+
+
+def refuse_all(server: s3.S3Server, status: int, code: str) -> None:
+    for method in ("HEAD", "GET", "PUT", "POST", "DELETE"):
+        server.refuse(method, "", status=status, code=code, times=1000)
+
+
+@every_use
+@pytest.mark.parametrize("silence", ["refuses every request", "is not running"])
+def test_a_store_that_does_not_answer_ends_the_build(server, monkeypatch, silence, use):
+    monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda self, context: 0.01)
+    if silence == "refuses every request":
+        refuse_all(server, 503, "SlowDown")
+    else:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{processes.free_port()}")
+    with pytest.raises(BuildError, match=r"^s3://photos/a does not answer: [^\n<]*$"):
+        use("s3://photos/a")
+
+
+@every_use
+def test_a_refused_permission_is_a_fault_of_the_store(server, use):
+    refuse_all(server, 403, "AccessDenied")
+    with pytest.raises(
+        storage.StorageError, match=r"^s3://photos/a: access denied to these AWS credentials$"
+    ) as raised:
+        use("s3://photos/a")
+    assert storage.is_service_fault(raised.value)
+
+
+@every_use
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(403, "InvalidAccessKeyId"), (403, "SignatureDoesNotMatch"), (400, "ExpiredToken"), (401, "Unauthorized")],
+)
+def test_refused_credentials_end_the_build(server, status, code, use):
+    refuse_all(server, status, code)
+    with pytest.raises(BuildError, match=f"^s3://photos/a: the AWS credentials are refused: {code}: [^\n<]*$"):
+        use("s3://photos/a")
+
+
+def deletes(code: str) -> str:
+    failed = f"<Error><Key>2</Key><Code>{code}</Code><Message>refused by\nthe test</Message></Error>"
+    return f"<DeleteResult>{failed}</DeleteResult>"
+
+
+def test_objects_that_cannot_be_deleted_are_an_error(server):
+    server.answer("POST", "delete", status=200, text=deletes("AccessDenied"))
+    with pytest.raises(storage.StorageError, match=r"^s3://photos: access denied to these AWS credentials$"):
+        storage.delete_files(["s3://photos/1", "s3://photos/2"])
+
+
+def test_objects_that_the_store_fails_to_delete_are_deleted_again(server):
+    storage.write_bytes("s3://photos/2", b"")
+    server.answer("POST", "delete", status=200, text=deletes("InternalError"), times=2)
+    storage.delete_files(["s3://photos/1", "s3://photos/2"])
+    assert names(server) == []
+    server.answer("POST", "delete", status=200, text=deletes("InternalError"), times=9)
+    with pytest.raises(BuildError, match=r"^s3://photos does not answer: InternalError: refused by the test$"):
+        storage.delete_files(["s3://photos/1", "s3://photos/2"])
+
+
+@pytest.mark.usefixtures("no_credentials")
+def test_a_public_object_is_read_without_credentials(server):
+    server.client().put_object(Bucket="photos", Key="a", Body=b"public", ACL="public-read")
+    server.client().put_object(Bucket="photos", Key="b", Body=b"private")
+    start = time.monotonic()
+    assert storage.read_bytes("s3://photos/a") == b"public"
+    with pytest.raises(
+        storage.ServiceFaultError, match=r"^s3://photos/b: access denied, and no AWS credentials were found$"
+    ):
+        storage.read_bytes("s3://photos/b")
+    assert time.monotonic() - start < 5
+
+
+def test_credentials_that_come_later_are_found(server, no_credentials, monkeypatch):
+    server.client().put_object(Bucket="photos", Key="a", Body=b"private")
+    with pytest.raises(storage.ServiceFaultError):
+        storage.read_bytes("s3://photos/a")
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    assert storage.read_bytes("s3://photos/a") == b"private"
+
+
+@pytest.mark.usefixtures("no_credentials")
+def test_a_profile_that_is_not_there_ends_the_build(monkeypatch):
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    with pytest.raises(BuildError, match=r"^s3://photos/a: no AWS credentials can be used: .*\(nobody\)[^\n]*$"):
+        storage.read_bytes("s3://photos/a")
+
+
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
+def test_an_endpoint_that_is_no_url_is_a_wrong_request(server, monkeypatch, variable):
+    monkeypatch.setenv(variable, "minio:9000")
+    with pytest.raises(RequestError, match=r"^s3:// cannot be used: [^\n]*minio:9000; look at AWS_ENDPOINT_URL$"):
+        storage.read_bytes("s3://photos/a")
+
+
+@pytest.mark.parametrize("status", [200, 403, 404, 502])
+def test_an_answer_that_is_not_one_of_s3_is_one_line(server, status):
+    for method in ("GET", "PUT"):
+        page = "<html>\n<body>welcome"
+        server.answer(method, "", status=status, text=page, times=1000)
+    for use in (storage.list_folders, lambda path: storage.write_bytes(path, b"")):
+        with pytest.raises((BuildError, OSError), match=r"^s3://photos/a[: ][^\n<]*$"):
+            use("s3://photos/a")
+
+
+@pytest.mark.parametrize("path", ["s3://", "s3://photos*/a", "s3:///a"])
+def test_a_path_needs_the_name_of_a_bucket(path):
+    with pytest.raises(storage.StorageError, match="is not the name of a bucket"):
+        list(storage.list_files(path))
+
+
+@pytest.mark.parametrize("path", ["s3://UPPER_case+/a", "s3://b c/a"])
+def test_a_name_that_no_bucket_has_is_one_line(server, path):
+    with pytest.raises(storage.StorageError, match=rf"^{path.replace('+', '.')}: [^\n]*$"):
+        storage.read_bytes(path)
+
+
+def test_a_bucket_is_no_object(server):
+    assert not storage.exists("s3://photos")
+    with pytest.raises(storage.StorageError, match=r"^s3://photos is a bucket, not an object$"):
+        storage.read_bytes("s3://photos")
+
+
+def test_threads_share_a_client(server, caplog):
+    storage.write_bytes("s3://photos/a", b"0123")
+    with caplog.at_level(logging.WARNING), ThreadPoolExecutor(32) as threads:
+        assert set(threads.map(storage.read_bytes, ["s3://photos/a"] * 300)) == {b"0123"}
+    assert "pool is full" not in caplog.text
+
+
+def test_a_forked_process_has_a_client_of_its_own(server):
+    storage.write_bytes("s3://photos/a", b"0123")
+    ours = s3_files.client()
+    assert s3_files.client() is ours
+    child = os.fork()
+    if not child:
+        os._exit(int(s3_files.client() is ours or storage.read_bytes("s3://photos/a") != b"0123"))
+    assert os.waitpid(child, 0)[1] == 0
