@@ -27,10 +27,10 @@ from beam_tfrecords.storage import paths
 from beam_tfrecords.storage.entries import ChangedError, FileEntry, ServiceFaultError, StorageError
 from beam_tfrecords.storage.faults import is_fault_status, read_complete
 from beam_tfrecords.storage.merging import merge_in_threads
+from beam_tfrecords.storage.range_reader import open_ranges
 
 # Connections that stay open: readers ask for several objects at once.
 _CONNECTIONS = 32
-_READ_BYTES = 8 << 20
 # Uploads of up to 8 MiB are one request; larger ones go in chunks of this many bytes, each held in memory.
 _UPLOAD_BYTES = 16 << 20
 # The most that the service accepts in one batch request.
@@ -96,7 +96,9 @@ def stat(path: str) -> FileEntry:
 
 def open_read(path: str, *, version: str) -> IO[bytes]:
     """See `storage.open_read`."""
-    return io.BufferedReader(_Reader(path, version), _READ_BYTES)
+    entry = _stat_version(path, version)
+    # All ranges are of one generation.
+    return open_ranges(entry.size, functools.partial(read_range, path, version=entry.version))
 
 
 def read_bytes(path: str, *, version: str) -> bytes:
@@ -359,40 +361,6 @@ def _request_deletes(files: list[str]) -> None:
     for response in batch._responses:
         if not response.ok and response.status_code != exceptions.NotFound.code:
             raise exceptions.from_http_response(response)
-
-
-class _Reader(io.RawIOBase):
-    """A seekable file of ranged downloads."""
-
-    def __init__(self, path: str, version: str) -> None:
-        entry = _stat_version(path, version)
-        # All ranges are of one generation.
-        self._path, self._size, self._version = path, entry.size, entry.version
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._position = offset + (0, self._position, self._size)[whence]
-        return self._position
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def readall(self) -> bytes:
-        return self._read(self._size)
-
-    def _read(self, length: int) -> bytes:
-        length = min(length, self._size - self._position)
-        data = read_range(self._path, self._position, length, version=self._version) if length > 0 else b""
-        self._position += len(data)
-        return data
 
 
 def _entry_of(path: str, blob: Blob) -> FileEntry:

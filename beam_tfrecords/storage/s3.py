@@ -315,7 +315,7 @@ def _read_pieces(entries: Sequence[FileEntry], pieces: list[Piece]) -> bytes:
     )
 
 
-def list_files(root: str, *, limit: int | None, special: bool, literal: bool = False) -> Iterator[FileEntry]:
+def list_files(root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]:
     """See `storage.list_files`."""
     bucket, name = _split(root)
     is_glob = paths.is_glob(name) and not literal

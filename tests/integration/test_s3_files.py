@@ -168,22 +168,12 @@ def test_sources_are_joined_within_the_store(server):
     for path, data in zip(paths, pieces, strict=True):
         storage.write_bytes(path, data)
     server.requests.clear()
-    s3_files.concatenate(paths, "s3://photos/whole", staging=None)
+    storage.concatenate(paths, "s3://photos/whole")
     assert storage.read_bytes("s3://photos/whole") == b"".join(pieces)
     # 6 MiB and what is left of 7 MiB are copied; the rest are two parts.
     assert sum("partNumber" in request for request in server.requests) == 4
     assert sum(request.startswith("GET /photos/part") for request in server.requests) == 5
     assert uploads(server) == []
-
-
-@pytest.mark.parametrize("sizes", [[], [0, 0], [3, 0, 4], [5 * MIB], [5 * MIB, 5 * MIB], [MIB] * 9, [1, 12 * MIB]])
-def test_few_and_many_sources_are_joined(server, sizes):
-    pieces = [os.urandom(size) for size in sizes]
-    paths = [f"s3://photos/{number}" for number in range(len(sizes))]
-    for path, data in zip(paths, pieces, strict=True):
-        storage.write_bytes(path, data)
-    s3_files.concatenate(paths, "s3://photos/whole", staging=None)
-    assert storage.read_bytes("s3://photos/whole") == b"".join(pieces)
 
 
 @pytest.mark.parametrize("fault", ["missing", "refused"])
@@ -194,11 +184,11 @@ def test_joining_that_fails_leaves_nothing(server, fault):
     if fault == "missing":
         storage.delete_files([paths[2]])
         with pytest.raises(storage.StorageError, match=r"^s3://photos/2 does not exist$"):
-            s3_files.concatenate(paths, "s3://photos/whole", staging=None)
+            storage.concatenate(paths, "s3://photos/whole")
     else:
         server.refuse("PUT", "partNumber=3", times=3)
         with pytest.raises(BuildError, match=r"^s3://photos/2 does not answer: SlowDown: refused by the test$"):
-            s3_files.concatenate(paths, "s3://photos/whole", staging=None)
+            storage.concatenate(paths, "s3://photos/whole")
     assert "whole" not in names(server)
     assert uploads(server) == []
 
@@ -218,7 +208,7 @@ USES: dict[str, Callable[[str], object]] = {
     "list": lambda path: list(storage.list_files(path)),
     "folders": storage.list_folders,
     "delete_files": lambda path: storage.delete_files([f"{path}/b"]),
-    "concatenate": lambda path: s3_files.concatenate([path], path, staging=None),
+    "concatenate": lambda path: storage.concatenate([path], path),
 }
 every_use = pytest.mark.parametrize("use", USES.values(), ids=USES)
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import google_crc32c
 import pytest
 
 from beam_tfrecords import storage
@@ -17,6 +18,7 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage.lease import Lease
 from tests.integration.servers import gcs, s3
 
+MIB = 1 << 20
 _NUMBERS = itertools.count()
 NAMES = [
     "plain.jpg",
@@ -179,7 +181,8 @@ def check_name(root: str, name: str) -> None:
     _, version = storage.read_state(path)
     assert storage.delete(path, version=version)
     storage.write_bytes(path, b"")
-    storage.delete_files([path])
+    storage.concatenate([path, path], path + "2")
+    storage.delete_files([path, path + "2"])
     assert listed(root) == []
 
 
@@ -257,6 +260,26 @@ def test_folders_and_globs_list_the_files_below_them(root, below, found):
     assert listed(root, below) == found
 
 
+@pytest.mark.parametrize("name", ["x[1]", "st*r", "wh?t", "a b#50%41", "é"])
+def test_a_folder_named_like_a_glob_is_listed_and_deleted(root, name):
+    write(root, f"{name}/1", f"{name}/b/2", "x1/3", "star/4", "what/5")
+    assert sorted(entry.path for entry in storage.list_files(f"{root}/{name}", literal=True)) == [
+        f"{root}/{name}/1",
+        f"{root}/{name}/b/2",
+    ]
+    assert storage.is_folder(f"{root}/{name}")
+    assert storage.list_folders(f"{root}/{name}") == ["b"]
+    assert storage.list_folders(root) == sorted([name, "star", "what", "x1"])
+    storage.delete_tree(f"{root}/{name}")
+    assert listed(root) == ["star/4", "what/5", "x1/3"]
+
+
+def test_folders_with_an_empty_name_are_folders(store):
+    write(store, "a//b", "a//c/d", "a/e")
+    assert storage.list_folders(f"{store}/a") == [""]
+    assert listed(store, "/a") == ["a//b", "a//c/d", "a/e"]
+
+
 def test_a_limit_lists_so_many_files(root):
     write(root, *TREE)
     for limit in (0, 1, 3, 5, 9):
@@ -302,6 +325,57 @@ def test_files_of_several_places_are_deleted_together(root, tmp_path):
         storage.write_bytes(path, b"")
     storage.delete_files(others)
     assert not any(map(storage.exists, others))
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [[], [0, 0], [3], [3, 0, 4], [1] * 100, [5 * MIB], [6 * MIB, 1, 0, 7 * MIB, 2 * MIB], [3 * MIB] * 5, [1, 12 * MIB]],
+    ids=["none", "empty", "one", "few", "many", "large", "small and large", "between", "small before large"],
+)
+def test_files_are_joined_in_their_order(root, sizes):
+    pieces = [os.urandom(size) for size in sizes]
+    paths = [f"{root}/part {number}#?" for number in range(len(sizes))]
+    for path, data in zip(paths, pieces, strict=True):
+        storage.write_bytes(path, data)
+    storage.write_bytes(f"{root}/whole", b"earlier")
+    crc = storage.concatenate(paths, f"{root}/whole", staging=f"{root}/staging")
+    data = b"".join(pieces)
+    assert storage.read_bytes(f"{root}/whole") == data
+    assert crc in (None, google_crc32c.value(data))
+    assert [path for path in listed(root) if not path.startswith("part ")] == ["whole"]
+
+
+@pytest.mark.parametrize("size", [10, 6 * MIB])
+def test_joining_with_a_missing_file_leaves_what_was_there(root, size):
+    for name in "ac":
+        storage.write_bytes(f"{root}/{name}", bytes(size))
+    write(root, "there")
+    for name in ("new", "there"):
+        with pytest.raises(OSError, match="/b") as raised:
+            storage.concatenate([f"{root}/{one}" for one in "abc"], f"{root}/{name}")
+        assert not storage.is_service_fault(raised.value)
+    assert listed(root) == ["a", "c", "there"]
+    assert storage.read_bytes(f"{root}/there") == b"there"
+
+
+def test_files_of_another_place_are_joined(root, tmp_path):
+    storage.write_bytes(f"{root}/a", bytes(6 * MIB))
+    storage.write_bytes(str(tmp_path / "local" / "b"), b"b")
+    storage.concatenate([f"{root}/a", str(tmp_path / "local" / "b")], f"{root}/whole")
+    assert storage.read_bytes(f"{root}/whole") == bytes(6 * MIB) + b"b"
+
+
+def test_one_build_has_the_lease(root):
+    path = f"{root}/lease"
+    first = Lease.take(path, "the first", renewal=0.05, stale=30.0)
+    assert isinstance(first, Lease)
+    assert Lease.take(path, "the second", renewal=0.05, stale=30.0) == "the first"
+    time.sleep(0.3)
+    assert not first.lost
+    first.give_back()
+    with Lease.take(path, "the second", renewal=0.05, stale=30.0) as second:
+        assert not second.lost
+    assert listed(root) == []
 
 
 def test_a_listed_file_has_the_fingerprint_and_version_of_its_stat(root):
