@@ -21,7 +21,7 @@ MIB = 1 << 20
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3.S3Server]:
-    with s3.s3_server(tmp_path_factory.mktemp("s3")) as server:
+    with s3.s3_server(tmp_path_factory.mktemp("s3"), buckets=("photos",)) as server:
         yield server
 
 
@@ -32,15 +32,11 @@ def server(running: s3.S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[s3
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "3")
     s3_files._make_client.cache_clear()
-    client = running.client()
-    client.create_bucket(Bucket="photos")
     running.requests.clear()
     yield running
     running.forget_faults()
-    for page in client.get_paginator("list_objects_v2").paginate(Bucket="photos"):
-        for found in page.get("Contents", ()):
-            client.delete_object(Bucket="photos", Key=found["Key"])
-    client.delete_bucket(Bucket="photos")
+    for name in names(running):
+        running.client().delete_object(Bucket="photos", Key=name)
 
 
 @pytest.fixture

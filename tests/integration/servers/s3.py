@@ -48,12 +48,15 @@ class S3Server:
     environment: dict[str, str]
     requests: list[str] = dataclasses.field(default_factory=list)
     _faults: list[_Fault] = dataclasses.field(default_factory=list)
+    _client: Any = None
     _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
     def client(self) -> Any:
         """A client of this service that needs nothing in the environment."""
-        session = boto3.session.Session("test", "test", region_name="us-east-1")
-        return session.client("s3", endpoint_url=self.endpoint)
+        if self._client is None:
+            session = boto3.session.Session("test", "test", region_name="us-east-1")
+            self._client = session.client("s3", endpoint_url=self.endpoint)
+        return self._client
 
     def refuse(self, method: str, contains: str, *, status: int = 503, code: str = "SlowDown", times: int = 1) -> None:
         """Answers the next `times` requests of the method, with `contains` in path or query, with an error."""
