@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import itertools
 import os
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -363,19 +362,6 @@ def test_files_of_another_place_are_joined(root, tmp_path):
     storage.write_bytes(str(tmp_path / "local" / "b"), b"b")
     storage.concatenate([f"{root}/a", str(tmp_path / "local" / "b")], f"{root}/whole")
     assert storage.read_bytes(f"{root}/whole") == bytes(6 * MIB) + b"b"
-
-
-def test_one_build_has_the_lease(root):
-    path = f"{root}/lease"
-    first = Lease.take(path, "the first", renewal=0.05, stale=30.0)
-    assert isinstance(first, Lease)
-    assert Lease.take(path, "the second", renewal=0.05, stale=30.0) == "the first"
-    time.sleep(0.3)
-    assert not first.lost
-    first.give_back()
-    with Lease.take(path, "the second", renewal=0.05, stale=30.0) as second:
-        assert not second.lost
-    assert listed(root) == []
 
 
 def test_a_listed_file_has_the_fingerprint_and_version_of_its_stat(root):
