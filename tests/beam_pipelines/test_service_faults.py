@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import tarfile
 import threading
 import time
 from pathlib import Path
@@ -139,3 +140,22 @@ def test_a_file_that_may_not_be_read_is_tried_again_by_the_next_version(photos, 
     latest = tmp_path / "out" / (tmp_path / "out/LATEST").read_text().strip()
     assert latest.name != first.strip()
     assert manifest_of(latest)["records"] == 20
+
+
+def test_an_archive_that_may_not_be_read_is_tried_again_and_no_block_of_the_first_listing_is_taken(
+    photos, machine, tmp_path, build
+):
+    machine = dataclasses.replace(machine, code=errno.EACCES)
+    for name, folder in (("1.tar", "cat"), ("13.png.tar", "dog")):
+        with tarfile.open(tmp_path / name, "w") as tar:
+            tar.add(photos / folder, arcname=folder)
+    flags = [f"--input={tmp_path}/*.tar", "--class_names=cat,dog"]
+    ran = machine.convert(*flags, f"--output={tmp_path / 'out'}")
+    assert ran.returncode == 3, ran.stderr
+    (failure,) = map(json.loads, (tmp_path / "out/failures.jsonl").read_text().splitlines())
+    assert (failure["key"], failure["reason"]) == ("13.png.tar", "unreadable")
+    assert list(tmp_path.glob("out/.build/*/blocks/*.json"))
+    machine.switch.unlink()
+    ran = machine.convert(*flags, f"--output={tmp_path / 'out'}")
+    assert ran.returncode == 0, ran.stderr
+    assert shards_of(tmp_path / "out") == shards_of(build(tmp_path / "expected", *flags, *FLAGS))
