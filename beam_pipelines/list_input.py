@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from beam_tfrecords import storage
-from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.errors import RequestError
 from transforms.listing.limiting import limit_listing
 from transforms.listing.listing import Listing, ListPlan, write_listing
 from transforms.listing.stratifying import stratify
 from transforms.request.build_spec import BuildSpec
-from transforms.service_faults import describe_fault
+from transforms.service_faults import retry_faults
 from transforms.sources.source import Source
+from transforms.sources.source_spec import Skipped
 
 
 def plan_listing(spec: BuildSpec) -> ListPlan:
@@ -31,11 +31,14 @@ def list_samples(spec: BuildSpec, source: Source, folder: str) -> Listing:
       RequestError: a folder cannot be read, so that nobody knows which samples are in it.
       BuildError: a service fault.
     """
+
+    def attempt() -> Listing:
+        source.skipped = Skipped()
+        return write_listing(source.samples(), folder, plan=plan_listing(spec), skipped=source.skipped)
+
     try:
-        listing = write_listing(source.samples(), folder, plan=plan_listing(spec), skipped=source.skipped)
+        listing = retry_faults(", ".join(spec.source.input), attempt)
     except OSError as error:
-        if storage.is_service_fault(error):
-            raise BuildError(describe_fault(error.filename or ", ".join(spec.source.input), error)) from error
         raise RequestError(
             f"`input={', '.join(spec.source.input)}`: {error.filename or source.name} cannot be read: "
             f"{error.strerror or error}; make it readable, or take it out of the input"

@@ -19,7 +19,7 @@ def retry_faults(name: str, action: Callable[[], Result]) -> Result:
     """The result of an action that reads a file; a service fault is retried a few times.
 
     Args:
-      name: of the file, for the message.
+      name: of what is read, for the message; the fault may name a file.
       action: what is done; may be done again.
 
     Raises:
@@ -43,4 +43,4 @@ def retry_faults(name: str, action: Callable[[], Result]) -> Result:
 
 def describe_fault(name: str, error: OSError) -> str:
     """One line about a service fault: the file, the fault, and what to do."""
-    return f"{name} cannot be read: {error.strerror or error}; the same command resumes once it can"
+    return f"{error.filename or name} cannot be read: {error.strerror or error}; the same command resumes once it can"

@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from beam_pipelines import list_input
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
+from transforms import service_faults
 
 pytestmark = pytest.mark.skipif(
     shutil.which("cc") is None, reason="needs a C compiler, for a library that is preloaded"
@@ -159,3 +161,33 @@ def test_an_archive_that_may_not_be_read_is_tried_again_and_no_block_of_the_firs
     ran = machine.convert(*flags, f"--output={tmp_path / 'out'}")
     assert ran.returncode == 0, ran.stderr
     assert shards_of(tmp_path / "out") == shards_of(build(tmp_path / "expected", *flags, *FLAGS))
+
+
+@pytest.mark.parametrize("faults", [2, 100])
+def test_a_folder_that_cannot_be_listed_is_listed_again(photos, tmp_path, convert, monkeypatch, faults):
+    scandir, left = os.scandir, iter(range(faults))
+
+    def fail(path="."):
+        if str(path) == str(photos / "dog") and next(left, None) is not None:
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), path)
+        return scandir(path)
+
+    (photos / "cat/notes.txt").touch()
+    list_samples = list_input.list_samples
+
+    def list_with_faults(*arguments):
+        # Opening the source has looked into the folders before.
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "scandir", fail)
+            patch.setattr(service_faults, "PAUSES", (0.01, 0.02))
+            return list_samples(*arguments)
+
+    monkeypatch.setattr(list_input, "list_samples", list_with_faults)
+    ran = convert(f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS)
+    if faults == 2:
+        assert ran.code == 0, ran.err
+        assert manifest_of(tmp_path / "out")["records"] == 20
+        assert manifest_of(tmp_path / "out")["skipped"][".txt"]["files"] == 1
+    else:
+        assert (ran.code, ran.out) == (1, "")
+        assert f"{photos}/dog cannot be read: Stale file handle; the same command resumes" in ran.err

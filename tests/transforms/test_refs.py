@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,6 +67,22 @@ def test_references_packed_together_come_back_in_order_and_take_a_third_of_the_s
 def test_any_references_packed_together_come_back(refs):
     packed = [ref.pack() for ref in refs]
     assert list(split_refs(pack_refs(packed))) == packed
+
+
+@pytest.mark.parametrize(
+    "locator",
+    [
+        None,
+        File("/photos/1.jpg", "5:1:2:3"),
+        Range("/photos.tar", 512, 100, "/photos.tar#cat/1.jpg", "5:1:2:3"),
+        DeflatedRange("/spool/0", 0, 100, "/photos.zip#cat/1.jpg", "5:1:2:3"),
+    ],
+    ids=["row", "file", "range", "deflated"],
+)
+def test_the_version_of_a_file_travels_and_is_no_part_of_what_a_sample_is(locator):
+    ref = SampleRef("a", locator, 5, "f")
+    assert SampleRef.unpack(ref.pack()) == ref
+    assert ref.identity() == SampleRef("a", locator and dataclasses.replace(locator, version=""), 5, "f").identity()
 
 
 def test_another_split_changes_nothing_else():

@@ -34,7 +34,7 @@ def open_source(spec: SourceSpec) -> Source:
         source: Source = module.open_source(dataclasses.replace(spec, input=paths, source=entries[0].name))
     except OSError as error:
         if storage.is_service_fault(error):
-            raise BuildError(describe_fault(error.filename or ", ".join(paths), error)) from error
+            raise BuildError(describe_fault(", ".join(paths), error)) from error
         raise RequestError(f"{quote_input(','.join(paths))} cannot be read: {error}") from error
     if spec.splits_auto and spec.split_column is None and "split" not in map(str.lower, source.columns):
         refuse_split_names(paths)
@@ -48,6 +48,8 @@ def _choose(path: str, spec: SourceSpec) -> Entry:
     try:
         is_file = _is_file(path, named)
     except (OSError, storage.SchemeError) as error:
+        if isinstance(error, OSError) and storage.is_service_fault(error):
+            raise BuildError(describe_fault(path, error)) from error
         raise RequestError(f"{shown} cannot be read: {error}") from error
     if not is_file:
         if named is None:
