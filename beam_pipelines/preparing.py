@@ -160,7 +160,9 @@ def _forget_other_blocks(folder: str, listing_fingerprint: str) -> None:
 
 
 def _fingerprint(containers: Sequence[Container]) -> str:
-    return hashlib.blake2b(b"".join(container.pack() for container in containers), digest_size=16).hexdigest()
+    # Without the version: on some mounts, another launch finds another inode, and resumes all the same.
+    packed = (dataclasses.replace(container, version="").pack() for container in containers)
+    return hashlib.blake2b(b"".join(packed), digest_size=16).hexdigest()
 
 
 @contextlib.contextmanager

@@ -51,7 +51,7 @@ def index_container(container: Container, *, plan: IndexPlan) -> str:
       BuildError: as `read_unchanged`.
     """
     marker = _marker(container, plan.folder)
-    if not _is_finished(marker, plan.launch):
+    if not _is_finished(marker, container, plan.launch):
         values = read_unchanged(container, lambda container: _index(container, plan))
         storage.write_bytes(marker, msgpack.packb(values))
     return marker
@@ -122,7 +122,7 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
             noted(), BuildFolder(plan.folder).listing, plan=plan.listing, skipped=skipped, stem=f"{stem}-"
         )
     sizes = {file: storage.stat(file).size for file in (*listing.chunks, *spool.files)}
-    return listing.pack(), dict(skipped.counts), skipped.examples, launch, sizes
+    return listing.pack(), dict(skipped.counts), skipped.examples, launch, container.version, sizes
 
 
 def read_index_markers(containers: Iterable[Container], folder: str) -> tuple[Listing, Skipped]:
@@ -142,14 +142,18 @@ def read_index_markers(containers: Iterable[Container], folder: str) -> tuple[Li
     return listing, skipped
 
 
-def _is_finished(marker: str, launch: str) -> bool:
-    """Whether there is a marker with nothing to try again, and no power cut emptied it or a file that it names."""
+def _is_finished(marker: str, container: Container, launch: str) -> bool:
+    """Whether a container has a marker, is what it was then, and has nothing to try again.
+
+    A power cut may have emptied the marker, or a file that it names.
+    """
     if not storage.exists(marker):
         return False
     try:
-        *_, indexed_by, sizes = msgpack.unpackb(storage.read_bytes(marker))
+        *_, indexed_by, version, sizes = msgpack.unpackb(storage.read_bytes(marker))
+        _check_version(dataclasses.replace(container, version=version))
         return indexed_by in ("", launch) and storage.have_sizes(sizes)
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, storage.ChangedError):
         return False
 
 

@@ -152,6 +152,14 @@ def test_an_archive_that_could_not_be_read_is_read_again_by_the_next_launch(arch
     assert images_of(read_index_markers([container], plan.folder)[0]) == OLD
 
 
+def test_a_marker_of_another_version_of_an_archive_is_not_taken(archive):
+    plan = IndexPlan(str(archive.parent / "build"), READ_TAR, PLAN, 10**9)
+    index_container(container_of(archive), plan=plan)
+    write_tar(archive, NEW)
+    index_container(container_of(archive), plan=plan)
+    assert images_of(read_index_markers([container_of(archive)], plan.folder)[0]) == NEW
+
+
 # Temporary files
 
 
