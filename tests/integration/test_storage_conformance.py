@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import itertools
 import os
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
