@@ -17,6 +17,7 @@ from beam_pipelines.execution.jobs import JobRecord
 from beam_pipelines.execution.runners import Execution, find_runner
 from beam_pipelines.preparing import prepare_build
 from beam_pipelines.settings.definitions import read_build_spec
+from beam_pipelines.terminal import show
 from beam_pipelines.versioning import clean_versions, point_to_whole
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, open_dataset
@@ -150,7 +151,7 @@ def build_dataset(
         if not plan.publication.history or (isinstance(outcome, Published) and outcome.is_unchanged):
             # Otherwise the new version's changes have them.
             for note in plan.notes:
-                print(f"note: {note}", file=sys.stderr)
+                show(f"note: {note}", file=sys.stderr)
         if isinstance(outcome, Published):
             if spec.schedule.versioned:
                 clean_versions(spec)
@@ -163,7 +164,7 @@ def build_dataset(
             # The finished blocks stay, for another run with `accept`.
             storage.delete_tree(plan.publication.output)
     if problem and storage.is_folder(Workspace(spec.output).path):
-        print(f"note: {problem}; the next build into this folder removes it", file=sys.stderr)
+        show(f"note: {problem}; the next build into this folder removes it", file=sys.stderr)
     return outcome
 
 

@@ -15,6 +15,7 @@ from typing import TextIO
 
 from beam_pipelines.exit_codes import BROKEN_PIPE, DONE, FAILED, INTERRUPTED, WRONG_REQUEST
 from beam_pipelines.interrupts import keep_interrupts
+from beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, RequestError
 
 _USAGE = """\
@@ -44,10 +45,10 @@ def main(argv: Sequence[str]) -> int:
     if argv and argv[0] == "--version":
         import importlib.metadata
 
-        print(f"beam-tfrecords {importlib.metadata.version('beam-tfrecords')}")
+        show(f"beam-tfrecords {importlib.metadata.version('beam-tfrecords')}")
         return DONE
     if not argv or argv[0] in ("-h", "--help", "help"):
-        print(_USAGE, end="")
+        show(*_USAGE.splitlines())
         return DONE if argv else WRONG_REQUEST
     return run_command(argv[0], argv[1:])
 
@@ -103,7 +104,7 @@ def _has_no_reader(stream: TextIO) -> bool:
 def _fail(message: str, code: int) -> int:
     from beam_pipelines.settings.definitions import show_flags
 
-    print(f"beam-tfrecords: {show_flags(message)}", file=sys.stderr)
+    show(f"beam-tfrecords: {show_flags(message)}", file=sys.stderr)
     return code
 
 

@@ -18,6 +18,7 @@ from beam_pipelines.reports import Report
 from beam_pipelines.settings.command_line import Arguments, find_report_files, parse_arguments
 from beam_pipelines.settings.definitions import read_build_spec
 from beam_pipelines.summary import describe_duplicates, describe_reasons, find_examples, summarize
+from beam_pipelines.terminal import show
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.files import CHANGES, DUPLICATES, FAILURES
@@ -49,7 +50,7 @@ def _convert(arguments: Arguments, report: Report) -> int:
         from beam_pipelines.dry_run import describe_build
 
         Execution.prepare(find_runner(arguments.beam), verbose=arguments.verbose)
-        print("\n".join(describe_build(spec)))
+        show(*describe_build(spec))
         return DONE
     outcome = build_dataset(
         spec, arguments.beam, verbose=arguments.verbose, quiet=arguments.quiet, wait=not arguments.no_wait
@@ -58,8 +59,8 @@ def _convert(arguments: Arguments, report: Report) -> int:
     if isinstance(outcome, JobRecord):
         report.status, report.facts["job"] = "submitted", dataclasses.asdict(outcome)
         if not arguments.quiet:
-            print(f"submitted: job {outcome.job_id}", f"watch it: {outcome.url}", sep="\n")
-            print(f"how far it is: beam-tfrecords status --output={spec.output}")
+            show(f"submitted: job {outcome.job_id}", f"watch it: {outcome.url}")
+            show(f"how far it is: beam-tfrecords status --output={spec.output}")
         return DONE
     if isinstance(outcome, Published):
         report.status = "unchanged" if outcome.is_unchanged else "published"
@@ -69,15 +70,15 @@ def _convert(arguments: Arguments, report: Report) -> int:
             # What is published is published, whether or not somebody reads the summary.
             with contextlib.suppress(BrokenPipeError):
                 if outcome.is_unchanged:
-                    print(f"nothing has changed since dataset: {outcome.path}")
+                    show(f"nothing has changed since dataset: {outcome.path}")
                 else:
-                    print("\n".join(_summarize(dataset, seconds)))
+                    show(*_summarize(dataset, seconds))
         return DONE
     lines = list(_explain_refusal(outcome, spec))
     report.status, report.message = "unpublished", lines[0]
     report.facts |= {"guards": outcome.tripped, "folder": outcome.folder}
     report.manifest = {"listed": outcome.listed, "failures": outcome.failed, "failure_reasons": outcome.reasons}
-    print("\n".join(lines), file=sys.stderr)
+    show(*lines, file=sys.stderr)
     return UNPUBLISHED
 
 

@@ -12,6 +12,7 @@ from beam_pipelines.notes import describe_request
 from beam_pipelines.planning import estimate_output
 from beam_pipelines.settings.definitions import show_flags
 from beam_pipelines.summary import describe_classes, describe_reasons, describe_skipped, format_bytes, format_table
+from beam_pipelines.terminal import escape
 from beam_tfrecords.examples.layouts import Layout
 from transforms.listing.indexing import read_unchanged
 from transforms.listing.limiting import choose_refs
@@ -128,6 +129,7 @@ def _describe_refs(refs: Sequence[SampleRef]) -> list[str]:
     for ref in refs:
         labels = ref.label if isinstance(ref.label, list) else [ref.label]
         label = ", ".join("(none)" if one is None else str(one) for one in labels)
-        rows.append([ref.key, ref.split or "(none)", label, ref.uri or "(no image)"])
+        cells = (ref.key, ref.split or "(none)", label, ref.uri or "(no image)")
+        rows.append([escape(cell) for cell in cells])
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     return ["  ".join(f"{cell:{width}}" for cell, width in zip(row, [*widths, 0], strict=True)) for row in rows]

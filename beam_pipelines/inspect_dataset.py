@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from beam_pipelines.exit_codes import DONE
 from beam_pipelines.settings.command_line import Parser, argument
 from beam_pipelines.summary import format_bytes, format_table
+from beam_pipelines.terminal import escape, show
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.errors import BuildError
@@ -43,11 +44,11 @@ def inspect(argv: Sequence[str]) -> int:
     dataset = open_dataset(arguments.dataset)
     split = arguments.split or min(shard.split for shard in dataset.shards)
     dataset.split_shards(split)
-    print("\n".join(describe_schema(dataset)))
+    show(*describe_schema(dataset))
     for number, (uri, data) in enumerate(itertools.islice(read_examples(dataset, split), arguments.limit)):
         source = f", from {uri}" if uri else ""
-        print(f"\n{split} example {number} ({len(data):,} bytes{source})")
-        print("\n".join(f"  {line}" for line in describe_example(data, dataset)))
+        show("", f"{split} example {number} ({len(data):,} bytes{source})")
+        show(*(f"  {line}" for line in describe_example(data, dataset)))
     return DONE
 
 
@@ -78,7 +79,7 @@ def describe_schema(dataset: Dataset) -> list[str]:
     for split, entry in manifest["splits"].items():
         rows.append([split, f"{entry['records']:,}", f"{entry['shards']:,}", format_bytes(entry["bytes"])])
     lines = [f"{manifest['name']} in {dataset.path}", "", *format_table(rows), ""]
-    features = [[feature.name, feature.type, _describe_field(feature)] for feature in dataset.layout.features]
+    features = [[escape(feature.name), feature.type, _describe_field(feature)] for feature in dataset.layout.features]
     widths = [max(len(row[column]) for row in features) for column in (0, 1)]
     lines += [f"{name:{widths[0]}}  {kind:{widths[1]}}  {field}" for name, kind, field in features]
     names = manifest["class_names"]
@@ -92,7 +93,7 @@ def describe_example(data: bytes, dataset: Dataset) -> list[str]:
     """One line a feature."""
     parsed = parse_example(data)
     fields = {feature.name: feature.field for feature in dataset.layout.features}
-    width = max(map(len, parsed), default=0)
+    width = max((len(escape(name)) for name in parsed), default=0)
     lines = []
     for name, (_, values) in parsed.items():
         shown = [_describe_value(value) for value in values[:10]]
@@ -100,7 +101,7 @@ def describe_example(data: bytes, dataset: Dataset) -> list[str]:
             class_name = find_class(values[0], dataset.manifest["class_names"])
             shown = [f"{values[0]:g} ({class_name})"] if class_name is not None else shown
         more = f", and {len(values) - 10} more" if len(values) > 10 else ""
-        lines.append(f"{name:{width}}  {', '.join(shown)}{more}")
+        lines.append(f"{escape(name):{width}}  {', '.join(shown)}{more}")
     return lines
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from beam_pipelines.exit_codes import DONE, FAILED, INTERRUPTED, WRONG_REQUEST
+from beam_pipelines.terminal import show
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 
@@ -120,4 +121,4 @@ def _write(path: str, content: bytes) -> None:
     try:
         storage.write_bytes(storage.absolute(path), content)
     except (OSError, BuildError, RequestError) as error:  # what the run did stands all the same
-        print(f"note: {path} could not be written: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+        show(f"note: {path} could not be written: {getattr(error, 'strerror', None) or error}", file=sys.stderr)

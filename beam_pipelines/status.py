@@ -16,6 +16,7 @@ from beam_pipelines.execution.jobs import is_advancing, read_job
 from beam_pipelines.exit_codes import DONE, UNPUBLISHED
 from beam_pipelines.settings.command_line import Parser
 from beam_pipelines.summary import describe_reasons, format_bytes, format_table
+from beam_pipelines.terminal import show
 from beam_pipelines.versioning import find_newest, read_version
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import open_dataset
@@ -55,7 +56,7 @@ def status(argv: Sequence[str]) -> int:
     if not storage.is_folder(output):
         raise RequestError(f"--output={output}: no such folder; expected the --output of a build")
     found = describe_status(output, now=time.time())
-    print(json.dumps(found, indent=2) if arguments.json else "\n".join(_lines(found)))
+    show(*(json.dumps(found, indent=2).splitlines() if arguments.json else _lines(found)))
     return DONE
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from beam_pipelines.settings.definitions import show_flags
+from beam_pipelines.terminal import escape
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.files import FAILURES
@@ -30,6 +31,7 @@ def format_bytes(size: float) -> str:
 
 def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Aligns the columns of a table: the first one to the left, the others to the right."""
+    rows = [[escape(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from beam_pipelines.execution.runners import Execution, find_runner
 from beam_pipelines.exit_codes import DONE, FAILED
 from beam_pipelines.settings.command_line import Parser, argument
+from beam_pipelines.terminal import show
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.errors import BuildError, RequestError
@@ -56,14 +57,14 @@ def verify(argv: Sequence[str]) -> int:
     findings = notes = 0
     for number, finding in enumerate(_find(dataset, execution)):
         if number < arguments.limit:
-            print(finding)
+            show(str(finding))
         findings += not finding.is_note
         notes += finding.is_note
     where = f"{dataset.manifest['records']:,} records in {len(dataset.shards):,} shards of {dataset.path}"
     if findings:
-        print(f"{findings:,} finding{'s' if findings > 1 else ''} in {where}", file=sys.stderr)
+        show(f"{findings:,} finding{'s' if findings > 1 else ''} in {where}", file=sys.stderr)
         return FAILED
-    print(f"OK: {where} verified" + (f"; {notes:,} notes" if notes else ""))
+    show(f"OK: {where} verified" + (f"; {notes:,} notes" if notes else ""))
     return DONE
 
 
@@ -98,7 +99,7 @@ def _remove(folder: str) -> None:
     try:
         storage.delete_tree(folder)
     except (OSError, BuildError) as error:
-        print(f"note: {folder} could not be removed: {error}", file=sys.stderr)
+        show(f"note: {folder} could not be removed: {error}", file=sys.stderr)
 
 
 def _add_stages(root: beam.Pipeline, *, dataset: Dataset, check: ShardCheck, prefix: str, processes: int) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.settings.definitions import SETTINGS, fill_spec
+from beam_pipelines.terminal import show
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.errors import BuildError, RequestError
@@ -214,4 +215,4 @@ def clean_versions(spec: BuildSpec, *, unfinished: bool = True) -> None:
             remove(spec.output, name)
         except (OSError, BuildError) as error:  # the new version is published all the same
             reason = getattr(error, "strerror", None) or error
-            print(f"note: version {name} could not be removed: {reason}; the next build does it", file=sys.stderr)
+            show(f"note: version {name} could not be removed: {reason}; the next build does it", file=sys.stderr)

@@ -20,6 +20,7 @@ from typing import Any
 
 from beam_pipelines.execution.failures import JobFailedError, describe_trace, find_build_error
 from beam_pipelines.execution.jobs import JobRecord
+from beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, RequestError
 
 _TIMEOUT = 5.0
@@ -181,7 +182,7 @@ class FlinkJob:
                 self.cancel()
                 raise BuildError(errors[0])
             for message in sorted(set(errors) - told):
-                print(f"a worker failed: {message}; Flink tries again", file=sys.stderr)
+                show(f"a worker failed: {message}; Flink tries again", file=sys.stderr)
             told.update(errors)
             time.sleep(_POLL)
 

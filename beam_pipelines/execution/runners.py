@@ -18,6 +18,7 @@ from beam_pipelines.execution.flink_runner import FlinkRunner
 from beam_pipelines.execution.jobs import Job, JobRecord, read_job
 from beam_pipelines.execution.runner import LocalRunner, Runner, SparkRunner
 from beam_pipelines.interrupts import keep_interrupts
+from beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError
 from transforms.workspace.build_folder import Workspace
 from transforms.workspace.counts import read_block_counts, read_last_block_time
@@ -88,7 +89,7 @@ class Execution:
         logging.getLogger().setLevel(logging.INFO if verbose else logging.CRITICAL)
         completed = runner.complete()
         if runner.note and not quiet:
-            print(runner.note, file=sys.stderr)
+            show(*runner.note.splitlines(), file=sys.stderr)
         options = PipelineOptions(completed)
         return cls(runner, runner.create(options), options)
 
@@ -112,7 +113,7 @@ class Execution:
         record = read_job(folder) if folder is not None else None
         earlier = runner_of(record).find_running(record) if record is not None else None
         if record is not None and earlier is not None:
-            print(f"the job of this build runs already: {record.url}", file=sys.stderr)
+            show(f"the job of this build runs already: {record.url}", file=sys.stderr)
             return self._follow(earlier, wait=wait)
         while True:
             blocks = read_block_counts(folder).blocks if folder is not None else 0
@@ -122,7 +123,7 @@ class Execution:
                 # Flink's default is to give up at the first lost worker.
                 if folder is None or read_block_counts(folder).blocks == blocks:
                     raise
-                print(f"the job failed: {error}; a new one resumes from the finished blocks", file=sys.stderr)
+                show(f"the job failed: {error}; a new one resumes from the finished blocks", file=sys.stderr)
 
     def _run_once(
         self, add_stages: Callable[[beam.Pipeline], Any], folder: str | None, *, wait: bool
