@@ -29,7 +29,6 @@ from transforms.stats import DUPLICATE_COUNTS, Stats
 from transforms.workspace.build_folder import BuildFolder, Workspace
 from transforms.workspace.cleaning import delete_temporary
 from transforms.workspace.output_folder import find_old_files, is_open
-from transforms.workspace.state_files import naming_damage
 
 if TYPE_CHECKING:
     from beam_pipelines.planning import BuildPlan
@@ -139,10 +138,10 @@ def build_dataset(
     execution = Execution.prepare(runner, verbose=verbose, quiet=quiet)
     with contextlib.ExitStack() as held:
         plan = prepare_build(spec, source, execution, held=held)
-        if plan.is_unchanged and plan.earlier:
+        if plan.is_unchanged and plan.earlier.version:
             if runner.arguments.given["template_location"]:
                 execution.run(add_nothing)
-            outcome: Published | Unpublished | JobRecord = Published(plan.earlier, is_unchanged=True)
+            outcome: Published | Unpublished | JobRecord = Published(plan.earlier.version.path, is_unchanged=True)
         else:
             outcome = _run(plan, execution, quiet=quiet, wait=wait)
         problem = None
@@ -150,7 +149,7 @@ def build_dataset(
             point_to_whole(spec, outcome.path, staging=plan.block_plan.folder)
         if not plan.publication.history or (isinstance(outcome, Published) and outcome.is_unchanged):
             # Otherwise the new version's changes have them.
-            for note in plan.notes:
+            for note in plan.earlier.notes:
                 show(f"note: {note}", file=sys.stderr)
         if isinstance(outcome, Published):
             if spec.schedule.versioned:
@@ -198,11 +197,10 @@ def _run(plan: BuildPlan, execution: Execution, *, quiet: bool, wait: bool) -> P
             f"the pipeline ended without an error, but {plan.publication.output} holds no dataset of this build; "
             "the log of the runner may say why"
         )
-    with naming_damage(outcome):
-        values = json.loads(storage.read_bytes(outcome))
-    if values["is_unchanged"] and plan.earlier:
+    values = json.loads(storage.read_bytes(outcome))
+    if values["is_unchanged"] and plan.earlier.version:
         storage.delete_tree(plan.publication.output)
-        return Published(plan.earlier, is_unchanged=True)
+        return Published(plan.earlier.version.path, is_unchanged=True)
     stats = Stats.from_json(values["stats"])
     return Unpublished(
         listed=sum(values["listed"].values()),

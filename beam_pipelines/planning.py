@@ -52,8 +52,7 @@ class BuildPlan:
       block_plan: what the converting workers need.
       search: what the search for duplicates needs.
       publication: what publishing needs.
-      earlier: the version before, or None.
-      notes: datasets that were passed over because they are damaged, one line each.
+      earlier: the datasets that the build looks back to.
       is_unchanged: whether the build would make the version before again.
     """
 
@@ -64,8 +63,7 @@ class BuildPlan:
     block_plan: BlockPlan
     search: DuplicateSearch
     publication: Publication
-    earlier: str | None = None
-    notes: tuple[str, ...] = ()
+    earlier: Earlier = NOTHING
     is_unchanged: bool = False
 
 
@@ -162,8 +160,7 @@ def plan_build(
             facts=facts,
             history=history,
         ),
-        earlier=before,
-        notes=earlier.notes,
+        earlier=earlier,
         is_unchanged=is_unchanged,
     )
 
