@@ -309,7 +309,7 @@ def remote_refs(sizes: dict[str, int], *, known: bool) -> list[SampleRef]:
 @pytest.mark.parametrize("known", [True, False], ids=["sizes are listed", "sizes are not"])
 def test_remote_files_are_read_several_at_once_past_a_rejected_sample(slow_store, known):
     sizes = {f"slow://photos/{number}": 1000 for number in range(48)}
-    store = slow_store(sizes, seconds=0.05)
+    store = slow_store(sizes, seconds=0.2)
     refs = remote_refs(sizes, known=known)
     # Rejected samples and rows without images have nothing to read, and nobody has to wait for them.
     for place in (40, 30, 20, 10):
