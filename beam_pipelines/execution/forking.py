@@ -53,7 +53,10 @@ def work_in_fork(worker_id: str, endpoint: str, *, job: str) -> bool:
         return False
     manager = os.getppid()
     with connection:
-        connection.sendall(json.dumps([worker_id, endpoint]).encode())
+        try:
+            connection.sendall(json.dumps([worker_id, endpoint]).encode())
+        except ConnectionError:  # the template has just ended
+            return False
         connection.settimeout(_CHECK_INTERVAL)
         while os.getppid() == manager:
             try:
@@ -61,6 +64,8 @@ def work_in_fork(worker_id: str, endpoint: str, *, job: str) -> bool:
                     return True
             except TimeoutError:
                 continue
+            except ConnectionError:  # the template was killed
+                break
             break
     # The runner starts another one.
     sys.exit(1)
@@ -116,11 +121,15 @@ def serve(path: str, manager: int, work: Callable[[str, str], None]) -> None:
     listener = _listen(path)
     if listener is None:
         return
+    own = os.stat(path).st_ino
     try:
         _import_all()
         _fork_on_request(listener, manager, work)
     finally:
-        os.unlink(path)
+        # Another template may have taken the place of this one.
+        with contextlib.suppress(FileNotFoundError):
+            if os.stat(path).st_ino == own:
+                os.unlink(path)
 
 
 def _listen(path: str) -> socket.socket | None:
@@ -194,11 +203,7 @@ def _import_all() -> None:
     # Threads would not survive the fork; these would only wait.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
-    for module in (
-        "apache_beam.runners.worker.sdk_worker_main",
-        "beam_pipelines.pipeline",
-        "transforms.processes.preload",
-    ):
+    for module in _PRELOADED:
         importlib.import_module(module)
 
 
