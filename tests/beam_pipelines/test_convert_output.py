@@ -106,9 +106,10 @@ def test_the_index_says_where_each_record_comes_from(out, pets, read):
         assert record.row["content_hash"] == blake3(source.read_bytes()).hexdigest()
         assert record.row["label"] == record.key.split("/")[0]
         assert (record.row["height"], record.row["width"]) == (24, 32)
+        assert record.row["orientation"] == 1
         assert str(source.stat().st_size) in record.row["fingerprint"]
-    columns = ["key", "uri", "fingerprint", "content_hash", "sample_hash", "offset", "length", "label"]
-    columns += ["height", "width", "replaced_format"]
+    columns = ["key", "uri", "fingerprint", "label", "offset", "length", "content_hash", "sample_hash"]
+    columns += ["height", "width", "replaced_format", "source_height", "source_width", "orientation"]
     assert pq.read_schema(out / "index/pets-train-00000-of-00003.parquet").names == columns
 
 

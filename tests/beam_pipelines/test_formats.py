@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -67,11 +68,18 @@ def test_a_dataset_of_0_1_0_has_no_crc32c(old):
     assert [len(shard.sha256) for shard in shards] == [64, 64]
 
 
+def write_manifest(path: Path, manifest: dict) -> None:
+    """Publishes a dataset with another manifest."""
+    data = json.dumps(manifest).encode()
+    (path / "manifest.json").write_bytes(data)
+    (path / "_SUCCESS").write_text(json.dumps({"manifest_sha256": hashlib.sha256(data).hexdigest()}))
+
+
 def test_the_version_after_one_of_0_1_0_takes_its_images_over(old, inputs, tmp_path, convert, run, verify):
     manifest = manifest_of(old)
     # Other libraries would convert the images again.
     manifest["versions"] = {name: library_versions()[name] for name in manifest["versions"]}
-    (old / "manifest.json").write_text(json.dumps(manifest))
+    write_manifest(old, manifest)
     output = tmp_path / "out"
     output.mkdir()
     old.rename(output / "20260101T000000Z")
@@ -89,7 +97,7 @@ def test_the_version_after_one_of_0_1_0_takes_its_images_over(old, inputs, tmp_p
 
 
 def test_a_newer_format_is_refused_in_one_line(old, run, verify, convert, inputs):
-    (old / "manifest.json").write_text(json.dumps({"format": 99, "versions": {}}))
+    write_manifest(old, {"format": 99, "versions": {}})
     said = "manifest.json has format 99, and this version of beam-tfrecords reads up to 2"
     for ran in (
         verify(old),

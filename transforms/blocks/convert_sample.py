@@ -20,6 +20,9 @@ from transforms.images.image_spec import ImageSpec
 from transforms.labels import ClassNames
 from transforms.refs import SampleRef
 
+# Hexadecimal digits of the hash of a sample.
+_HASH_DIGITS = 32
+
 
 def seal(sample_hash: str, example: bytes) -> str:
     """The hash of a sample with a checksum of its example, so that a record tells whether an index row is its own."""
@@ -28,7 +31,12 @@ def seal(sample_hash: str, example: bytes) -> str:
 
 def unseal(sealed: str) -> str:
     """The hash of the sample alone."""
-    return sealed[:-8]
+    return sealed[:_HASH_DIGITS]
+
+
+def fits_seal(sealed: str, example: bytes) -> bool:
+    """Whether an example is the one that was sealed; indices of version 0.1.0 have no seals."""
+    return sealed in (seal(unseal(sealed), example), unseal(sealed))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,7 +145,7 @@ class ConvertSample:
 
     def _hash(self, ref: SampleRef, labels: list[tuple[int, str]]) -> str:
         decisive = (self.settings, ref.key, ref.fingerprint, labels, sorted(ref.columns.items()))
-        return hashlib.blake2b(msgpack.packb(decisive), digest_size=16).hexdigest()
+        return hashlib.blake2b(msgpack.packb(decisive), digest_size=_HASH_DIGITS // 2).hexdigest()
 
     def _resolve_labels(self, ref: SampleRef) -> list[tuple[int, str]]:
         if not self.layout.needs_label:

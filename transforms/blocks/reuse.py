@@ -25,7 +25,7 @@ from beam_tfrecords.dataset import Shard, open_dataset
 from beam_tfrecords.errors import BuildError, SampleError
 from beam_tfrecords.index import FACTS, INDEX_SCHEMA
 from beam_tfrecords.tfrecord import RecordError, read_records
-from transforms.blocks.convert_sample import ConvertedSample, ConvertSample, seal, unseal
+from transforms.blocks.convert_sample import ConvertedSample, ConvertSample, fits_seal, unseal
 from transforms.hashing import SPACE, content_hash, order_hash
 from transforms.refs import BlockKey, SampleRef
 from transforms.stats import MOST_KEYS, Change, Key
@@ -201,8 +201,7 @@ class BlockReuse:
         except (OSError, ValueError, RecordError):
             one = None
         # The CRCs of another sample's record are right too.
-        sealed = record.row["sample_hash"]
-        if one is None or seal(unseal(sealed), one.data) != sealed:
+        if one is None or not fits_seal(record.row["sample_hash"], one.data):
             self.counts["damaged", record.file] += 1
             return None
         return one.data
