@@ -43,7 +43,7 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, held
       spec: the request.
       source: the opened source.
       execution: where pipelines run.
-      held: gets the lock that keeps other builds away from a local output.
+      held: gets what keeps other builds away from the output: a lock, or a lease in an object store.
 
     Raises:
       RequestError: the request does not match the input, or another build is writing to the output.

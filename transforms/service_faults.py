@@ -26,19 +26,17 @@ def retry_faults(name: str, action: Callable[[], Result]) -> Result:
       BuildError: the fault persists.
       Exception: whatever else the action raises.
     """
-    for pause in PAUSES:
+    pauses = iter(PAUSES)
+    while True:
         try:
             return action()
         except OSError as error:
             if not storage.is_service_fault(error):
                 raise
+            pause = next(pauses, None)
+            if pause is None:
+                raise BuildError(describe_fault(name, error)) from error
         time.sleep(pause)
-    try:
-        return action()
-    except OSError as error:
-        if not storage.is_service_fault(error):
-            raise
-        raise BuildError(describe_fault(name, error)) from error
 
 
 def describe_fault(name: str, error: OSError) -> str:

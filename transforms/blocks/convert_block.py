@@ -119,11 +119,9 @@ def convert_sample(convert: Convert, ref: SampleRef, data: bytes | None) -> Conv
         return convert(ref, data)
     except SampleError as error:
         return error
-    except OSError as error:
-        if storage.is_service_fault(error):
-            raise BuildError(describe_fault(ref.uri or ref.key, error)) from error
-        return SampleError.internal(Stage.CONVERT, error)
     except Exception as error:
+        if isinstance(error, OSError) and storage.is_service_fault(error):
+            raise BuildError(describe_fault(ref.uri or ref.key, error)) from error
         return SampleError.internal(Stage.CONVERT, error)
 
 
