@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import TypeAlias
 
 MANIFEST = "manifest.json"
@@ -41,6 +42,11 @@ class ShardNames:
         split, number, of = key
         stem = "-".join(word for word in (self.prefix, split) if word)
         return f"{stem}{self.suffix}-{number:05d}-of-{of:05d}"
+
+    def is_shard(self, name: str) -> bool:
+        """Whether a file without a split has the name of a shard, of whatever number."""
+        stem = re.escape(self.prefix + self.suffix)
+        return re.fullmatch(rf"{stem}-\d{{5,}}-of-\d{{5,}}", name) is not None
 
     def index(self, key: ShardKey) -> str:
         """Name of a shard's index file, relative to the dataset's folder."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import uuid
 from collections.abc import Iterable, Iterator
+from typing import get_args
 
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import Shard
 from beam_tfrecords.files import ShardNames
+from beam_tfrecords.manifest import Shard
 from beam_tfrecords.tfrecord import Compression
 from transforms.parts import PART_BYTES, PARTS_PER_SHARD, Part, PartPolicy, PartWriter
-from transforms.shards.plan import ShardPolicy
+from transforms.shards.plan import ShardPolicy, Size, add_sizes
+from transforms.shards.split import split_part
 from transforms.shards.stage import ComposeShards, PlanShards
 
 # Parts are ordered by a random number below this; `PlanShards` keeps totals per thousand of them.
@@ -25,21 +29,22 @@ class WriteTFRecordShards(beam.PTransform):
     """Writes records to TFRecord shards: bytes -> Shard.
 
     Each bundle is written to parts of its own, and the parts are joined; no record goes through a shuffle. The
-    order of the records is the runner's. An empty input writes no shard.
+    order of the records is the runner's. An empty input writes no shard. Shards of an earlier run with the same path
+    are replaced, or deleted where the new run has none of their name.
 
     Args:
       path: folder and beginning of the files' names: `out/cats` gives `out/cats.tfrecord-00000-of-00007`.
       shard_size: approximate bytes of a shard.
-      num_shards: fixed number of shards, or None for `shard_size` to decide.
+      num_shards: fixed number of shards of about the same size, or None for `shard_size` to decide.
       compression: "none" or "gzip".
 
     Raises:
-      ValueError: a size or number is not positive.
+      ValueError: an argument is wrong.
     """
 
     def __init__(
         self,
-        path: str,
+        path: str | os.PathLike[str],
         *,
         shard_size: int = 150 * 10**6,
         num_shards: int | None = None,
@@ -48,6 +53,13 @@ class WriteTFRecordShards(beam.PTransform):
         super().__init__()
         if shard_size < 1 or (num_shards is not None and num_shards < 1):
             raise ValueError(f"shard_size={shard_size}, num_shards={num_shards}: expected positive numbers")
+        if compression not in get_args(Compression):
+            raise ValueError(f"compression={compression!r}: expected {' or '.join(map(repr, get_args(Compression)))}")
+        path = os.fspath(path)
+        if not path or path.endswith("/"):
+            raise ValueError(
+                f"path={path!r}: expected a folder and the beginning of the files' names, such as {path + 'examples'!r}"
+            )
         path = storage.absolute(path)
         folder, prefix = storage.dirname(path), storage.basename(path)
         self._names = ShardNames(folder, prefix, staging=storage.join(folder, f".{prefix}.unfinished"))
@@ -64,16 +76,23 @@ class WriteTFRecordShards(beam.PTransform):
             | "NameTemporaryFolder" >> beam.Map(_name_temporary_folder, self._names.folder)
             | "KeepName" >> beam.Reshuffle()
         )
+        parts = records | "WriteParts" >> beam.ParDo(_WriteParts(policy, self._compression), folder)
+        if self._policy.num_shards is not None:
+            total = beam.pvalue.AsSingleton(
+                parts | "Size" >> beam.Map(_size_of) | "Total" >> beam.CombineGlobally(add_sizes)
+            )
+            parts |= "SplitParts" >> beam.FlatMap(
+                split_part, total, shards=self._policy.num_shards, compression=self._compression
+            )
         shards = (
-            records
-            | "WriteParts" >> beam.ParDo(_WriteParts(policy, self._compression), folder)
+            parts
             | "PlanShards" >> PlanShards(self._policy)
             | "ComposeShards" >> ComposeShards(self._names, with_index=False)
         )
         _ = (
             records.pipeline
             | "AtTheEnd" >> beam.Impulse()
-            | "RemoveParts" >> beam.Map(_remove_temporary, beam.pvalue.AsIter(shards), folder, self._names.staging)
+            | "RemoveParts" >> beam.Map(_remove_old_files, beam.pvalue.AsIter(shards), folder, names=self._names)
         )
         return shards
 
@@ -90,6 +109,11 @@ class _WriteParts(beam.DoFn):
         self._writer = None
 
     def process(self, record: bytes, folder: str) -> None:
+        if not isinstance(record, bytes):
+            raise TypeError(
+                f"WriteTFRecordShards: expected serialized examples (bytes), found {type(record).__name__}; "
+                "put beam.Map(lambda example: example.SerializeToString()) before it"
+            )
         if self._writer is None:
             name = uuid.uuid4()
             self._writer = PartWriter(
@@ -113,9 +137,16 @@ def _name_temporary_folder(_: bytes, folder: str) -> str:
     return storage.join(folder, f".parts-{uuid.uuid4().hex}")
 
 
-def _remove_temporary(_: bytes, shards: Iterable[Shard], *folders: str) -> None:
-    # This step waits for all shards because it reads them.
-    for _shard in shards:
-        pass
-    for folder in folders:
-        storage.delete_tree(folder)
+def _size_of(part: Part) -> Size:
+    return part.bytes, part.records
+
+
+def _remove_old_files(_: bytes, shards: Iterable[Shard], folder: str, *, names: ShardNames) -> None:
+    """Removes the parts, and the shards of an earlier run; waits for all shards because it reads them."""
+    new = {shard.file for shard in shards}
+    found = storage.list_files(glob.escape(storage.join(names.folder, f"{names.prefix}{names.suffix}-")) + "*")
+    storage.delete_files(
+        [entry.path for entry in found if names.is_shard(name := storage.basename(entry.path)) and name not in new]
+    )
+    for temporary in (folder, names.staging):
+        storage.delete_tree(temporary)
