@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import os
 import sys
 import tempfile
 import uuid
@@ -36,24 +37,9 @@ def verify(argv: Sequence[str]) -> int:
     Raises:
       RequestError: there is no dataset.
     """
-    parser = Parser(
-        prog="beam-tfrecords verify",
-        description="Checks every CRC, count, feature and image; exit code 0 only if all are right.",
-        epilog="Every other flag goes to Beam; a cluster needs --temp_location for the findings.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--dataset", metavar="FOLDER", required=True, help="the --output of a build")
-    parser.add_argument(
-        "--limit", metavar="N", type=argument(whole_number(0)), default=100, help="print at most N findings (100)"
-    )
-    parser.add_argument("--verbose", action="store_true", help="show Beam's own log")
-    parser.refuse_repeats(argv)
-    arguments, beam_arguments = parser.parse_known_args(argv)
+    arguments, beam_arguments = make_parser().read_words(argv)
     dataset = open_dataset(arguments.dataset)
-    runner = find_runner(beam_arguments)
-    if runner.processes:
-        start_fork_server()
-    execution = Execution.prepare(runner, verbose=arguments.verbose)
+    execution = _prepare(beam_arguments, verbose=arguments.verbose)
     findings = notes = 0
     for number, finding in enumerate(_find(dataset, execution)):
         if number < arguments.limit:
@@ -66,6 +52,46 @@ def verify(argv: Sequence[str]) -> int:
         return FAILED
     show(f"OK: {where} verified" + (f"; {notes:,} notes" if notes else ""))
     return DONE
+
+
+def make_parser() -> Parser:
+    """The parser of this command."""
+    parser = Parser(
+        prog="beam-tfrecords verify",
+        description="Checks every CRC, count, feature and image; exit code 0 only if all are right.",
+        epilog="Every other flag goes to Beam; a cluster needs --temp_location for the findings.",
+        allow_abbrev=False,
+    )
+    parser.add_folder("dataset", "the --output of a build")
+    parser.add_argument(
+        "--limit", metavar="N", type=argument(whole_number(0)), default=100, help="print at most N findings (100)"
+    )
+    parser.add_argument("--verbose", action="store_true", help="show Beam's own log")
+    return parser
+
+
+def verify_dataset(path: str | os.PathLike[str], *, beam_arguments: Sequence[str] = ()) -> list[str]:
+    """Checks every CRC, count, feature and image of a dataset.
+
+    Args:
+      path: the dataset's folder.
+      beam_arguments: arguments for Beam, such as `--runner=FlinkRunner`.
+
+    Returns:
+      What is wrong, one line each; empty if the dataset is whole.
+
+    Raises:
+      RequestError: there is no dataset.
+    """
+    found = _find(open_dataset(path), _prepare(beam_arguments))
+    return [str(finding) for finding in found if not finding.is_note]
+
+
+def _prepare(beam_arguments: Sequence[str], *, verbose: bool = False) -> Execution:
+    runner = find_runner(beam_arguments)
+    if runner.processes:
+        start_fork_server()
+    return Execution.prepare(runner, verbose=verbose)
 
 
 def _find(dataset: Dataset, execution: Execution) -> Iterator[Finding]:

@@ -7,7 +7,9 @@ train = load("out/", "train", batch_size=32)
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import importlib.util
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,18 +17,20 @@ from beam_tfrecords.errors import BuildError, RequestError
 
 if TYPE_CHECKING:
     from beam_pipelines.building import build
+    from beam_pipelines.verify import verify_dataset as verify
     from beam_tfrecords.dataset import open_dataset
     from beam_tfrecords.reading.tf_data import load
     from transforms.sink import WriteTFRecordShards
 
-__all__ = ["BuildError", "RequestError", "WriteTFRecordShards", "build", "load", "open_dataset"]
+__all__ = ["BuildError", "RequestError", "WriteTFRecordShards", "build", "load", "open_dataset", "verify"]
 
 # Imported when first used: reading needs no Beam, and building needs no TensorFlow.
-_MODULES = {
-    "WriteTFRecordShards": "transforms.sink",
-    "build": "beam_pipelines.building",
-    "load": "beam_tfrecords.reading.tf_data",
-    "open_dataset": "beam_tfrecords.dataset",
+_OBJECTS = {
+    "WriteTFRecordShards": "transforms.sink:WriteTFRecordShards",
+    "build": "beam_pipelines.building:build",
+    "load": "beam_tfrecords.reading.tf_data:load",
+    "open_dataset": "beam_tfrecords.dataset:open_dataset",
+    "verify": "beam_pipelines.verify:verify_dataset",
 }
 
 # Package -> the packages that it is made of, which a user's own modules may hide.
@@ -38,12 +42,20 @@ _PACKAGES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name == "__version__":
+        return importlib.metadata.version("beam-tfrecords")
+    if name not in _OBJECTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = _MODULES[name]
+    module, _, attribute = _OBJECTS[name].partition(":")
     for package in _PACKAGES[module.partition(".")[0]]:
         _refuse_foreign(package, name)
-    return getattr(importlib.import_module(module), name)
+    # Beam warns on import of extras that are not installed.
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    finally:
+        logging.disable(disabled)
 
 
 def _refuse_foreign(package: str, name: str) -> None:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import importlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.examples.layouts import Layout, parse_layout
 from beam_tfrecords.files import MANIFEST, SUCCESS
+from beam_tfrecords.manifest import Shard, StoredImages
 from beam_tfrecords.tfrecord import Compression
 from beam_tfrecords.versions import read_latest
+
+if TYPE_CHECKING:
+    from beam_tfrecords.reading.records import Records
+
+# What a record is given as; see `Dataset.records`.
+Form: TypeAlias = Literal["pixels", "features", "bytes"]
 
 # Of a manifest. One without a number has format 1, that of version 0.1.0: shards have a SHA-256 and no CRC-32C.
 FORMAT = 2
@@ -35,79 +43,11 @@ _MANIFEST_TYPES: Mapping[str, type] = {
 _SHARD_TYPES: Mapping[str, type] = {"split": str, "number": int, "file": str, "records": int, "bytes": int}
 
 
-@dataclasses.dataclass(frozen=True)
-class Shard:
-    """A finished shard.
-
-    Attributes:
-      split: its split.
-      number: its number, from 0.
-      of: number of shards of the split.
-      file: name of its file.
-      records: number of records.
-      bytes: size of the file.
-      crc32c: CRC-32C of the file, 8 hex digits; None in format 1.
-      index: name of its index file relative to the dataset, or None.
-      index_sha256: hex digest of the index file, or None.
-      first_key: key of its first record; None if it has no record or no index.
-      sha256: hex digest of the file; in format 1 only.
-    """
-
-    split: str
-    number: int
-    of: int
-    file: str
-    records: int
-    bytes: int
-    crc32c: str | None
-    index: str | None
-    index_sha256: str | None
-    first_key: str | None = None
-    sha256: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values, for the manifest."""
-        values = dataclasses.asdict(self)
-        del values["sha256"]
-        return values
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Shard:
-        """The reverse of `to_json`, for every format."""
-        return cls(**{"crc32c": None, **values})
+# Class names that `repr` shows.
+_FEW_NAMES = 8
 
 
-# Resize modes that give every image the height and width that were asked for.
-_FIXED_MODES = ("exact", "pad", "crop")
-
-
-@dataclasses.dataclass(frozen=True)
-class StoredImages:
-    """How the images of a dataset are stored.
-
-    Attributes:
-      encoding: "jpeg", "png", "webp", "raw" or "keep".
-      channels: 1, 3 or 4; None if each image has those of its file.
-      size: (height, width) in pixels of every image; None if they differ.
-    """
-
-    encoding: str
-    channels: int | None
-    size: tuple[int, int] | None
-
-    @classmethod
-    def of(cls, spec: Mapping[str, Any]) -> StoredImages:
-        """Reads the settings that a manifest records."""
-        size = spec["image_size"]
-        is_fixed = size is not None and spec["resize_mode"] in _FIXED_MODES and spec["upscale"]
-        height, width = map(int, size.split("x")) if is_fixed else (0, 0)
-        channels = spec["channels"]
-        return cls(
-            spec["image_encoding"], None if channels == "keep" else channels, (height, width) if is_fixed else None
-        )
-
-
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Dataset:
     """A finished dataset.
 
@@ -122,6 +62,66 @@ class Dataset:
     manifest: Mapping[str, Any]
     manifest_sha256: str
     published_sha256: str
+
+    def __repr__(self) -> str:
+        splits = ", ".join(f"{split} {records:,}" for split, records in self.splits.items())
+        features = ", ".join(feature.name for feature in self.layout.features)
+        names = [*self.class_names[:_FEW_NAMES], *(["…"] if len(self.class_names) > _FEW_NAMES else [])]
+        classes = f"; {len(self.class_names):,} classes: {', '.join(names)}" if names else ""
+        return (
+            f"Dataset({self.path!r})\n"
+            f"  {self.manifest['records']:,} records in {len(self.shards):,} shards: {splits}\n"
+            f"  features: {features}{classes}"
+        )
+
+    @property
+    def splits(self) -> dict[str, int]:
+        """Name of each split -> its records."""
+        return {split: entry["records"] for split, entry in self.manifest["splits"].items()}
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The classes, in the order of their indices; empty without labels."""
+        return tuple(self.manifest["class_names"])
+
+    def records(self, split: str, *, form: Form = "pixels", verify: bool = False) -> Records:
+        """The records of a split at random; needs no TensorFlow.
+
+        Args:
+          split: name of the split.
+          form: "pixels" gives each example as a dict of its features, with images as [H, W, C] uint8 arrays;
+            "features" the same with images as the bytes that are stored; "bytes" gives the serialized example.
+          verify: whether CRCs are checked when a record is read.
+
+        Raises:
+          RequestError: there is no such split, or the dataset has no index or is compressed.
+          ValueError: the form is unknown.
+        """
+        from beam_tfrecords.reading.decoding import ReadExample
+        from beam_tfrecords.reading.records import Records
+
+        if form not in get_args(Form):
+            raise ValueError(f"form={form!r}: expected {', '.join(map(repr, get_args(Form)))}")
+        shards = self.split_shards(split)
+        if self.compression != "none":
+            raise RequestError(
+                f"{self.path}: the records of a compressed shard cannot be read at random; read it with `load`, or "
+                "build it with --compression=none"
+            )
+        if any(shard.index is None for shard in shards):
+            raise RequestError(f"{self.path}: the dataset has no index; read it with `load`")
+        read_example = ReadExample(self.layout.features, self.images, form == "pixels")
+        return Records(self.path, shards, read=bytes if form == "bytes" else read_example, verify=verify)
+
+    def verify(self) -> list[str]:
+        """Checks every CRC, count, feature and image, as `beam-tfrecords verify` does.
+
+        Returns:
+          What is wrong, one line each; empty if the dataset is whole.
+        """
+        # Above this package; imported when it is asked for.
+        findings: list[str] = importlib.import_module("beam_tfrecords").verify(self.path)
+        return findings
 
     @property
     def layout(self) -> Layout:

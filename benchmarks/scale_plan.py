@@ -23,8 +23,8 @@ from apache_beam.internal import pickler
 from apache_beam.typehints import Tuple
 
 from beam_pipelines.planning import estimate_output
-from beam_tfrecords.dataset import Shard
 from beam_tfrecords.examples.layouts import parse_layout
+from beam_tfrecords.manifest import Shard
 from transforms.duplicates.search import BUCKET_SAMPLES, part_id
 from transforms.images.image_spec import ImageSpec
 from transforms.listing.listing import CHUNK_REFS, ListPlan, read_chunk, write_listing

@@ -29,9 +29,14 @@ FIELDS: Mapping[str, str] = {
     "key": "bytes",
     "filename": "bytes",
 }
+# They hold the image itself.
+IMAGE_FIELDS = ("image.encoded", "image.pixels")
+# For supervised learning; an index comes before a name.
+_LABEL_FIELDS = ("label.index", "labels.index", "label.name", "labels.name")
 NAMED: Mapping[str, Mapping[str, str]] = {
     "tfds": {"image": "image.encoded", "label": "label.index", "filename": "filename"},
     "multilabel": {"image": "image.encoded", "labels": "labels.index", "filename": "filename"},
+    "image": {"image": "image.encoded", "filename": "filename"},
     "imagenet": {
         "image/encoded": "image.encoded",
         "image/format": "image.format",
@@ -111,6 +116,14 @@ class Layout:
     def needs_label(self) -> bool:
         """Whether a feature is made from the label."""
         return any(field.startswith(("label.", "labels.")) for field in self.fields)
+
+    @property
+    def supervised(self) -> tuple[str, str] | None:
+        """Names of the features that are image and label; None if it lacks one."""
+        names = {feature.field: feature.name for feature in self.features}
+        images = [names[field] for field in IMAGE_FIELDS if field in names]
+        labels = [names[field] for field in _LABEL_FIELDS if field in names]
+        return (images[0], labels[0]) if images and labels else None
 
     def to_json(self) -> dict[str, dict[str, Any]]:
         """The layout as a spec file has it."""

@@ -1,5 +1,1 @@
-"""Reads datasets back for training."""
-
-from beam_tfrecords.reading.tf_data import load
-
-__all__ = ["load"]
+"""Reads datasets back for training: `tf_data` with TensorFlow, `records` at random without it."""

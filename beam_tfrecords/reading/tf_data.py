@@ -14,12 +14,11 @@ except ImportError as error:
     ) from error
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import Shard, StoredImages, open_dataset
-from beam_tfrecords.examples.layouts import Feature
+from beam_tfrecords.dataset import open_dataset
+from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Feature
+from beam_tfrecords.manifest import Shard, StoredImages
 
 _DTYPES = {"int64": tf.int64, "float": tf.float32, "bytes": tf.string}
-_IMAGES = ("image.encoded", "image.pixels")
-_LABELS = ("label.index", "labels.index", "label.name", "labels.name")
 # `shuffle=True`: a buffer of so many bytes of records.
 _SHUFFLE_BYTES = 256_000_000
 
@@ -37,12 +36,14 @@ def load(
     transform: Callable[[dict[str, Any]], Any] | None = None,
     drop_remainder: bool = False,
     as_supervised: bool = False,
+    multi_hot: bool = False,
     num_readers: int = 1,
     reader_index: int = 0,
 ) -> tf.data.Dataset:
     """Reads one split of a dataset: interleaved shards, parsed, decoded, shuffled, batched, prefetched.
 
-    The result knows its cardinality, so that Keras knows the steps of an epoch.
+    The result knows its cardinality, so that Keras knows the steps of an epoch. Features with any number of values,
+    such as the labels of a multi-label dataset, are ragged in a batch.
 
     Args:
       path: the dataset's folder.
@@ -58,6 +59,7 @@ def load(
       transform: applied to every example, a dict of tensors by feature name, before batching.
       drop_remainder: whether to drop a last batch that is not full.
       as_supervised: gives (image, label) instead of a dict.
+      multi_hot: gives the labels of a multi-label dataset as a [number of classes] float32 tensor of zeros and ones.
       num_readers: number of readers that share the split; each reads a contiguous part of the same size, and the
         last `records % num_readers` records are read by none.
       reader_index: number of this reader, from 0.
@@ -73,6 +75,15 @@ def load(
     stored = dataset.images
     if isinstance(image_size, int):
         image_size = (image_size, image_size)
+    if batch_size is not None and batch_size < 1:
+        raise ValueError(f"batch_size={batch_size}: expected 1 or more, or None for single examples")
+    if image_size is not None and (len(image_size) != 2 or min(image_size) < 1):
+        raise ValueError(
+            f"image_size={image_size}: expected (height, width) of 1 pixel or more, or one number for both"
+        )
+    hot = [feature.name for feature in dataset.layout.features if feature.field == "labels.index"] if multi_hot else []
+    if multi_hot and not (hot and dataset.class_names):
+        raise ValueError("multi_hot=True: expected a dataset with the field labels.index and with class names")
     if shuffle is True:
         average = sum(shard.bytes for shard in shards) / max(1, sum(shard.records for shard in shards))
         shuffle = max(1, min(sum(takes), int(_SHUFFLE_BYTES // max(1, average))))
@@ -82,7 +93,10 @@ def load(
             f"{dataset.path}: its images have different sizes and cannot be batched as they are; pass image_size=, "
             "a transform= that makes them equal, or decode=False"
         )
-    pair = _pair_features(dataset.layout.features) if as_supervised else None
+    pair = dataset.layout.supervised if as_supervised else None
+    if as_supervised and pair is None:
+        has = ", ".join(feature.name for feature in dataset.layout.features)
+        raise ValueError(f"as_supervised=True: expected an image and a label among the features; found {has}")
     compression = "GZIP" if dataset.compression == "gzip" else ""
     # The order of a shuffle without a seed may also depend on which shard answers first.
     deterministic = not shuffle or seed is not None
@@ -99,7 +113,7 @@ def load(
         # Before decoding: a buffer of encoded images is a tenth of one of pixels.
         records = records.shuffle(shuffle, seed=seed)
     features = {feature.name: _parsing(feature) for feature in dataset.layout.features}
-    images = {feature.name: feature for feature in dataset.layout.features if feature.field in _IMAGES}
+    images = {feature.name: feature for feature in dataset.layout.features if feature.field in IMAGE_FIELDS}
     shapes = {feature.field: feature.name for feature in dataset.layout.features}
 
     def read(record: tf.Tensor) -> Any:
@@ -110,11 +124,17 @@ def load(
                 if image_size:
                     resized = tf.image.resize(example[name], image_size, antialias=True)
                     example[name] = tf.cast(tf.clip_by_value(tf.round(resized), 0, 255), tf.uint8)
+        for name in hot:
+            indices = tf.cast(example[name], tf.int64)
+            is_label = tf.one_hot(indices, len(dataset.class_names), on_value=True, off_value=False)
+            example[name] = tf.cast(tf.reduce_any(is_label, axis=0), tf.float32)
         example = transform(example) if transform else example
         return (example[pair[0]], example[pair[1]]) if pair else example
 
     examples = records.map(read, num_parallel_calls=tf.data.AUTOTUNE, deterministic=deterministic)
-    if batch_size:
+    if batch_size and any(feature.several and feature.name not in hot for feature in dataset.layout.features):
+        examples = examples.ragged_batch(batch_size, drop_remainder=drop_remainder)
+    elif batch_size:
         examples = examples.batch(batch_size, drop_remainder=drop_remainder)
     return examples.prefetch(tf.data.AUTOTUNE)
 
@@ -142,17 +162,6 @@ def _share_records(
     return files, skips, takes
 
 
-def _pair_features(features: Sequence[Feature]) -> tuple[str, str]:
-    """Names of the features that are image and label; an index comes before a name."""
-    names = {feature.field: feature.name for feature in features}
-    images = [names[field] for field in _IMAGES if field in names]
-    labels = [names[field] for field in _LABELS if field in names]
-    if not (images and labels):
-        has = ", ".join(names.values())
-        raise ValueError(f"as_supervised=True: expected an image and a label among the features; found {has}")
-    return images[0], labels[0]
-
-
 def _parsing(feature: Feature) -> Any:
     if feature.several:
         return tf.io.RaggedFeature(_DTYPES[feature.type])
@@ -165,7 +174,7 @@ def _decode(
     if stored.encoding != "raw":
         channels = channels if channels is not None else stored.channels or 3
         image = tf.io.decode_image(example[name], channels=channels, expand_animations=False)
-        image.set_shape([None, None, channels or None])
+        image.set_shape([*(stored.size or (None, None)), channels or None])
         return image
     pixels = tf.io.decode_raw(example[name], tf.uint8)
     if stored.size and stored.channels:

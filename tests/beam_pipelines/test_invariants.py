@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_tfrecords import crc32c
-from beam_tfrecords.dataset import Shard
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.manifest import Shard
 from transforms.publishing.publish import check_counts, check_shards
 from transforms.stats import Stats
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beam_tfrecords.reading import load
+from beam_tfrecords import load
 from tests.beam_pipelines.script_checks import write
 
 pytestmark = pytest.mark.whole_build

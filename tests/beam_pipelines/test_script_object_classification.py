@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from beam_tfrecords.reading import load
+from beam_tfrecords import load
 from tests.beam_pipelines.script_checks import by_key, write
 
 pytestmark = pytest.mark.whole_build

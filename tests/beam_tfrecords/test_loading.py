@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 
@@ -97,6 +98,69 @@ def test_every_reader_gets_the_same_number_of_examples_and_none_twice(dataset, n
 def test_a_reader_without_a_share_is_refused(dataset, options, message):
     with pytest.raises(ValueError, match=message):
         load(dataset, "train", **options)
+
+
+@pytest.fixture(scope="module")
+def several_labels(tmp_path_factory, photos, build):
+    """Six photos with one, two, three or no classes, in a seventh none."""
+    folder = tmp_path_factory.mktemp("several")
+    paths = sorted(photos.glob("*/*"))[:6]
+    labels = ["cat|dog", "dog", "cat|dog|red", "red", "dog|red", "cat"]
+    rows = [f"{path},{label}" for path, label in zip(paths, labels, strict=True)]
+    (folder / "table.csv").write_text("\n".join(["image,label", *rows]))
+    flags = ["--label_separator=|", "--allow_outside_root", "--image_size=16", "--resize_mode=exact"]
+    return build(folder / "out", f"--input={folder / 'table.csv'}", *flags)
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 6])
+def test_several_labels_are_ragged_in_a_batch(several_labels, batch_size):
+    singles = [example["labels"].tolist() for example in load(several_labels, "train").as_numpy_iterator()]
+    batches = list(load(several_labels, "train", batch_size=batch_size))
+    assert [row for batch in batches for row in batch["labels"].to_list()] == singles
+    assert batches[0]["image"].shape == (batch_size, 16, 16, 3)
+
+
+def test_multi_hot_gives_zeros_and_ones(several_labels):
+    singles = [example["labels"].tolist() for example in load(several_labels, "train").as_numpy_iterator()]
+    (batch,) = load(several_labels, "train", batch_size=6, multi_hot=True)
+    assert batch["labels"].dtype == tf.float32
+    expected = [[float(index in labels) for index in range(3)] for labels in singles]
+    assert batch["labels"].numpy().tolist() == expected
+    ((_, labels),) = load(several_labels, "train", batch_size=6, multi_hot=True, as_supervised=True)
+    assert labels.numpy().tolist() == expected
+
+
+def test_multi_hot_of_single_labels_is_refused(dataset):
+    with pytest.raises(ValueError, match=r"multi_hot=True: expected .* labels\.index"):
+        load(dataset, "train", multi_hot=True)
+
+
+@pytest.mark.parametrize(
+    "options", [{"batch_size": 0}, {"batch_size": -1}, {"image_size": 0}, {"image_size": (0, 5)}, {"image_size": (5,)}]
+)
+def test_sizes_below_one_are_refused(dataset, options):
+    ((name, _),) = options.items()
+    with pytest.raises(ValueError, match=f"{name}=.*: expected "):
+        load(dataset, "train", **options)
+
+
+def test_a_dataset_says_what_it_is_in_three_lines(dataset):
+    opened = open_dataset(dataset)
+    lines = repr(opened).splitlines()
+    assert lines[0] == f"Dataset({str(dataset)!r})"
+    assert lines[1] == "  42 records in 3 shards: train 42"
+    assert lines[2] == (
+        "  features: filename, image, label; 7 classes: building, cat, coffee, flower, person, rocket, space"
+    )
+    assert (opened.splits, opened.class_names[0]) == ({"train": 42}, "building")
+
+
+def test_a_dataset_verifies_itself(several_labels, tmp_path):
+    copy = shutil.copytree(several_labels, tmp_path / "copy")
+    assert open_dataset(copy).verify() == []
+    (shard,) = copy.glob("*.tfrecord-*")
+    shard.write_bytes(shard.read_bytes()[:-1])
+    assert any(shard.name in finding for finding in open_dataset(copy).verify())
 
 
 def test_without_tensorflow_the_message_names_the_extra():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from beam_tfrecords import load
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.reading import load
 
 
 @pytest.fixture(scope="module")

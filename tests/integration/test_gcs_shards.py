@@ -9,9 +9,9 @@ import google_crc32c
 import pytest
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import Shard
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.files import ShardNames
+from beam_tfrecords.manifest import Shard
 from tests.integration.servers import gcs
 from transforms.parts import Part, PartPolicy, PartWriter
 from transforms.shards.compose import compose_shard

@@ -10,7 +10,7 @@ import pytest
 import tensorflow_datasets as tfds
 from PIL import Image
 
-from beam_tfrecords.reading import load
+from beam_tfrecords import load
 
 
 @pytest.fixture
@@ -33,6 +33,15 @@ def test_the_default_layout_loads_with_splits_images_and_class_names(tmp_path, p
     for example in examples:
         assert min(example["image"].shape[:2]) == 64
         assert example["filename"].decode().startswith(classes[example["label"]])
+
+
+def test_images_with_their_labels_load_as_supervised(tmp_path, photos, build_tfds):
+    builder = build_tfds(tmp_path, f"--input={photos}", "--image_size=32")
+    pairs = list(builder.as_dataset(split="train", as_supervised=True).as_numpy_iterator())
+    examples = list(builder.as_dataset(split="train").as_numpy_iterator())
+    for (image, label), example in zip(pairs, examples, strict=True):
+        np.testing.assert_array_equal(image, example["image"])
+        assert label == example["label"]
 
 
 def test_sub_splits_can_be_read(tmp_path, photos, build_tfds):

@@ -21,9 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import Shard, open_dataset
+from beam_tfrecords.dataset import open_dataset
 from beam_tfrecords.errors import BuildError, SampleError
 from beam_tfrecords.index import FACTS, INDEX_SCHEMA
+from beam_tfrecords.manifest import Shard
 from beam_tfrecords.tfrecord import RecordError, read_records
 from transforms.blocks.convert_sample import ConvertedSample, ConvertSample, fits_seal, unseal
 from transforms.hashing import SPACE, content_hash, order_hash

@@ -76,7 +76,9 @@ IMPOSSIBLE_CHANNELS: Mapping[ImageEncoding, int] = {ImageEncoding.JPEG: 4, Image
 
 
 def read_image_size(word: Any) -> tuple[int, int]:
-    """Reads `256` (both sides) or `224x160` (height x width), in pixels."""
+    """Reads `256` (both sides), `224x160` or `[224, 160]` (height x width), in pixels."""
+    if isinstance(word, list | tuple) and len(word) == 2:
+        word = f"{word[0]}x{word[1]}"
     match = re.fullmatch(r"\s*([0-9]{1,5})(?:\s*[xX]\s*([0-9]{1,5}))?\s*", str(word))
     if match:
         height = int(match[1])

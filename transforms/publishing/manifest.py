@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.dataset import FORMAT, Shard
+from beam_tfrecords.dataset import FORMAT
+from beam_tfrecords.manifest import Shard
 from transforms.stats import DUPLICATE_COUNTS, Change, Stats
 
 

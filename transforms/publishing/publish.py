@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import Shard
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.files import CHANGES, DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, SUCCESS
+from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage.lease import check_lease
 from beam_tfrecords.versions import point_to
 from transforms.images.image_spec import ImageSpec

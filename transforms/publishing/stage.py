@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import apache_beam as beam
 
-from beam_tfrecords.dataset import Shard
+from beam_tfrecords.manifest import Shard
 from transforms.publishing.publish import Publication, open_output, publish_dataset
 from transforms.stats import Stats
 

@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from beam_tfrecords.dataset import Shard
-from beam_tfrecords.examples.layouts import Feature, Layout
+from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Feature, Layout
 from beam_tfrecords.label_files import label_files
+from beam_tfrecords.manifest import Shard
 from transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
 
 VERSION = "1.0.0"
@@ -32,6 +32,9 @@ def write_metadata(
         "releaseNotes": {},
         "splits": _splits(sorted(shards, key=lambda shard: (shard.split, shard.number))),
     }
+    # For `as_supervised=True`. TFDS finds top-level features only.
+    if layout.supervised and not (_nests(layout) and "/" in "".join(layout.supervised)):
+        info["supervisedKeys"] = {"tuple": {"items": [{"featureKey": name} for name in layout.supervised]}}
     files = {"dataset_info.json": _dump(info), "features.json": _dump(features_json(layout, image, class_names))}
     files.update(dict.fromkeys(label_files(layout, class_names), ("\n".join(class_names) + "\n").encode()))
     return files
@@ -71,7 +74,7 @@ def _nest(level: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _feature_json(feature: Feature, image: ImageSpec, class_names: tuple[str, ...]) -> dict[str, Any]:
-    if feature.field in ("image.encoded", "image.pixels"):
+    if feature.field in IMAGE_FIELDS:
         return _image_json(image)
     # TFDS stores classes as integers only.
     is_class = bool(class_names) and feature.type == "int64"
@@ -114,8 +117,7 @@ def _image_json(image: ImageSpec) -> dict[str, Any]:
 def features_as_bytes(layout: Layout, image: ImageSpec) -> list[str]:
     """Names of the image features that TFDS reads as bytes, because it has no feature that decodes them."""
     is_scalar = _image_json(image)["pythonClassName"].endswith(".Scalar")
-    images = ("image.encoded", "image.pixels")
-    return [feature.name for feature in layout.features if feature.field in images and is_scalar]
+    return [feature.name for feature in layout.features if feature.field in IMAGE_FIELDS and is_scalar]
 
 
 def has_fixed_shape(image: ImageSpec) -> bool:

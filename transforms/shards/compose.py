@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beam_tfrecords import crc32c, storage
-from beam_tfrecords.dataset import Shard
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.files import ShardKey, ShardNames
 from beam_tfrecords.index import INDEX_SCHEMA
+from beam_tfrecords.manifest import Shard
 from transforms.parts import Part, read_index
 from transforms.shards.plan import part_order
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import apache_beam as beam
 
-from beam_tfrecords.dataset import Shard
 from beam_tfrecords.files import ShardKey, ShardNames
+from beam_tfrecords.manifest import Shard
 from transforms.parts import Part
 from transforms.processes.stage import MapInProcesses
 from transforms.shards.compose import compose_shard

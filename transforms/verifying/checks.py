@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beam_tfrecords import crc32c, storage
-from beam_tfrecords.dataset import Dataset, Shard
+from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.examples.parse import check_features, find_class, parse_example
 from beam_tfrecords.files import DUPLICATES, FAILURES, MANIFEST, SUCCESS
 from beam_tfrecords.label_files import label_files, read_label_file
+from beam_tfrecords.manifest import Shard
 from beam_tfrecords.tfrecord import Compression, Record, RecordError, open_stream, scan_records
 from transforms.images.convert_image import convert_image
 from transforms.images.image_spec import ImageEncoding, ImageSpec

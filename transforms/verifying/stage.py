@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import apache_beam as beam
 
-from beam_tfrecords.dataset import Shard
+from beam_tfrecords.manifest import Shard
 from transforms.processes.stage import MapInProcesses
 from transforms.verifying.checks import Finding, ShardCheck
 

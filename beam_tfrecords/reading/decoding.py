@@ -1,0 +1,87 @@
+"""From a serialized example to its features and pixels, without TensorFlow. Codecs are imported when first used."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from typing import Any
+
+import numpy as np
+
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.examples import example_pb2
+from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Feature
+from beam_tfrecords.manifest import StoredImages
+
+_DTYPES = {"int64": np.int64, "float": np.float32}
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+_COLORS = {1: "GRAY", 3: "RGB", 4: "RGBA"}
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadExample:
+    """Reads one serialized example as a dict: feature name -> value.
+
+    A feature with one value is a NumPy scalar or `bytes`; one with several is an array, or a list of `bytes`. An image
+    is a [H, W, C] uint8 array.
+
+    Attributes:
+      features: of the layout.
+      images: how images are stored.
+      pixels: whether images are decoded; else they are the bytes that are stored.
+    """
+
+    features: tuple[Feature, ...]
+    images: StoredImages
+    pixels: bool
+
+    def __call__(self, data: bytes) -> dict[str, Any]:
+        """Reads an example.
+
+        Raises:
+          BuildError: the example does not have the features of the layout.
+        """
+        found = example_pb2.Example.FromString(data).features.feature
+        example: dict[str, Any] = {}
+        for feature in self.features:
+            kind = "int64_list" if feature.type == "int64" else f"{feature.type}_list"
+            values = getattr(found[feature.name], kind).value
+            if feature.several:
+                example[feature.name] = (
+                    list(values) if feature.type == "bytes" else np.array(values, _DTYPES[feature.type])
+                )
+            elif len(values) != 1:
+                raise BuildError(
+                    f"feature {feature.name!r} has {len(values)} values of type {feature.type}; expected 1"
+                )
+            else:
+                example[feature.name] = values[0] if feature.type == "bytes" else _DTYPES[feature.type](values[0])
+        if self.pixels:
+            for feature in self.features:
+                if feature.field in IMAGE_FIELDS:
+                    example[feature.name] = self._decode(example[feature.name], example)
+        return example
+
+    def _decode(self, data: bytes, example: dict[str, Any]) -> np.ndarray:
+        if self.images.encoding == "raw":
+            return np.frombuffer(data, np.uint8).reshape(self._raw_shape(example))
+        channels = self.images.channels or 3
+        if data.startswith(b"\xff\xd8\xff") and channels != 4:
+            import simplejpeg
+
+            decoded: np.ndarray = simplejpeg.decode_jpeg(data, colorspace=_COLORS[channels])
+            return decoded
+        from PIL import Image
+
+        with Image.open(io.BytesIO(data)) as image:
+            pixels = np.asarray(image if image.mode == _MODES[channels] else image.convert(_MODES[channels]))
+        return pixels.reshape(*pixels.shape[:2], channels)
+
+    def _raw_shape(self, example: dict[str, Any]) -> tuple[int, ...]:
+        if self.images.size and self.images.channels:
+            return (*self.images.size, self.images.channels)
+        names = {feature.field: feature.name for feature in self.features}
+        missing = [field for field in ("image.height", "image.width") if field not in names]
+        if missing:
+            raise BuildError(f"raw images of different sizes need {' and '.join(missing)} in the layout to be decoded")
+        return int(example[names["image.height"]]), int(example[names["image.width"]]), self.images.channels or -1

@@ -1,0 +1,242 @@
+"""Random access to the records of a split by the index; needs no TensorFlow."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import io
+import itertools
+import operator
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, SupportsIndex, TypeAlias, cast, overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.index import INDEX_SCHEMA
+from beam_tfrecords.manifest import Shard
+from beam_tfrecords.tfrecord import FOOTER_BYTES, HEADER_BYTES, RecordError, read_records
+
+# Local files that are open at once, in each process.
+_OPEN_FILES = 64
+# Requests to a store that run at once; it takes some 20 ms for a record, whatever its size.
+_THREADS = 16
+# Records of a store that are read with one request if no more bytes than these lie between them, or altogether.
+_GAP_BYTES = 64 << 10
+_REQUEST_BYTES = 4 << 20
+# Records that an iteration reads at once, and as many ahead.
+_GROUP = 64
+
+
+class Records(Sequence[Any]):
+    """The records of one split in their order: `len`, `[number]`, slices, lists of numbers, iteration.
+
+    It is a map-style dataset for PyTorch (`__getitems__`) and a random access source for Grain (`_getitems`), and
+    processes may share it by pickling or forking.
+
+    Args:
+      path: the dataset's folder.
+      shards: of the split, not compressed and with indices.
+      read: makes of a serialized example what is given.
+      verify: whether CRCs are checked when a record is read.
+    """
+
+    def __init__(self, path: str, shards: Sequence[Shard], *, read: Callable[[bytes], Any], verify: bool) -> None:
+        self._path = path
+        self._shards = shards
+        self._verify = verify
+        self._read = read
+        self._starts = [0, *itertools.accumulate(shard.records for shard in self._shards)]
+        # Numbers of the records that a filter or a slice has kept; None for all.
+        self._kept: np.ndarray | None = None
+        self._is_remote = storage.has_scheme(path)
+        # Shard -> [offset, length] of its records.
+        self._places: dict[int, np.ndarray] = {}
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} records of {self._shards[0].split} in {self._path}>"
+
+    def __len__(self) -> int:
+        return self._starts[-1] if self._kept is None else len(self._kept)
+
+    @overload
+    def __getitem__(self, number: int) -> Any: ...
+    @overload
+    def __getitem__(self, number: slice) -> Records: ...
+    def __getitem__(self, number: int | slice) -> Any:
+        if isinstance(number, slice):
+            kept = np.arange(self._starts[-1]) if self._kept is None else self._kept
+            return self._keep(kept[number])
+        shard, offset, length = self._find(operator.index(number))
+        return self._read(self._check(self._read_range(shard, offset, length), shard, offset))
+
+    def __getitems__(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
+        """Several records at once; from a store, those that lie together with one request."""
+        if not self._is_remote:
+            return [self[operator.index(number)] for number in numbers]
+        places = [self._find(operator.index(number)) for number in numbers]
+        requests = _merge(places)
+        found: dict[tuple[int, int], bytes] = {}
+        for request, data in zip(requests, _pool().map(lambda one: self._read_range(*one[:3]), requests), strict=True):
+            shard, begin, _, wanted = request
+            for offset, length in wanted:
+                found[shard, offset] = data[offset - begin :][:length]
+        return [self._read(self._check(found[shard, offset], shard, offset)) for shard, offset, _ in places]
+
+    _getitems = __getitems__
+
+    def __iter__(self) -> Iterator[Any]:
+        groups = (range(start, min(start + _GROUP, len(self))) for start in range(0, len(self), _GROUP))
+        if not self._is_remote:
+            yield from itertools.chain.from_iterable(map(self.__getitems__, groups))
+            return
+        with ThreadPoolExecutor(1) as ahead:
+            waiting = [ahead.submit(self.__getitems__, group) for group in itertools.islice(groups, 1)]
+            while waiting:
+                waiting += [ahead.submit(self.__getitems__, group) for group in itertools.islice(groups, 1)]
+                yield from waiting.pop(0).result()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_places": {}}
+
+    def filter(self, condition: pc.Expression | None = None, **equals: Any) -> Records:
+        """The records whose index rows fulfil a condition; no record is read.
+
+            records.filter(label="cat")
+            records.filter(pyarrow.compute.field("height") > 200)
+
+        Args:
+          condition: over the columns of the index.
+          equals: column -> value, or list of values, that it must have.
+
+        Raises:
+          RequestError: the index has no such column.
+        """
+        for name, value in equals.items():
+            if name not in INDEX_SCHEMA.names:
+                raise RequestError(f"the index has no column {name!r}; it has: {', '.join(INDEX_SCHEMA.names)}")
+            one = pc.field(name).isin(value) if isinstance(value, list | tuple | set) else pc.field(name) == value
+            condition = one if condition is None else condition & one
+        if condition is None:
+            return self
+        begin, passed = 0, []
+        for number, shard in enumerate(self._shards):
+            rows = self._read_index(number)
+            rows = rows.append_column("record", pa.array(np.arange(begin, begin + shard.records)))
+            try:
+                passed.append(rows.filter(condition)["record"].to_numpy())
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                has = ", ".join(INDEX_SCHEMA.names)
+                raise RequestError(
+                    f"the condition {condition} cannot be applied: {error}; the index has: {has}"
+                ) from error
+            begin += shard.records
+        numbers = np.concatenate(passed) if passed else np.arange(0)
+        return self._keep(numbers if self._kept is None else self._kept[np.isin(self._kept, numbers)])
+
+    def index(self, value: Any, *bounds: int) -> int:
+        """Not a search: a record is found by `filter(key=...)`."""
+        raise TypeError("records are found by their keys: filter(key=...)")
+
+    def _keep(self, numbers: np.ndarray) -> Records:
+        kept = object.__new__(Records)
+        kept.__dict__.update(self.__dict__, _kept=numbers)
+        return kept
+
+    def _find(self, number: int) -> tuple[int, int, int]:
+        """Shard, offset and length of a record."""
+        size = len(self)
+        if not -size <= number < size:
+            raise IndexError(f"record {number}: the split has {size:,} records")
+        number %= size
+        if self._kept is not None:
+            number = int(self._kept[number])
+        shard = bisect.bisect_right(self._starts, number) - 1
+        places = self._places.get(shard)
+        if places is None:
+            rows = self._read_index(shard, "offset", "length")
+            places = self._places[shard] = np.stack([rows["offset"].to_numpy(), rows["length"].to_numpy()], axis=1)
+        offset, length = places[number - self._starts[shard]]
+        return shard, int(offset), int(length)
+
+    def _file(self, shard: int) -> str:
+        return storage.join(self._path, self._shards[shard].file)
+
+    def _read_index(self, shard: int, *columns: str) -> pa.Table:
+        name = cast(str, self._shards[shard].index)
+        data = pa.BufferReader(storage.read_bytes(storage.join(self._path, name)))
+        table = pq.read_table(data, columns=list(columns) or None, use_threads=False)
+        if table.num_rows != self._shards[shard].records:
+            raise BuildError(
+                f"{name} has {table.num_rows} rows, but its shard has {self._shards[shard].records} records"
+            )
+        return table
+
+    def _read_range(self, shard: int, offset: int, length: int) -> bytes:
+        path = self._file(shard)
+        if self._is_remote:
+            data = storage.read_range(path, offset, length)
+        else:
+            file = _open(path)  # stays open while somebody holds it
+            data = os.pread(file.number, length, offset)
+        if len(data) != length:
+            raise BuildError(f"{path} ends before byte {offset + length:,}, where the index has a record")
+        return data
+
+    def _check(self, framed: bytes, shard: int, offset: int) -> bytes:
+        """The example in a framed record."""
+        if self._verify:
+            try:
+                (record,) = read_records(io.BytesIO(framed))
+                return record.data
+            except (RecordError, ValueError) as error:
+                raise BuildError(f"{self._file(shard)}: the record at byte {offset:,} is damaged: {error}") from error
+        return framed[HEADER_BYTES:-FOOTER_BYTES]
+
+
+# (shard, offset, length, [(offset, length) of a record])
+_Request: TypeAlias = "tuple[int, int, int, list[tuple[int, int]]]"
+
+
+def _merge(places: Iterable[tuple[int, int, int]]) -> list[_Request]:
+    """Requests that cover the records: shard, offset, length, and the records in it."""
+    requests: list[_Request] = []
+    for shard, offset, length in sorted(set(places)):
+        if requests:
+            last, begin, size, wanted = requests[-1]
+            end = offset + length
+            if last == shard and offset - begin - size <= _GAP_BYTES and end - begin <= _REQUEST_BYTES:
+                requests[-1] = (shard, begin, end - begin, [*wanted, (offset, length)])
+                continue
+        requests.append((shard, offset, length, [(offset, length)]))
+    return requests
+
+
+class _File:
+    """An open file, closed when it is forgotten. `pread` has no position, so that forked processes may share it."""
+
+    def __init__(self, path: str) -> None:
+        self.number = os.open(path, os.O_RDONLY)
+
+    def __del__(self) -> None:
+        if hasattr(self, "number"):
+            os.close(self.number)
+
+
+_open = functools.lru_cache(maxsize=_OPEN_FILES)(_File)
+
+
+def _pool() -> ThreadPoolExecutor:
+    return _pool_of(os.getpid())
+
+
+@functools.lru_cache(maxsize=1)
+def _pool_of(process: int) -> ThreadPoolExecutor:
+    """The threads of a process; a forked one has none of its parent's."""
+    return ThreadPoolExecutor(_THREADS, "records")

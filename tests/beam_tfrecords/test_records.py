@@ -1,0 +1,141 @@
+"""Random access to records, against TensorFlow's own reading of the same files."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+import tensorflow as tf
+
+from beam_tfrecords import BuildError, RequestError, load, open_dataset
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory, photos, build):
+    folder = tmp_path_factory.mktemp("records") / "out"
+    flags = ["--image_size=40", "--num_shards=3", "--splits=train=0.75,test=0.25"]
+    return open_dataset(build(folder, f"--input={photos}", *flags))
+
+
+@pytest.fixture(scope="module")
+def records(dataset):
+    return dataset.records("train")
+
+
+def test_every_record_is_what_tensorflow_reads(dataset, records):
+    theirs = {example["filename"]: example for example in load(dataset.path, "train").as_numpy_iterator()}
+    assert len(records) == len(theirs)
+    for ours in records:
+        expected = theirs.pop(ours["filename"])
+        assert ours["label"] == expected["label"]
+        assert ours["image"].shape == expected["image"].shape
+        # TensorFlow takes a faster and less exact inverse DCT.
+        assert np.abs(ours["image"].astype(int) - expected["image"]).mean() < 3
+
+
+@pytest.mark.parametrize("encoding", ["png", "webp", "raw"])
+def test_other_encodings_are_decoded(tmp_path, photos, build, encoding):
+    flags = ["--image_size=24x32", "--resize_mode=exact", f"--image_encoding={encoding}"]
+    built = open_dataset(build(tmp_path, f"--input={photos}", *flags))
+    theirs = load(built.path, "train", decode=encoding != "webp").as_numpy_iterator()
+    for ours, expected in zip(built.records("train"), theirs, strict=True):
+        assert ours["image"].shape == (24, 32, 3)
+        if encoding != "webp":
+            np.testing.assert_array_equal(ours["image"], expected["image"])
+
+
+def test_bytes_are_the_serialized_examples(dataset):
+    files = sorted(tf.io.gfile.glob(f"{dataset.path}/*-train.tfrecord-*"))
+    assert list(dataset.records("train", form="bytes")) == [one.numpy() for one in tf.data.TFRecordDataset(files)]
+
+
+def test_features_leave_images_encoded(dataset, records):
+    first = dataset.records("train", form="features")[0]
+    assert first["image"].startswith(b"\xff\xd8")
+    assert first["filename"] == records[0]["filename"]
+
+
+def names(records) -> list[bytes]:
+    return [example["filename"] for example in records]
+
+
+def test_numbers_slices_and_several_at_once(records):
+    every = names(records)
+    assert records[-1]["filename"] == every[-1]
+    assert records[np.int64(3)]["filename"] == every[3]
+    assert names(records[5:20:3]) == every[5:20:3]
+    assert names(records[::-1][2:4]) == every[::-1][2:4]
+    assert names(records.__getitems__([7, 0, 7])) == [every[7], every[0], every[7]]
+    assert names(records._getitems([1, -1])) == [every[1], every[-1]]
+    for number in (len(every), -len(every) - 1):
+        with pytest.raises(IndexError, match=f"record {number}"):
+            records[number]
+
+
+def test_a_pickled_copy_reads_the_same_in_another_process(records):
+    code = "import pickle, sys; r = pickle.load(sys.stdin.buffer); print(len(r), r[3]['filename'].decode())"
+    ran = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(records[2:]), capture_output=True, check=True)
+    assert ran.stdout.decode().split() == [str(len(records) - 2), records[5]["filename"].decode()]
+
+
+def test_many_threads_read_the_same_records(records):
+    with ThreadPoolExecutor(8) as threads:
+        assert names(threads.map(records.__getitem__, range(len(records)))) == names(records)
+
+
+def test_filters_by_columns_of_the_index(dataset, records):
+    cats = dataset.class_names.index("cat")
+    kept = records.filter(label="cat")
+    assert {example["label"] for example in kept} == {cats}
+    assert len(kept) == sum(example["label"] == cats for example in records)
+    two = records.filter(label=["cat", "rocket"]).filter(pc.field("height") == 40)
+    expected = [
+        example["filename"]
+        for example in records
+        if dataset.class_names[example["label"]] in ("cat", "rocket") and example["image"].shape[0] == 40
+    ]
+    assert names(two) == expected
+    assert len(records.filter(label="no such class")) == 0
+    with pytest.raises(RequestError, match=r"no column 'colour'.*label"):
+        records.filter(colour="red")
+
+
+def test_a_flipped_bit_is_found_if_asked(dataset, tmp_path):
+    import shutil
+
+    copy = open_dataset(shutil.copytree(dataset.path, tmp_path / "copy"))
+    shard = tmp_path / "copy" / copy.split_shards("train")[0].file
+    data = bytearray(shard.read_bytes())
+    data[100] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(BuildError, match="the record at byte 0 is damaged"):
+        copy.records("train", verify=True)[0]
+    copy.records("train", form="bytes")[0]
+    shard.write_bytes(data[:50])
+    with pytest.raises(BuildError, match="ends before byte"):
+        copy.records("train")[0]
+
+
+def test_what_cannot_be_read_at_random_is_refused(tmp_path, photos, build, dataset):
+    compressed = open_dataset(build(tmp_path, f"--input={photos}", "--image_size=8", "--compression=gzip"))
+    with pytest.raises(RequestError, match="--compression=none"):
+        compressed.records("train")
+    with pytest.raises(RequestError, match="no split 'dev'"):
+        dataset.records("dev")
+    with pytest.raises(ValueError, match="form='pixel'"):
+        dataset.records("train", form="pixel")
+
+
+def test_neither_tensorflow_nor_beam_is_imported(dataset):
+    code = f"""
+import sys
+from beam_tfrecords import open_dataset
+print(len(open_dataset({dataset.path!r}).records("train")[0]["image"]))
+assert not {{"tensorflow", "apache_beam"}} & set(sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr == ""
