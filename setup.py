@@ -18,6 +18,7 @@ INSTALL_REQUIRES = [
     "PyYAML>=6,<7",
     "simplejpeg>=1.8,<2",
     "opencv-python-headless>=4.11,<6",
+    "shtab>=1.7,<2",
 ]
 TENSORFLOW = ["tensorflow>=2.19,<2.22"]
 GCP = [
@@ -44,6 +45,7 @@ TEST = [
     *TENSORFLOW,
     "pytest>=8.3,<10",
     "hypothesis>=6.120,<7",
+    "ipykernel>=6.29,<8",
     "ruff>=0.17,<0.18",
     "mypy>=1.18,<3",
     "types-PyYAML",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import difflib
+import errno
 import importlib
 import logging
 import os
@@ -26,7 +27,8 @@ usage: beam-tfrecords COMMAND [--flag=value ...]
   inspect   show the schema and examples of a dataset
   status    show what a build is doing, and the versions of a dataset
 
-beam-tfrecords COMMAND --help tells more; beam-tfrecords --version shows the version.
+beam-tfrecords COMMAND --help tells more; beam-tfrecords --version shows the version. Completion of commands and flags
+for bash, zsh or tcsh: eval "$(beam-tfrecords completion bash)"
 """
 # Command -> (module, function). Imported one by one: help should not wait for what another command needs.
 _COMMANDS = {
@@ -34,6 +36,7 @@ _COMMANDS = {
     "verify": ("beam_pipelines.verify", "verify"),
     "inspect": ("beam_pipelines.inspect_dataset", "inspect"),
     "status": ("beam_pipelines.status", "status"),
+    "completion": ("beam_pipelines.completion", "completion"),
 }
 # The work is done in a process per core; threads that NumPy and Arrow would start on import have nothing to do,
 # and a process with threads cannot be forked safely.
@@ -42,11 +45,13 @@ _NO_IDLE_THREADS = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "backgr
 
 def main(argv: Sequence[str]) -> int:
     """Runs a command line and returns the exit code (see `exit_codes`)."""
-    if argv and argv[0] == "--version":
+    if argv and argv[0] in ("-V", "--version"):
         import importlib.metadata
 
         show(f"beam-tfrecords {importlib.metadata.version('beam-tfrecords')}")
         return DONE
+    if len(argv) == 2 and argv[0] == "help":
+        return run_command(argv[1], ["--help"])
     if not argv or argv[0] in ("-h", "--help", "help"):
         show(*_USAGE.splitlines())
         return DONE if argv else WRONG_REQUEST
@@ -81,13 +86,18 @@ def run(*command: str) -> None:
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         code = main([*command, *sys.argv[1:]])
+        sys.stdout.flush()
     except BrokenPipeError:
         # A broken pipe to a worker is an error like any other.
         if not any(_has_no_reader(stream) for stream in (sys.stdout, sys.stderr)):
             raise
         code = BROKEN_PIPE
+    except OSError as error:
+        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO, errno.EFBIG):
+            raise
+        code = _fail(f"standard output cannot be written: {error.strerror}", FAILED)
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(BrokenPipeError):
+        with contextlib.suppress(OSError):
             stream.flush()
     # Beam's job servers end here, and temporary folders go.
     atexit._run_exitfuncs()

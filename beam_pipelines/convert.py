@@ -44,12 +44,15 @@ def convert(argv: Sequence[str]) -> int:
 
 def _convert(arguments: Arguments, report: Report) -> int:
     start = time.monotonic()
+    runner = find_runner(arguments.beam)
+    # First: a misspelt flag is the likelier mistake than the one that its absence looks like.
+    runner.arguments.check_known()
     spec = read_build_spec(arguments.words)
     report.output = spec.output
     if arguments.dry_run:
         from beam_pipelines.dry_run import describe_build
 
-        Execution.prepare(find_runner(arguments.beam), verbose=arguments.verbose)
+        Execution.prepare(runner, verbose=arguments.verbose)
         show(*describe_build(spec))
         return DONE
     outcome = build_dataset(

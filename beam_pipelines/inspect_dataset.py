@@ -33,14 +33,7 @@ def inspect(argv: Sequence[str]) -> int:
       RequestError: there is no such dataset or split.
       BuildError: a record is damaged.
     """
-    parser = Parser(prog="beam-tfrecords inspect", description="Shows schema and examples.", allow_abbrev=False)
-    parser.add_argument("--dataset", metavar="FOLDER", required=True, help="the --output of a build")
-    parser.add_argument("--split", metavar="NAME", help="split of the examples (the first)")
-    parser.add_argument(
-        "--limit", metavar="N", type=argument(whole_number(0)), default=3, help="show at most N examples (3)"
-    )
-    parser.refuse_repeats(argv)
-    arguments = parser.parse_args(argv)
+    arguments = make_parser().read_all(argv)
     dataset = open_dataset(arguments.dataset)
     split = arguments.split or min(shard.split for shard in dataset.shards)
     dataset.split_shards(split)
@@ -50,6 +43,17 @@ def inspect(argv: Sequence[str]) -> int:
         show("", f"{split} example {number} ({len(data):,} bytes{source})")
         show(*(f"  {line}" for line in describe_example(data, dataset)))
     return DONE
+
+
+def make_parser() -> Parser:
+    """The parser of this command."""
+    parser = Parser(prog="beam-tfrecords inspect", description="Shows schema and examples.", allow_abbrev=False)
+    parser.add_folder("dataset", "the --output of a build")
+    parser.add_argument("--split", metavar="NAME", help="split of the examples (the first)")
+    parser.add_argument(
+        "--limit", metavar="N", type=argument(whole_number(0)), default=3, help="show at most N examples (3)"
+    )
+    return parser
 
 
 def read_examples(dataset: Dataset, split: str) -> Iterator[tuple[str | None, bytes]]:

@@ -40,15 +40,7 @@ def status(argv: Sequence[str]) -> int:
     Raises:
       RequestError: the request is wrong.
     """
-    parser = Parser(
-        prog="beam-tfrecords status",
-        description="Shows what a build is doing, and the versions of a dataset.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--output", required=True, help="the folder that was given to convert")
-    parser.add_argument("--json", action="store_true", help="for machines")
-    parser.refuse_repeats(argv)
-    arguments = parser.parse_args(argv)
+    arguments = make_parser().read_all(argv)
     try:
         output = read_output(arguments.output)
     except ValueError as error:
@@ -58,6 +50,18 @@ def status(argv: Sequence[str]) -> int:
     found = describe_status(output, now=time.time())
     show(*(json.dumps(found, indent=2).splitlines() if arguments.json else _lines(found)))
     return DONE
+
+
+def make_parser() -> Parser:
+    """The parser of this command."""
+    parser = Parser(
+        prog="beam-tfrecords status",
+        description="Shows what a build is doing, and the versions of a dataset.",
+        allow_abbrev=False,
+    )
+    parser.add_folder("output", "the folder that was given to convert")
+    parser.add_argument("--json", action="store_true", help="for machines")
+    return parser
 
 
 def describe_status(output: str, *, now: float) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
-from beam_pipelines.settings.command_line import Parser, refuse_unknown
+from beam_pipelines.settings.command_line import Parser, make_parser, refuse_unknown
 
 # Flags that a runner asks for, or fills in.
 _FLAGS = (
@@ -39,10 +39,12 @@ class BeamArguments:
     Attributes:
       words: as they were given.
       given: name of a flag -> its word; None where it was not given.
+      others: the words that are not in `given`.
     """
 
     words: tuple[str, ...]
     given: Mapping[str, Any]
+    others: tuple[str, ...]
 
     @classmethod
     def parse(cls, words: Sequence[str]) -> BeamArguments:
@@ -50,7 +52,8 @@ class BeamArguments:
         parser = Parser(prog="beam-tfrecords convert", add_help=False, allow_abbrev=False)
         for name in _FLAGS:
             parser.add_argument(f"--{name}", default=None)
-        return cls(tuple(words), vars(parser.parse_known_args(list(words))[0]))
+        given, others = parser.parse_known_args(list(words))
+        return cls(tuple(words), vars(given), tuple(others))
 
     def add(self, flags: Mapping[str, str]) -> list[str]:
         """The words, and flags that were not given; a flag without a word is a switch."""
@@ -63,12 +66,14 @@ class BeamArguments:
         return " ".join(missing) or "nothing"
 
     def check_known(self) -> None:
-        """Checks that Beam knows all arguments; imports Beam.
+        """Checks that Beam knows all arguments; imports Beam if there are any that runners do not ask for.
 
         Raises:
           RequestError: it does not.
         """
+        if not self.others:
+            return
         parser = add_beam_flags(Parser(prog="beam-tfrecords convert", add_help=False, allow_abbrev=False))
         _, unknown = parser.parse_known_args(list(self.words))
         if unknown:
-            refuse_unknown(unknown, flag_names(parser))
+            refuse_unknown(unknown, [*flag_names(make_parser()), *flag_names(parser)])

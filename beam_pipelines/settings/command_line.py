@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import difflib
+import itertools
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
@@ -31,9 +32,21 @@ _SWITCHES = {
     "verbose": "show Beam's own log",
 }
 
+# Names under which other tools have a flag -> ours.
+_OTHER_NAMES = {
+    "workers": "direct_num_workers",
+    "num_workers": "direct_num_workers",
+    "num_proc": "direct_num_workers",
+    "processes": "direct_num_workers",
+    "jobs": "direct_num_workers",
+    "quality": "jpeg_quality",
+    "format": "image_encoding",
+    "size": "image_size",
+}
+
 _EPILOG = """\
 examples:
-  beam-tfrecords convert --input=photos/ --output=out/ --image_size=256
+  beam-tfrecords convert photos/ out/ --image_size=256
   beam-tfrecords convert --input=photos/ --output=out/ --splits=train=0.9,validation=0.1
   beam-tfrecords convert --input=labels.csv --output=out/ --image_column=path --label_column=class
   beam-tfrecords convert --spec=flowers.yaml --runner=FlinkRunner --flink_master=host:8081
@@ -56,16 +69,61 @@ class Parser(argparse.ArgumentParser):
         """Refuses the request."""
         raise RequestError(f"{message}; see {self.prog} --help")
 
-    def refuse_repeats(self, argv: Sequence[str]) -> None:
-        """Refuses a flag of this parser that is given twice; argparse takes the last.
+    def add_folder(self, dest: str, help_text: str) -> None:
+        """Adds the flag of the one folder of a command; `--dataset` and `--output` both name it."""
+        self.add_argument("--dataset", "--output", dest=dest, metavar="FOLDER", required=True, help=help_text)
+
+    def normalize(self, argv: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The words before the first flag, and the others as this parser knows them.
+
+        `--image-size` is `--image_size`, and `--overwrite=true` is `--overwrite`.
+        """
+        leading = list(itertools.takewhile(lambda word: not word.startswith("-"), argv))
+        words = []
+        for word in argv[len(leading) :]:
+            flag, sign, value = word.partition("=")
+            name = flag.replace("-", "_").replace("__", "--", 1)
+            action = self._option_string_actions.get(name)
+            if action is None:
+                words.append(word)
+            elif not (sign and action.nargs == 0 and value.lower() in ("true", "false")):
+                words.append(name + sign + value)
+            elif value.lower() == "true":
+                words.append(name)
+            elif (opposite := f"--no_{name[2:]}") in self._option_string_actions:
+                words.append(opposite)
+        return leading, words
+
+    def read_words(self, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+        """Parses the command line of a command with one folder, which may be its first word.
+
+        Returns:
+          What was read, and the words that this parser does not know.
 
         Raises:
-          RequestError: a flag is given twice.
+          RequestError: a flag is given twice; argparse would take the last.
         """
-        names = [word.split("=")[0] for word in argv]
-        for name in names:
-            if name in self._option_string_actions and names.count(name) > 1:
+        leading, words = self.normalize(argv)
+        if len(leading) > 1:
+            self.error(f"unexpected argument {leading[1]!r}; expected one folder")
+        words = [*(f"--dataset={word}" for word in leading), *words]
+        names = [word.partition("=")[0] for word in words]
+        actions = [self._option_string_actions.get(name) for name in names]
+        for name, action in zip(names, actions, strict=True):
+            if action is not None and actions.count(action) > 1:
                 self.error(f"{name} is given more than once; give it once")
+        return self.parse_known_args(words)
+
+    def read_all(self, argv: Sequence[str]) -> argparse.Namespace:
+        """As `read_words`, for a command without arguments for Beam.
+
+        Raises:
+          RequestError: a flag is given twice, or unknown.
+        """
+        arguments, unknown = self.read_words(argv)
+        if unknown:
+            refuse_unknown(unknown, flag_names(self))
+        return arguments
 
 
 def argument(read: Callable[[Any], Value]) -> Callable[[str], Value]:
@@ -136,14 +194,19 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
     Raises:
       RequestError: the command line or the spec file cannot be read.
     """
-    parsed, beam = _parser().parse_known_args(argv)
+    parser = make_parser()
+    leading, words = parser.normalize(argv)
+    # As `cp` has them: the last of several is where the result goes.
+    inputs = leading[:-1] or leading
+    folders = [*(f"--input={word}" for word in inputs), *(f"--output={word}" for word in leading[len(inputs) :])]
+    parsed, beam = parser.parse_known_args([*folders, *words])
     given = vars(parsed)
     spec_file = given.pop("spec", None)
     switches = {name: given.pop(name, False) for name in _SWITCHES}
     for name in _FILES:  # see `find_report_files`
         given.pop(name, None)
-    words = _read_spec(spec_file) if spec_file is not None else {}
-    return Arguments({**words, **given}, beam, **switches)
+    settings = _read_spec(spec_file) if spec_file is not None else {}
+    return Arguments({**settings, **given}, beam, **switches)
 
 
 def find_report_files(argv: Sequence[str]) -> dict[str, str | None]:
@@ -151,11 +214,15 @@ def find_report_files(argv: Sequence[str]) -> dict[str, str | None]:
     parser = Parser(add_help=False, allow_abbrev=False)
     for name in _FILES:
         parser.add_argument(f"--{name}")
-    return vars(parser.parse_known_args(argv)[0])
+    return vars(parser.parse_known_args(parser.normalize(argv)[1])[0])
 
 
 def refuse_unknown(unknown: Sequence[str], known: Sequence[str]) -> NoReturn:
-    """Refuses arguments that neither we nor Beam know, and names the nearest flag.
+    """Refuses arguments that nobody knows, and names the nearest flag.
+
+    Args:
+      unknown: the arguments.
+      known: names of flags.
 
     Raises:
       RequestError: always.
@@ -164,16 +231,18 @@ def refuse_unknown(unknown: Sequence[str], known: Sequence[str]) -> NoReturn:
     if not word.startswith("--"):
         raise RequestError(f"unexpected argument {word!r}; flags are written --flag=value")
     name = word[2:].split("=")[0]
-    near = difflib.get_close_matches(name.replace("-", "_"), [*SETTINGS, "spec", *_SWITCHES, *_FILES, *known], n=1)
-    hint = f"did you mean --{near[0]}?" if near else "see --help for the known flags"
+    name_there = name.replace("-", "_")
+    near = [_OTHER_NAMES.get(name_there), *difflib.get_close_matches(name_there, known, n=1)]
+    hint = next((f"did you mean --{flag}?" for flag in near if flag in known), "see --help for the known flags")
     raise RequestError(f"--{name}: unknown flag; {hint}")
 
 
-def _parser() -> Parser:
+def make_parser() -> Parser:
+    """The parser of `convert`; defaults are left out of what it reads."""
     parser = Parser(
         prog="beam-tfrecords convert",
         description="Images and labels in; a shuffled, sharded, verified TFRecord dataset out.",
-        usage="%(prog)s --input=IMAGES --output=FOLDER [--flag=value ...]",
+        usage="%(prog)s INPUT [INPUT ...] OUTPUT [--flag=value ...]",
         epilog=_EPILOG,
         formatter_class=_HelpFormatter,
         allow_abbrev=False,
@@ -194,8 +263,9 @@ def _parser() -> Parser:
             group.add_argument(f"--{one.name}", metavar="", help=shown)
             continue
         group.add_argument(f"--{one.name}", nargs=0, const=True, help=shown)
-        if one.default:
-            group.add_argument(f"--no_{one.name}", dest=one.name, nargs=0, const=False, help=argparse.SUPPRESS)
+        group.add_argument(f"--no_{one.name}", dest=one.name, nargs=0, const=False, help=argparse.SUPPRESS)
+    # As the other commands call it.
+    parser.add_argument("--dataset", dest="output", help=argparse.SUPPRESS)
     return parser
 
 

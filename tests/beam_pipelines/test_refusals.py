@@ -79,7 +79,6 @@ WRONG = {
     "output of an unknown scheme": (["--output=nowhere://bucket/out"], ["--output", "nowhere://"]),
     # flags
     "unknown flag": (["--image_sise=32"], ["--image_sise", "--image_size"]),
-    "flag with dashes": (["--image-size=32"], ["--image-size", "--image_size"]),
     "abbreviated flag": (["--image_si=32"], ["--image_si", "--image_size"]),
     "unknown flag of Beam": (["--direct_num_wrokers=2"], ["--direct_num_wrokers", "--direct_num_workers"]),
     "flag unlike any other": (["--qqqq=2"], ["--qqqq"]),

@@ -142,7 +142,8 @@ PROGRAM = """
 import contextlib, io, json
 from beam_pipelines.cli import main
 from beam_pipelines.planning import build_folder
-from beam_pipelines.settings.command_line import parse_arguments, refuse_unknown
+from beam_pipelines.settings.command_line import make_parser, parse_arguments, refuse_unknown
+from beam_pipelines.settings.beam_flags import flag_names
 from beam_pipelines.settings.definitions import flags_table, read_build_spec
 from beam_tfrecords.errors import RequestError
 
@@ -152,7 +153,7 @@ with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
 with contextlib.redirect_stderr(out):
     main(["convert", "--input=nowhere", "--output=out", "--twist=10"])
 try:
-    refuse_unknown(parse_arguments(["--twits=4"]).beam, [])
+    refuse_unknown(parse_arguments(["--twits=4"]).beam, flag_names(make_parser()))
 except RequestError as error:
     print(error, file=out)
 specs = [read_build_spec(parse_arguments(["--spec=spec.yaml", *more]).words) for more in ([], ["--twist=6"])]
