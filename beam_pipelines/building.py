@@ -7,9 +7,10 @@ import dataclasses
 import functools
 import json
 import logging
+import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from beam_pipelines.checking import check_output, open_spec_source
 from beam_pipelines.execution.dataflow import add_nothing
@@ -21,7 +22,7 @@ from beam_pipelines.terminal import show
 from beam_pipelines.versioning import clean_versions, point_to_whole
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, open_dataset
-from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.errors import BuildError
 from beam_tfrecords.files import SUCCESS
 from transforms.processes.worker import start_fork_server
 from transforms.request.build_spec import BuildSpec
@@ -70,26 +71,64 @@ class Unpublished:
     guards: tuple[str, ...] = ()
 
 
-def build(*, beam_arguments: Sequence[str] = (), **settings: Any) -> Dataset:
+@overload
+def build(
+    *,
+    beam_arguments: Sequence[str] = ...,
+    verbose: bool = ...,
+    quiet: bool = ...,
+    dry_run: Literal[False] = False,
+    **settings: Any,
+) -> Dataset: ...
+@overload
+def build(
+    *,
+    beam_arguments: Sequence[str] = ...,
+    verbose: bool = ...,
+    quiet: bool = ...,
+    dry_run: Literal[True],
+    **settings: Any,
+) -> str: ...
+def build(
+    *,
+    beam_arguments: Sequence[str] = (),
+    verbose: bool = False,
+    quiet: bool = False,
+    dry_run: bool = False,
+    **settings: Any,
+) -> Dataset | str:
     """Builds a dataset, as `beam-tfrecords convert` does.
 
         build(input="photos/", output="out/", image_size=256)
 
     Args:
       beam_arguments: arguments for Beam, such as `--runner=FlinkRunner`.
+      verbose: whether Beam's own log is shown.
+      quiet: whether no progress is shown.
+      dry_run: lists the input and builds nothing.
       settings: under the names of the flags, with values as in a spec file.
+
+    Returns:
+      The dataset; with `dry_run`, what would be built, for people.
 
     Raises:
       RequestError: the request is wrong; nothing has been started.
       BuildError: the build failed, or published nothing because of failures or duplicates.
     """
-    spec = read_build_spec(settings)
     root = logging.getLogger()
     level = root.level
+    # Beam warns on import about extras that are not installed.
+    root.setLevel(logging.CRITICAL)
     try:
-        outcome = build_dataset(spec, beam_arguments)
+        find_runner(beam_arguments).arguments.check_known()
+        spec = read_build_spec({name: _as_plain(value) for name, value in settings.items()})
+        if dry_run:
+            from beam_pipelines.dry_run import describe_build
+
+            return "\n".join(describe_build(spec))
+        outcome = build_dataset(spec, beam_arguments, verbose=verbose, quiet=quiet)
     finally:
-        # Set for Beam's log; the caller's own is not ours to silence.
+        # The caller's own log is not ours to silence.
         root.setLevel(level)
     assert not isinstance(outcome, JobRecord)
     if isinstance(outcome, Published):
@@ -100,6 +139,13 @@ def build(*, beam_arguments: Sequence[str] = (), **settings: Any) -> Dataset:
         f"nothing was published: {outcome.failed:,} of {outcome.listed:,} samples failed, and "
         f"{outcome.duplicates['groups']:,} images occur more than once; the lists are in {outcome.folder}"
     )
+
+
+def _as_plain(value: Any) -> Any:
+    """A value as a spec file can have it: sizes may be tuples, and paths `pathlib.Path`s."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return [_as_plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def build_dataset(
@@ -124,12 +170,8 @@ def build_dataset(
     runner = find_runner(beam_arguments)
     if not wait:
         runner.check_detached()
-    try:
-        check_output(spec)
-    except RequestError:
-        # A misspelt `versioned` or `overwrite` is the likelier mistake.
-        runner.arguments.check_known()
-        raise
+    runner.arguments.check_known()
+    check_output(spec)
     find_old_files(spec.output)
     if runner.processes:
         # It imports what the workers need while this process does.

@@ -31,8 +31,10 @@ class Progress:
         self._counts = BlockCounts()
         self._total = total
         self._stream = stream or sys.stderr
-        # A dumb terminal cannot rewrite a line.
-        self._is_terminal = self._stream.isatty() and os.environ.get("TERM") != "dumb"
+        # A dumb terminal cannot rewrite a line; the output of a notebook's cell can.
+        in_notebook = type(self._stream).__module__.startswith("ipykernel")
+        self._rewrites = in_notebook or (self._stream.isatty() and os.environ.get("TERM") != "dumb")
+        self._shown = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
         self._start = time.monotonic()
@@ -46,21 +48,26 @@ class Progress:
     ) -> None:
         self._stop.set()
         self._thread.join()
-        if self._is_terminal:
-            self._stream.write("\r\x1b[K")
+        if self._rewrites:
+            self._stream.write(f"\r{'':{self._shown}}\r")
             self._stream.flush()
 
     def _run(self) -> None:
         # Blocks that an earlier attempt finished do not count for the rate.
         self._update()
         before = self._counts.done
-        while not self._stop.wait(_TERMINAL_SECONDS if self._is_terminal else _LOG_SECONDS):
+        while not self._stop.wait(_TERMINAL_SECONDS if self._rewrites else _LOG_SECONDS):
             if not self._update():
                 continue
             seconds = time.monotonic() - self._start
             line = progress_line(self._counts, total=self._total, rate=(self._counts.done - before) / seconds)
-            # A line that wraps could not be rewritten.
-            self._stream.write(f"\r{line[: self._width() - 1]}\x1b[K" if self._is_terminal else f"{line}\n")
+            if self._rewrites:
+                # A line that wraps could not be rewritten.
+                line = line[: self._width() - 1]
+                self._shown, line = len(line), f"\r{line:{self._shown}}"
+            else:
+                line += "\n"
+            self._stream.write(line)
             self._stream.flush()
 
     def _width(self) -> int:

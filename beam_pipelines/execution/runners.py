@@ -15,6 +15,7 @@ from beam_pipelines.execution.arguments import BeamArguments
 from beam_pipelines.execution.dataflow import DataflowRunner
 from beam_pipelines.execution.failures import JobFailedError, describe_error, find_build_error
 from beam_pipelines.execution.flink_runner import FlinkRunner
+from beam_pipelines.execution.ipython import hide_ipython
 from beam_pipelines.execution.jobs import Job, JobRecord, read_job
 from beam_pipelines.execution.runner import LocalRunner, Runner, SparkRunner
 from beam_pipelines.interrupts import keep_interrupts
@@ -129,7 +130,7 @@ class Execution:
         self, add_stages: Callable[[beam.Pipeline], Any], folder: str | None, *, wait: bool
     ) -> JobRecord | None:
         try:
-            with keep_interrupts():
+            with keep_interrupts(), hide_ipython():
                 self.runner.before()
                 import apache_beam as beam
 

@@ -1,0 +1,78 @@
+"""Builds in a real IPython kernel, as a notebook runs them."""
+
+from __future__ import annotations
+
+import queue
+
+import pytest
+from jupyter_client.manager import start_new_kernel
+
+BUILD = """
+from beam_tfrecords import build
+dataset = build(input={photos!r}, output={output!r}, image_size=(32, 32), splits={{"train": 0.75, "test": 0.25}})
+dataset
+"""
+
+
+@pytest.fixture(scope="module")
+def run_cell():
+    """Runs a cell: (text that it printed, text of its value); raises what it raised."""
+    manager, client = start_new_kernel(kernel_name="python3")
+
+    def run(code: str) -> tuple[str, str]:
+        printed, value = [], ""
+        request = client.execute(code, stop_on_error=False)
+        while True:
+            try:
+                message = client.get_iopub_msg(timeout=120)
+            except queue.Empty:
+                raise TimeoutError("the kernel does not answer") from None
+            if message["parent_header"].get("msg_id") != request:
+                continue
+            kind, content = message["msg_type"], message["content"]
+            if kind == "stream":
+                printed.append(content["text"])
+            elif kind == "execute_result":
+                value = content["data"]["text/plain"]
+            elif kind == "error":
+                raise RuntimeError("\n".join(content["traceback"]))
+            elif kind == "status" and content["execution_state"] == "idle":
+                return "".join(printed), value
+
+    yield run
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+
+
+def test_a_cell_builds_a_dataset_and_shows_it(run_cell, photos, tmp_path):
+    printed, value = run_cell(BUILD.format(photos=str(photos), output=str(tmp_path / "out")))
+    assert "apitools" not in printed
+    first, counts, names = value.splitlines()
+    assert first == f"Dataset({str(tmp_path / 'out')!r})"
+    assert "42 records in 2 shards: " in counts
+    assert "7 classes: " in names
+
+
+def test_progress_is_one_line_that_is_rewritten(run_cell):
+    code = """
+import sys
+from beam_pipelines.execution.progress import Progress
+print(Progress("/nowhere", total=1)._rewrites, Progress("/nowhere", total=1, stream=sys.__stderr__)._rewrites)
+"""
+    assert run_cell(code)[0].split() == ["True", "False"]
+
+
+def test_a_wrong_request_is_one_error_and_the_next_cell_runs(run_cell, photos, tmp_path):
+    with pytest.raises(RuntimeError, match="image_sise"):
+        run_cell(f"build(input={str(photos)!r}, output={str(tmp_path)!r}, image_sise=3)")
+    text = run_cell(f"print(build(input={str(photos)!r}, output={str(tmp_path)!r}, image_size=3, dry_run=True))")[0]
+    assert "42" in text
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_a_dataset_says_of_itself(run_cell, photos, tmp_path):
+    run_cell(BUILD.format(photos=str(photos), output=str(tmp_path / "out")))
+    assert run_cell("dataset.splits")[1] == "{'test': 8, 'train': 34}"
+    assert run_cell("dataset.class_names[:2]")[1] == "('building', 'cat')"
+    assert run_cell("dataset.verify()")[1] == "[]"
+    assert run_cell("import beam_tfrecords; beam_tfrecords.__version__")[1].count(".") == 2
