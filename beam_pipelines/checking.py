@@ -14,6 +14,7 @@ from beam_tfrecords.versions import list_versions, read_latest
 from transforms.labels import ClassNames, describe_labels, infer_class_names
 from transforms.refs import Scalar, unpack_key_and_split
 from transforms.request.build_spec import BuildSpec
+from transforms.sources.inputs import name_inputs
 from transforms.sources.opening import open_source
 from transforms.sources.source import Source
 from transforms.sources.source_spec import Skipped
@@ -48,7 +49,7 @@ def check_output(spec: BuildSpec) -> None:
         )
     if storage.is_file(spec.output):
         raise RequestError(f"`output={spec.output}`: is a file; expected a folder")
-    for root in spec.source.input:
+    for root in name_inputs(spec.source.input)[0]:
         if f"{spec.output}/".startswith(root.rstrip("/") + "/") and storage.is_folder(root):
             raise RequestError(
                 f"`output={spec.output}`: lies inside `input={root}`, so the next build would read it as input; "
@@ -73,7 +74,7 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
         layout = table_layout(source.column_types)
         source = open_source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=False))
     elif layout is None and source.has_images:
-        layout = parse_layout("multilabel" if spec.source.label_separator else "tfds")
+        layout = parse_layout("multilabel" if spec.source.label_separator or spec.source.label_columns else "tfds")
         source = open_source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=True))
     if layout is None or (layout.needs_image and not source.has_images):
         alone = "`layout=columns`" if source.column_types else f"a spec file with {_column_layout(source)}"
@@ -119,6 +120,8 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Sk
                 raise RequestError(f"`num_shards={spec.num_shards}`: split {split} has only {samples} samples")
     if spec.layout is None or not spec.layout.needs_label:
         return ClassNames(spec.class_names or ())
+    if spec.class_names is None and spec.source.label_columns:
+        return _check_names(ClassNames(spec.source.label_columns))
     if spec.class_names is None:
         inferred = infer_class_names(listing.labels, numbers_are_indices=source.labels_may_be_indices)
         in_cells = source.labels_may_be_indices and spec.source.label_separator is None

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from transforms.refs import Scalar
@@ -26,6 +26,8 @@ _SPARSE = 10_000
 # Integer labels have a name for every index up to the largest; a larger one is not a class index.
 MAX_CLASSES = 1_000_000
 _SEPARATORS = "|;,"
+# So many different numbers with gaps between them are rarely classes.
+_MANY_NUMBERS = 24
 _REMEDY = "say `class_names`, or use the column as a feature of its own"
 
 
@@ -127,6 +129,11 @@ def describe_labels(labels: Iterable[Scalar], class_names: ClassNames, *, in_cel
             f"classes named by numbers have other numbers as their indices: class {moved[1]} has index {moved[0]}; "
             "`class_names` decides the indices"
         )
+    notes += _describe_case(class_names.names)
+    if class_names.numbers_are_indices:
+        notes += _describe_numbers(
+            {number for label in labels if (number := whole_number(label)) is not None}, class_names
+        )
     texts = {label for label in labels if isinstance(label, str) and label} if in_cells else set()
     for separator in _SEPARATORS:
         several = [text for text in texts if separator in text]
@@ -137,6 +144,32 @@ def describe_labels(labels: Iterable[Scalar], class_names: ClassNames, *, in_cel
             )
             break
     return notes
+
+
+def _describe_case(names: Iterable[str]) -> Iterator[str]:
+    by_case: dict[str, list[str]] = {}
+    for name in names:
+        by_case.setdefault(name.casefold(), []).append(name)
+    alike = [same for same in by_case.values() if len(same) > 1]
+    if alike:
+        yield f"classes that differ only in case are classes of their own: {_quote(alike[0])}"
+
+
+def _describe_numbers(numbers: set[int], class_names: ClassNames) -> Iterator[str]:
+    names = class_names.names
+    is_dense = names == tuple(map(str, range(len(names))))
+    unused = [index for index in range(len(names)) if index not in numbers] if is_dense else []
+    if len(numbers) >= _MANY_NUMBERS and (unused or not is_dense):
+        yield (
+            f"the labels are {len(numbers):,} numbers from {min(numbers)} to {max(numbers)}, which look like ages or "
+            "identifiers rather than classes"
+        )
+    elif unused and numbers:
+        more = ", …" if len(unused) > 3 else ""
+        yield (
+            f"the labels are class indices, and no sample has {', '.join(map(str, unused[:3]))}{more}: there are "
+            f"{len(names):,} classes, {len(numbers):,} with samples; `class_names` decides the indices"
+        )
 
 
 def whole_number(label: Scalar) -> int | None:

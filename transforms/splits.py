@@ -27,6 +27,7 @@ SPLIT_NAMES = {
 }
 # Those that a split column may use. Its other words are splits of their own: `dev` is not `val`.
 _SYNONYMS = frozenset({"train", "training", "validation", "valid", "val", "test", "testing"})
+_RATIO = re.compile(r"([0-9]+)\s*/\s*([0-9]+)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Splits:
 
     Attributes:
       fractions: split -> share of the samples, cut from a hash of the key; or None.
-      folders: folder below the root -> split; or None.
+      folders: folder below the root, or word of a table's split column -> split; or None.
         With neither, the source's own words are the splits, and a sample without one is in `train`.
     """
 
@@ -54,7 +55,7 @@ def is_name(word: str) -> bool:
 
 
 def read_splits(word: Any) -> Splits:
-    """Reads `auto`, fractions (`train=0.9,validation=0.1`) or folders (`train=training_data,…`)."""
+    """Reads `auto`, fractions (`train=0.9,…`), or folders or words of a split column (`train=training_data,…`)."""
     if word == "auto":
         return Splits()
     if isinstance(word, str):
@@ -67,24 +68,35 @@ def read_splits(word: Any) -> Splits:
         raise ValueError("expected auto, or a mapping of split to fraction or folder")
     if not all(split and value for split, value in items):
         raise ValueError(
-            "expected auto, fractions (train=0.9,validation=0.1) or folders by name "
+            "expected auto, fractions (train=0.9,validation=0.1), or folders or words of a split column "
             "(train=training_data,validation=crossvalidation_data)"
         )
-    splits, values = [split for split, _ in items], [value for _, value in items]
+    splits = [SPLIT_NAMES[split] if split in _SYNONYMS else split for split, _ in items]
+    values = [value for _, value in items]
     check_unique(splits)
     for split in splits:
         if not is_name(split) or split == "all":
             raise ValueError(f"{split!r} cannot name a split; expected {NAME_RULE} (and not `all`)")
-    fractions = [as_number(value) for value in values]
-    if all(fraction is None for fraction in fractions):
+    fractions = [_read_fraction(value) for value in values]
+    # Whole numbers that cannot be fractions are words of a column, such as the numbers of folds.
+    are_folds = all(map(str.isdecimal, values)) and set(values) != {"1"}
+    if are_folds or all(fraction is None for fraction in fractions):
         check_unique(values)
         return Splits(folders=dict(zip(values, splits, strict=True)))
     known = [fraction for fraction in fractions if fraction is not None and 0 < fraction <= 1]
     if len(known) < len(items):
-        raise ValueError("expected fractions between 0 and 1 for all splits, or folders for all")
+        raise ValueError("expected fractions between 0 and 1 for all splits, or folders or words of a column for all")
     if abs(math.fsum(known) - 1) > 1e-9:
         raise ValueError(f"the fractions sum to {math.fsum(known):g}; expected 1")
     return Splits(fractions=dict(zip(splits, known, strict=True)))
+
+
+def _read_fraction(word: str) -> float | None:
+    """Reads `0.8`, `80%` or `4/5`."""
+    if ratio := _RATIO.fullmatch(word):
+        return int(ratio[1]) / int(ratio[2]) if int(ratio[2]) else None
+    number = as_number(word.removesuffix("%"))
+    return number / 100 if number is not None and word.endswith("%") else number
 
 
 def write_splits(splits: Splits) -> Any:

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_pipelines.cli import main
+from beam_tfrecords import open_dataset
 from tests.beam_pipelines.dataset_checks import manifest_of
 
 COUNT = 40
@@ -96,3 +97,30 @@ def test_a_wrong_word_is_refused(tmp_path, capsys, flag, words):
     (tmp_path / "m.csv").write_text("image,label\n1.jpg,cat\n")
     line = refused(capsys, f"--input={tmp_path / 'm.csv'}", f"--output={tmp_path / 'out'}", flag)
     assert [word for word in words if word not in line] == []
+
+
+def test_columns_of_zeros_and_ones_become_labels_and_none_of_them_is_no_failure(tmp_path, photos, build):
+    paths = sorted(photos.glob("*/*"))[:4]
+    rows = [
+        f"{path},{healthy},{rust}"
+        for path, (healthy, rust) in zip(paths, [(1, 0), (0, 1), (1, 1), (0, 0)], strict=True)
+    ]
+    (tmp_path / "table.csv").write_text("\n".join(["image,healthy,rust", *rows]))
+    flags = [
+        f"--input={tmp_path / 'table.csv'}",
+        "--label_columns=rust,healthy",
+        "--image_size=8",
+        "--allow_outside_root",
+    ]
+    dataset = open_dataset(build(tmp_path / "several", *flags))
+    assert dataset.class_names == ("rust", "healthy")
+    labels = {example["filename"].decode(): list(example["labels"]) for example in dataset.records("train")}
+    assert labels == {path.name: label for path, label in zip(paths, [[1], [0], [0, 1], []], strict=True)}
+    one = open_dataset(build(tmp_path / "one", *flags, "--layout=tfds", "--max_failures=0.5"))
+    assert one.manifest["failure_reasons"] == {"wrong_type": 1, "label_missing": 1}
+
+
+def test_images_without_labels(tmp_path, photos, build):
+    dataset = open_dataset(build(tmp_path / "out", f"--input={photos}", "--layout=image", "--image_size=8"))
+    assert dataset.class_names == ()
+    assert set(dataset.records("train")[0]) == {"image", "filename"}

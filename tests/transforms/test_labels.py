@@ -127,3 +127,18 @@ def test_a_label_without_a_class_rejects_the_sample(label, reason):
     with pytest.raises(SampleError) as error:
         ClassNames(("cat",)).resolve(label)
     assert error.value.reason.value == reason
+
+
+def test_a_class_index_without_samples_is_noted():
+    (note,) = describe_labels([1, 2, 3], infer(1, 2, 3), in_cells=True)
+    assert note.startswith("the labels are class indices, and no sample has 0: there are 4 classes, 3 with samples")
+
+
+@pytest.mark.parametrize("labels", [range(18, 91, 2), range(1000, 9000, 200)], ids=["ages", "identifiers"])
+def test_numbers_that_look_like_ages_or_identifiers_are_noted(labels):
+    assert any("ages or identifiers" in note for note in describe_labels(labels, infer(*labels), in_cells=True))
+
+
+def test_classes_that_differ_only_in_case_are_noted():
+    (note,) = describe_labels(["Cat", "cat", "dog"], infer("Cat", "cat", "dog"), in_cells=True)
+    assert note == "classes that differ only in case are classes of their own: 'Cat', 'cat'"

@@ -66,3 +66,30 @@ def test_splits_are_read_from_words_and_written_back(word, splits):
 
 def test_fractions_that_a_float_cannot_add_up_exactly_are_accepted():
     assert read_splits("a=0.7,b=0.2,c=0.1").fractions == {"a": 0.7, "b": 0.2, "c": 0.1}
+
+
+@pytest.mark.parametrize("word", ["train=80%,val=20%", "train=4/5,validation=1/5", "train=0.8,valid=0.2"])
+def test_fractions_may_be_percentages_and_ratios_and_val_means_validation(word):
+    assert read_splits(word).fractions == {"train": 0.8, "validation": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("word", "folders"),
+    [
+        ("validation=0,test=1", {"0": "validation", "1": "test"}),
+        ("test=3", {"3": "test"}),
+        ("train=1,val=2", {"1": "train", "2": "validation"}),
+    ],
+)
+def test_whole_numbers_are_folds(word, folders):
+    assert read_splits(word).folders == folders
+
+
+def test_one_whole_fraction_is_a_fraction():
+    assert read_splits("test=1").fractions == {"test": 1}
+
+
+@pytest.mark.parametrize("word", ["train=0.8,val=0.1,validation=0.1", "train=80%,val=30%"])
+def test_fractions_that_contradict_each_other_are_refused(word):
+    with pytest.raises(ValueError, match=r"expected|more than once"):
+        read_splits(word)

@@ -153,6 +153,8 @@ class ConvertSample:
         found = ref.label if isinstance(ref.label, list) else [ref.label]
         labels = [self.class_names.resolve(label) for label in found]
         if len(labels) != 1 and any(field.startswith("label.") for field in self.layout.fields):
+            if not labels:
+                raise SampleError(Stage.LABEL, FailureReason.LABEL_MISSING, "no label")
             raise SampleError(Stage.LABEL, FailureReason.WRONG_TYPE, f"{len(labels)} labels where one is expected")
         return labels
 

@@ -171,7 +171,7 @@ class BuildSpec:
     )
     layout: Layout | None = setting(
         None,
-        help="tfds, multilabel, imagenet, tutorial, raw or columns; in a spec file also a mapping of features",
+        help="tfds, multilabel, image, imagenet, tutorial, raw or columns; in a spec file also a mapping of features",
         shown_default="tfds",
         group=OUTPUT,
         read=parse_layout,

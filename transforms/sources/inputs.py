@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from urllib.parse import unquote
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from transforms.sources.names import is_utf8, printable
 from transforms.sources.source_spec import SourceSpec
-from transforms.splits import split_of_folder
+from transforms.splits import SPLIT_NAMES, split_of_folder
 
+_NAMED_INPUT = re.compile(r"([a-z][a-z0-9_]*)=(.+)", re.DOTALL)
 _COLUMN_SETTINGS = (
-    "image_column", "label_column", "split_column", "key_column", "group_column", "image_path", "image_root",
-    "label_separator", "delimiter", "encoding",
+    "image_column", "label_column", "label_columns", "split_column", "key_column", "group_column", "image_path",
+    "image_root", "label_separator", "delimiter", "encoding",
 )  # fmt: skip
+
+
+def name_inputs(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The paths of inputs, and path -> split of those that say theirs (`train=photos/`).
+
+    Raises:
+      RequestError: some say their split and others do not, or a path is not valid UTF-8.
+    """
+    # A path is absolute here, so that no name is part of it.
+    found = [_NAMED_INPUT.fullmatch(word) for word in words]
+    paths = [input_path(match[2] if match else word) for word, match in zip(words, found, strict=True)]
+    splits = {path: SPLIT_NAMES.get(match[1], match[1]) for path, match in zip(paths, found, strict=True) if match}
+    if splits and len(splits) < len(words):
+        one = next(path for path in paths if path not in splits)
+        raise RequestError(f"some inputs say their split and {quote_input(one)} does not; expected train={one}")
+    return paths, splits
+
+
+def split_of_file(path: str) -> str | None:
+    """The split that the name of a file says, such as `train.csv` or `labels_val.csv`; None if it says none or two."""
+    words = re.split(r"[\W_]+", storage.basename(path).lower())
+    splits = {SPLIT_NAMES[word] for word in words if word in SPLIT_NAMES}
+    return splits.pop() if len(splits) == 1 else None
 
 
 def input_path(word: str) -> str:
@@ -40,12 +65,13 @@ def quote_input(path: str) -> str:
     return f"`input={printable(path)}`"
 
 
-def key_prefixes(paths: Sequence[str], *, always: bool = False) -> list[str]:
+def key_prefixes(paths: Sequence[str], *, always: bool = False, splits: Mapping[str, str] | None = None) -> list[str]:
     """The prefix of the keys of each path: empty for a single path, else its last component and `/`.
 
     Args:
       paths: the paths.
       always: whether a single path has a prefix too.
+      splits: path -> its split, which is then its prefix; empty if the request names none.
 
     Raises:
       RequestError: two paths have the same last component.
@@ -54,7 +80,9 @@ def key_prefixes(paths: Sequence[str], *, always: bool = False) -> list[str]:
         return [""]
     taken: dict[str, str] = {}
     for path in paths:
-        prefix = storage.basename(path) + "/"
+        split = (splits or {}).get(path)
+        is_alone = split is not None and list((splits or {}).values()).count(split) == 1
+        prefix = f"{split if is_alone else storage.basename(path)}/"
         if prefix in taken:
             raise RequestError(
                 f"{quote_input(taken[prefix])} and {quote_input(path)} have the same last component, which is the "
@@ -64,8 +92,12 @@ def key_prefixes(paths: Sequence[str], *, always: bool = False) -> list[str]:
     return list(taken)
 
 
-def find_files(paths: Sequence[str]) -> dict[str, storage.FileEntry]:
+def find_files(paths: Sequence[str], splits: Mapping[str, str] | None = None) -> dict[str, storage.FileEntry]:
     """The files that paths and globs name, by their key prefixes.
+
+    Args:
+      paths: files and globs.
+      splits: as in `key_prefixes`.
 
     Raises:
       RequestError: a glob matches no file, or something that is not a file.
@@ -84,7 +116,8 @@ def find_files(paths: Sequence[str]) -> dict[str, storage.FileEntry]:
         if file.size < 0:
             raise RequestError(f"{quote_input(file.path)} is not a regular file, or is a broken link")
     # A glob may match more files tomorrow: its keys have a prefix from the start.
-    prefixes = key_prefixes([file.path for file in files], always=any(map(has_wildcards, paths)))
+    always = any(map(has_wildcards, paths))
+    prefixes = key_prefixes([file.path for file in files], always=always, splits=splits)
     return dict(zip(prefixes, files, strict=True))
 
 
@@ -116,8 +149,9 @@ def refuse_columns(spec: SourceSpec) -> None:
     where = f"{quote_input(spec.input[0])} is read as {spec.source}, which has no columns"
     for name in _COLUMN_SETTINGS:
         value = getattr(spec, name)
-        if value is not None:
-            raise RequestError(f"`{name}={value}`: {where}; leave `{name}` out or give a table as `input`")
+        if value not in (None, ()):
+            shown = ",".join(value) if isinstance(value, tuple) else value
+            raise RequestError(f"`{name}={shown}`: {where}; leave `{name}` out or give a table as `input`")
     if spec.columns:
         raise RequestError(
             f"`layout` asks for column.{min(spec.columns)}, but {where}; give a table as `input` or another `layout`"

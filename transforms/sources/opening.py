@@ -8,7 +8,7 @@ import importlib
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 from transforms.service_faults import describe_fault
-from transforms.sources.inputs import has_wildcards, input_path, quote_input, refuse_split_names
+from transforms.sources.inputs import has_wildcards, name_inputs, quote_input, refuse_split_names
 from transforms.sources.registry import FILE_EXTENSIONS, Entry, find_source, source_of_file
 from transforms.sources.source import Source
 from transforms.sources.source_spec import SourceSpec
@@ -21,7 +21,9 @@ def open_source(spec: SourceSpec) -> Source:
       RequestError: the input does not exist, or does not fit the request.
       BuildError: a service fault.
     """
-    paths = tuple(map(input_path, spec.input))
+    paths, splits = name_inputs(spec.input)
+    if splits and not spec.splits_auto:
+        raise RequestError("`input` and `splits` both say the splits; leave one of them out")
     entries = [_choose(path, spec) for path in paths]
     for path, entry in zip(paths, entries, strict=True):
         if entry != entries[0]:
@@ -31,12 +33,13 @@ def open_source(spec: SourceSpec) -> Source:
             )
     module = importlib.import_module(f"transforms.sources.{entries[0].module}")
     try:
-        source: Source = module.open_source(dataclasses.replace(spec, input=paths, source=entries[0].name))
+        request = dataclasses.replace(spec, input=tuple(paths), input_splits=splits, source=entries[0].name)
+        source: Source = module.open_source(request)
     except OSError as error:
         if storage.is_service_fault(error):
             raise BuildError(describe_fault(", ".join(paths), error)) from error
         raise RequestError(f"{quote_input(','.join(paths))} cannot be read: {error}") from error
-    if spec.splits_auto and spec.split_column is None and "split" not in map(str.lower, source.columns):
+    if spec.splits_auto and not splits and not source.columns:
         refuse_split_names(paths)
     return source
 

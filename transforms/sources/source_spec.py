@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -31,7 +32,19 @@ class Fingerprint(str, enum.Enum):
 
 def _read_input(word: Any) -> tuple[str, ...]:
     paths = word if isinstance(word, (list, tuple)) else [word]
-    return tuple(path and storage.absolute(str(path)) for path in paths)
+    return tuple(path and _absolute(str(path)) for path in paths)
+
+
+def _absolute(word: str) -> str:
+    """The path as an absolute one; `train=photos/` keeps its split, unless that is the name of a file."""
+    split, sign, path = word.partition("=")
+    if sign and path and re.fullmatch("[a-z][a-z0-9_]*", split) and not storage.exists(word):
+        return f"{split}={storage.absolute(path)}"
+    return storage.absolute(word)
+
+
+def _read_folders(word: Any) -> tuple[str, ...]:
+    return tuple(storage.absolute(str(path)) for path in (word if isinstance(word, (list, tuple)) else [word]))
 
 
 def _write_input(paths: tuple[str, ...]) -> Any:
@@ -40,6 +53,10 @@ def _write_input(paths: tuple[str, ...]) -> Any:
 
 def _write_list(values: tuple[str, ...]) -> Any:
     return list(values) or None
+
+
+def _read_words(word: Any) -> tuple[str, ...]:
+    return read_names(word) if word not in ("", []) else ()
 
 
 def _read_delimiter(word: Any) -> str:
@@ -69,12 +86,15 @@ class SourceSpec:
       image_column: column with the image's path; None: `image` if the table has it, else the samples have
         no images.
       label_column: column with the label; None: `label` if the table has it.
-      split_column: column with the split; None: `split` if the table has it.
+      label_columns: columns of zeros and ones, one for each class; empty if a column has the labels.
+      split_column: column with the split; None: one of a usual name, "" for none.
       key_column: column with the key; None: the image's path as written, else the number of the row.
       allow_outside_root: whether a table may name files outside its own folder, or outside `image_root`.
       image_path: pattern of the images' paths over a table's columns, such as `train/{id}.jpg`.
-      image_root: folder that the images' paths in a table are relative to; None: the table's folder.
+      image_root: folders that the images' paths in a table are relative to, the first that has the image; empty: the
+        table's folder.
       label_separator: what separates several labels in one cell; None: a cell is one label.
+      missing_values: words that mean an empty cell, in columns that are not features.
       delimiter: between the cells of a csv file; None to detect it.
       encoding: of a csv or jsonl file; None to detect it.
       include: globs of the keys that are wanted; empty for all.
@@ -82,7 +102,9 @@ class SourceSpec:
       classes: labels that are wanted; empty for all.
       group_column: column whose equal values keep samples in one split, where splits are fractions.
       fingerprint: what tells that a file has changed.
-      split_folders: folder below the root -> split, where the request names the folders; else None.
+      input_splits: path of an input -> its split, where the request says it for each (`train=photos/`).
+      split_folders: folder below the root, or word of the split column -> split, where the request names them; else
+        None.
       splits_auto: whether splits come from folders such as train and test, or from a column `split`.
       columns: columns that the layout asks for; None for all.
       needs_image: whether the layout has an image; otherwise only a column `image` is taken for one.
@@ -94,7 +116,7 @@ class SourceSpec:
     """
 
     input: tuple[str, ...] = _setting(
-        help=f"{_INPUT_HELP}; may be repeated",
+        help=f"{_INPUT_HELP}; may be repeated, also as train=PATH",
         read=_read_input,
         write=_write_input,
         decides_bytes=False,
@@ -106,17 +128,33 @@ class SourceSpec:
     )
     image_column: str | None = _setting(None, help="column with the image's path", shown_default="image")
     label_column: str | None = _setting(None, help="column with the label", shown_default="label")
+    label_columns: tuple[str, ...] = _setting(
+        (),
+        help="columns of zeros and ones, one for each class, comma-separated",
+        read=read_names,
+        write=_write_list,
+        shown_default="",
+    )
     split_column: str | None = _setting(None, help="column with the split", shown_default="split")
     key_column: str | None = _setting(None, help="column with the key", shown_default="the image's path")
     allow_outside_root: bool = _setting(False, help="a table may name files outside its own folder", read=switch)
     image_path: str | None = _setting(None, help="pattern of the images' paths over columns, such as train/{id}.jpg")
-    image_root: str | None = _setting(
-        None,
-        help="folder that the images' paths in a table are relative to",
-        read=lambda word: storage.absolute(str(word)),
+    image_root: tuple[str, ...] = _setting(
+        (),
+        help="folder that the images' paths in a table are relative to; may be repeated: the first that has the image",
+        read=_read_folders,
+        write=lambda folders: _write_input(folders) or None,
         shown_default="the table's folder",
+        may_repeat=True,
     )
     label_separator: str | None = _setting(None, help="separates several labels in one cell")
+    missing_values: tuple[str, ...] = _setting(
+        ("NaN", "nan", "N/A", "None", "null", "NULL", "?"),
+        help="words in a table's columns of labels, splits, groups, keys and images that mean an empty cell",
+        read=_read_words,
+        write=list,
+        shown_default="NaN,nan,N/A,None,null,NULL,?",
+    )
     delimiter: str | None = _setting(
         None, help="separates the cells of a csv file", read=_read_delimiter, shown_default="detected"
     )
@@ -156,6 +194,7 @@ class SourceSpec:
         read=one_of(Fingerprint),
         decides_bytes=False,
     )
+    input_splits: Mapping[str, str] = dataclasses.field(default_factory=dict)
     split_folders: Mapping[str, str] | None = None
     splits_auto: bool = True
     columns: frozenset[str] | None = frozenset()

@@ -119,8 +119,6 @@ def test_settings_of_folders_are_refused_with_a_table(tmp_path, opened):
     (tmp_path / "m.csv").write_text("image,label\n")
     with pytest.raises(RequestError, match=r"`label_pattern=.*is a csv table.*`label_column`"):
         opened(tmp_path / "m.csv", label_pattern="(?P<label>cat)")
-    with pytest.raises(RequestError, match=r"`splits` names folders \(training\).*`split_column`"):
-        opened(tmp_path / "m.csv", split_folders={"training": "train"})
 
 
 def test_a_glob_of_tables_reads_all_of_them_sorted_by_name(tmp_path, opened, listed):

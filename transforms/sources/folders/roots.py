@@ -135,7 +135,7 @@ def refuse_unfit(root: Root, spec: SourceSpec) -> None:
     raise RequestError(
         f"{quote_input(root.listing)}: the images are directly in {where}, so that no folder names their class; "
         "say how a name gives the label (`label_pattern=(?P<label>cat|dog)`), give a table (csv, jsonl, parquet), "
-        "sort the images into a folder per class, or choose a `layout` without a label"
+        "sort the images into a folder per class, or say `layout=image` for images without labels"
     )
 
 

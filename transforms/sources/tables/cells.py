@@ -12,6 +12,11 @@ from transforms.sources.tables.image_paths import shorten
 
 # The longest path on Linux.
 _MOST_TEXT = 4096
+_FLAGS = {
+    **dict.fromkeys(("1", "1.0", "true", "yes"), True),
+    # -1 is "not", as in CelebA's attributes.
+    **dict.fromkeys(("0", "0.0", "false", "no", "-1", "-1.0"), False),
+}
 
 
 def read_text(row: Mapping[str, Any], column: str, *, required: bool = True) -> str:
@@ -40,7 +45,7 @@ def read_text(row: Mapping[str, Any], column: str, *, required: bool = True) -> 
 
 
 def read_label(row: Mapping[str, Any], column: str, *, separator: str | None = None) -> Value:
-    """A label, or a list of them; None for an empty cell.
+    """A label, or a list of them; None for an empty cell, an empty list for one without any of several labels.
 
     Spaces around a label are not part of it. `true` and `false` are names, and a whole float is an integer.
 
@@ -57,9 +62,23 @@ def read_label(row: Mapping[str, Any], column: str, *, separator: str | None = N
     value = read_value(row, column)
     if isinstance(value, bytes):
         value = read_text(row, column, required=False)
+    if separator and (value is None or value != value):
+        return []
     if isinstance(value, str) and separator:
-        return [label for label in map(_label, value.split(separator)) if label is not None] or None
+        return [label for label in map(_label, value.split(separator)) if label is not None]
     return [_label(one) for one in value] if isinstance(value, list) else _label(value)
+
+
+def read_flag(row: Mapping[str, Any], column: str) -> bool:
+    """Whether a cell is a one and not a zero.
+
+    Raises:
+      SampleError: it is neither.
+    """
+    value = str(read_value(row, column)).strip().lower()
+    if value not in _FLAGS:
+        raise invalid_row(f"column {column!r} has {shorten(value)}; expected 0 or 1")
+    return _FLAGS[value]
 
 
 def read_value(row: Mapping[str, Any], column: str) -> Value:

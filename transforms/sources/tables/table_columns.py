@@ -14,6 +14,7 @@ from beam_tfrecords.errors import RequestError
 from transforms.sources.inputs import quote_input
 from transforms.sources.names import IMAGE_EXTENSIONS, printable
 from transforms.sources.source_spec import SourceSpec
+from transforms.sources.tables.split_column import SplitColumn, find_split_column
 from transforms.sources.tables.table import InvalidRow, Table
 
 # The usual names, in order of preference, without regard to case, spaces and underscores. The first is the
@@ -22,9 +23,9 @@ _IMAGES = (
     "image", "imagepath", "imagefile", "imgpath", "path", "filepath", "filename", "file", "imagename", "img",
 )  # fmt: skip
 _LABELS = ("label", "labels", "class", "classname", "classes", "category")
-_SPLITS = ("split",)
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _ROWS = 100
+_ONE_HOT = {"0", "1", "0.0", "1.0"}
 _LONGEST_LABEL = 60
 # Where the images of tables with an id instead of a path usually are.
 _FOLDERS = ("", "train", "images", "img", "train_images", "data")
@@ -39,6 +40,7 @@ class Columns:
       image: path of the image.
       pattern: pattern of the image's path over columns; None if a column has the path.
       label: label or labels.
+      labels: columns of zeros and ones, one for each class.
       split: split.
       key: key.
       group: what keeps rows in one split.
@@ -47,15 +49,17 @@ class Columns:
     image: str | None
     pattern: str | None
     label: str | None
-    split: str | None
+    split: SplitColumn | None
     key: str | None
     group: str | None = None
+    labels: tuple[str, ...] = ()
 
     @property
     def needed(self) -> list[str]:
         """All columns that are read."""
-        named = [name for name in (self.image, self.label, self.split, self.key, self.group) if name is not None]
-        return [*named, *pattern_columns(self.pattern or "")]
+        split = self.split.name if self.split else None
+        named = [name for name in (self.image, self.label, split, self.key, self.group) if name is not None]
+        return [*named, *self.labels, *pattern_columns(self.pattern or "")]
 
     @property
     def has_images(self) -> bool:
@@ -90,9 +94,18 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
 
     images = () if spec.image_path is not None else _IMAGES if spec.needs_image else _IMAGES[:1]
     image = choose("image_column", images, "images", text=True)
-    label = choose("label_column", _LABELS if spec.needs_label else _LABELS[:1], "labels")
-    # Fractions ignore a column that happens to be called "split".
-    split = choose("split_column", _SPLITS if spec.splits_auto else (), "splits")
+    usual_labels = () if spec.label_columns else _LABELS if spec.needs_label else _LABELS[:1]
+    label = choose("label_column", usual_labels, "labels")
+    for name in spec.label_columns:
+        if name not in table.columns:
+            raise RequestError(f"`label_columns`: {table.path} has no column {name!r}; {available(table)}")
+    if label is not None and spec.label_columns:
+        raise RequestError(
+            f"`label_column={label}` and `label_columns` both say where the labels are; leave one of them out"
+        )
+    split, note = find_split_column(table, spec, taken=[image, label])
+    if note:
+        taken.append(note)
     key = choose("key_column", (), "keys")
     group = choose("group_column", (), "groups")
     if spec.image_path is not None:
@@ -102,14 +115,14 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
             f"{quote_input(table.path)}: the values in column {image!r} are not strings, but an image is given by its "
             f"path; name the column with the paths with `image_column`; {available(table)}"
         )
-    if label is None and spec.needs_label:
+    if label is None and spec.needs_label and not spec.label_columns:
         raise RequestError(
             f"{quote_input(table.path)} has no column 'label', which the layout needs; name another with "
-            f"`label_column`, or choose a `layout` without a label; {describe_columns(table)}"
+            f"`label_column`, or say `layout=image` for images without labels; {describe_columns(table)}"
         )
     if taken:
         notes.append(f"{printable(storage.basename(table.path))}: {', '.join(taken)}")
-    return Columns(image, spec.image_path, label, split, key, group), notes
+    return Columns(image, spec.image_path, label, split, key, group, spec.label_columns), notes
 
 
 def available(table: Table) -> str:
@@ -168,6 +181,14 @@ def _hints(table: Table, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         )
         if pattern:
             yield f"there are images at {pattern}: say `image_path={pattern}`"
+    one_hot = [
+        name
+        for name, values in cells.items()
+        if name not in images and len(values) == len(rows) > 0 and {str(value) for value in values} <= _ONE_HOT
+    ]
+    if len(one_hot) > 1:
+        yield f"columns of zeros and ones look like one class each: say `label_columns={','.join(one_hot)}`"
+        return
     labels = [
         name
         for name, values in cells.items()

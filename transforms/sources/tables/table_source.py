@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Stage
 from transforms.refs import File, SampleRef
 from transforms.service_faults import retry_faults
-from transforms.sources.inputs import find_files, quote_input
+from transforms.sources.inputs import find_files, quote_input, split_of_file
+from transforms.sources.names import printable
 from transforms.sources.source import Source
 from transforms.sources.source_spec import SourceSpec
-from transforms.sources.tables.cells import invalid_row, read_label, read_text, read_value
+from transforms.sources.tables.cells import invalid_row, read_flag, read_label, read_text, read_value
 from transforms.sources.tables.image_paths import resolve, shorten
 from transforms.sources.tables.table import InvalidRow, Row, Table
 from transforms.sources.tables.table_columns import (
@@ -32,9 +35,11 @@ class _Reader:
     table: Table
     version: str
     key_prefix: str
-    root: str
+    split: str | None
+    roots: Sequence[str]
     allow_outside_root: bool
     label_separator: str | None
+    missing: frozenset[str]
     columns: Columns
     features: Sequence[str]
 
@@ -65,6 +70,7 @@ class _Reader:
         try:
             if isinstance(row, InvalidRow):
                 raise invalid_row(row.detail)
+            row = self._blank(row)
             image = None if of.image is None else read_text(row, of.image)
             if of.pattern is not None:
                 cells = {name: read_text(row, name) for name in pattern_columns(of.pattern)}
@@ -73,13 +79,17 @@ class _Reader:
                 key = read_text(row, of.key)
             elif image is not None:
                 key = image
-            split = None if of.split is None else read_text(row, of.split, required=False) or None
+            split = of.split.read(read_value(row, of.split.name)) if of.split else self.split
             label = None if of.label is None else read_label(row, of.label, separator=self.label_separator)
+            if of.labels:
+                label = [name for name in of.labels if read_flag(row, name)]
+            elif isinstance(label, list):
+                label = [one for one in label if one not in self.missing]
             columns = {name: read_value(row, name) for name in self.features}
             group = None if of.group is None else read_value(row, of.group)
             size, fingerprint = 0, ""
             if image is not None:
-                uri = resolve(image, root=self.root, allow_outside_root=self.allow_outside_root)
+                uri = self._resolve(image)
                 locator = File(uri)
                 size, fingerprint, version = _look(uri)
                 locator = File(uri, version)
@@ -97,6 +107,23 @@ class _Reader:
             failure = (error.reason.value, error.detail)
             return SampleRef(self.key_prefix + key, locator, split=split, failure=failure)
 
+    def _resolve(self, image: str) -> str:
+        """Path or URI of an image, in the first folder that has it."""
+        for root in self.roots[:-1]:
+            uri = resolve(image, root=root, allow_outside_root=self.allow_outside_root)
+            if retry_faults(uri, functools.partial(storage.exists, uri)):
+                return uri
+        return resolve(image, root=self.roots[-1], allow_outside_root=self.allow_outside_root)
+
+    def _blank(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The row with None for words that mean an empty cell."""
+        blank = [
+            name
+            for name in self.columns.needed
+            if isinstance(value := row[name], str) and value.strip() in self.missing and name not in self.features
+        ]
+        return {**row, **dict.fromkeys(blank)} if blank else row
+
 
 class TableSource(Source):
     """Lists the rows of one or more tables as samples.
@@ -105,6 +132,7 @@ class TableSource(Source):
       tables: key prefix -> table.
       spec: the request; its source is "csv", "jsonl" or "parquet".
       versions: key prefix -> version of the file, as `storage.FileEntry.version`.
+      splits: key prefix -> split of a table that has no column for it; empty if the inputs do not say it.
 
     Raises:
       RequestError: a column of the request does not exist, or the tables do not fit together.
@@ -113,12 +141,19 @@ class TableSource(Source):
     unit = "row"
     labels_may_be_indices = True
 
-    def __init__(self, tables: Mapping[str, Table], spec: SourceSpec, *, versions: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        tables: Mapping[str, Table],
+        spec: SourceSpec,
+        *,
+        versions: Mapping[str, str],
+        splits: Mapping[str, str],
+    ) -> None:
         super().__init__()
         self.name = spec.source
         self._readers: list[_Reader] = []
         for prefix, table in tables.items():
-            reader, notes = _reader(table, prefix, spec, version=versions[prefix])
+            reader, notes = _reader(table, prefix, spec, version=versions[prefix], split=splits.get(prefix))
             self._readers.append(reader)
             self.notes += notes
         self.columns = tuple(dict.fromkeys(column for table in tables.values() for column in table.columns))
@@ -161,18 +196,32 @@ def open_tables(spec: SourceSpec, open_table: Callable[[str], Table]) -> TableSo
             f"`label_pattern={spec.label_pattern}` finds labels in the paths of folders, but {where}; "
             "leave it out and name the column of the labels with `label_column`"
         )
-    if spec.split_folders is not None:
-        raise RequestError(
-            f"`splits` names folders ({', '.join(spec.split_folders)}), but {where}; name its column with "
-            "`split_column`, or give fractions (`splits=train=0.9,test=0.1`)"
-        )
-    files = find_files(spec.input)
+    files = find_files(spec.input, spec.input_splits)
     tables = {prefix: open_table(file.path) for prefix, file in files.items()}
-    return TableSource(tables, spec, versions={prefix: file.version for prefix, file in files.items()})
+    splits = _splits_of_inputs(files, spec)
+    versions = {prefix: file.version for prefix, file in files.items()}
+    source = TableSource(tables, spec, versions=versions, splits=splits)
+    if splits and not spec.input_splits:
+        names = (f"{printable(storage.basename(file.path))} is {splits[prefix]}" for prefix, file in files.items())
+        source.notes.append(f"splits from the names of the inputs: {', '.join(names)}")
+    return source
 
 
-def _reader(table: Table, key_prefix: str, spec: SourceSpec, *, version: str) -> tuple[_Reader, list[str]]:
-    columns, notes = choose_columns(table, spec)
+def _splits_of_inputs(files: Mapping[str, storage.FileEntry], spec: SourceSpec) -> dict[str, str]:
+    """Key prefix -> the split that the request gives a table, or else its name; empty if they do not."""
+    if spec.input_splits:
+        return {prefix: spec.input_splits[file.path] for prefix, file in files.items()}
+    splits = {prefix: split_of_file(file.path) for prefix, file in files.items()}
+    named = {prefix: split for prefix, split in splits.items() if split}
+    is_said = spec.splits_auto and not spec.split_column and len(set(named.values())) > 1
+    return named if is_said and len(named) == len(splits) else {}
+
+
+def _reader(
+    table: Table, key_prefix: str, spec: SourceSpec, *, version: str, split: str | None
+) -> tuple[_Reader, list[str]]:
+    # A split that the request gives an input beats a column; one that only its name tells does not.
+    columns, notes = choose_columns(table, dataclasses.replace(spec, split_column="") if spec.input_splits else spec)
     if spec.columns is None:
         chosen = columns.needed
         features = tuple(name for name in table.columns if name not in chosen)
@@ -187,9 +236,11 @@ def _reader(table: Table, key_prefix: str, spec: SourceSpec, *, version: str) ->
         table=table,
         version=version,
         key_prefix=key_prefix,
-        root=spec.image_root or storage.dirname(table.path),
+        split=split,
+        roots=spec.image_root or (storage.dirname(table.path),),
         allow_outside_root=spec.allow_outside_root,
         label_separator=spec.label_separator,
+        missing=frozenset(spec.missing_values),
         columns=columns,
         features=features,
     )

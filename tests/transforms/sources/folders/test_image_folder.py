@@ -104,7 +104,7 @@ def test_images_beside_class_folders_have_no_label(touch, opened, listed):
 
 
 def test_a_flat_folder_is_refused_with_what_else_can_give_the_labels(touch, opened):
-    with pytest.raises(RequestError, match=r"`input=.*`label_pattern=.*table.*folder per class.*`layout`"):
+    with pytest.raises(RequestError, match=r"`input=.*`label_pattern=.*table.*folder per class.*`layout=image`"):
         opened(touch("1.jpg", "2.jpg", "docs/read.txt"))
 
 

@@ -76,8 +76,45 @@ def test_paths_are_relative_to_the_image_root(csv_file, opened, tmp_path):
     table = csv_file("id,label,image", "7,cat,7.jpg", images=("elsewhere/7.jpg",))
     root = str(tmp_path / "elsewhere")
     for fields in ({"image_path": "{id}.jpg"}, {"image_column": "image"}):
-        (sample,) = opened(table, image_root=root, **fields).samples()
+        (sample,) = opened(table, image_root=(root,), **fields).samples()
         assert (sample.uri, sample.failure) == (f"{root}/7.jpg", None)
+
+
+def test_images_may_be_in_several_folders(csv_file, opened, tmp_path):
+    table = csv_file("image,label", "7.jpg,cat", "8.jpg,dog", "9.jpg,dog", images=("a/7.jpg", "b/7.jpg", "b/8.jpg"))
+    roots = (str(tmp_path / "a"), str(tmp_path / "b"))
+    samples = list(opened(table, image_root=roots).samples())
+    assert [sample.uri for sample in samples[:2]] == [f"{roots[0]}/7.jpg", f"{roots[1]}/8.jpg"]
+    assert samples[2].failure == ("unreadable", f"no such file: '{roots[1]}/9.jpg'")
+
+
+def test_columns_of_zeros_and_ones_are_labels(csv_file, opened):
+    rows = ["1.jpg,1,0,0", "2.jpg,0,1.0,True", "3.jpg,0,-1,0", "4.jpg,2,0,0"]
+    images = ("1.jpg", "2.jpg", "3.jpg", "4.jpg")
+    source = opened(
+        csv_file("image,healthy,rust,scab", *rows, images=images), label_columns=("rust", "healthy", "scab")
+    )
+    samples = list(source.samples())
+    assert [sample.label for sample in samples[:3]] == [["healthy"], ["rust", "scab"], []]
+    assert samples[3].failure == ("invalid_row", "column 'healthy' has '2'; expected 0 or 1")
+
+
+def test_columns_of_zeros_and_ones_are_hinted_at_together(csv_file, opened):
+    table = csv_file("image,healthy,rust", "1.jpg,1,0", "2.jpg,0,1")
+    with pytest.raises(RequestError, match=r"look like one class each: say `label_columns=healthy,rust`"):
+        opened(table)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"label_columns": ("healthy", "no")}, "has no column 'no'"),
+        ({"label_columns": ("healthy",), "label_column": "image"}, "both say where the labels are"),
+    ],
+)
+def test_columns_of_labels_that_cannot_be_are_refused(csv_file, opened, fields, message):
+    with pytest.raises(RequestError, match=message):
+        opened(csv_file("image,healthy", "1.jpg,1"), **fields)
 
 
 @pytest.mark.parametrize("cell", ["../secret", "/etc/passwd"])
@@ -113,7 +150,7 @@ def test_a_wrong_pattern_is_refused(csv_file, opened, fields, message):
 def test_a_separator_splits_the_cell_into_labels(csv_file, opened):
     table = csv_file("image,label", "a.jpg,cat| pet |", "b.jpg,cat", "a.jpg,|")
     labels = [sample.label for sample in opened(table, label_separator="|", key_column="label").samples()]
-    assert labels == [["cat", "pet"], ["cat"], None]
+    assert labels == [["cat", "pet"], ["cat"], []]
 
 
 # What a message says

@@ -108,13 +108,6 @@ def test_an_empty_label_or_split_is_none(csv_file, opened, listed):
     assert (sample.label, sample.split, sample.failure) == (None, None, None)
 
 
-def test_a_column_that_happens_to_be_called_split_is_ignored_without_auto(csv_file, opened, listed):
-    table = csv_file("label,split", "cat,dev")
-    assert only(listed(opened(table))).split == "dev"
-    assert only(listed(opened(table, splits_auto=False))).split is None
-    assert only(listed(opened(table, splits_auto=False, split_column="split"))).split == "dev"
-
-
 def test_an_empty_key_is_an_invalid_row(csv_file, opened, listed):
     sample = only(listed(opened(csv_file("label,id", "cat,"), key_column="id")))
     assert (sample.key, sample.failure) == ("000000000000", ("invalid_row", "column 'id' is empty"))

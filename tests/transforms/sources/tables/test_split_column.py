@@ -1,0 +1,165 @@
+"""Splits of tables: from a column of any usual name, from folds and booleans, from the names of the files."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beam_tfrecords.errors import RequestError
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Writes a csv file with the columns label and one other, whose words are given."""
+
+    def write(column: str, *words: str, name: str = "m.csv"):
+        rows = [f"cat,{word}" for word in words]
+        (tmp_path / name).write_text("\n".join([f"label,{column}", *rows]) + "\n")
+        return tmp_path / name
+
+    return write
+
+
+def splits_of(samples) -> list[str | None]:
+    return [sample.split for sample in samples.values()]
+
+
+@pytest.mark.parametrize("column", ["set", "Subset", "partition", "phase", "Usage", "fold"])
+def test_a_column_of_a_usual_name_says_the_splits_if_its_words_are_names_of_splits(table, opened, listed, column):
+    source = opened(table(column, "train", "val", "Test", ""))
+    assert splits_of(listed(source)) == ["train", "val", "Test", None]
+    assert source.notes == [f"m.csv: splits from column {column!r}"]
+
+
+@pytest.mark.parametrize(
+    ("column", "words", "splits"),
+    [
+        ("is_valid", ["True", "False", ""], ["validation", "train", None]),
+        ("is_train", ["1", "0", "1"], ["train", "test", "train"]),
+        ("is_training_image", ["0", "1"], ["test", "train"]),
+        ("Is Test", ["yes", "no"], ["test", "train"]),
+    ],
+)
+def test_a_column_of_booleans_says_the_splits(table, opened, listed, column, words, splits):
+    source = opened(table(column, *words))
+    assert splits_of(listed(source)) == splits
+    assert f"splits from column {column!r}" in source.notes[0]
+
+
+def test_a_parquet_column_of_booleans_says_the_splits(tmp_path, opened, listed):
+    pq.write_table(pa.table({"label": ["a", "b", "c"], "is_valid": [True, None, False]}), tmp_path / "m.parquet")
+    assert splits_of(listed(opened(tmp_path / "m.parquet"))) == ["validation", None, "train"]
+
+
+@pytest.mark.parametrize("words", [["A", "B"], ["0", "1", "2"]])
+def test_other_words_are_noted_with_the_flag_that_uses_them(table, opened, listed, words):
+    source = opened(table("set", *words))
+    assert splits_of(listed(source)) == [None] * len(words)
+    assert source.notes == [
+        f"m.csv: column 'set' is not used; if it says the splits, say `splits=validation={words[0]}`"
+    ]
+
+
+def test_a_column_that_is_the_label_or_holds_one_value_is_no_split(table, opened, listed):
+    assert splits_of(listed(opened(table("set", "a", "b"), label_column="set"))) == [None, None]
+    source = opened(table("is_valid", "1", "1"))
+    assert (splits_of(listed(source)), source.notes) == ([None, None], [])
+
+
+def test_folds_are_chosen_by_splits(table, opened, listed):
+    source = opened(table("fold", "0", "1", "2", "3", ""), split_folders={"0": "validation", "3": "test"})
+    assert splits_of(listed(source)) == ["validation", "train", "train", "test", None]
+    whole = opened(table("fold", "0", "1", "2"), split_folders={"0": "validation", "1": "train"})
+    samples = list(listed(whole).values())
+    assert [sample.split for sample in samples[:2]] == ["validation", "train"]
+    assert samples[2].failure == ("unknown_split", "column 'fold' has '2'; expected one of 0, 1")
+
+
+def test_folds_of_floats_are_numbers(tmp_path, opened, listed):
+    pq.write_table(pa.table({"label": ["a", "b"], "fold": [0.0, 1.0]}), tmp_path / "m.parquet")
+    source = opened(tmp_path / "m.parquet", split_folders={"1": "test"})
+    assert splits_of(listed(source)) == ["train", "test"]
+
+
+@pytest.mark.parametrize(
+    ("column", "fields", "message"),
+    [
+        ("x", {"split_folders": {"0": "test"}}, r"none of a usual name; name it with `split_column`.*label, x"),
+        ("fold", {"split_folders": {"7": "test"}}, r"`splits` names 7, but column 'fold' .* has a, b"),
+        ("x", {"split_column": "y"}, r"`split_column=y`: .* has no such column"),
+    ],
+)
+def test_a_column_or_word_that_is_not_there_is_refused(table, opened, column, fields, message):
+    with pytest.raises(RequestError, match=message):
+        opened(table(column, "a", "b"), **fields)
+
+
+@pytest.mark.parametrize("column", ["split", "set", "is_valid"])
+def test_fractions_of_a_table_that_says_its_splits_are_refused(table, opened, listed, column):
+    words = ["1", "0"] if column == "is_valid" else ["train", "test"]
+    path = table(column, *words)
+    if column != "is_valid":
+        with pytest.raises(
+            RequestError, match=f"`splits` has fractions, but column '{column}'.*`split_column=` to ign"
+        ):
+            opened(path, splits_auto=False)
+    assert splits_of(listed(opened(path, splits_auto=False, split_column=""))) == [None, None]
+    with pytest.raises(RequestError, match="`splits` has fractions"):
+        opened(path, splits_auto=False, split_column=column)
+
+
+def test_fractions_of_a_column_with_other_words_ignore_it(table, opened, listed):
+    assert splits_of(listed(opened(table("set", "A", "B"), splits_auto=False))) == [None, None]
+    assert splits_of(listed(opened(table("split", "train", "train"), splits_auto=False))) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("names", "splits"),
+    [
+        (["train.csv", "val.csv"], ["train", "validation"]),
+        (["labels_test.csv", "labels_train.csv"], ["test", "train"]),
+        (["train-0.csv", "train-1.csv", "valid-0.csv"], ["train", "train", "validation"]),
+        (["train.csv", "more.csv"], [None, None]),
+        (["train-0.csv", "train-1.csv"], [None, None]),
+    ],
+)
+@pytest.mark.parametrize("glob", [True, False])
+def test_tables_named_like_splits_are_splits(table, tmp_path, opened, listed, names, splits, glob):
+    paths = [table("x", "1", name=name) for name in names]
+    source = opened(tmp_path / "*.csv") if glob else opened(*paths)
+    listed_splits = {key.split("/")[0]: sample.split for key, sample in listed(source).items()}
+    assert listed_splits == dict(zip(names, splits, strict=True))
+    assert any("splits from the names of the inputs" in note for note in source.notes) == (None not in splits)
+
+
+def test_a_split_column_beats_the_names_of_the_tables(table, opened, listed):
+    source = opened(table("split", "test", name="train.csv"), table("split", "", name="val.csv"))
+    assert splits_of(listed(source)) == ["test", None]
+
+
+def test_the_request_may_say_the_split_of_each_table(table, tmp_path, opened, listed):
+    (tmp_path / "b").mkdir()
+    first, second = table("split", "test"), table("x", "1", name="b/m.csv")
+    samples = listed(opened(f"train={first}", f"val={second}"))
+    assert {key: sample.split for key, sample in samples.items()} == {
+        "train/000000000000": "train",
+        "validation/000000000000": "validation",
+    }
+    with pytest.raises(RequestError, match="some inputs say their split"):
+        opened(f"train={first}", second)
+    with pytest.raises(RequestError, match="both say the splits"):
+        opened(f"train={first}", splits_auto=False)
+
+
+@pytest.mark.parametrize("word", ["NaN", "nan", "N/A", "None", "null", "NULL", "?", " ? "])
+def test_words_for_missing_values_are_empty_cells(table, opened, listed, word):
+    (sample,) = listed(opened(table("kind", word, name="a.csv"), label_column="kind")).values()
+    assert (sample.label, sample.failure) == (None, None)
+    (sample,) = listed(opened(table("kind", word, name="b.csv"), label_column="kind", missing_values=("-",))).values()
+    assert sample.label == word.strip()
+
+
+def test_words_for_missing_values_are_left_out_of_several_labels(table, opened, listed):
+    (sample,) = listed(opened(table("kind", "dog|None|?"), label_column="kind", label_separator="|")).values()
+    assert sample.label == ["dog"]

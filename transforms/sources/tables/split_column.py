@@ -1,0 +1,163 @@
+"""Which column of a table says the splits, and what its words mean."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from transforms.sources.inputs import quote_input
+from transforms.sources.source_spec import SourceSpec
+from transforms.sources.tables.cells import invalid_row
+from transforms.sources.tables.table import InvalidRow, Table
+from transforms.splits import SPLIT_NAMES
+
+# The usual names, without regard to case, spaces, dashes and underscores. The first is the documented one: whatever it
+# holds are splits. The others are taken if their words are names of splits.
+_NAMES = ("split", "set", "subset", "partition", "phase", "usage", "fold", "kfold")
+# Columns of booleans -> the splits of true and of false.
+_FLAGS = {
+    **dict.fromkeys(("isvalid", "isvalidation", "isval", "valid", "validation", "val"), ("validation", "train")),
+    **dict.fromkeys(("istrain", "istraining", "istrainingimage", "train"), ("train", "test")),
+    **dict.fromkeys(("istest", "test"), ("test", "train")),
+}
+_TRUE, _FALSE = ("true", "1", "1.0", "yes", "t", "y"), ("false", "0", "0.0", "no", "f", "n")
+# Rows that show what a column holds, and how many words still look like splits or folds.
+_ROWS = 1000
+_MOST_WORDS = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitColumn:
+    """The column of the splits.
+
+    Attributes:
+      name: of the column.
+      words: lower-case word -> split; None if the words are the splits.
+      default: split of a word that is not in `words`; None rejects the row.
+    """
+
+    name: str
+    words: Mapping[str, str] | None = None
+    default: str | None = None
+
+    def read(self, value: Any) -> str | None:
+        """The split of a cell; None for an empty one.
+
+        Raises:
+          SampleError: the cell has another word, or a list.
+        """
+        if isinstance(value, list):
+            raise invalid_row(f"column {self.name!r} has a list; expected the name of a split")
+        word = _word(value)
+        if not word or self.words is None:
+            return word or None
+        split = self.words.get(word.lower(), self.default)
+        if split is None:
+            known = ", ".join(self.words)
+            detail = f"column {self.name!r} has {word!r}; expected one of {known}"
+            raise SampleError(Stage.LIST, FailureReason.UNKNOWN_SPLIT, detail)
+        return split
+
+
+def find_split_column(table: Table, spec: SourceSpec, *, taken: Sequence[str | None]) -> tuple[SplitColumn | None, str]:
+    """The column of the splits, and a note on it, "" if there is nothing to say.
+
+    Args:
+      table: the table.
+      spec: the request.
+      taken: columns that are something else.
+
+    Raises:
+      RequestError: there is no such column, or it contradicts the other settings.
+    """
+    named = spec.split_column
+    if named and named not in table.columns:
+        raise RequestError(
+            f"`split_column={named}`: {table.path} has no such column; it has: {', '.join(table.columns)}"
+        )
+    if spec.split_folders is not None:
+        return _chosen(table, spec, named or _usual(table, taken)), ""
+    if named == "":
+        return None, ""
+    found, note = (SplitColumn(named), "") if named else _guess(table, taken)
+    if spec.splits_auto or found is None:
+        return found, note
+    splits = sorted({SPLIT_NAMES.get(word.lower(), word) for word in _words(table, found.name)})
+    if named or (len(splits) > 1 and set(splits) <= set(SPLIT_NAMES.values())):
+        raise RequestError(
+            f"`splits` has fractions, but column {found.name!r} of {quote_input(table.path)} says the splits "
+            f"({', '.join(splits[:5])}); leave `splits` out to use it, or say `split_column=` to ignore it"
+        )
+    return None, ""
+
+
+def _chosen(table: Table, spec: SourceSpec, column: str | None) -> SplitColumn:
+    """The column whose words the setting `splits` names."""
+    asked = {word.lower(): split for word, split in (spec.split_folders or {}).items()}
+    if column is None:
+        raise RequestError(
+            f"`splits` names words of a split column ({', '.join(asked)}), and {quote_input(table.path)} has none of a "
+            "usual name; name it with `split_column`, or give fractions (`splits=train=0.9,test=0.1`); it has: "
+            f"{', '.join(table.columns)}"
+        )
+    words = {word.lower() for word in _words(table, column)}
+    if words and words.isdisjoint(asked):
+        raise RequestError(
+            f"`splits` names {', '.join(asked)}, but column {column!r} of {quote_input(table.path)} has "
+            f"{', '.join(sorted(words)[:10])}"
+        )
+    return SplitColumn(column, asked, None if "train" in asked.values() else "train")
+
+
+def _guess(table: Table, taken: Sequence[str | None]) -> tuple[SplitColumn | None, str]:
+    column = _usual(table, taken)
+    if column == _NAMES[0]:
+        return SplitColumn(column), ""
+    if column is not None:
+        words = _words(table, column)
+        if words and all(word.lower() in SPLIT_NAMES for word in words):
+            return SplitColumn(column), f"splits from column {column!r}"
+        if 1 < len(words) <= _MOST_WORDS:
+            first = sorted(words)[0]
+            return None, f"column {column!r} is not used; if it says the splits, say `splits=validation={first}`"
+        return None, ""
+    for name, plain in _plain(table).items():
+        if plain in _FLAGS and name not in taken:
+            words = {word.lower() for word in _words(table, name)}
+            if len(words) == 2 and words <= {*_TRUE, *_FALSE}:
+                true, false = _FLAGS[plain]
+                meanings = {**dict.fromkeys(_TRUE, true), **dict.fromkeys(_FALSE, false)}
+                return SplitColumn(
+                    name, meanings
+                ), f"splits from column {name!r}: {true} where it is true, else {false}"
+    return None, ""
+
+
+def _usual(table: Table, taken: Sequence[str | None]) -> str | None:
+    plain = {plain: name for name, plain in reversed(_plain(table).items()) if name not in taken}
+    return next((plain[name] for name in _NAMES if name in plain), None)
+
+
+def _plain(table: Table) -> dict[str, str]:
+    return {name: re.sub(r"[\s_-]", "", name.lower()) for name in table.columns}
+
+
+def _words(table: Table, column: str) -> set[str]:
+    """The words in the first rows of a column."""
+    rows = itertools.islice(table.rows([column]), _ROWS)
+    return {word for row in rows if not isinstance(row, InvalidRow) and (word := _word(row[column]))}
+
+
+def _word(value: Any) -> str:
+    """A cell as a word; "" for an empty one. Empty cells have made floats of whole numbers."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bytes):
+        value = value.decode(errors="replace")
+    return str(value).strip()
