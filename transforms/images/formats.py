@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 import zlib
-from collections.abc import Iterator
+from typing import Literal
 
 from beam_tfrecords.errors import FailureReason, SampleError
 from transforms.images.decode_errors import decode_error
@@ -64,8 +64,8 @@ _HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b
 
 _LONGEST_PPM_HEADER = 1 << 16
 
-# Formats made of boxes, and the box of their pixels. A bare JPEG 2000 codestream (it starts with 0xff) has none.
-_PIXEL_BOXES = {"avif": b"mdat", "jpeg2000": b"jp2c"}
+# Markers of JPEG and JPEG 2000 codestreams: the end of both, and where the data of JPEG 2000 begins.
+_END, _JPEG2000_DATA = b"\xff\xd9", b"\xff\x93"
 
 
 def sniff(data: bytes) -> str:
@@ -178,8 +178,8 @@ def check_end(data: bytes, name: str) -> None:
         size = int.from_bytes(data[4:8], "little") + 8
         if size > len(data):
             raise _truncated(f"the header says {size} bytes, the file has {len(data)}")
-    elif name in _PIXEL_BOXES and not data.startswith(b"\xff"):
-        _check_boxes(data)
+    elif name == "jpeg2000" and data.rfind(_END) < data.find(_JPEG2000_DATA):
+        raise _truncated(f"JPEG 2000 ends at byte {len(data)} without an end marker")
 
 
 def check_cut(data: bytes, name: str) -> None:
@@ -189,18 +189,24 @@ def check_cut(data: bytes, name: str) -> None:
       SampleError: reason `truncated`, or from `check_end`.
     """
     check_end(data, name)
-    if name == "jpeg" and b"\xff\xd9" not in data:
+    if name == "jpeg" and _END not in data:
         raise _truncated(f"JPEG ends at byte {len(data)} without an end marker")
     if name == "gif" and not data.rstrip(b"\0").endswith(b";"):
         raise _truncated(f"GIF ends at byte {len(data)} without a trailer")
-    if name == "tiff":
-        _check_tiff(data)
-    if name in _PIXEL_BOXES and not data.startswith(b"\xff"):
-        _check_boxes(data, _PIXEL_BOXES[name])
+    if name == "tiff" and (end := _end_of_tiff_directory(data)) > len(data):
+        raise _truncated(f"the directory of the TIFF ends at byte {end}, the file has {len(data)}")
 
 
 def _truncated(detail: str) -> SampleError:
     return decode_error(FailureReason.TRUNCATED, detail)
+
+
+def _end_of_tiff_directory(data: bytes) -> int:
+    """The offset behind the first directory (TIFF 6.0, section 2; BigTIFF has wider numbers)."""
+    order: Literal["little", "big"] = "little" if data.startswith(b"II") else "big"
+    number, counter, entry = (8, 8, 20) if 43 in data[2:4] else (4, 2, 12)
+    start = int.from_bytes(data[number : 2 * number], order)
+    return start + counter + entry * int.from_bytes(data[start : start + counter], order)
 
 
 def _check_png(data: bytes) -> None:
@@ -217,67 +223,3 @@ def _check_png(data: bytes) -> None:
             return
         at = end
     raise _truncated(f"PNG ends at byte {len(data)} without an IEND chunk")
-
-
-def _check_boxes(data: bytes, needed: bytes | None = None) -> None:
-    """Walks the top-level boxes of an ISO base media file: size (4 bytes), kind (4), long size (8).
-
-    If `needed` (the kind of the box with the pixels) is given, that box has to exist and nothing may follow the
-    last box.
-    """
-    at, kinds = 0, set()
-    for kind, start, size in walk_boxes(data):
-        kinds.add(kind)
-        if size == 0:  # to the end of the file
-            return
-        at = start + (size if size >= 8 else 0)
-    if at > len(data) or (needed is not None and (at < len(data) or needed not in kinds)):
-        raise _truncated(f"the boxes need {at} bytes or more, the file has {len(data)}")
-
-
-def walk_boxes(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """(kind, offset, size) of the top-level boxes; stops behind one whose size is 0 (to the end) or impossible."""
-    at, size = 0, 8
-    while size >= 8 and at + 8 <= len(data):
-        size, kind = struct.unpack_from(">I4s", data, at)
-        if size == 1 and at + 16 <= len(data):
-            size = struct.unpack_from(">Q", data, at + 8)[0]
-        yield kind, at, size
-        at += size
-
-
-# TIFF tags: offsets and lengths of strips and tiles. Bytes of each value type, and the types of these tags.
-_TIFF_STARTS, _TIFF_LENGTHS = (273, 324), (279, 325)
-_TIFF_BYTES = (0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8, 8, 8)
-_TIFF_NUMBERS = {3: "H", 4: "L", 16: "Q"}
-
-
-def _check_tiff(data: bytes) -> None:
-    """Checks that every byte that the first directory of a TIFF names is there (TIFF 6.0, section 2)."""
-    order = "<" if data.startswith(b"II") else ">"
-    big = data[2:4] in (b"+\0", b"\0+")
-    head, entry, number = ("Q", "HHQ", "Q") if big else ("H", "HHL", "L")
-    room = struct.calcsize(order + number)
-    starts: tuple[int, ...] = ()
-    lengths: tuple[int, ...] = ()
-    needed = 0
-    try:
-        directory = struct.unpack_from(order + number, data, 8 if big else 4)[0]
-        entries = struct.unpack_from(order + head, data, directory)[0]
-        at = directory + struct.calcsize(order + head)
-        for _ in range(entries):
-            tag, kind, count = struct.unpack_from(order + entry, data, at)
-            value = at + struct.calcsize(order + entry)
-            size = count * (_TIFF_BYTES[kind] if kind < len(_TIFF_BYTES) else 0)
-            if size > room:
-                value = struct.unpack_from(order + number, data, value)[0]
-            needed = max(needed, value + size)
-            if tag in _TIFF_STARTS + _TIFF_LENGTHS and kind in _TIFF_NUMBERS and needed <= len(data):
-                values = struct.unpack_from(f"{order}{count}{_TIFF_NUMBERS[kind]}", data, value)
-                starts, lengths = (values, lengths) if tag in _TIFF_STARTS else (starts, values)
-            at += struct.calcsize(order + entry + number)
-    except (struct.error, OverflowError) as error:  # the latter from a BigTIFF's offsets of 2**63 and more
-        raise _truncated(f"the directory of the TIFF reaches beyond its {len(data)} bytes") from error
-    needed = max(needed, *(sum(piece) for piece in zip(starts, lengths, strict=False)), 0)
-    if needed > len(data):
-        raise _truncated(f"the TIFF's directory names {needed} bytes, the file has {len(data)}")
