@@ -1,36 +1,29 @@
 """The memory that one image takes, estimated from its header before it is allocated.
 
-All figures are bytes per pixel, measured as peaks of Pillow 12 and the decoders that come with it; estimates include
-the bytes of the file. The tests hold them.
+All figures are bytes per pixel: the worst case of a format or mode, measured as peaks of Pillow 12 and the decoders
+that come with it. The tests hold them; estimates include the bytes of the file.
 """
 
 from __future__ import annotations
-
-import struct
 
 from PIL import Image, ImageFile, TiffImagePlugin
 
 from beam_tfrecords.errors import FailureReason
 from transforms.images.color import stored_channels, to_srgb_transform
 from transforms.images.decode_errors import decode_error
-from transforms.images.formats import walk_boxes
 from transforms.images.geometry import Geometry
 from transforms.images.image_spec import ImageEncoding, ImageSpec, Metadata
 from transforms.images.jpeg_header import JpegHeader, parse_jpeg_header
 
-# An image in Pillow, by mode; of other modes 4, also of those with two or three channels.
-_HELD = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "I;16N": 2}
-# What decoders hold besides that image.
-_WEBP, _AVIF, _TEXT = 12.5, 10, 9
-# What Pillow's plugins hold until the image is closed.
-_LEFT = {"WEBP": 12, "AVIF": 8}
-_TEXT_CODECS = ("ppm", "ppm_plain", "bmp_rle")  # written in Python
-_JPEG_COEFFICIENT = _JPEG2000_SAMPLE = 2
-# What a conversion adds while it lasts: wide grey to 8 bits, with a transparent value, a color profile, and
-# transparency blended with white.
-_WIDE_GREY, _KEY = {"I": 14, "F": 14, "I;16": 9}, 5
-_PROFILE = {"L": 6, "LA": 10, "RGB": 4, "RGBA": 9, "CMYK": 8}
-_BLEND = 5
+# What decoders hold besides the image; of the formats in the second line until it is closed. Pillow decodes
+# the formats in the third line in Python.
+_DECODER = {"webp": 12.5, "avif": 10, "jpeg": 8}
+_OPENED = {"WEBP": 12, "AVIF": 8}
+_IN_PYTHON, _TEXT_CODECS = 9, ("ppm", "ppm_plain", "bmp_rle")
+_JPEG_COEFFICIENT, _JPEG2000_SAMPLE = 2, 6.2
+# What a conversion adds while it lasts: wide grey to 8 bits, a color profile, blending with white, a copy.
+_WIDE_GREY = {"I": 14, "F": 14, "I;16": 9, "I;16B": 9, "I;16L": 9, "I;16N": 9}
+_PROFILE, _BLEND, _COPY = 9, 5, 4
 _TIFF_ROWS, _TIFF_TILE_WIDTH, _TIFF_TILE_HEIGHT, _TIFF_BITS, _TIFF_SAMPLES = 278, 322, 323, 258, 277
 
 
@@ -47,7 +40,7 @@ def check_memory(needed: float, limit: int, *, height: int, width: int) -> None:
 
 def webp_memory(data: bytes, height: int, width: int) -> float:
     """Bytes at the peak of opening and decoding a WebP file; libwebp allocates its canvases when it is opened."""
-    return len(data) + (_WEBP + 4) * height * width
+    return len(data) + (_DECODER["webp"] + 4) * height * width
 
 
 def jpeg_coefficients(header: JpegHeader) -> float:
@@ -61,107 +54,77 @@ def plain_jpeg_memory(
     """Bytes at the peak of the fast codec, besides the file: arrays of `channels`, decoded at 1 / `reduction`."""
     decoded = channels * header.height * header.width / reduction**2
     resized, stored = geometry.resized_height * geometry.resized_width, geometry.final_height * geometry.final_width
-    is_resized = (header.height, header.width) != geometry.resized_unturned
     needed = decoded
-    if is_resized:  # filtered, then resized
+    if (header.height, header.width) != geometry.resized_unturned:  # filtered, then resized
         needed += decoded + channels * resized
-    if has_profile:
-        needed += 8 * resized
-    if geometry.orientation != 1 or stored != resized:
-        needed += channels * max(resized, stored)
-    if spec.image_encoding is not ImageEncoding.JPEG:
-        needed += 4 * stored
-    if channels == 1 and spec.channels != 1:
-        needed += 3 * stored
+    copies = (
+        geometry.orientation != 1 or stored != resized,
+        spec.image_encoding is not ImageEncoding.JPEG,
+        channels == 1 and spec.channels != 1,
+    )
+    needed += _COPY * sum(copies) * max(resized, stored) + (_PROFILE * resized if has_profile else 0)
     return max(jpeg_coefficients(header) + decoded, needed + _encoder(spec) * stored)
 
 
 def decoding_memory(data: bytes, name: str, image: ImageFile.ImageFile) -> float:
     """Bytes at the peak of decoding an opened file."""
     pixels = image.height * image.width
-    if name == "jpeg":
-        header = parse_jpeg_header(data)
-        worst = _JPEG_COEFFICIENT * len(image.getbands()) * pixels
-        beside = worst if header is None else jpeg_coefficients(header)
-    elif name == "jpeg2000":
-        beside = _jpeg2000_tile(data, image)
-    elif name == "avif":
-        beside = _AVIF * pixels
+    beside = _DECODER.get(name, 0) * pixels
+    if name == "jpeg" and (header := parse_jpeg_header(data)):
+        beside = jpeg_coefficients(header)
+    elif name == "jpeg2000":  # of one tile, which may be the whole image
+        beside = _JPEG2000_SAMPLE * len(image.getbands()) * pixels + len(data)
     elif isinstance(image, TiffImagePlugin.TiffImageFile):
         beside = _tiff_strip(image)
-    else:
-        beside = _TEXT * pixels if image.tile and image.tile[0][0] in _TEXT_CODECS else 0
-    return len(data) + beside + _HELD.get(image.mode, 4) * pixels
+    elif image.tile and image.tile[0][0] in _TEXT_CODECS:
+        beside = _IN_PYTHON * pixels
+    return len(data) + beside + _pixel(image) * pixels
 
 
 def converting_memory(image: Image.Image, spec: ImageSpec, geometry: Geometry, *, in_strips: bool) -> float:
     """Bytes at the peak of what is done with a decoded image: convert, turn, resize, crop or pad, encode.
 
     Args:
-      image: decoded.
-      spec: the request.
-      geometry: of this image.
       in_strips: whether strips of it are converted one by one, as in `shrink_large`.
     """
-    pixels, left = image.height * image.width, _LEFT.get(image.format or "", 0) * image.height * image.width
-    source = _HELD.get(image.mode, 4) * pixels + left
+    pixels = image.height * image.width
     resized, stored = geometry.resized_height * geometry.resized_width, geometry.final_height * geometry.final_width
     # A resize has two passes; the first changes the width only.
-    first = 0 if resized == pixels else geometry.height * geometry.resized_unturned[1]
+    added = 0 if resized == pixels else _COPY * (geometry.height * geometry.resized_unturned[1] + resized)
+    added += (_COPY if stored != resized else 0) * stored + _encoder(spec) * stored
     if in_strips:
-        steps = [source + pixels + 4 * resized]
+        added += pixels
     else:
-        conversion, converted = _conversion_peak(image, spec)
-        steps = [left + conversion * pixels, source + converted * pixels + 4 * (first + resized if first else 0)]
-        if geometry.orientation != 1:
-            steps.append(source + 2 * converted * pixels)
-    if stored != resized:
-        steps.append(source + 4 * (resized + stored))
-    return max(*steps, source + (4 + _encoder(spec) if _encoder(spec) or stored != pixels else 0) * stored)
+        added += (_conversion(image, spec) + (_COPY if geometry.orientation != 1 else 0)) * pixels
+    return (_pixel(image) + _OPENED.get(image.format or "", 0)) * pixels + added
+
+
+def _pixel(image: Image.Image) -> int:
+    """Bytes per pixel of an image in Pillow."""
+    return 1 if image.mode in ("1", "L", "P") else 2 if image.mode.startswith("I;16") else 4
 
 
 def _encoder(spec: ImageSpec) -> int:
-    """Bytes per pixel that an encoder takes for more than the encoded file."""
-    if spec.image_encoding is ImageEncoding.RAW:  # rows, and rows joined
-        return 2 * (spec.channels or 4)
-    if spec.image_encoding is ImageEncoding.WEBP:  # transparency is compressed without loss
-        return 8 if spec.channels == 3 else 27
-    return 0
+    """Bytes per pixel that an encoder takes for more than the encoded file; WebP has transparency without loss."""
+    if spec.image_encoding is ImageEncoding.RAW:
+        return 8
+    return 0 if spec.image_encoding is not ImageEncoding.WEBP else 8 if spec.channels == 3 else 27
 
 
-def _conversion_peak(image: Image.Image, spec: ImageSpec) -> tuple[int, int]:
-    """Bytes per pixel at the peak of the conversion to the channels of the request, and of its result if it is new."""
-    channels, source = stored_channels(image), _HELD.get(image.mode, 4)
-    mode = image.mode if image.mode in ("LA", "CMYK") else {1: "L", 3: "RGB", 4: "RGBA"}[channels]
-    peak = held = source
-    wide = "I;16" if image.mode.startswith("I;16") else image.mode
-    if wide in _WIDE_GREY:
-        peak += _WIDE_GREY[wide] + (_KEY if channels == 4 else 0)
-    if mode != image.mode:
-        held += 1 if mode == "L" else 4
-    profile = image.info.get("icc_profile")
-    bands = {"LA": "L", "RGBA": "RGB"}.get(mode, mode)
-    if isinstance(profile, bytes) and spec.color_profile is Metadata.APPLY and to_srgb_transform(profile, bands):
-        peak = max(peak, held + _PROFILE[mode])
-        held += 1 if mode == "L" else 4
-    elif mode in ("LA", "CMYK"):
-        held += 4
+def _conversion(image: Image.Image, spec: ImageSpec) -> int:
+    """Bytes per pixel at the peak of the conversion to the channels of the request."""
+    channels = stored_channels(image)
     wanted = min(spec.channels or channels, 3 if spec.image_encoding is ImageEncoding.JPEG else 4)
-    if wanted != channels:
-        held += (_BLEND if channels == 4 else 0) + (1 if wanted == 1 else 0 if channels == 4 else 4)
-    return max(peak, held), 0 if held == source else 1 if wanted == 1 else 4
-
-
-def _jpeg2000_tile(data: bytes, image: Image.Image) -> float:
-    """Bytes of the largest tile, by the SIZ segment (ISO/IEC 15444-1, A.5.1): 32 bits per sample, then packed."""
-    start = next((at for kind, at, _ in walk_boxes(data) if kind == b"jp2c"), 0) if data[:1] == b"\0" else 0
-    try:
-        right, bottom, left, top, width, height = struct.unpack_from(">6I", data, data.index(b"\xff\x51", start) + 6)
-        components = struct.unpack_from(">H", data, data.index(b"\xff\x51", start) + 38)[0]
-    except (struct.error, ValueError):
-        return 0  # the decoder will find out what is missing
-    sample = 4.2 + (_JPEG2000_SAMPLE if image.mode.startswith("I;16") else 1)
-    return sample * components * min(width, right - left) * min(height, bottom - top) + len(data)
+    needed = _WIDE_GREY.get(image.mode, 0) + (0 if image.mode == {1: "L", 3: "RGB", 4: "RGBA"}[wanted] else _COPY)
+    if channels == 4 and image.mode != "RGBA":
+        needed += _COPY
+    if channels == 4 and wanted < 4:
+        needed += _BLEND
+    profile = image.info.get("icc_profile")
+    bands = "L" if channels == 1 else "CMYK" if image.mode == "CMYK" else "RGB"
+    if isinstance(profile, bytes) and spec.color_profile is Metadata.APPLY and to_srgb_transform(profile, bands):
+        needed += _PROFILE
+    return needed
 
 
 def _tiff_strip(image: TiffImagePlugin.TiffImageFile) -> float:
@@ -169,7 +132,7 @@ def _tiff_strip(image: TiffImagePlugin.TiffImageFile) -> float:
     if not image.tile or image.tile[0][0] != "libtiff":
         return 0
     tags = image.tag_v2
-    rows = tags.get(_TIFF_TILE_HEIGHT) or min(tags.get(_TIFF_ROWS, image.height), image.height)
     bits = tags.get(_TIFF_BITS, (1,))
     pixel = max(4, tags.get(_TIFF_SAMPLES, 1) * max(bits if isinstance(bits, tuple) else (bits,)) / 8)
+    rows = tags.get(_TIFF_TILE_HEIGHT) or min(tags.get(_TIFF_ROWS, image.height), image.height)
     return pixel * rows * tags.get(_TIFF_TILE_WIDTH, image.width)

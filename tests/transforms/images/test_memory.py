@@ -121,7 +121,8 @@ def test_the_estimate_is_what_a_file_takes(kinds: dict[str, bytes], words: dict,
     for name, (peak, outcome, limit) in zip(kinds, run(jobs), strict=True):
         assert outcome == "ok", name
         assert peak <= limit * 10**6 + CONSTANT, name
-        if not words and name.startswith(("jpeg", "png")):
+        # The estimate of a JPEG 2000 is that of a single tile.
+        if not words and name.startswith(("jpeg", "png")) and name != "jpeg2000 of tiles":
             assert limit * 10**6 <= 1.5 * peak, name
 
 
