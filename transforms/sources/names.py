@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 # The formats of Pillow and its maintained plugins, with the extensions that cameras and phones use.
 # fmt: off
 IMAGE_EXTENSIONS = frozenset({
@@ -18,6 +20,8 @@ _DOCUMENTS = frozenset({
     "license", "licence", "copying", "copyright", "readme", "notice", "changelog", "authors", "makefile", "dockerfile",
     "manifest", "_success",
 })  # fmt: skip
+# Those of images that tables name; a column may be called `mean.rgb`.
+_USUAL_IMAGE = re.compile(r"\.(jpe?g|png|gif|bmp|webp|tiff?|jp2|avif|heic|ppm|pgm)$", re.IGNORECASE)
 NOT_AN_IMAGE = "not an image"
 FOLDER_MARKER = "folder marker"
 
@@ -43,6 +47,11 @@ def skipped_kind(relative: str) -> str | None:
         return NOT_AN_IMAGE if name.lower() in _DOCUMENTS else None
     extension = name[dot:].lower()
     return None if extension in IMAGE_EXTENSIONS else printable(extension)
+
+
+def is_image_name(text: str) -> bool:
+    """Whether a cell of a table ends as the name of an image file usually does."""
+    return bool(_USUAL_IMAGE.search(text))
 
 
 def has_extension(relative: str) -> bool:

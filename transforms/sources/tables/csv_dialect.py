@@ -8,12 +8,11 @@ import re
 from collections.abc import Sequence
 
 from beam_tfrecords import storage
-from transforms.sources.names import printable
+from transforms.sources.names import is_image_name, printable
 from transforms.sources.tables.text_file import find_encoding, note_encoding
 
 _DELIMITERS = (",", ";", "\t", "|")
 _LINES = 50
-_IMAGE = re.compile(r"\.(jpe?g|png|gif|bmp|webp|tiff?|jp2|avif|heic|ppm|pgm)$", re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?")
 
 
@@ -22,8 +21,6 @@ class Dialect:
     """How a csv file is written.
 
     Attributes:
-      delimiter: between the cells.
-      encoding: of the text.
       skip_spaces: whether spaces after a delimiter are not part of a cell.
     """
 
@@ -37,7 +34,6 @@ def find_dialect(path: str, start: bytes, *, delimiter: str | None, encoding: st
 
     Args:
       path: of the file; a tsv file is expected to have tabs, another one commas.
-      start: the first bytes of the file.
       delimiter: as the request says; None to find it.
       encoding: as the request says; None to find it.
     """
@@ -57,11 +53,6 @@ def find_dialect(path: str, start: bytes, *, delimiter: str | None, encoding: st
 def looks_like_data(names: Sequence[str]) -> bool:
     """Whether a first row is not a header: a cell names an image file, or all cells are numbers."""
     return any(map(is_image_name, names)) or all(map(_NUMBER.fullmatch, names))
-
-
-def is_image_name(text: str) -> bool:
-    """Whether a cell ends as the name of an image file does."""
-    return bool(_IMAGE.search(text))
 
 
 def _find_delimiter(text: str, usual: str) -> str:

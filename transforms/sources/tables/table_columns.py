@@ -12,7 +12,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from transforms.sources.inputs import quote_input
-from transforms.sources.names import IMAGE_EXTENSIONS, printable
+from transforms.sources.names import is_image_name, printable
 from transforms.sources.source_spec import SourceSpec
 from transforms.sources.tables.split_column import SplitColumn, find_split_column
 from transforms.sources.tables.table import InvalidRow, Table
@@ -37,12 +37,8 @@ class Columns:
     """Which column is what; None where the table has none.
 
     Attributes:
-      image: path of the image.
       pattern: pattern of the image's path over columns; None if a column has the path.
-      label: label or labels.
       labels: columns of zeros and ones, one for each class.
-      split: split.
-      key: key.
       group: what keeps rows in one split.
     """
 
@@ -171,7 +167,7 @@ def _hints(table: Table, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         for name in table.columns
     }
     images = [
-        name for name, values in cells.items() if values and sum(map(_names_image, map(str, values))) * 2 > len(values)
+        name for name, values in cells.items() if values and sum(map(is_image_name, map(str, values))) * 2 > len(values)
     ]
     if images:
         yield f"{_quote(images)} images: say `image_column={images[0]}`"
@@ -201,10 +197,6 @@ def _hints(table: Table, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _quote(columns: Sequence[str]) -> str:
     return f"{', '.join(map(repr, columns[:3]))} look{'s' if len(columns) == 1 else ''} like"
-
-
-def _names_image(text: str) -> bool:
-    return posixpath.splitext(text)[1].lower() in IMAGE_EXTENSIONS
 
 
 def _find(table: Table, column: str, values: Sequence[Any]) -> str | None:
