@@ -14,47 +14,30 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 
 from beam_tfrecords import storage
 
 _ROOT = ".build"
 
 
-@dataclasses.dataclass(frozen=True)
 class Workspace:
     """The folder for temporary files of all builds into one output.
 
     Attributes:
-      output: the folder that was given to `convert`.
+      path: the folder.
+      claim: marks the output as owned by a build: files with names like those of a dataset are its own.
+      lock: held while a build writes to the output.
+      lease: the right to write to an output in an object store.
+      old_files: lists the files that a build replaces.
     """
 
-    output: str
-
-    @property
-    def path(self) -> str:
-        """The folder."""
-        return storage.join(self.output, _ROOT)
-
-    @property
-    def claim(self) -> str:
-        """Marks the folder as owned by a build: files with names like those of a dataset are its own."""
-        return storage.join(self.path, "claimed")
-
-    @property
-    def lock(self) -> str:
-        """Held while a build writes to the output."""
-        return storage.join(self.path, "lock")
-
-    @property
-    def lease(self) -> str:
-        """The right to write to an output in an object store."""
-        return storage.join(self.path, "lease")
-
-    @property
-    def old_files(self) -> str:
-        """Lists the files that a build replaces."""
-        return storage.join(self.path, "old_files.json")
+    def __init__(self, output: str) -> None:
+        self.path = storage.join(output, _ROOT)
+        self.claim = storage.join(self.path, "claimed")
+        self.lock = storage.join(self.path, "lock")
+        self.lease = storage.join(self.path, "lease")
+        self.old_files = storage.join(self.path, "old_files.json")
 
     def build(self, digest: str) -> BuildFolder:
         """The folder of one build."""
@@ -66,85 +49,37 @@ class Workspace:
         return [storage.join(self.path, name) for name in names]
 
 
-@dataclasses.dataclass(frozen=True)
 class BuildFolder:
     """The folder for temporary files of one build, named by all that decides its blocks.
 
     Attributes:
       path: the folder.
+      workspace: that of all builds into the output, which it is in.
+      run: the last launch: its process and its heartbeat.
+      job: the job that was last submitted to a cluster.
+      version: the name of the version that the build writes.
+      started: makes the folder exist where folders do.
+      outcome: says why nothing is published.
+      listed: fingerprint of the listing of containers that the blocks are made of.
+      listing: chunk files.
+      blocks: markers of blocks.
+      spool: copies of samples that cannot be read at random.
+      parts: of blocks.
+      distinct: parts without dropped duplicates.
+      failures: of blocks.
+      workers: counts of worker processes.
     """
 
-    path: str
-
-    @property
-    def workspace(self) -> str:
-        """The folder that all builds into the output have theirs in."""
-        return storage.dirname(self.path)
-
-    @property
-    def run(self) -> str:
-        """The last launch: its process and its heartbeat."""
-        return self._file("run.json")
-
-    @property
-    def job(self) -> str:
-        """The job that was last submitted to a cluster."""
-        return self._file("job.json")
-
-    @property
-    def version(self) -> str:
-        """The name of the version that the build writes."""
-        return self._file("version")
-
-    @property
-    def started(self) -> str:
-        """Makes the folder exist where folders do."""
-        return self._file("started")
-
-    @property
-    def outcome(self) -> str:
-        """Says why nothing is published."""
-        return self._file("outcome.json")
-
-    @property
-    def listing(self) -> str:
-        """Folder of the chunk files."""
-        return self._file("listing")
-
-    @property
-    def listed(self) -> str:
-        """Fingerprint of the listing of containers that the blocks are made of."""
-        return self._file("listed")
-
-    @property
-    def blocks(self) -> str:
-        """Folder of the markers of blocks."""
-        return self._file("blocks")
-
-    @property
-    def spool(self) -> str:
-        """Folder of copies of samples that cannot be read at random."""
-        return self._file("spool")
-
-    @property
-    def parts(self) -> str:
-        """Folder of the parts."""
-        return self._file("parts")
-
-    @property
-    def distinct(self) -> str:
-        """Folder of the parts without dropped duplicates."""
-        return self._file("distinct")
-
-    @property
-    def failures(self) -> str:
-        """Folder of the failures of blocks."""
-        return self._file("failures")
-
-    @property
-    def workers(self) -> str:
-        """Folder of the counts of worker processes."""
-        return self._file("workers")
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.workspace = storage.dirname(path)
+        self._file = file = functools.partial(storage.join, path)
+        self.run, self.job = file("run.json"), file("job.json")
+        self.version, self.started, self.listed = file("version"), file("started"), file("listed")
+        self.outcome = file("outcome.json")
+        self.listing, self.blocks, self.spool = file("listing"), file("blocks"), file("spool")
+        self.parts, self.distinct = file("parts"), file("distinct")
+        self.failures, self.workers = file("failures"), file("workers")
 
     def container(self, stem: str) -> str:
         """Marker of a container whose samples are listed."""
@@ -169,6 +104,3 @@ class BuildFolder:
     def duplicates(self, kind: str, number: int) -> str:
         """Groups of identical images in one range of the hash space; all files sorted by name are the list."""
         return self._file("duplicates", f"{kind}-{number:06d}.jsonl")
-
-    def _file(self, *names: str) -> str:
-        return storage.join(self.path, *names)
