@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import itertools
 import zlib
@@ -27,18 +28,13 @@ _MOST_TEXT = 80
 
 
 def inspect(argv: Sequence[str]) -> int:
-    """Runs the command.
-
-    Raises:
-      RequestError: there is no such dataset or split.
-      BuildError: a record is damaged.
-    """
+    """Runs the command."""
     arguments = make_parser().read_all(argv)
     dataset = open_dataset(arguments.dataset)
     split = arguments.split or min(shard.split for shard in dataset.shards)
     dataset.split_shards(split)
     show(*describe_schema(dataset))
-    for number, (uri, data) in enumerate(itertools.islice(read_examples(dataset, split), arguments.limit)):
+    for number, (uri, data) in enumerate(itertools.islice(read_examples(dataset, split), arguments.examples)):
         source = f", from {uri}" if uri else ""
         show("", f"{split} example {number} ({len(data):,} bytes{source})")
         show(*(f"  {line}" for line in describe_example(data, dataset)))
@@ -50,9 +46,10 @@ def make_parser() -> Parser:
     parser = Parser(prog="beam-tfrecords inspect", description="Shows schema and examples.", allow_abbrev=False)
     parser.add_folder("dataset", "the --output of a build")
     parser.add_argument("--split", metavar="NAME", help="split of the examples (the first)")
-    parser.add_argument(
-        "--limit", metavar="N", type=argument(whole_number(0)), default=3, help="show at most N examples (3)"
-    )
+    count = argument(whole_number(0))
+    parser.add_argument("--examples", metavar="N", type=count, default=3, help="show at most N examples (3)")
+    # Its earlier name, which means samples to build from in `convert`.
+    parser.add_argument("--limit", dest="examples", type=count, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     return parser
 
 

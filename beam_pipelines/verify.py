@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import functools
 import json
@@ -33,16 +34,13 @@ def verify(argv: Sequence[str]) -> int:
 
     Returns:
       0 if everything is right, 1 if anything is not.
-
-    Raises:
-      RequestError: there is no dataset.
     """
     arguments, beam_arguments = make_parser().read_words(argv)
     dataset = open_dataset(arguments.dataset)
     execution = _prepare(beam_arguments, verbose=arguments.verbose)
     findings = notes = 0
     for number, finding in enumerate(_find(dataset, execution)):
-        if number < arguments.limit:
+        if number < arguments.findings:
             show(str(finding))
         findings += not finding.is_note
         notes += finding.is_note
@@ -63,9 +61,10 @@ def make_parser() -> Parser:
         allow_abbrev=False,
     )
     parser.add_folder("dataset", "the --output of a build")
-    parser.add_argument(
-        "--limit", metavar="N", type=argument(whole_number(0)), default=100, help="print at most N findings (100)"
-    )
+    count = argument(whole_number(0))
+    parser.add_argument("--findings", metavar="N", type=count, default=100, help="print at most N findings (100)")
+    # Its earlier name, which means samples to build from in `convert`.
+    parser.add_argument("--limit", dest="findings", type=count, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     parser.add_argument("--verbose", action="store_true", help="show Beam's own log")
     return parser
 
@@ -118,7 +117,7 @@ def _find(dataset: Dataset, execution: Execution) -> Iterator[Finding]:
         finally:
             _remove(folder)
     found = [Finding(*json.loads(line)) for line in lines]
-    yield from sorted(found, key=lambda one: (one.file, one.record is None, one.record or 0))
+    yield from sorted(found, key=lambda finding: (finding.file, finding.record is None, finding.record or 0))
 
 
 def _remove(folder: str) -> None:

@@ -32,7 +32,7 @@ def test_they_are_stored_verified_and_shown(dataset, read, run):
     assert stored == {"cat": 0.0, "dog": 1.0}
     ran = run("verify", f"--dataset={dataset}", "--direct_num_workers=1")
     assert (ran.code, ran.err) == (0, "")
-    ran = run("inspect", f"--dataset={dataset}", "--limit=6")
+    ran = run("inspect", f"--dataset={dataset}", "--examples=6")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.count("label   0 (cat)") == ran.out.count("label   1 (dog)") == 3
     assert ran.out.count("height  24.0") == 6

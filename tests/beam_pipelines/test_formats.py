@@ -57,7 +57,7 @@ def test_a_dataset_of_0_1_0_is_loaded(old):
 
 
 def test_a_dataset_of_0_1_0_is_inspected(old, run):
-    ran = run("inspect", f"--dataset={old}", "--split=train", "--limit=1")
+    ran = run("inspect", f"--dataset={old}", "--split=train", "--examples=1")
     assert (ran.code, ran.err) == (0, "")
     assert "0 coffee, 1 flower, 2 person, 3 rocket" in ran.out
 

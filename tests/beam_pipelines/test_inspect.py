@@ -31,7 +31,7 @@ def datasets(pets, build) -> dict[str, Path]:
 
 
 def test_splits_features_and_class_names_are_shown(datasets, run, read):
-    ran = run("inspect", f"--dataset={datasets['plain']}", "--limit=0")
+    ran = run("inspect", f"--dataset={datasets['plain']}", "--examples=0")
     assert (ran.code, ran.err) == (0, "")
     for split in ("train", "validation"):
         (line,) = [line for line in ran.out.splitlines() if line.startswith(split)]
@@ -45,7 +45,7 @@ def test_splits_features_and_class_names_are_shown(datasets, run, read):
 
 @pytest.mark.parametrize("name", ["plain", "gzip"])
 def test_the_first_examples_are_shown_in_the_order_of_the_dataset(datasets, run, read, name):
-    ran = run("inspect", f"--dataset={datasets[name]}", "--split=train", "--limit=5")
+    ran = run("inspect", f"--dataset={datasets[name]}", "--split=train", "--examples=5")
     assert ran.code == 0
     records = read(datasets[name], "train")[:5]
     names = [f"'{record.key.split('/')[-1]}'" for record in records]
@@ -71,7 +71,7 @@ def test_the_split_can_be_chosen(datasets, run, read):
 
 
 def test_long_values_are_described_and_not_printed(datasets, run):
-    ran = run("inspect", f"--dataset={datasets['raw']}", "--limit=1")
+    ran = run("inspect", f"--dataset={datasets['raw']}", "--examples=1")
     assert "960 bytes" in ran.out
     assert max(map(len, ran.out.splitlines())) < 200
 
@@ -96,7 +96,7 @@ def test_a_damaged_record_is_named_in_one_line(datasets, run, tmp_path, name, sh
         data = bytearray(shard.read_bytes())
         data[int(len(data) * share)] ^= 255
         shard.write_bytes(data)
-    ran = run("inspect", f"--dataset={path}", "--limit=100")
+    ran = run("inspect", f"--dataset={path}", "--examples=100")
     assert (ran.code, ran.err.count("\n")) == (1, 1)
     assert "pets-train.tfrecord-00000-of-0000" in ran.err
 

@@ -128,7 +128,7 @@ def test_the_limit_bounds_the_findings_that_are_printed_and_all_are_counted(dama
     path = damaged()
     for shard in manifest_of(path)["shards"]:
         (path / shard["file"]).write_bytes(b"")
-    everything, some = verify(path), verify(path, "--limit=2")
+    everything, some = verify(path), verify(path, "--findings=2")
     assert len(some.out.splitlines()) == 2
     assert everything.out.splitlines()[:2] == some.out.splitlines()
     assert everything.err == some.err

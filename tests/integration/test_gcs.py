@@ -50,7 +50,7 @@ def test_a_build_from_bucket_to_bucket_has_the_bytes_of_a_local_one(server, tmp_
         if ".tfrecord-" in name:
             assert read(server, name) == (tmp_path / name).read_bytes()
     assert run("verify", "--dataset=gs://datasets/out").returncode == 0
-    inspected = run("inspect", "--dataset=gs://datasets/out", "--limit=1")
+    inspected = run("inspect", "--dataset=gs://datasets/out", "--examples=1")
     assert inspected.returncode == 0
     assert "photos in gs://datasets/out" in inspected.stdout
 

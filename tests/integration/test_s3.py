@@ -81,7 +81,7 @@ def test_a_build_from_bucket_to_bucket_has_the_bytes_of_a_local_one(server, loca
     assert names_below(server, "out") == local
     verified = run("verify", "--dataset=s3://datasets/out")
     assert (verified.returncode, verified.stderr) == (0, "")
-    inspected = run("inspect", "--dataset=s3://datasets/out", "--limit=1")
+    inspected = run("inspect", "--dataset=s3://datasets/out", "--examples=1")
     assert inspected.returncode == 0
     assert "photos in s3://datasets/out" in inspected.stdout
     assert not server.client().list_multipart_uploads(Bucket="datasets").get("Uploads")
