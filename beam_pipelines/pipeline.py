@@ -33,7 +33,7 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, 
     spec = plan.spec
     results = (
         root
-        | "ListSource" >> ListSource(plan.chunks)
+        | "ListSource" >> ListSource(plan.block_plan.folder)
         # -> ((split, block), joined references)
         | "AssignOrder" >> AssignOrder(seed=spec.seed, blocks=plan.blocks)
         # -> ((split, block), [joined references])

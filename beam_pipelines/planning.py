@@ -46,7 +46,6 @@ class BuildPlan:
 
     Attributes:
       spec: the request, with its layout resolved.
-      chunks: chunk files of the listing.
       blocks: split -> number of blocks.
       convert: converts one sample.
       block_plan: what the converting workers need.
@@ -57,7 +56,6 @@ class BuildPlan:
     """
 
     spec: BuildSpec
-    chunks: tuple[str, ...]
     blocks: Mapping[str, int]
     convert: Convert
     block_plan: BlockPlan
@@ -121,7 +119,6 @@ def plan_build(
         )
     return BuildPlan(
         spec=spec,
-        chunks=tuple(listing.chunks),
         blocks=blocks,
         block_plan=BlockPlan(
             folder=folder,

@@ -107,7 +107,9 @@ def _plan(
     earlier: Earlier,
 ) -> BuildPlan:
     from beam_pipelines.planning import describe_facts, plan_build
+    from transforms.listing.listing import write_chunk_names
 
+    write_chunk_names(listing, folder)
     facts = describe_facts(spec, input_fingerprint=listing.fingerprint, skipped=skipped, notes=source.notes)
     knows_files = spec.source.fingerprint is Fingerprint.STAT and not listing.unknown
     expected = {**facts, "class_names": class_names.names}
@@ -137,12 +139,13 @@ def _index(
 ) -> tuple[Listing, Skipped]:
     """Lists the samples of containers by a pipeline of its own: the build needs their number, splits and labels."""
     from beam_pipelines.list_input import plan_listing
-    from transforms.listing.indexing import IndexPlan, read_index_markers
+    from transforms.listing.indexing import IndexPlan, read_index_markers, write_containers
     from transforms.listing.stage import IndexContainers
 
     assert source.read_container is not None
     plan = IndexPlan(folder, source.read_container, plan_listing(spec), spec.max_file_size, launch=uuid.uuid4().hex)
-    stage = IndexContainers(containers, plan, processes=execution.runner.processes)
+    stage = IndexContainers(plan, processes=execution.runner.processes)
+    write_containers(containers, folder)
     execution.run(lambda root: root | "IndexContainers" >> stage)
     return read_index_markers(containers, folder)
 

@@ -47,7 +47,7 @@ def main() -> None:
         execution.run(
             lambda root: (
                 root
-                | "ListSource" >> ListSource(plan.chunks)
+                | "ListSource" >> ListSource(plan.block_plan.folder)
                 | "AssignOrder" >> AssignOrder(seed=plan.spec.seed, blocks=plan.blocks)
                 | "GroupByKey" >> beam.GroupByKey()
                 | "Count" >> beam.MapTuple(_check_block)

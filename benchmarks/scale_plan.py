@@ -19,7 +19,6 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
-from apache_beam.internal import pickler
 from apache_beam.typehints import Tuple
 
 from beam_pipelines.planning import estimate_output
@@ -97,8 +96,6 @@ def plan(samples: int, seed: int) -> list[Stage]:
     output = estimate_output(ImageSpec(image_size=(256, 256)), parse_layout("tfds"), samples=samples, source_bytes=0)
     blocks = count_blocks(samples=samples, output_bytes=output)
     chunks = -(-samples // CHUNK_REFS)
-    names = [f"gs://datasets/out/photos/.build/0123456789abcdef/listing/{number:06d}.refs" for number in range(chunks)]
-    graph = len(pickler.dumps(names))
     order = _order(samples, blocks, packed)
     generator = np.random.default_rng(seed)
     # The order is a hash: how many samples a block gets is as good as a Poisson number.
@@ -148,7 +145,7 @@ def plan(samples: int, seed: int) -> list[Stage]:
         writes=temporary // _PAGE,
         serial=temporary * (_PAGE_SECONDS / _PAGE / _LISTERS + _DELETE_SECONDS / _DELETES / _DELETERS),
     )
-    source = Stage(f"ListSource ({graph / 1e6:.1f} MB in the graph)", elements=chunks, reads=chunks)
+    source = Stage("ListSource", elements=chunks, reads=chunks)
     return [*listing, source, order, convert, _find_duplicates(samples, parts), place, compose, collect, publish, clean]
 
 

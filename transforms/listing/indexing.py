@@ -14,7 +14,7 @@ import msgpack
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import TRIED_AGAIN, BuildError, FailureReason
-from transforms.listing.listing import Listing, ListPlan, write_listing
+from transforms.listing.listing import Listing, ListPlan, read_shared, write_listing
 from transforms.refs import SampleRef
 from transforms.service_faults import PAUSES, describe_fault
 from transforms.sources.containers import Container, ReadContainer, Spool
@@ -42,6 +42,25 @@ class IndexPlan:
     listing: ListPlan
     max_file_size: int
     launch: str = ""
+
+
+def write_containers(containers: Iterable[Container], folder: str) -> None:
+    """Writes the containers to a file, so that the pipeline need not hold them.
+
+    Args:
+      containers: the files to index.
+      folder: the build's folder for temporary files.
+    """
+    storage.write_bytes(BuildFolder(folder).containers, msgpack.packb([container.pack() for container in containers]))
+
+
+def read_containers(folder: str) -> Iterator[Container]:
+    """The containers of a build.
+
+    Raises:
+      BuildError: a worker on another machine does not have the output.
+    """
+    yield from map(Container.unpack, msgpack.unpackb(read_shared(BuildFolder(folder).containers)))
 
 
 def index_container(container: Container, *, plan: IndexPlan) -> str:

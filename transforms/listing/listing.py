@@ -16,6 +16,7 @@ from transforms.refs import SampleRef, Scalar, pack_refs, split_refs
 from transforms.sources.selection import EVERYTHING, Selection
 from transforms.sources.source_spec import Skipped
 from transforms.splits import Splits, assign_split
+from transforms.workspace.build_folder import BuildFolder
 from transforms.workspace.state_files import naming_damage
 
 CHUNK_REFS = 10_000
@@ -146,14 +147,7 @@ def read_chunk(chunk: str) -> Iterator[bytes]:
     Raises:
       BuildError: it is damaged or cannot be read; a worker on another machine may not have the output.
     """
-    try:
-        packed = storage.read_bytes(chunk)
-    except OSError as error:
-        raise BuildError(
-            f"the worker on {socket.gethostname()} cannot read {chunk} ({error.strerror or error}); expected an output "
-            "that all workers reach under the same name, such as a bucket or a disk that is mounted everywhere"
-        ) from error
-    refs = split_refs(packed)
+    refs = split_refs(read_shared(chunk))
     while True:
         # Not what the caller raises between two references.
         with naming_damage(chunk):
@@ -161,3 +155,39 @@ def read_chunk(chunk: str) -> Iterator[bytes]:
         if one is None:
             return
         yield one
+
+
+def write_chunk_names(listing: Listing, folder: str) -> None:
+    """Writes the names of the chunk files, so that the pipeline need not hold them.
+
+    Args:
+      listing: its chunk files are in the listing folder of the build.
+      folder: the build's folder for temporary files.
+    """
+    names = "".join(f"{storage.basename(chunk)}\n" for chunk in listing.chunks)
+    storage.write_bytes(BuildFolder(folder).chunks, names.encode())
+
+
+def read_chunk_names(folder: str) -> Iterator[str]:
+    """The chunk files of a build.
+
+    Raises:
+      BuildError: as `read_chunk`.
+    """
+    for name in read_shared(BuildFolder(folder).chunks).decode().splitlines():
+        yield storage.join(BuildFolder(folder).listing, name)
+
+
+def read_shared(path: str) -> bytes:
+    """A file that the launcher has written for all workers.
+
+    Raises:
+      BuildError: it cannot be read; a worker on another machine may not have the output.
+    """
+    try:
+        return storage.read_bytes(path)
+    except OSError as error:
+        raise BuildError(
+            f"the worker on {socket.gethostname()} cannot read {path} ({error.strerror or error}); expected an output "
+            "that all workers reach under the same name, such as a bucket or a disk that is mounted everywhere"
+        ) from error

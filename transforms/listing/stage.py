@@ -4,63 +4,62 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from transforms.listing.indexing import IndexPlan, index_container
-from transforms.listing.listing import read_chunk
+from transforms.listing.indexing import IndexPlan, index_container, read_containers
+from transforms.listing.listing import read_chunk, read_chunk_names
 from transforms.listing.ordering import assign_block
 from transforms.processes.stage import MapInProcesses
 from transforms.refs import BlockKey, pack_refs
-from transforms.sources.containers import Container
 
 # A worker holds up to this many references, some hundred bytes each, so that those of one block travel together.
 _HELD_REFS = 100_000
 
 
 class IndexContainers(beam.PTransform):
-    """Lists the samples of containers, and spools what cannot be read at random: -> marker files.
+    """Lists the samples of the containers of a build, and spools what cannot be read at random: -> marker files.
 
     Args:
-      containers: the files to index.
       plan: what the workers need to know.
       processes: as in `MapInProcesses`.
     """
 
-    def __init__(self, containers: Iterable[Container], plan: IndexPlan, *, processes: int) -> None:
+    def __init__(self, plan: IndexPlan, *, processes: int) -> None:
         super().__init__()
-        self._containers = list(containers)
+        self._folder = plan.folder
         self._index = functools.partial(index_container, plan=plan)
         self._processes = processes
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
         return (
             begin
-            | "Containers" >> beam.Create(self._containers)
+            | "Begin" >> beam.Impulse()
+            | "Containers" >> beam.FlatMap(lambda _, folder: read_containers(folder), self._folder)
             | "Spread" >> beam.Reshuffle()
             | "Index" >> MapInProcesses(self._index, processes=self._processes)
         )
 
 
 class ListSource(beam.PTransform):
-    """Emits the packed references of a listing, spread over the workers.
+    """Emits the packed references of the listing of a build, spread over the workers.
 
     Args:
-      chunks: chunk files of the listing.
+      folder: the build's folder for temporary files.
     """
 
-    def __init__(self, chunks: Iterable[str]) -> None:
+    def __init__(self, folder: str) -> None:
         super().__init__()
-        self._chunks = list(chunks)
+        self._folder = folder
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[bytes]:
         return (
             begin
             | "Begin" >> beam.Impulse()
-            | "Chunks" >> beam.FlatMap(lambda _, chunks: chunks, self._chunks)
+            | "Chunks" >> beam.FlatMap(lambda _, folder: read_chunk_names(folder), self._folder)
             | "Spread" >> beam.Reshuffle()
             | "ReadRefs" >> beam.FlatMap(read_chunk)
         )

@@ -45,7 +45,7 @@ class Container:
         return cls(file.path, file.size, file.fingerprint, key_prefix, file.version)
 
     def pack(self) -> bytes:
-        """The container as an element of a pipeline."""
+        """The container as bytes."""
         return msgpack.packb(dataclasses.astuple(self))
 
     @classmethod

@@ -6,6 +6,7 @@
   <digest>/                                of one build: see `BuildFolder`
     run.json job.json version started listed outcome.json
     listing/ containers/ spool/            references, and copies of what cannot be read at random
+    chunks containers.msgpack              what `listing/` and `containers/` are to hold
     blocks/ parts/ failures/ changes/      markers and files of blocks
     workers/                               counts, a file per worker process
     joined/ duplicates/ distinct/          lists and parts that are made of those of blocks
@@ -62,6 +63,8 @@ class BuildFolder:
       outcome: says why nothing is published.
       listed: fingerprint of the listing of containers that the blocks are made of.
       listing: chunk files.
+      chunks: the names of the chunk files, a line each.
+      containers: the containers that are to be listed.
       blocks: markers of blocks.
       spool: copies of samples that cannot be read at random.
       parts: of blocks.
@@ -77,6 +80,7 @@ class BuildFolder:
         self.run, self.job = file("run.json"), file("job.json")
         self.version, self.started, self.listed = file("version"), file("started"), file("listed")
         self.outcome = file("outcome.json")
+        self.chunks, self.containers = file("chunks"), file("containers.msgpack")
         self.listing, self.blocks, self.spool = file("listing"), file("blocks"), file("spool")
         self.parts, self.distinct = file("parts"), file("distinct")
         self.failures, self.workers = file("failures"), file("workers")

@@ -7,16 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import apache_beam as beam
+import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
+from beam_tfrecords.errors import BuildError
 from transforms.listing import listing as listing_module
-from transforms.listing.indexing import IndexPlan, index_container, read_index_markers
-from transforms.listing.listing import Listing, ListPlan, read_chunk, write_listing
+from transforms.listing.indexing import IndexPlan, index_container, read_index_markers, write_containers
+from transforms.listing.listing import Listing, ListPlan, read_chunk, read_chunk_names, write_chunk_names, write_listing
 from transforms.listing.stage import IndexContainers, ListSource
 from transforms.refs import File, SampleRef
 from transforms.sources.containers import Container
 from transforms.splits import Splits
+from transforms.workspace.build_folder import BuildFolder
 
 PLAN = ListPlan(Splits(), seed=0)
 
@@ -86,10 +89,16 @@ def test_the_fingerprint_does_not_depend_on_where_samples_are_stored(tmp_path):
 
 def test_list_source_emits_every_reference_once(tmp_path, monkeypatch):
     monkeypatch.setattr(listing_module, "CHUNK_REFS", 10)
-    listing = write_listing(refs(25), str(tmp_path), plan=PLAN)
+    listing = write_listing(refs(25), BuildFolder(str(tmp_path)).listing, plan=PLAN)
+    write_chunk_names(listing, str(tmp_path))
     packed = [one for chunk in listing.chunks for one in read_chunk(chunk)]
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        assert_that(pipeline | ListSource(listing.chunks), equal_to(packed))
+        assert_that(pipeline | ListSource(str(tmp_path)), equal_to(packed))
+
+
+def test_a_worker_without_the_output_names_its_machine_and_the_file(tmp_path):
+    with pytest.raises(BuildError, match=rf"the worker on .* cannot read {tmp_path}/chunks \(No such file"):
+        list(read_chunk_names(str(tmp_path)))
 
 
 # Containers
@@ -103,7 +112,7 @@ def read_numbers(container: Container, spool, skipped) -> Iterator[SampleRef]:
         yield SampleRef(container.key_prefix + number, locator, len(number))
 
 
-def write_containers(folder: Path) -> list[Container]:
+def make_containers(folder: Path) -> list[Container]:
     containers = []
     for number in range(3):
         path = folder / f"{number}.txt"
@@ -113,10 +122,11 @@ def write_containers(folder: Path) -> list[Container]:
 
 
 def test_containers_are_indexed_and_their_spooled_samples_can_be_read(tmp_path):
-    containers = write_containers(tmp_path)
+    containers = make_containers(tmp_path)
     plan = IndexPlan(str(tmp_path / "build"), read_numbers, PLAN, 10**9)
+    write_containers(containers, plan.folder)
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        _ = pipeline | IndexContainers(containers, plan, processes=0)
+        _ = pipeline | IndexContainers(plan, processes=0)
     listing, skipped = read_index_markers(containers, plan.folder)
     found = {}
     for chunk in listing.chunks:
@@ -131,7 +141,7 @@ def test_containers_are_indexed_and_their_spooled_samples_can_be_read(tmp_path):
 
 
 def test_a_container_with_a_marker_is_not_read_again(tmp_path):
-    container = write_containers(tmp_path)[2]
+    container = make_containers(tmp_path)[2]
     plan = IndexPlan(str(tmp_path / "build"), read_numbers, PLAN, 10**9)
     marker = index_container(container, plan=plan)
     Path(container.uri).unlink()
