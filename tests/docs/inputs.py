@@ -15,7 +15,7 @@ from PIL import Image
 from tests.docs.pages import PROJECT
 
 PHOTOS = PROJECT / "tests" / "data" / "photos"
-_EMOTIONS = ("surprise", "fear", "happy", "sadness", "disgust", "anger")
+EMOTIONS = ("surprise", "fear", "happy", "sadness", "disgust", "anger")
 
 
 def make_inputs(folder: Path) -> None:
@@ -27,10 +27,15 @@ def make_inputs(folder: Path) -> None:
     fruits = ("apple01", "apple02", "apple03", "orange01", "orange02")
     _copy(photos[:5], [folder / "fruit" / f"{fruit}.jpg" for fruit in fruits])
     for split in ("training_data", "crossvalidation_data"):
-        _copy(photos[:6], [folder / "faces" / split / emotion / "1.jpg" for emotion in _EMOTIONS])
+        _copy(sorted(PHOTOS.glob("cat/*.jpg")), [folder / "faces" / split / emotion / "1.jpg" for emotion in EMOTIONS])
+        for number, emotion in enumerate(EMOTIONS):
+            size = (40 + 7 * number, 75 - 9 * number)
+            Image.open(photos[-number]).resize(size).save(folder / "faces" / split / emotion / "2.png")
     for subject, photo in enumerate(photos[:3], 1):
+        face = Image.open(photo).convert("L").resize((92, 112))
         (folder / "subjects" / f"s{subject}").mkdir(parents=True)
-        Image.open(photo).convert("L").resize((92, 112)).save(folder / "subjects" / f"s{subject}" / "1.pgm")
+        face.save(folder / "subjects" / f"s{subject}" / "1.pgm")
+        face.transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(folder / "subjects" / f"s{subject}" / "2.png")
     _make_scraped(folder / "scraped", photos)
     for split, chosen in (("train", photos[::2]), ("val", photos[1::2])):
         _copy(chosen, [folder / "split_photos" / split / photo.relative_to(PHOTOS) for photo in chosen])
@@ -58,8 +63,9 @@ def _make_tables(folder: Path, names: list[str]) -> None:
     with (folder / "breeds.csv").open("w", newline="") as file:
         stems = [name.removesuffix(".jpg").split("/") for name in names]
         csv.writer(file, delimiter=";").writerows([("id", "class"), *((stem, kind) for kind, stem in stems)])
-    with (folder / "table.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("count", "weight", "name"), (1, 0.5, "one"), (2, 1.5, "two, or more")])
+    with (folder / "table.csv").open("w", newline="", encoding="utf-8") as file:
+        rows = ((number, number / 8 - 3.3, ("one", "two, or more", "Grüße")[number % 3]) for number in range(10_000))
+        csv.writer(file).writerows([("count", "weight", "name"), *rows])
     with (folder / "tags.csv").open("w", newline="") as file:
         rows = [(f"photos/{name}", "outdoor small" if number % 2 else "small") for number, name in enumerate(names)]
         csv.writer(file).writerows([("image", "tags"), *rows])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
 PAGES = (PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md")))
+SCRIPTS = PROJECT / "docs" / "scripts.md"
 
 _PASSAGE = re.compile(
     r"^(?P<indent> *)(?:<!-- not run: (?P<reason>[^\n]*) -->\n(?P=indent))?"

@@ -1,0 +1,66 @@
+"""Runs the passages of one page in one folder, as a person who follows the page does."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from beam_pipelines.cli import main
+from tests.docs.pages import Passage, passages_of
+
+_FILE_NAME = re.compile(r"# (\S+\.yaml)$", re.MULTILINE)
+
+
+class Follower:
+    """Follows a page.
+
+    Args:
+      page: the page.
+      folder: with all inputs.
+    """
+
+    def __init__(self, page: Path, folder: Path) -> None:
+        self.folder = folder
+        self._left = passages_of(page)
+
+    def run_to(self, last: Passage) -> None:
+        """Runs what was not run yet, up to and including a passage; the current folder is that of the follower."""
+        while last in self._left:
+            passage = self._left.pop(0)
+            if passage.reason is None:
+                self._run(passage)
+
+    def _run(self, passage: Passage) -> None:
+        if passage.language == "bash" and passage.page.name == "README.md":
+            run_in_shell(passage.text)
+        elif passage.language == "bash":
+            run_here(passage.text)
+        elif passage.language == "python":
+            # The empty lines make the numbers in a traceback those of the page.
+            code = compile("\n" * (passage.line - 1) + passage.text, str(passage.page), "exec")
+            exec(code, {"__name__": "__main__"})
+        elif passage.language == "yaml":
+            name = _FILE_NAME.match(passage.text)
+            assert name, "a YAML passage begins with a comment that names its file"
+            (self.folder / name[1]).write_text(passage.text, encoding="utf-8")
+        else:
+            assert passage.language == "text", "passages are bash, python, yaml or text"
+
+
+def run_in_shell(text: str) -> None:
+    """Runs commands with the installed program."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(["bash", "-euc", text], env={**os.environ, "PATH": path}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def run_here(text: str) -> None:
+    """Runs commands of `beam-tfrecords` in this process, where Beam is imported already."""
+    for line in text.replace("\\\n", " ").splitlines():
+        program, *arguments = shlex.split(line, comments=True)
+        assert program == "beam-tfrecords", line
+        assert main(arguments) == 0, line
