@@ -47,12 +47,12 @@ define install
 	touch $@
 endef
 
-# Real servers, from package registries; needs Java, Maven and Go, or root on Debian to install them. Then the whole
-# builds of the unit tests once more, by Beam's own workers.
+# Real servers, from package registries; needs Java, Maven and Go, or root on Debian to install them. Then a test
+# of each stage once more, by Beam's own workers.
 test-integration: $(VENV)-integration/.installed
 	tests/integration/install.sh
 	$(VENV)-integration/bin/python -m pytest tests/integration
-	$(VENV)-integration/bin/python -m pytest tests -m whole_build --beam_workers
+	$(VENV)-integration/bin/python -m pytest tests -m any_workers --beam_workers
 
 # Every figure in the README comes from here: the contestants in turn, each in an environment of its own. Against
 # the peers with small and large photos, against our codec in a bare pool, against a fourth of the photos, the next

@@ -20,7 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "whole_build: builds datasets; also run with `-m whole_build --beam_workers`")
+    config.addinivalue_line("markers", "any_workers: a stage; also run with `-m any_workers --beam_workers`")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,9 +11,6 @@ import pytest
 
 from tests.beam_pipelines.dataset_checks import EXACT, FLAGS, manifest_of, restore_sources, spoil_sources
 
-pytestmark = pytest.mark.whole_build
-
-
 # After a finished build
 
 
@@ -50,6 +47,7 @@ def test_overwriting_with_the_same_request_gives_the_same_bytes(out, pets, tmp_p
 # After an unfinished build
 
 
+@pytest.mark.any_workers
 def test_a_build_with_a_higher_limit_resumes_from_the_blocks_of_the_failed_one(broken, tmp_path, convert, build):
     flags = [f"--input={broken}", *FLAGS]
     assert convert(f"--output={tmp_path / 'out'}", *flags, "--max_failures=0.05").code == 3

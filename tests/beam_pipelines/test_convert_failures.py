@@ -11,8 +11,6 @@ import pytest
 
 from tests.beam_pipelines.dataset_checks import EXACT, FLAGS, manifest_of
 
-pytestmark = pytest.mark.whole_build
-
 BROKEN = {
     "cat/empty.jpg": "empty",
     "cat/text.jpg": "not_an_image",
@@ -33,6 +31,7 @@ def tolerated(broken, pets, build) -> Path:
     return build(pets.parent / "tolerated", f"--input={broken}", *FLAGS, *EXACT, "--max_failures=0.06")
 
 
+@pytest.mark.any_workers
 def test_failures_below_the_limit_are_listed_with_reasons(broken, tolerated, verify):
     failures = failures_in(tolerated / "failures.jsonl")
     assert {failure["key"]: failure["reason"] for failure in failures} == BROKEN

@@ -20,7 +20,7 @@ from PIL import Image
 from beam_tfrecords.tfrecord import masked_crc32c
 from tests.beam_pipelines.dataset_checks import CLASSES, EXACT, FLAGS, manifest_of, shards_of, splits_of
 
-pytestmark = pytest.mark.whole_build
+pytestmark = pytest.mark.any_workers
 
 
 def sha256(data: bytes) -> str:

@@ -7,13 +7,10 @@ import json
 import shutil
 from collections import Counter
 
-import pytest
 import tensorflow as tf
 from PIL import Image
 
 from tests.beam_pipelines.dataset_checks import FLAGS, manifest_of, splits_of
-
-pytestmark = pytest.mark.whole_build
 
 
 def test_another_seed_gives_another_order_of_the_same_records(pets, tmp_path, build, read):

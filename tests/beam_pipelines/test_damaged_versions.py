@@ -15,8 +15,6 @@ import pytest
 
 from tests.beam_pipelines.version_builds import Source, content_of, from_scratch, make_source
 
-pytestmark = pytest.mark.whole_build
-
 # All records have the same size, so that the place of a record does not tell whose it is.
 FLAGS = (
     "--image_encoding=raw",
@@ -126,6 +124,7 @@ def test_a_flipped_bit_of_an_index_takes_no_other_picture(source, scratch, verif
     assert verify(source.output).code == 0
 
 
+@pytest.mark.any_workers
 def test_a_record_of_another_sample_is_not_taken_over(source, scratch):
     first, second = sorted(source.latest.glob("*train.tfrecord-*"))
     one, other = first.read_bytes(), second.read_bytes()

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-pytestmark = pytest.mark.whole_build
-
 SPLITS = ("test", "train")
 FLAGS = ["--name=pets", "--image_size=16", "--codec=exact"]
 # Key -> seed of its picture; equal seeds make equal bytes.
@@ -129,6 +127,7 @@ def test_drop_keeps_the_copy_of_the_evaluation_split_and_otherwise_the_first_in_
     assert all(group["kept"] == group["images"][0]["key"] for group in groups_of(dropped))
 
 
+@pytest.mark.any_workers
 def test_dropped_copies_are_counted_per_split_and_in_no_class(dropped, kept, read, verify):
     manifest = manifest_of(dropped)
     train, test = manifest["splits"]["train"], manifest["splits"]["test"]
@@ -141,6 +140,7 @@ def test_dropped_copies_are_counted_per_split_and_in_no_class(dropped, kept, rea
     assert verify(dropped).code == 0
 
 
+@pytest.mark.any_workers
 def test_dropping_gives_the_bytes_of_a_build_without_the_copies(dropped, read, build, make_pets):
     stay = {key for keys in keys_of(dropped, read).values() for key in keys}
     seeds = PETS | COPIES
@@ -167,6 +167,7 @@ def test_any_number_of_worker_processes_writes_the_same_files(dropped, pets, run
     assert snapshot(tmp_path / "out", without=different) == snapshot(dropped, without=different)
 
 
+@pytest.mark.any_workers
 def test_the_same_records_are_dropped_from_gzip_shards(dropped, pets, build, read, verify, tmp_path):
     output = build(tmp_path / "gzip", f"--input={pets}", *FLAGS, "--duplicates=drop", "--compression=gzip")
     assert keys_of(output, read) == keys_of(dropped, read)
@@ -175,6 +176,7 @@ def test_the_same_records_are_dropped_from_gzip_shards(dropped, pets, build, rea
     assert verify(output).code == 0
 
 
+@pytest.mark.any_workers
 def test_fail_publishes_nothing_lists_the_duplicates_and_exits_with_3(pets, convert, tmp_path, snapshot):
     ran = convert(f"--input={pets}", f"--output={tmp_path / 'out'}", *FLAGS, "--duplicates=fail")
     assert ran.code == 3

@@ -14,8 +14,6 @@ from tests.beam_pipelines.version_builds import CLASSES, Source, make_source
 from transforms.request.schedule_spec import Guard, ScheduleSpec
 from transforms.settings import settings_of
 
-pytestmark = pytest.mark.whole_build
-
 PER_CLASS = 40
 
 
@@ -104,6 +102,7 @@ def test_a_guard_trips_publishes_nothing_and_can_be_accepted(source, picture, sa
     assert not (source.output / ".build").exists()
 
 
+@pytest.mark.any_workers
 def test_a_class_that_vanished_is_named(source):
     shutil.rmtree(source.folder / "owl")
     ran = source.build()

@@ -56,7 +56,7 @@ def test_images_that_crash_or_hang_the_decoder_are_rejected_and_the_rest_is_conv
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.whole_build
+@pytest.mark.any_workers
 def test_an_unexpected_exception_rejects_one_sample_loudly_and_the_rest_is_converted(convert_hostile, tmp_path, verify):
     ran = convert_hostile("--max_failures=0.1", bug="cat/cat_01.jpg")
     assert ran.code == 0, ran.err

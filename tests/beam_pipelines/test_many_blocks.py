@@ -8,7 +8,7 @@ import pytest
 
 from transforms.blocks import joining as block_files
 
-pytestmark = pytest.mark.whole_build
+pytestmark = pytest.mark.any_workers
 
 
 def test_the_failures_are_the_same(photos, build, tmp_path, monkeypatch):

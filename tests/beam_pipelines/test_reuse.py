@@ -11,8 +11,6 @@ from beam_tfrecords.errors import BuildError
 from tests.beam_pipelines.version_builds import CLASSES, Source, content_of, from_scratch, make_source
 from transforms.blocks.reuse import BlockReuse, ReusePlan
 
-pytestmark = pytest.mark.whole_build
-
 PER_CLASS = 30
 ALL = PER_CLASS * len(CLASSES)
 
@@ -43,6 +41,7 @@ def test_the_same_input_makes_no_new_version(first):
     assert not (first.output / ".build").exists()
 
 
+@pytest.mark.any_workers
 def test_unchanged_samples_are_copied_and_the_result_is_that_of_a_build_from_scratch(source, picture, save, tmp_path):
     save(source.folder / "dog/new.png", picture(1000, 30, 40))  # added
     save(source.folder / "cat/000.png", picture(1001, 30, 40))  # changed

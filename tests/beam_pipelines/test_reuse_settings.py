@@ -16,8 +16,6 @@ from beam_pipelines.settings.definitions import SETTINGS
 from tests.beam_pipelines.version_builds import content_of
 from tests.image_writers import P3_COLORANTS, icc_profile
 
-pytestmark = pytest.mark.whole_build
-
 Words = Mapping[str, Any]
 FOLDER: Words = {"input": "in", "name": "pets", "image_size": 24, "splits": "train=0.7,test=0.3", "max_failures": 0.9}
 KEPT: Words = {"input": "in", "name": "pets", "image_encoding": "keep", "max_failures": 0.9}

@@ -13,8 +13,6 @@ import pytest
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 from transforms.sources.archives.tar_reader import TarReader
 
-pytestmark = pytest.mark.whole_build
-
 FLAGS = ["--name=pets", "--image_size=16", "--splits=train=0.7,test=0.3", "--num_shards=2", "--max_failures=0.1"]
 MODES = {".tar": "w", ".tar.gz": "w:gz"}
 
@@ -70,6 +68,7 @@ def from_archive_to_folder(archive: Path, folder: Path) -> Callable[[str], str]:
     return rename
 
 
+@pytest.mark.any_workers
 def test_the_shards_have_the_same_bytes(from_archive, from_folder):
     assert shards_of(from_archive) == shards_of(from_folder)
 

@@ -6,9 +6,8 @@ import shutil
 
 import pytest
 
-pytestmark = pytest.mark.whole_build
 
-
+@pytest.mark.any_workers
 @pytest.mark.parametrize("name", ["plain", "gzip", "raw", "tutorial"])
 def test_a_good_dataset_is_verified(datasets, verify, name):
     ran = verify(datasets[name])

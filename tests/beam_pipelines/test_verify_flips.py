@@ -68,6 +68,7 @@ def test_a_flipped_bit_is_found_with_its_record_and_offset(damaged):
         flip(path, file, bit)
 
 
+@pytest.mark.any_workers
 @pytest.mark.parametrize("name", ["plain", "gzip"])
 def test_the_command_names_the_shard_of_a_flipped_bit(damaged, verify, name):
     path = damaged(name)

@@ -13,8 +13,6 @@ import pytest
 from beam_tfrecords import load, open_dataset
 from tests.beam_pipelines.version_builds import CLASSES, Source, make_source
 
-pytestmark = pytest.mark.whole_build
-
 
 @pytest.fixture
 def source(tmp_path, picture, save, convert) -> Source:

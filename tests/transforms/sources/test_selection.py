@@ -71,7 +71,6 @@ def inputs(photos, tmp_path_factory):
     return {"folder": photos, "table": folder / "table.csv", "archive": folder / "photos.tar"}
 
 
-@pytest.mark.whole_build
 @pytest.mark.parametrize("kind", ["folder", "table", "archive"])
 def test_samples_that_are_not_wanted_are_skipped_and_counted(inputs, photos, tmp_path, build, kind):
     flags = ["--classes=cat,flower", "--exclude=*_01.jpg", "--include=*_0?.jpg", "--include=*_10.jpg"]
@@ -86,7 +85,6 @@ def test_samples_that_are_not_wanted_are_skipped_and_counted(inputs, photos, tmp
     assert skipped["excluded"] + skipped["other class"] + len(wanted) == len(names)
 
 
-@pytest.mark.whole_build
 def test_rows_of_one_group_stay_in_one_split(photos, tmp_path, build, convert):
     paths = sorted(photos.glob("*/*.jpg"))
     patients = {str(path): number // 6 for number, path in enumerate(paths)}
