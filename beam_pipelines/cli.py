@@ -14,8 +14,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from beam_pipelines.exit_codes import BROKEN_PIPE, DONE, FAILED, INTERRUPTED, WRONG_REQUEST
-from beam_pipelines.interrupts import keep_interrupts
+from beam_pipelines.exit_codes import BROKEN_PIPE, DONE, FAILED, INTERRUPTED, TERMINATED, WRONG_REQUEST
+from beam_pipelines.interrupts import Terminated, catch_termination, keep_interrupts
 from beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, RequestError
 
@@ -65,14 +65,16 @@ def run_command(name: str, argv: Sequence[str]) -> int:
     # Beam warns on import about extras that are not installed; `choose_execution` sets the final level.
     logging.getLogger().setLevel(logging.CRITICAL)
     try:
-        with keep_interrupts():
+        with catch_termination(), keep_interrupts():
             return _find_command(name)(argv)
     except RequestError as error:
         return _fail(str(error), WRONG_REQUEST)
     except BuildError as error:
         return _fail(f"the run failed: {error}", FAILED)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         resumes = "; the same command resumes from its finished blocks" if name == "convert" else ""
+        if isinstance(error, Terminated):
+            return _fail(f"terminated{resumes}", TERMINATED)
         return _fail(f"interrupted{resumes}", INTERRUPTED)
 
 

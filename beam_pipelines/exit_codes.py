@@ -7,6 +7,7 @@ FAILED = 1
 WRONG_REQUEST = 2
 # More failures than allowed, or duplicates where there may be none; the lists of them are written.
 UNPUBLISHED = 3
-# As shells have it: 128 and the number of SIGINT, or of SIGPIPE.
+# As shells have it: 128 and the number of SIGINT, of SIGPIPE, or of SIGTERM.
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+TERMINATED = 143

@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from beam_pipelines.exit_codes import DONE, FAILED, INTERRUPTED, WRONG_REQUEST
+from beam_pipelines.exit_codes import DONE, FAILED, INTERRUPTED, TERMINATED, WRONG_REQUEST
+from beam_pipelines.interrupts import Terminated
 from beam_pipelines.terminal import show
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
@@ -55,6 +56,9 @@ class Report:
             raise
         except BuildError as error:
             self._fail(FAILED, "failed", str(error))
+            raise
+        except Terminated:
+            self._fail(TERMINATED, "interrupted", "terminated")
             raise
         except KeyboardInterrupt:
             self._fail(INTERRUPTED, "interrupted", "interrupted")

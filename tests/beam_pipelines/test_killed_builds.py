@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -144,12 +146,75 @@ def test_ctrl_c_ends_a_script_that_builds_and_leaves_no_process(many, tmp_path):
     wait_for_end_of(process.pid)
 
 
-def test_a_terminated_build_leaves_no_process_and_prints_nothing(many, tmp_path):
-    process = start_build(many, tmp_path / "out")
-    process.terminate()
-    # The pipes are closed when the last process that holds them has ended.
-    assert process.communicate(timeout=30) == ("", "")
+@pytest.mark.parametrize("to_all", [True, False], ids=["to every process, as systemd sends it", "to one"])
+@pytest.mark.parametrize("moment", [*MOMENTS, "before anything is listed"])
+def test_sigterm_ends_a_build_tidily_and_the_same_command_resumes(many, tmp_path, build, moment, to_all):
+    pattern, count = MOMENTS.get(moment, (".build/lease", 1))
+    output, summary, metrics = (tmp_path / name for name in ("out", "run.json", "run.prom"))
+    command = [BEAM_TFRECORDS, "convert", f"--input={many.folder}", f"--output={output}", *SLOW]
+    process = start_build(
+        many,
+        output,
+        pattern=pattern,
+        count=count,
+        command=[*command, f"--json_summary={summary}", f"--metrics_file={metrics}"],
+    )
+    if to_all:
+        os.killpg(process.pid, signal.SIGTERM)
+    else:
+        process.terminate()
+    out, err = process.communicate(timeout=30)
+    said = "beam-tfrecords: terminated; the same command resumes from its finished blocks\n"
+    assert (process.returncode, out, err) == (143, "", said)
     wait_for_end_of(process.pid)
+    found = json.loads(summary.read_text())
+    assert (found["exit_code"], found["status"], found["message"]) == (143, "interrupted", "terminated")
+    assert f'beam_tfrecords_exit_code{{output="{output}"}} 143.0' in metrics.read_text()
+    assert not list(output.glob(".build/lease*"))
+    assert not (output / "_SUCCESS").exists()
+    spoilt = spoil_sources(output) if output.exists() else []
+    try:
+        build(output, f"--input={many.folder}", *SLOW)
+    finally:
+        restore_sources(spoilt)
+    assert shards_of(output) == shards_of(many.expected)
+
+
+def test_a_second_sigterm_does_not_interrupt_the_cleaning_up(many, tmp_path):
+    process = start_build(many, tmp_path / "out")
+    for _ in range(50):
+        process.terminate()
+        time.sleep(0.002)
+    assert process.communicate(timeout=30)[1].startswith("beam-tfrecords: terminated")
+    assert process.returncode == 143
+    wait_for_end_of(process.pid)
+    assert not list(tmp_path.glob("out/.build/lease*"))
+
+
+def test_sigterm_ends_verify(many, tmp_path):
+    command = [BEAM_TFRECORDS, "verify", f"--dataset={many.expected}"]
+    # Where the findings go: by then the workers are at work.
+    process = start_build(many, tmp_path, pattern="beam-tfrecords-*", count=1, command=command)
+    process.terminate()
+    assert process.communicate(timeout=30) == ("", "beam-tfrecords: terminated\n")
+    assert process.returncode == 143
+    wait_for_end_of(process.pid)
+
+
+def test_sigterm_while_workers_list_archives_ends_the_build(many, tmp_path, build):
+    archives = [tmp_path / f"{name}.tar.gz" for name in ("one", "two")]
+    for path in archives:
+        with tarfile.open(path, "w:gz") as tar:
+            tar.add(many.folder, arcname=".")
+    words = [f"--input={tmp_path}/*.tar.gz", *SLOW]
+    output = tmp_path / "out"
+    command = [BEAM_TFRECORDS, "convert", f"--output={output}", *words]
+    process = start_build(many, output, pattern=".build/*/started", count=1, command=command)
+    os.killpg(process.pid, signal.SIGTERM)
+    assert "terminated" in process.communicate(timeout=30)[1]
+    assert process.returncode == 143
+    wait_for_end_of(process.pid)
+    build(output, *words)
 
 
 def test_a_second_build_into_the_same_folder_is_refused_while_the_first_runs(many, tmp_path, convert):

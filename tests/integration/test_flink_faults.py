@@ -117,11 +117,12 @@ def test_a_job_that_the_cluster_gives_up_is_submitted_again(without_restarts, bu
     check(build, finished, slow_hashes, says="a new one resumes from the finished blocks")
 
 
-def test_ctrl_c_cancels_the_job(build, cluster):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_and_sigterm_cancel_the_job(build, cluster, number, code):
     build.wait_for_open_blocks()
-    os.kill(build.pid, signal.SIGINT)
+    os.kill(build.pid, number)
     ended = build.wait(seconds=30)
-    assert ended.code == 130, ended.err
+    assert ended.code == code, ended.err
     assert "the same command resumes from its finished blocks" in ended.err
     assert not cluster.running_jobs()
 

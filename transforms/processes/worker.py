@@ -120,8 +120,9 @@ def start_fork_server() -> None:
         multiprocessing.set_forkserver_preload(["transforms.processes.preload"])
         # Started first, because it resets the signal mask.
         multiprocessing.resource_tracker.ensure_running()
-        # Ctrl-C reaches every process of a terminal; the server and its workers end with this process instead.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        # Ctrl-C reaches every process of a terminal, and systemd's SIGTERM every process of a service; the server and
+        # its workers end with this process instead.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         # Without it, the server would look for modules in the user's working folder first.
         safe_path = os.environ.get("PYTHONSAFEPATH")
         os.environ["PYTHONSAFEPATH"] = "1"
