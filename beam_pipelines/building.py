@@ -12,14 +12,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from beam_pipelines.checking import check_output, open_spec_source
+from beam_pipelines.checking import open_spec_source
 from beam_pipelines.execution.dataflow import add_nothing
 from beam_pipelines.execution.jobs import JobRecord
 from beam_pipelines.execution.runners import Execution, find_runner
-from beam_pipelines.preparing import prepare_build
+from beam_pipelines.preparing import hold_output, prepare_build
 from beam_pipelines.settings.definitions import read_build_spec
 from beam_pipelines.terminal import show
-from beam_pipelines.versioning import clean_versions, point_to_whole
+from beam_pipelines.versioning import Earlier, clean_versions, point_to_whole
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.errors import BuildError
@@ -29,7 +29,7 @@ from transforms.request.build_spec import BuildSpec
 from transforms.stats import DUPLICATE_COUNTS, Stats
 from transforms.workspace.build_folder import BuildFolder, Workspace
 from transforms.workspace.cleaning import delete_temporary
-from transforms.workspace.output_folder import find_old_files, is_open
+from transforms.workspace.output_folder import is_open
 
 if TYPE_CHECKING:
     from beam_pipelines.planning import BuildPlan
@@ -171,39 +171,34 @@ def build_dataset(
     if not wait:
         runner.check_detached()
     runner.arguments.check_known()
-    check_output(spec)
-    find_old_files(spec.output)
-    if runner.processes:
-        # It imports what the workers need while this process does.
-        start_fork_server()
-    spec, source = open_spec_source(spec)
-    execution = Execution.prepare(runner, verbose=verbose, quiet=quiet)
-    with contextlib.ExitStack() as held:
-        plan = prepare_build(spec, source, execution, held=held)
-        if plan.is_unchanged and plan.earlier.version:
+    with hold_output(spec, runner) as output:
+        if runner.processes:
+            # It imports what the workers need while this process does.
+            start_fork_server()
+        spec, source = open_spec_source(spec)
+        execution = Execution.prepare(runner, verbose=verbose, quiet=quiet)
+        plan = prepare_build(spec, source, execution, output=output)
+        earlier = plan if isinstance(plan, Earlier) else plan.earlier
+        outcome: Published | Unpublished | JobRecord
+        if isinstance(plan, Earlier):
+            assert plan.version
             if runner.arguments.given["template_location"]:
                 execution.run(add_nothing)
-            outcome: Published | Unpublished | JobRecord = Published(plan.earlier.version.path, is_unchanged=True)
+            outcome = Published(plan.version.path, is_unchanged=True)
         else:
             outcome = _run(plan, execution, quiet=quiet, wait=wait)
-        problem = None
-        if isinstance(outcome, Published) and outcome.is_unchanged:
-            point_to_whole(spec, outcome.path, staging=plan.block_plan.folder)
-        if not plan.publication.history or (isinstance(outcome, Published) and outcome.is_unchanged):
+        problem, unchanged = None, outcome.path if isinstance(outcome, Published) and outcome.is_unchanged else None
+        if unchanged:
+            point_to_whole(spec, unchanged)
+        if unchanged or not spec.schedule.versioned:
             # Otherwise the new version's changes have them.
-            for note in plan.earlier.notes:
+            for note in earlier.notes:
                 show(f"note: {note}", file=sys.stderr)
+        if spec.schedule.versioned and not isinstance(outcome, Unpublished):
+            # Nobody waits for a job's new version; of those that are finished now, not all are needed.
+            clean_versions(spec, unfinished=not isinstance(outcome, JobRecord))
         if isinstance(outcome, Published):
-            if spec.schedule.versioned:
-                clean_versions(spec)
             problem = _remove_temporary(spec.output)
-        elif isinstance(outcome, JobRecord):
-            if spec.schedule.versioned:
-                # Nobody waits for the new version; of those that are finished now, not all are needed.
-                clean_versions(spec, unfinished=False)
-        elif isinstance(outcome, Unpublished) and plan.publication.history:
-            # The finished blocks stay, for another run with `accept`.
-            storage.delete_tree(plan.publication.output)
     if problem and storage.is_folder(Workspace(spec.output).path):
         show(f"note: {problem}; the next build into this folder removes it", file=sys.stderr)
     return outcome
@@ -241,7 +236,6 @@ def _run(plan: BuildPlan, execution: Execution, *, quiet: bool, wait: bool) -> P
         )
     values = json.loads(storage.read_bytes(outcome))
     if values["is_unchanged"] and plan.earlier.version:
-        storage.delete_tree(plan.publication.output)
         return Published(plan.earlier.version.path, is_unchanged=True)
     stats = Stats.from_json(values["stats"])
     return Unpublished(
@@ -261,7 +255,7 @@ def _is_published(plan: BuildPlan) -> bool:
     if not (is_open(output) and storage.exists(storage.join(output, SUCCESS))):
         return False
     dataset = open_dataset(output)
-    return dataset.states(plan.publication.facts) and dataset.manifest_sha256 == dataset.published_sha256
+    return dataset.states(plan.publication.facts) and dataset.is_whole
 
 
 def _remove_temporary(output: str) -> str | None:

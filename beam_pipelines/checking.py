@@ -6,11 +6,12 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset import read_latest
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.layouts import EVERY_COLUMN, parse_layout, resolve_types, table_layout
 from beam_tfrecords.files import SUCCESS
 from beam_tfrecords.label_files import fits_label_file
-from beam_tfrecords.versions import list_versions, read_latest
+from beam_tfrecords.versions import list_versions
 from transforms.labels import ClassNames, describe_labels, infer_class_names
 from transforms.refs import Scalar, unpack_key_and_split
 from transforms.request.build_spec import BuildSpec
@@ -18,25 +19,44 @@ from transforms.sources.inputs import name_inputs
 from transforms.sources.opening import open_source
 from transforms.sources.source import Source
 from transforms.sources.source_spec import Skipped
+from transforms.workspace.output_folder import find_old_files
 
 if TYPE_CHECKING:
     from transforms.listing.listing import Listing
 
 
-def check_output(spec: BuildSpec) -> None:
-    """Refuses an output that would damage what is there.
+def check_place(spec: BuildSpec) -> None:
+    """Refuses an output that can hold no dataset.
 
     Raises:
-      RequestError: the output holds a finished dataset that may not be replaced, is a file, or lies inside the
-        input.
+      RequestError: it cannot be reached, is a file, or lies inside the input.
     """
+    if spec.schedule.versioned and spec.overwrite:
+        raise RequestError("`overwrite` replaces what `versioned` keeps; leave one of them out")
     try:
-        is_finished = storage.exists(storage.join(spec.output, SUCCESS))
+        is_file = storage.is_file(spec.output)
     except (OSError, storage.SchemeError) as error:
         raise RequestError(f"`output={spec.output}`: cannot be reached: {error}") from error
-    versioned = spec.schedule.versioned
-    if versioned and spec.overwrite:
-        raise RequestError("`overwrite` replaces what `versioned` keeps; leave one of them out")
+    if is_file:
+        raise RequestError(f"`output={spec.output}`: is a file; expected a folder")
+    for root in name_inputs(spec.source.input)[0]:
+        if f"{spec.output}/".startswith(root.rstrip("/") + "/") and storage.is_folder(root):
+            raise RequestError(
+                f"`output={spec.output}`: lies inside `input={root}`, so the next build would read it as input; "
+                "choose a folder outside"
+            )
+
+
+def check_output(spec: BuildSpec) -> list[str]:
+    """Refuses an output where a build would damage what is there.
+
+    Returns:
+      The files that the build replaces, as `find_old_files` does.
+
+    Raises:
+      RequestError: the output holds a finished dataset that may not be replaced, or files that are not ours.
+    """
+    is_finished, versioned = storage.exists(storage.join(spec.output, SUCCESS)), spec.schedule.versioned
     if versioned and is_finished:
         raise RequestError(f"`output={spec.output}`: holds a dataset without versions; choose another folder")
     if not versioned and (read_latest(spec.output) or any(version.published for version in list_versions(spec.output))):
@@ -47,14 +67,7 @@ def check_output(spec: BuildSpec) -> None:
         raise RequestError(
             f"`output={spec.output}`: holds a finished dataset; say `overwrite` to replace it, or choose another folder"
         )
-    if storage.is_file(spec.output):
-        raise RequestError(f"`output={spec.output}`: is a file; expected a folder")
-    for root in name_inputs(spec.source.input)[0]:
-        if f"{spec.output}/".startswith(root.rstrip("/") + "/") and storage.is_folder(root):
-            raise RequestError(
-                f"`output={spec.output}`: lies inside `input={root}`, so the next build would read it as input; "
-                "choose a folder outside"
-            )
+    return find_old_files(spec.output)
 
 
 def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:

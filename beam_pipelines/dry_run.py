@@ -6,7 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from beam_pipelines.checking import check_listing, check_output, open_spec_source
+from beam_pipelines.checking import check_listing, check_output, check_place, open_spec_source
 from beam_pipelines.list_input import list_samples, plan_listing, settle_listing
 from beam_pipelines.notes import describe_request
 from beam_pipelines.planning import estimate_output
@@ -52,6 +52,7 @@ def describe_build(spec: BuildSpec) -> list[str]:
     Raises:
       RequestError: the request is wrong, as the build would say too.
     """
+    check_place(spec)
     check_output(spec)
     spec, source = open_spec_source(spec)
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
@@ -85,6 +86,7 @@ def _list_containers(
     containers: Sequence[Container], spec: BuildSpec, source: Source, folder: str
 ) -> tuple[Listing, Skipped]:
     """Lists archives here, one after the other; a build does it in parallel."""
+    source.check_containers()
     listing, skipped = Listing(), Skipped()
     for number, container in enumerate(containers):
 

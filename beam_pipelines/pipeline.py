@@ -12,7 +12,8 @@ from beam_tfrecords.files import SUCCESS, ShardNames
 from transforms.blocks.stage import CollectFiles, ConvertBlocks
 from transforms.duplicates.stage import DropDuplicates, FindDuplicates
 from transforms.listing.stage import AssignOrder, ListSource
-from transforms.parts import Part
+from transforms.parts import Part, count_bytes
+from transforms.publishing.publish import Decision
 from transforms.publishing.stage import OpenOutput, PublishDataset
 from transforms.shards.plan import ShardPolicy
 from transforms.shards.stage import ComposeShards, PlanShards
@@ -44,24 +45,26 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, 
     parts = results | "TakeParts" >> beam.FlatMap(operator.attrgetter("parts"))
     # -> DuplicatesFound
     duplicates = parts | "FindDuplicates" >> FindDuplicates(plan.search)
+    if plan.search.drops:
+        folder = BuildFolder(plan.search.folder).distinct
+        parts |= "DropDuplicates" >> DropDuplicates(
+            duplicates, folder=folder, compression=spec.compression, processes=processes
+        )
     stats = (
         (
             results | "CountBlocks" >> beam.Map(operator.attrgetter("stats")),
             duplicates | "CountDuplicates" >> beam.Map(operator.attrgetter("stats")),
+            parts | "CountBytes" >> beam.Map(count_bytes),
         )
         | "AllStats" >> beam.Flatten()
         | "MergeStats" >> beam.CombineGlobally(Stats.merge).without_defaults()
     )
-    may_publish = stats | "OpenOutput" >> OpenOutput(plan.publication)
-    published = parts | "IfPublishable" >> beam.Filter(_is_true, beam.pvalue.AsSingleton(may_publish))
-    if plan.search.drops:
-        folder = BuildFolder(plan.search.folder).distinct
-        published |= "DropDuplicates" >> DropDuplicates(
-            duplicates, folder=folder, compression=spec.compression, processes=processes
-        )
+    # Before anything is written to the output: the parts know all that limits and guards ask for.
+    decision = stats | "OpenOutput" >> OpenOutput(plan.publication)
     names = ShardNames(plan.publication.output, spec.name, staging=plan.publication.folder)
     shards = (
-        published
+        parts
+        | "IfPublished" >> beam.Filter(_is_published, beam.pvalue.AsSingleton(decision))
         # -> ((split, number, of), [Part])
         | "PlanShards" >> PlanShards(ShardPolicy(spec.shard_size, spec.num_shards))
         # -> Shard
@@ -71,6 +74,7 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, 
     done = shards | "PublishDataset" >> PublishDataset(
         plan.publication,
         stats=stats,
+        decision=decision,
         failures=results | "FailureFiles" >> CollectFiles("failures", folder=plan.publication.folder, blocks=blocks),
         duplicates=duplicates | "DuplicateFiles" >> beam.FlatMap(operator.attrgetter("files")),
         changes=results | "ChangeFiles" >> CollectFiles("changes", folder=plan.publication.folder, blocks=blocks),
@@ -82,5 +86,5 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, 
         )
 
 
-def _is_true(_: Part, may_publish: bool) -> bool:
-    return may_publish
+def _is_published(_: Part, decision: Decision) -> bool:
+    return decision.publishes

@@ -52,7 +52,6 @@ class BuildPlan:
       search: what the search for duplicates needs.
       publication: what publishing needs.
       earlier: the datasets that the build looks back to.
-      is_unchanged: whether the build would make the version before again.
     """
 
     spec: BuildSpec
@@ -62,7 +61,6 @@ class BuildPlan:
     search: DuplicateSearch
     publication: Publication
     earlier: Earlier = NOTHING
-    is_unchanged: bool = False
 
 
 def plan_build(
@@ -74,7 +72,6 @@ def plan_build(
     facts: Mapping[str, Any],
     earlier: Earlier,
     version: str | None,
-    is_unchanged: bool = False,
 ) -> BuildPlan:
     """Derives blocks and parts.
 
@@ -86,7 +83,6 @@ def plan_build(
       facts: what the manifest will say of the request, from `describe_facts`.
       earlier: the datasets that the build looks back to.
       version: name of the version that it writes, or None.
-      is_unchanged: whether the build would make the version before again.
     """
     layout = spec.layout or Layout(())
     sizes = {
@@ -103,14 +99,14 @@ def plan_build(
         split: count_blocks(samples=samples, output_bytes=sizes[split]) for split, samples in listing.samples.items()
     }
     reuse, nothing_reused_because = plan_reuse(spec, earlier.reused, versions=facts["versions"], blocks=blocks)
-    before = earlier.version.path if earlier.version else None
+    before = earlier.version.ref if earlier.version else None
     history = None
     if version is not None:
         history = History(
             root=spec.output,
             version=version,
             earlier=before,
-            compared=reuse is not None and reuse.path == before,
+            compared=reuse is not None and reuse.earlier == before,
             nothing_reused_because=nothing_reused_because,
             notes=earlier.notes,
             schedule=spec.schedule,
@@ -158,7 +154,6 @@ def plan_build(
             history=history,
         ),
         earlier=earlier,
-        is_unchanged=is_unchanged,
     )
 
 
@@ -169,7 +164,7 @@ def describe_facts(
 
     Args:
       spec: the request, with its layout.
-      input_fingerprint: of the listing.
+      input_fingerprint: of the listing, or of the containers that are listed.
       skipped: files that are not samples.
       notes: warnings about a valid but unusual request, one line each.
     """
@@ -178,6 +173,13 @@ def describe_facts(
             kind: {"files": count, "examples": skipped.examples[kind]} for kind, count in sorted(skipped.counts.items())
         },
         "notes": [*notes, *describe_request(spec)],
+        **identify_request(spec, input_fingerprint),
+    }
+
+
+def identify_request(spec: BuildSpec, input_fingerprint: str) -> dict[str, Any]:
+    """What decides the dataset; the manifest says it."""
+    return {
         "spec": spec.to_json(),
         "input_fingerprint": input_fingerprint,
         "versions": dict(library_versions()),
@@ -195,7 +197,7 @@ def build_folder(spec: BuildSpec, input_fingerprint: str, earlier: Earlier = NOT
         if (SETTINGS[name].decides_bytes or name in _IN_INDEX) and name not in _AFTER_BLOCKS
     }
     # The manifest too: another dataset may have taken the place of one that is not a version.
-    reused = [earlier.reused.path, earlier.reused.manifest_sha256] if earlier.reused else None
+    reused = dataclasses.astuple(earlier.reused.ref) if earlier.reused else None
     return Workspace(spec.output).build(_digest([words, input_fingerprint, library_versions(), reused])).path
 
 

@@ -9,16 +9,17 @@ import os
 import socket
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from beam_pipelines.checking import check_listing, check_output
+from beam_pipelines.checking import check_listing, check_output, check_place
 from beam_pipelines.execution.dataflow import refuse_template
-from beam_pipelines.execution.runners import Execution, find_other_job
-from beam_pipelines.versioning import Earlier, choose_version, open_earlier
+from beam_pipelines.execution.runners import Execution, RunningJob, find_job
+from beam_pipelines.versioning import Earlier, choose_version, open_earlier, read_version
 from beam_tfrecords import storage
 from beam_tfrecords.errors import TRIED_AGAIN, RequestError
+from beam_tfrecords.files import SUCCESS
 from beam_tfrecords.storage.lease import Lease
 from transforms.labels import ClassNames
 from transforms.request.build_spec import BuildSpec
@@ -27,110 +28,202 @@ from transforms.sources.source import Source
 from transforms.sources.source_spec import Fingerprint, Skipped
 from transforms.workspace.build_folder import BuildFolder, Workspace
 from transforms.workspace.cleaning import delete_temporary
-from transforms.workspace.output_folder import claim_output, find_old_files
+from transforms.workspace.output_folder import claim_output
 
 if TYPE_CHECKING:
+    from beam_pipelines.execution.runner import Runner
     from beam_pipelines.planning import BuildPlan
     from transforms.listing.listing import Listing
 
 _UPLOADS = 16
 
 
-def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, held: contextlib.ExitStack) -> BuildPlan:
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """An output that this launch holds.
+
+    Attributes:
+      path: the folder that was given to `convert`.
+      lease: keeps other builds away from it.
+      old_files: files in it that the build replaces.
+      job: of an earlier launcher, which may still write to it; None if there is none.
+    """
+
+    path: str
+    lease: Lease
+    old_files: Sequence[str]
+    job: RunningJob | None
+
+
+@contextlib.contextmanager
+def hold_output(spec: BuildSpec, runner: Runner) -> Iterator[Output]:
+    """Keeps other builds away from an output, and looks what is in it.
+
+    Args:
+      spec: the request.
+      runner: where the build will run.
+
+    Raises:
+      RequestError: another build is writing to it, it cannot be written, or the request does not fit what it holds.
+    """
+    check_place(spec)
+    workspace, was_there = Workspace(spec.output), storage.has_scheme(spec.output) or storage.exists(spec.output)
+    try:
+        taken = Lease.take(workspace.lease, f"process {os.getpid()} on {socket.gethostname()}")
+    except OSError as error:
+        raise _not_writable(spec.output, error) from error
+    if isinstance(taken, str):
+        raise RequestError(
+            f"`output={spec.output}`: another build is writing to it, {taken}; wait for its end, or choose another "
+            "folder"
+        )
+    try:
+        with taken:
+            job = find_job(spec.output)
+            if job is not None:
+                # It goes on without its launcher, and may publish.
+                taken.name_build(job.folder)
+            try:
+                old_files = check_output(spec)
+            except RequestError:
+                # A misspelt `versioned` or `overwrite` is the likelier mistake.
+                runner.arguments.check_known()
+                raise
+            yield Output(spec.output, taken, old_files, job)
+    finally:
+        # On network disks an open file cannot be deleted, and until now that of the lease was open.
+        storage.delete_if_empty(workspace.path)
+        if not was_there:
+            storage.delete_if_empty(spec.output)
+
+
+def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, output: Output) -> BuildPlan | Earlier:
     """Lists the input, checks the request against it, and puts the listing where all workers find it.
 
     Args:
       spec: the request.
       source: the opened source.
       execution: where pipelines run.
-      held: gets what keeps other builds away from the output: a lock, or a lease in an object store.
+      output: the output, held.
+
+    Returns:
+      The plan; or the datasets before, if the build would make the version before again.
 
     Raises:
-      RequestError: the request does not match the input, or another build is writing to the output.
+      RequestError: the request does not match the input, or a job of another build may write to the output.
     """
-    lease = held.enter_context(_take_lease(spec.output)) if storage.has_scheme(spec.output) else None
-    plan = _list_and_plan(spec, source, execution, held=held)
-    if lease is None:
-        return plan
-    return dataclasses.replace(plan, publication=dataclasses.replace(plan.publication, lease=lease.id))
+    from beam_pipelines.planning import describe_facts, plan_build
+    from transforms.listing.listing import write_chunk_names
 
-
-def _list_and_plan(spec: BuildSpec, source: Source, execution: Execution, *, held: contextlib.ExitStack) -> BuildPlan:
-    from beam_pipelines.list_input import list_samples, settle_listing
-    from beam_pipelines.planning import build_folder
-
-    earlier = open_earlier(spec)
-    containers = source.containers()
-    if containers is not None:
+    earlier, containers = open_earlier(spec), source.containers()
+    if containers is None:
+        listed = _list_samples(spec, source, execution, earlier=earlier, output=output)
+    else:
         refuse_template(execution.runner.arguments.given["template_location"])
-        folder = build_folder(spec, _fingerprint(containers), earlier)
-        held.enter_context(_writing(spec, folder))
-        listing, skipped = _index(containers, source, spec, execution, folder=folder)
-        listing = settle_listing(listing, spec, BuildFolder(folder).listing)
-        _forget_other_blocks(folder, listing.fingerprint)
-        try:
-            class_names = check_listing(spec, source, listing, skipped)
-        except RequestError:
-            delete_temporary(spec.output)
-            raise
-        return _plan(
-            spec, source, folder=folder, class_names=class_names, listing=listing, skipped=skipped, earlier=earlier
-        )
+        listed = _list_containers(containers, spec, source, execution, earlier=earlier, output=output)
+    if listed is None:
+        return earlier
+    write_chunk_names(listed.listing, listed.folder)
+    return plan_build(
+        spec,
+        folder=listed.folder,
+        class_names=listed.class_names,
+        listing=listed.listing,
+        facts=describe_facts(spec, input_fingerprint=listed.fingerprint, skipped=listed.skipped, notes=source.notes),
+        earlier=earlier,
+        version=choose_version(spec, listed.folder) if spec.schedule.versioned else None,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Listed:
+    """A listed input: its fingerprint, its samples, skipped files and classes, and the folder of the build."""
+
+    fingerprint: str
+    listing: Listing
+    skipped: Skipped
+    class_names: ClassNames
+    folder: str
+
+
+def _list_samples(
+    spec: BuildSpec, source: Source, execution: Execution, *, earlier: Earlier, output: Output
+) -> _Listed | None:
+    """Lists an input here; None if a build of it would make the version before again."""
+    from beam_pipelines.list_input import list_samples
+    from beam_pipelines.planning import build_folder, describe_facts
+
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as spool:
         listing = list_samples(spec, source, spool)
         class_names = check_listing(spec, source, listing, source.skipped)
         folder = build_folder(spec, listing.fingerprint, earlier)
-        held.enter_context(_writing(spec, folder))
+        facts = describe_facts(spec, input_fingerprint=listing.fingerprint, skipped=source.skipped, notes=source.notes)
+        _refuse_other(output, folder)
+        if not listing.unknown and _would_repeat(earlier, spec, {**facts, "class_names": class_names.names}):
+            return None
+        _open_folder(folder, output, execution)
         chunks = [storage.join(BuildFolder(folder).listing, storage.basename(chunk)) for chunk in listing.chunks]
         # One after the other, those of a billion images take an hour and a half to a bucket.
         with ThreadPoolExecutor(_UPLOADS) as pool:
             for _ in pool.map(_copy, listing.chunks, chunks):
                 pass
         listing.chunks = chunks
-    return _plan(
-        spec, source, folder=folder, class_names=class_names, listing=listing, skipped=source.skipped, earlier=earlier
-    )
+    return _Listed(listing.fingerprint, listing, source.skipped, class_names, folder)
+
+
+def _list_containers(
+    containers: Sequence[Container],
+    spec: BuildSpec,
+    source: Source,
+    execution: Execution,
+    *,
+    earlier: Earlier,
+    output: Output,
+) -> _Listed | None:
+    """Has the workers list the samples of containers; None if a build would make the version before again.
+
+    What is in containers follows from their fingerprints, so unchanged ones are not read.
+    """
+    from beam_pipelines.list_input import settle_listing
+    from beam_pipelines.planning import build_folder, identify_request
+
+    fingerprint = _fingerprint(containers)
+    folder = build_folder(spec, fingerprint, earlier)
+    _refuse_other(output, folder)
+    if _would_repeat(earlier, spec, identify_request(spec, fingerprint)):
+        return None
+    source.check_containers()
+    _open_folder(folder, output, execution)
+    listing, skipped = _index(containers, source, spec, execution, folder=folder)
+    listing = settle_listing(listing, spec, BuildFolder(folder).listing)
+    _forget_other_blocks(folder, listing.fingerprint)
+    try:
+        class_names = check_listing(spec, source, listing, skipped)
+    except RequestError:
+        delete_temporary(spec.output)
+        raise
+    return _Listed(fingerprint, listing, skipped, class_names, folder)
 
 
 def _copy(source: str, target: str) -> None:
     storage.write_bytes(target, storage.read_bytes(source))
 
 
-def _plan(
-    spec: BuildSpec,
-    source: Source,
-    *,
-    folder: str,
-    class_names: ClassNames,
-    listing: Listing,
-    skipped: Skipped,
-    earlier: Earlier,
-) -> BuildPlan:
-    from beam_pipelines.planning import describe_facts, plan_build
-    from transforms.listing.listing import write_chunk_names
+def _would_repeat(earlier: Earlier, spec: BuildSpec, facts: Mapping[str, Any]) -> bool:
+    """Whether a build would make the version before again, failures included.
 
-    write_chunk_names(listing, folder)
-    facts = describe_facts(spec, input_fingerprint=listing.fingerprint, skipped=skipped, notes=source.notes)
-    knows_files = spec.source.fingerprint is Fingerprint.STAT and not listing.unknown
-    expected = {**facts, "class_names": class_names.names}
-    # A build of this request would make the version before again, failures included.
-    is_unchanged = (
-        earlier.version is not None
-        and knows_files
-        and earlier.version.states(expected)
-        and not earlier.version.find_missing()
-        and TRIED_AGAIN.isdisjoint(earlier.version.manifest["failure_reasons"])
-    )
-    version = choose_version(spec, folder) if spec.schedule.versioned else None
-    return plan_build(
-        spec,
-        folder=folder,
-        class_names=class_names,
-        listing=listing,
-        facts=facts,
-        earlier=earlier,
-        version=version,
-        is_unchanged=is_unchanged,
+    Args:
+      earlier: the datasets before.
+      spec: the request.
+      facts: what the manifest would say, as far as it is known.
+    """
+    version = earlier.version
+    return (
+        version is not None
+        and spec.source.fingerprint is Fingerprint.STAT
+        and version.states(facts)
+        and not version.find_missing()
+        and TRIED_AGAIN.isdisjoint(version.manifest["failure_reasons"])
     )
 
 
@@ -168,82 +261,51 @@ def _fingerprint(containers: Sequence[Container]) -> str:
     return hashlib.blake2b(b"".join(packed), digest_size=16).hexdigest()
 
 
-@contextlib.contextmanager
-def _writing(spec: BuildSpec, folder: str) -> Iterator[None]:
-    """Keeps other builds away from a local output, and removes what builds of other inputs or specs left there.
+def _open_folder(folder: str, output: Output, execution: Execution) -> None:
+    """Makes the folder of this build, and removes what other builds and dead attempts have left.
 
     Args:
-      spec: the request.
       folder: this build's folder for temporary files, whose finished blocks are kept.
+      output: the output.
+      execution: where pipelines run.
 
     Raises:
-      RequestError: another build is writing to the output, or has published a dataset there, or it cannot be
-        written.
+      RequestError: the output cannot be written.
     """
-    workspace = Workspace(spec.output)
-    temporary, lock, claim = workspace.path, workspace.lock, workspace.claim
+    output.lease.name_build(folder)
+    if execution.find_running(folder) is not None:
+        # The job that is followed has made it, and may be publishing.
+        return
+    workspace, version = Workspace(output.path), read_version(folder)
+    kept = (folder.rstrip("/") + "/", workspace.claim, workspace.lease)
     try:
-        with contextlib.ExitStack() as held:
-            try:
-                if not held.enter_context(storage.lock(lock)):
-                    raise RequestError(
-                        f"`output={spec.output}`: another build is writing to it; wait for its end, or choose another "
-                        "folder"
-                    )
-                _refuse_other(spec.output, folder)
-                _check_again(spec, lock)
-                kept = (folder.rstrip("/") + "/", lock, claim, workspace.lease)
-                entries = storage.list_files(temporary, literal=True)
-                storage.delete_files(entry.path for entry in entries if not entry.path.startswith(kept))
-                claim_output(spec.output)
-                storage.write_bytes(BuildFolder(folder).started, b"")
-            except OSError as error:
-                raise RequestError(f"`output={spec.output}`: cannot be written: {error.strerror or error}") from error
-            yield
-    finally:
-        # On network disks an open file cannot be deleted, and until now the lock was open.
-        storage.delete_if_empty(temporary)
-
-
-def _take_lease(output: str) -> Lease:
-    """Takes the right to write to an output in an object store, before anything is listed.
-
-    Raises:
-      RequestError: another build has it, or the output cannot be written.
-    """
-    try:
-        taken = Lease.take(Workspace(output).lease, f"process {os.getpid()} on {socket.gethostname()}")
+        entries = storage.list_files(workspace.path, literal=True)
+        storage.delete_files(entry.path for entry in entries if not entry.path.startswith(kept))
+        if version and not storage.exists(storage.join(output.path, version, SUCCESS)):
+            # Its shards may be others than those that this attempt composes.
+            storage.delete_tree(storage.join(output.path, version))
+        claim_output(output.path, output.old_files)
+        storage.write_bytes(BuildFolder(folder).started, b"")
     except OSError as error:
-        raise RequestError(f"`output={output}`: cannot be written: {error.strerror or error}") from error
-    if isinstance(taken, str):
+        raise _not_writable(output.path, error) from error
+
+
+def _not_writable(output: str, error: OSError) -> RequestError:
+    return RequestError(f"`output={output}`: cannot be written: {error.strerror or error}")
+
+
+def _refuse_other(output: Output, folder: str) -> None:
+    """Refuses an output that a job of another build is writing to, or was when this launch began."""
+    job = output.job
+    if job is None or job.folder == folder:
+        return
+    shown = job.record.url or job.record.job_id
+    if job.is_known:
         raise RequestError(
-            f"`output={output}`: another build is writing to it, {taken}; wait for its end, or choose another folder"
+            f"`output={output.path}`: the job of another build is writing to it, {shown}; wait for its end, cancel it, "
+            "or choose another folder"
         )
-    return taken
-
-
-def _refuse_other(output: str, folder: str) -> None:
-    """Refuses an output that another build is writing to: a cluster's job, which holds no lock, or one in a bucket."""
-    found = find_other_job(output, folder)
-    if found is not None:
-        job, build, is_known = found
-        shown = job.url or job.job_id
-        if is_known:
-            raise RequestError(
-                f"`output={output}`: the job of another build is writing to it, {shown}; wait for its end, cancel it, "
-                "or choose another folder"
-            )
-        raise RequestError(
-            f"`output={output}`: the job of another build may still write to it, and its runner does not say whether "
-            f"it does: {shown}; make sure that it has ended and delete {build}, or choose another folder"
-        )
-
-
-def _check_again(spec: BuildSpec, lock: str) -> None:
-    """Repeats the checks of the output under its lock: another build may have published there meanwhile."""
-    try:
-        check_output(spec)
-        find_old_files(spec.output)
-    except RequestError:
-        storage.delete_files([lock])
-        raise
+    raise RequestError(
+        f"`output={output.path}`: the job of another build may still write to it, and its runner does not say whether "
+        f"it does: {shown}; make sure that it has ended and delete {job.folder}, or choose another folder"
+    )

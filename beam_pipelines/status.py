@@ -17,12 +17,12 @@ from beam_pipelines.exit_codes import DONE, UNPUBLISHED
 from beam_pipelines.settings.command_line import Parser
 from beam_pipelines.summary import describe_reasons, format_bytes, format_table
 from beam_pipelines.terminal import show
-from beam_pipelines.versioning import find_newest, read_version
+from beam_pipelines.versioning import open_newest, read_version
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import open_dataset
-from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.dataset import Dataset, open_dataset, open_whole, read_latest
+from beam_tfrecords.errors import RequestError
 from beam_tfrecords.files import SUCCESS
-from beam_tfrecords.versions import find_damage, list_versions, read_latest
+from beam_tfrecords.versions import list_versions
 from transforms.request.build_spec import read_output
 from transforms.workspace.build_folder import BuildFolder, Workspace
 from transforms.workspace.counts import read_block_counts, read_last_block_time
@@ -76,13 +76,13 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
     last = running or next((build for build in builds if build["state"] == "unpublished"), None)
     temporary = Workspace(output).path
     versions = [_describe_version(output, version.name) for version in list_versions(output)]
-    _, notes = find_newest(output)
+    _, notes = open_newest(output)
     return {
         "output": output,
         "state": last["state"] if last else "dead" if any(build["state"] == "dead" for build in builds) else "idle",
         "build": last or (builds[0] if builds else None),
         "latest": read_latest(output),
-        "dataset": _describe_dataset(output) if storage.exists(storage.join(output, SUCCESS)) else None,
+        "dataset": _describe_dataset(open_dataset(output)) if storage.exists(storage.join(output, SUCCESS)) else None,
         "versions": versions,
         "notes": list(notes),
         "debris": {
@@ -122,6 +122,8 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
         "exit_code": None,
         "why": [],
     }
+    if result is not None and result["is_unchanged"]:
+        return {**values, "state": "unchanged", "exit_code": DONE}
     if result is not None:
         return {**values, "state": "unpublished", "exit_code": UNPUBLISHED, "why": result["tripped"]}
     if run is not None and run.is_alive(now):
@@ -165,20 +167,19 @@ def _count_reasons(folder: str) -> dict[str, int]:
 
 
 def _describe_version(output: str, name: str) -> dict[str, Any]:
-    path = storage.join(output, name)
-    damage = find_damage(path)
     try:
-        if damage is None:
-            return {"name": name, **_describe_dataset(path), "damage": None}
-    except (RequestError, BuildError):
-        pass
+        dataset, damage = open_whole(storage.join(output, name))
+    except RequestError:  # a later version of beam-tfrecords has made it
+        dataset, damage = None, None
+    if dataset is not None:
+        return {"name": name, **_describe_dataset(dataset), "damage": None}
     return {"name": name, "published": None, "records": None, "failures": None, "bytes": None, "damage": damage}
 
 
-def _describe_dataset(path: str) -> dict[str, Any]:
-    manifest = open_dataset(path).manifest
+def _describe_dataset(dataset: Dataset) -> dict[str, Any]:
+    manifest = dataset.manifest
     return {
-        "published": _time(storage.stat(storage.join(path, SUCCESS)).modified),
+        "published": _time(storage.stat(storage.join(dataset.path, SUCCESS)).modified),
         "records": manifest["records"],
         "failures": manifest["failures"],
         "bytes": sum(split["bytes"] for split in manifest["splits"].values()),

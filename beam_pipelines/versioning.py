@@ -11,24 +11,15 @@ from typing import TYPE_CHECKING, Any
 from beam_pipelines.settings.definitions import SETTINGS, fill_spec
 from beam_pipelines.terminal import show
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import Dataset, open_dataset
+from beam_tfrecords.dataset import Dataset, open_whole, read_latest
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.files import LATEST, SUCCESS
-from beam_tfrecords.versions import (
-    find_damage,
-    find_old,
-    find_unfinished,
-    list_versions,
-    new_version,
-    point_to,
-    read_latest,
-    remove,
-)
+from beam_tfrecords.versions import find_old, find_unfinished, list_versions, new_version, point_to, remove
 from transforms.libraries import record_versions
 from transforms.request.build_spec import BuildSpec
 from transforms.request.schedule_spec import NO_REUSE
 from transforms.sources.source_spec import Fingerprint
-from transforms.workspace.build_folder import BuildFolder
+from transforms.workspace.build_folder import BuildFolder, Workspace
 
 if TYPE_CHECKING:
     from transforms.blocks.reuse import ReusePlan
@@ -66,73 +57,55 @@ def open_earlier(spec: BuildSpec) -> Earlier:
         return Earlier(version, version, notes)
     reused, more = open_newest(schedule.reuse)
     if reused is None and not more:
-        damage = find_damage(schedule.reuse)
-        more = (f"{schedule.reuse} is damaged, so nothing of it is reused: {damage}",) if damage else ()
-    if reused is None and not more:
-        try:
-            reused = open_dataset(schedule.reuse)
-        except RequestError as error:
-            raise RequestError(f"`reuse={schedule.reuse}`: {error}, or `reuse=none`") from error
+        reused, damage = open_whole(schedule.reuse.rstrip("/"))
+        if damage:
+            more = (f"{schedule.reuse} is damaged, so nothing of it is reused: {damage}",)
+        elif reused is None:
+            raise RequestError(
+                f"`reuse={schedule.reuse}`: no finished dataset (there is no {SUCCESS}); expected the `output` of a "
+                "build, or `reuse=none`"
+            )
     return Earlier(version, reused, (*notes, *(note for note in more if note not in notes)))
 
 
 def open_newest(root: str) -> tuple[Dataset | None, tuple[str, ...]]:
-    """Opens the version that `find_newest` finds."""
-    name, notes = find_newest(root)
-    return open_dataset(storage.join(root, name)) if name else None, notes
-
-
-def find_newest(root: str) -> tuple[str | None, tuple[str, ...]]:
-    """Finds the version that `LATEST` names, or the newest that is whole; None if there is none.
+    """Opens the version that `LATEST` names, or the newest that is whole.
 
     Args:
       root: the folder of the versions.
 
     Returns:
-      Its name, and why others were passed over, one line each.
+      The version, None if there is none; and why others were passed over, one line each.
     """
     latest = read_latest(root)
-    if latest and _is_whole(storage.join(root, latest)):
-        return latest, ()
+    whole, damage = open_whole(storage.join(root, latest)) if latest else (None, None)
+    if whole:
+        return whole, ()
     versions = [version.name for version in list_versions(root)]
-    notes: list[str] = []
-    whole = None
-    # Newest first, and before them the one that should be there.
-    for name in sorted(versions, key=lambda name: (name == latest, name), reverse=True):
-        path = storage.join(root, name)
-        if _is_whole(path):
-            whole = name
+    damages: dict[str, str | None] = {latest: damage or f"there is no {SUCCESS}"} if latest in versions else {}
+    for name in reversed(versions):
+        if name != latest:
+            whole, damages[name] = open_whole(storage.join(root, name))
+        if whole:
             break
-        damage = find_damage(path) or (f"there is no {SUCCESS}" if name == latest else None)
-        if damage:
-            notes.append(f"version {name} is damaged, and left as it is: {damage}")
+    notes = [f"version {name} is damaged, and left as it is: {damage}" for name, damage in damages.items() if damage]
     if latest not in versions and (latest or whole or notes):
         named = f"names {latest}, which is not there" if latest else "is missing or damaged"
         notes.insert(0, f"{LATEST} {named}")
     return whole, tuple(notes)
 
 
-def _is_whole(path: str) -> bool:
-    return storage.exists(storage.join(path, SUCCESS)) and find_damage(path) is None
-
-
-def point_to_whole(spec: BuildSpec, path: str, *, staging: str) -> None:
-    """Lets `LATEST` name the version that the input would make again, if it names another, damaged one.
-
-    Args:
-      spec: the request.
-      path: the version.
-      staging: folder for temporary files.
-    """
+def point_to_whole(spec: BuildSpec, path: str) -> None:
+    """Lets `LATEST` name the version that the input would make again, if it names another, damaged one."""
     name = storage.basename(path)
     if spec.schedule.versioned and read_latest(spec.output) != name:
-        point_to(spec.output, name, staging=staging)
+        point_to(spec.output, name, staging=Workspace(spec.output).path)
 
 
 def choose_version(spec: BuildSpec, folder: str) -> str:
     """The name of the version that a build writes: that of the attempt that it resumes, or a new one."""
     name = read_version(folder)
-    if name is None:
+    if name is None or storage.exists(storage.join(spec.output, name, SUCCESS)):
         name = new_version(spec.output, time.time())
         storage.write_bytes(BuildFolder(folder).version, name.encode())
     return name
@@ -173,8 +146,7 @@ def plan_reuse(
     changes = [f"{name} changed from {before[name]} to {now[name]}" for name in now if before[name] != now[name]]
     images = [_image_features(layout) for layout in layouts]
     plan = ReusePlan(
-        path=earlier.path,
-        manifest_sha256=earlier.manifest_sha256,
+        earlier=earlier.ref,
         seed=spec.seed,
         blocks=blocks,
         takes_images=not changes and images[0] == images[1],

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.examples.layouts import Layout, parse_layout
-from beam_tfrecords.files import MANIFEST, SUCCESS
+from beam_tfrecords.files import LATEST, MANIFEST, REMOVED, SUCCESS, VERSION_NAME
 from beam_tfrecords.manifest import Shard, StoredImages
 from beam_tfrecords.tfrecord import Compression
-from beam_tfrecords.versions import read_latest
 
 if TYPE_CHECKING:
     from beam_tfrecords.reading.records import Records
@@ -124,6 +123,16 @@ class Dataset:
         return findings
 
     @property
+    def ref(self) -> DatasetRef:
+        """Names this dataset as it is now."""
+        return DatasetRef(self.path, self.manifest_sha256)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the manifest is the one that was published."""
+        return self.manifest_sha256 == self.published_sha256
+
+    @property
     def layout(self) -> Layout:
         """Features of an example."""
         return parse_layout(self.manifest["spec"]["layout"])
@@ -178,6 +187,30 @@ class Dataset:
         return shards
 
 
+@dataclasses.dataclass(frozen=True)
+class DatasetRef:
+    """Names one state of a dataset; small enough for every worker.
+
+    Attributes:
+      path: its folder.
+      manifest_sha256: hex digest of its manifest.
+    """
+
+    path: str
+    manifest_sha256: str
+
+    def open(self) -> Dataset:
+        """Opens the dataset.
+
+        Raises:
+          BuildError: another one has taken its place.
+        """
+        dataset = open_dataset(self.path)
+        if dataset.ref != self:
+            raise BuildError(f"{self.path}: another dataset has taken the place of the earlier one; start again")
+        return dataset
+
+
 def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     """Opens a finished dataset; of a folder with versions, the one that `LATEST` names now.
 
@@ -192,9 +225,64 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     if not storage.exists(storage.join(path, SUCCESS)):
         raise RequestError(f"{path}: no finished dataset (there is no {SUCCESS}); expected the `output` of a build")
     try:
-        data = storage.read_bytes(storage.join(path, MANIFEST))
+        return _parse(path, *_read_files(path))
+    except _DamagedError as error:
+        raise BuildError(f"{path}: there is a {SUCCESS}, but {error}") from error
+
+
+def open_whole(path: str) -> tuple[Dataset | None, str | None]:
+    """Opens a dataset whose manifest is the one that was published.
+
+    Args:
+      path: its own folder; `LATEST` is not followed.
+
+    Returns:
+      The dataset, and what is wrong with it; both are None for a folder that never held a finished dataset.
+
+    Raises:
+      RequestError: a later version of beam-tfrecords has made it.
+      BuildError: the store does not answer.
+    """
+    if not storage.exists(storage.join(path, SUCCESS)):
+        # A manifest is written just before `_SUCCESS`.
+        was_finished = storage.exists(storage.join(path, MANIFEST)) and not storage.exists(storage.join(path, REMOVED))
+        return None, f"there is a {MANIFEST}, but no {SUCCESS}" if was_finished else None
+    try:
+        manifest, published = _read_files(path)
+        if hashlib.sha256(manifest).hexdigest() != published:
+            return None, f"{MANIFEST} is not the one that {SUCCESS} names"
+        return _parse(path, manifest, published), None
+    except _DamagedError as error:
+        return None, str(error)
+
+
+def read_latest(root: str) -> str | None:
+    """The name of the version to read; None if the folder has no versions."""
+    pointer = storage.join(root, LATEST)
+    if not storage.exists(pointer):
+        return None
+    name = storage.read_bytes(pointer).decode(errors="replace").strip()
+    return name if VERSION_NAME.fullmatch(name) else None
+
+
+class _DamagedError(Exception):
+    """A file of a finished dataset is not what was written."""
+
+
+def _read_files(path: str) -> tuple[bytes, str]:
+    """The manifest, and the hex SHA-256 of the one that was published."""
+    name = SUCCESS
+    try:
+        published = str(json.loads(storage.read_bytes(storage.join(path, name)))["manifest_sha256"])
+        name = MANIFEST
+        return storage.read_bytes(storage.join(path, name)), published
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _DamagedError(f"{name} cannot be read: {error}") from error
+
+
+def _parse(path: str, data: bytes, published: str) -> Dataset:
+    try:
         manifest = json.loads(data)
-        published = json.loads(storage.read_bytes(storage.join(path, SUCCESS)))["manifest_sha256"]
         dataset = Dataset(path, manifest, hashlib.sha256(data).hexdigest(), published)
         number = manifest.get("format", 1)
         # Checked here, so that a reader does not fail half-way. A later format may have other names.
@@ -204,12 +292,12 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
                 _check_types(shard, {**_SHARD_TYPES, ("crc32c" if number > 1 else "sha256"): str})
             if not (dataset.shards and dataset.layout.features and dataset.images and dataset.compression):
                 raise ValueError("it names no shards or no features")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RequestError) as error:
-        raise BuildError(f"{path}: there is a {SUCCESS}, but {MANIFEST} cannot be read: {error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RequestError) as error:
+        raise _DamagedError(f"{MANIFEST} cannot be read: {error}") from error
     if number > FORMAT:
         raise RequestError(
             f"{path}: {MANIFEST} has format {number}, and this version of beam-tfrecords reads up to {FORMAT}; install "
-            "the version that made it, or a later one: pip install --upgrade beam-tfrecords"
+            "the version that made it, or a later one: git pull && pip install . in your clone of beam-tfrecords"
         )
     return dataset
 

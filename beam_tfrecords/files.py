@@ -15,6 +15,8 @@ SUCCESS = "_SUCCESS"
 # In a version that is being removed.
 REMOVED = "_REMOVED"
 INDEX_FOLDER = "index"
+# Folders of versions.
+VERSION_NAME = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 
 
 # (split, number, of)

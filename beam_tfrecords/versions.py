@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
-import hashlib
 import itertools
-import json
-import re
 
 from beam_tfrecords import storage
-from beam_tfrecords.files import LATEST, MANIFEST, REMOVED, SUCCESS
+from beam_tfrecords.dataset import open_whole, read_latest
+from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.files import LATEST, MANIFEST, REMOVED, SUCCESS, VERSION_NAME
 
 _FORMAT = "%Y%m%dT%H%M%SZ"
-_NAME = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,11 +29,15 @@ class Version:
 
 
 def new_version(root: str, now: float) -> str:
-    """The name of a version that begins at `now` (seconds since the epoch), or as soon after it as one is free."""
-    time = datetime.datetime.fromtimestamp(now, datetime.timezone.utc)
-    taken = set(storage.list_folders(root)) if storage.is_folder(root) else set()
-    while (name := time.strftime(_FORMAT)) in taken:
-        time += datetime.timedelta(seconds=1)
+    """The name of a version that begins at `now` (seconds since the epoch), or a second after the newest one."""
+    time, second = datetime.datetime.fromtimestamp(now, datetime.timezone.utc), datetime.timedelta(seconds=1)
+    names = list(filter(VERSION_NAME.fullmatch, storage.list_folders(root) if storage.is_folder(root) else ()))
+    # This machine's clock may be behind that of another one. A name may also be no time.
+    with contextlib.suppress(ValueError, OverflowError):
+        newest = datetime.datetime.strptime(f"{max(names)}+0000", f"{_FORMAT}%z")
+        time = max(time, newest + second)
+    while (name := time.strftime(_FORMAT)) in names:
+        time += second
     return name
 
 
@@ -42,7 +45,7 @@ def list_versions(root: str) -> list[Version]:
     """The versions below a folder, the oldest first; none if there is no such folder."""
     if not storage.is_folder(root):
         return []
-    names = sorted(name for name in storage.list_folders(root) if _NAME.fullmatch(name))
+    names = sorted(name for name in storage.list_folders(root) if VERSION_NAME.fullmatch(name))
     versions = []
     for name in names:
         success = storage.join(root, name, SUCCESS)
@@ -51,40 +54,12 @@ def list_versions(root: str) -> list[Version]:
     return versions
 
 
-def read_latest(root: str) -> str | None:
-    """The name of the version to read; None if the folder has no versions."""
-    pointer = storage.join(root, LATEST)
-    if not storage.exists(pointer):
-        return None
-    name = storage.read_bytes(pointer).decode(errors="replace").strip()
-    return name if _NAME.fullmatch(name) else None
-
-
-def find_damage(path: str) -> str | None:
-    """What is wrong with a dataset that was finished; None if its manifest is the one that `_SUCCESS` names.
-
-    A folder that never held a finished dataset is not damaged.
-
-    Args:
-      path: the dataset's folder.
-
-    Raises:
-      BuildError: the store does not answer.
-    """
-    success, manifest, removed = (storage.join(path, name) for name in (SUCCESS, MANIFEST, REMOVED))
-    if not storage.exists(success):
-        # A manifest is written just before `_SUCCESS`.
-        was_finished = storage.exists(manifest) and not storage.exists(removed)
-        return f"there is a {MANIFEST}, but no {SUCCESS}" if was_finished else None
+def _is_damaged(root: str, name: str) -> bool:
+    """Whether a version was finished, and its manifest is not the one that was published."""
     try:
-        published = json.loads(storage.read_bytes(success))["manifest_sha256"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        return f"{SUCCESS} cannot be read: {error}"
-    try:
-        digest = hashlib.sha256(storage.read_bytes(manifest)).hexdigest()
-    except OSError as error:
-        return f"{MANIFEST} cannot be read: {error}"
-    return None if digest == published else f"{MANIFEST} is not the one that {SUCCESS} names"
+        return open_whole(storage.join(root, name))[1] is not None
+    except RequestError:  # a later version of beam-tfrecords has made it
+        return False
 
 
 def point_to(root: str, name: str, *, staging: str) -> None:
@@ -94,15 +69,28 @@ def point_to(root: str, name: str, *, staging: str) -> None:
       root: the folder of the versions.
       name: of the version.
       staging: folder for temporary files.
+
+    Raises:
+      BuildError: another build has published a newer version meanwhile.
     """
-    storage.write_bytes(storage.join(root, LATEST), f"{name}\n".encode(), staging=staging)
-    storage.sync_folder(root)
+    pointer, content = storage.join(root, LATEST), f"{name}\n".encode()
+    if not storage.has_scheme(root):  # nobody else has the lease: it is a lock
+        storage.write_bytes(pointer, content, staging=staging)
+        storage.sync_folder(root)
+        return
+    while (state := storage.read_state(pointer)) is None or state[0] != content:
+        latest = read_latest(root)
+        is_whole = latest and storage.exists(storage.join(root, latest, SUCCESS)) and not _is_damaged(root, latest)
+        if latest and latest > name and is_whole:
+            raise BuildError(f"{pointer} names {latest} by now, which is newer than {name}; both are published")
+        if storage.replace(pointer, content, version=state[1]) if state else storage.write_new(pointer, content):
+            return
 
 
 def find_unfinished(root: str) -> list[str]:
     """Versions that builds have left without `_SUCCESS`, and what is left of removed ones."""
     unfinished = [version.name for version in list_versions(root) if version.published is None]
-    return [name for name in unfinished if find_damage(storage.join(root, name)) is None]
+    return [name for name in unfinished if not _is_damaged(root, name)]
 
 
 def find_old(root: str, *, keep: int, grace: float, now: float) -> list[str]:
@@ -118,7 +106,7 @@ def find_old(root: str, *, keep: int, grace: float, now: float) -> list[str]:
       now: seconds since the epoch.
     """
     published = [version for version in list_versions(root) if version.published is not None]
-    finished = [version for version in published if find_damage(storage.join(root, version.name)) is None]
+    finished = [version for version in published if not _is_damaged(root, version.name)]
     latest = read_latest(root)
     old = []
     for version, newer in list(itertools.pairwise(finished))[: len(finished) - keep]:

@@ -6,7 +6,6 @@ Run it under `peak_memory.py`. With `--links=N` it first makes N hard links to a
 from __future__ import annotations
 
 import argparse
-import contextlib
 import io
 import os
 import pathlib
@@ -17,9 +16,10 @@ from collections.abc import Iterable
 import apache_beam as beam
 from PIL import Image
 
-from beam_pipelines.building import prepare_build
 from beam_pipelines.checking import open_spec_source
 from beam_pipelines.execution.runners import Execution, find_runner
+from beam_pipelines.planning import BuildPlan
+from beam_pipelines.preparing import hold_output, prepare_build
 from beam_pipelines.settings.definitions import read_build_spec
 from transforms.listing.stage import AssignOrder, ListSource
 from transforms.refs import split_refs
@@ -41,7 +41,9 @@ def main() -> None:
         words = {"input": str(arguments.folder), "output": f"{output}/out", "image_encoding": "keep", "check": "header"}
         execution = Execution.prepare(find_runner([]), verbose=False)
         spec, source = open_spec_source(read_build_spec(words))
-        plan = prepare_build(spec, source, execution, held=contextlib.ExitStack())
+        with hold_output(spec, execution.runner) as held:
+            plan = prepare_build(spec, source, execution, output=held)
+        assert isinstance(plan, BuildPlan)
         listed = time.monotonic()
         print(f"listed {sum(plan.publication.listed.values()):,} references in {listed - start:.1f} s")
         execution.run(

@@ -16,6 +16,7 @@ from beam_tfrecords import crc32c, storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.index import INDEX_SCHEMA
 from beam_tfrecords.tfrecord import FRAME_BYTES, Compression, frame
+from transforms.stats import Stats
 from transforms.workspace.state_files import naming_damage
 
 PART_BYTES = 16 << 20
@@ -191,6 +192,11 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         )
         self._parts.append(part)
         self._begin()
+
+
+def count_bytes(part: Part) -> Stats:
+    """What a part adds to the counts of its build."""
+    return Stats({("bytes", part.split): part.bytes})
 
 
 def read_index(part: Part, *columns: str) -> pa.Table:

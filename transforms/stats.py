@@ -41,8 +41,8 @@ class Stats:
     Attributes:
       counts: ("written", split), ("dropped", split), ("class", split, class name) and
         ("failed", split, reason) -> samples; ("stored_as_png", format) -> images that were to be kept;
-        ("duplicates", what) -> groups or images; ("source_bytes",) -> bytes read. Later stages correct
-        counts with negative values.
+        ("duplicates", what) -> groups or images; ("source_bytes",) -> bytes read; ("bytes", split) -> bytes of the
+        parts that become shards. Later stages correct counts with negative values.
     """
 
     counts: Mapping[Key, int] = dataclasses.field(default_factory=dict)

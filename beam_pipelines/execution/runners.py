@@ -94,6 +94,15 @@ class Execution:
         options = PipelineOptions(completed)
         return cls(runner, runner.create(options), options)
 
+    def find_running(self, folder: str) -> Job | None:
+        """The job of an earlier launcher that still runs; None if there is none, or nobody knows.
+
+        Args:
+          folder: the build's folder for temporary files, which remembers the job.
+        """
+        record = read_job(folder)
+        return runner_of(record).find_running(record) if record is not None else None
+
     def run(
         self, add_stages: Callable[[beam.Pipeline], Any], folder: str | None = None, wait: bool = True
     ) -> JobRecord | None:
@@ -111,10 +120,9 @@ class Execution:
         Raises:
           BuildError: a worker raised one, or the runner failed.
         """
-        record = read_job(folder) if folder is not None else None
-        earlier = runner_of(record).find_running(record) if record is not None else None
-        if record is not None and earlier is not None:
-            show(f"the job of this build runs already: {record.url}", file=sys.stderr)
+        earlier = self.find_running(folder) if folder is not None else None
+        if earlier is not None and earlier.record is not None:
+            show(f"the job of this build runs already: {earlier.record.url}", file=sys.stderr)
             return self._follow(earlier, wait=wait)
         while True:
             blocks = read_block_counts(folder).blocks if folder is not None else 0
@@ -161,21 +169,30 @@ class Execution:
         return None
 
 
-def find_other_job(output: str, folder: str) -> tuple[JobRecord, str, bool | None] | None:
-    """A job of another build that may still write to an output.
+@dataclasses.dataclass(frozen=True)
+class RunningJob:
+    """A job that may still write to an output.
+
+    Attributes:
+      record: of the job.
+      folder: of its build, for temporary files.
+      is_known: whether its runner says that it runs; False if nobody knows.
+    """
+
+    record: JobRecord
+    folder: str
+    is_known: bool
+
+
+def find_job(output: str) -> RunningJob | None:
+    """The job of an earlier launcher that may still write to an output; None if there is none.
 
     Args:
       output: the folder that was given to `convert`.
-      folder: this build's folder for temporary files.
-
-    Returns:
-      The job, the folder of its build, and whether it runs: True, or None where nobody knows.
     """
-    for other in Workspace(output).list_builds():
-        record = read_job(other) if other != folder.rstrip("/") else None
-        if record is None:
-            continue
-        alive = runner_of(record).is_alive(record, read_last_block_time(other))
-        if alive is not False:
-            return record, other, alive
+    for folder in Workspace(output).list_builds():
+        record = read_job(folder)
+        alive = record and runner_of(record).is_alive(record, read_last_block_time(folder))
+        if record and alive is not False:
+            return RunningJob(record, folder, is_known=alive is True)
     return None

@@ -17,10 +17,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import IO, Protocol
 
+from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import local
 from beam_tfrecords.storage.entries import ChangedError, FileEntry, SchemeError, ServiceFaultError, StorageError
 from beam_tfrecords.storage.faults import is_service_fault
-from beam_tfrecords.storage.locks import lock
 from beam_tfrecords.storage.paths import absolute, basename, dirname, has_scheme, is_glob, join
 
 __all__ = [
@@ -48,7 +48,6 @@ __all__ = [
     "join",
     "list_files",
     "list_folders",
-    "lock",
     "open_read",
     "open_write",
     "read_bytes",
@@ -61,6 +60,7 @@ __all__ = [
     "sync_folder",
     "write_bytes",
     "write_new",
+    "write_once",
 ]
 
 # As in `local`: what is read at once.
@@ -83,7 +83,9 @@ class _FileSystem(Protocol):
     def replace(self, path: str, data: bytes, *, version: str) -> bool: ...
     def delete(self, path: str, *, version: str) -> bool: ...
     def open_write(self, path: str, *, staging: str | None) -> AbstractContextManager[IO[bytes]]: ...
-    def concatenate(self, sources: Sequence[str], target: str, *, staging: str | None) -> int | None: ...
+    def concatenate(
+        self, sources: Sequence[str], target: str, *, staging: str | None, replaces: bool
+    ) -> int | None: ...
     def list_files(self, root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]: ...
     def list_folders(self, root: str) -> list[str]: ...
     def delete_files(self, files: Iterable[str]) -> None: ...
@@ -223,19 +225,42 @@ def write_bytes(path: str, data: bytes | bytearray | memoryview, *, staging: str
         file.write(data)
 
 
-def concatenate(sources: Sequence[str], target: str, *, staging: str | None = None) -> int | None:
+def write_once(path: str, data: bytes, *, staging: str) -> None:
+    """Writes a file of a dataset; in an object store only if there is none.
+
+    Args:
+      path: the file.
+      data: its content.
+      staging: as in `open_write`.
+
+    Raises:
+      BuildError: there is one with another content.
+    """
+    if not has_scheme(path):
+        write_bytes(path, data, staging=staging)
+    elif not write_new(path, data) and read_bytes(path) != data:
+        raise BuildError(f"{path} has been written by another build meanwhile")
+
+
+def concatenate(
+    sources: Sequence[str], target: str, *, staging: str | None = None, replaces: bool = True
+) -> int | None:
     """Joins files in their order, under a name that appears when all is there; the store copies if it can.
 
     Args:
       sources: the files; they stay.
       target: the file that is written, as by `open_write`.
       staging: as in `open_write`; object stores have unfinished objects there.
+      replaces: False leaves an object that is there as it is; local files and Beam's file systems replace it.
 
     Returns:
       CRC32C of the target by the store, or None if it keeps none.
+
+    Raises:
+      FileExistsError: the object is there, and stays.
     """
     if all(_host(source) == _host(target) for source in sources):
-        return _system(target).concatenate(sources, target, staging=staging)
+        return _system(target).concatenate(sources, target, staging=staging, replaces=replaces)
     with open_write(target, staging=staging) as file:
         for source in sources:
             with open_read(source) as opened:

@@ -130,7 +130,7 @@ def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
             shutil.copyfileobj(file, target, 1 << 20)
 
 
-def concatenate(sources: Sequence[str], target: str, *, staging: str | None) -> None:
+def concatenate(sources: Sequence[str], target: str, *, staging: str | None, replaces: bool) -> None:
     """See `storage.concatenate`; the bytes pass through this process."""
     with open_write(target, staging=staging) as file:
         for source in sources:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import functools
 import io
 import itertools
@@ -232,7 +233,7 @@ def _upload_if(path: str, data: bytes, generation: int) -> bool:
     return True
 
 
-def concatenate(sources: Sequence[str], target: str, *, staging: str | None) -> int | None:
+def concatenate(sources: Sequence[str], target: str, *, staging: str | None, replaces: bool) -> int | None:
     """See `storage.concatenate`: composed by the service, in several levels if there are many sources."""
     names, level = [_split(source)[1] for source in sources], 0
     temporary = f"{paths.join(staging, paths.basename(target)) if staging else target}.tmp-{os.urandom(4).hex()}"
@@ -247,7 +248,10 @@ def concatenate(sources: Sequence[str], target: str, *, staging: str | None) -> 
                 for path, group in zip(above, groups, strict=True):
                     _compose(path, group)
                 names = [_split(path)[1] for path in above]
-            blob = _compose(target, names)
+            try:
+                blob = _compose(target, names, generation=None if replaces else 0)
+            except exceptions.PreconditionFailed as error:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from error
     except StorageError:
         # The service does not say which of the sources is missing.
         for source in sources:
@@ -258,14 +262,14 @@ def concatenate(sources: Sequence[str], target: str, *, staging: str | None) -> 
     return int.from_bytes(base64.b64decode(blob.crc32c), "big") if blob.crc32c else None
 
 
-def _compose(path: str, names: list[str]) -> Blob:
+def _compose(path: str, names: list[str], *, generation: int | None = None) -> Blob:
     blob = _blob(path)
     blob.content_type = "application/octet-stream"
+    # Retried without a precondition too: the same path is only ever given the same bytes.
     if names:
-        # The same path is only ever given the same bytes, so retrying needs no precondition.
-        blob.compose([blob.bucket.blob(name) for name in names], retry=_RETRY)
+        blob.compose([blob.bucket.blob(name) for name in names], if_generation_match=generation, retry=_RETRY)
     else:
-        blob.upload_from_string(b"", content_type=blob.content_type, retry=_RETRY)
+        blob.upload_from_string(b"", content_type=blob.content_type, if_generation_match=generation, retry=_RETRY)
     return blob
 
 

@@ -7,7 +7,6 @@ import json
 import os
 import socket
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from beam_tfrecords.storage.locks import try_lock
 # Seconds between two renewals, and after which a lease that was not renewed is anybody's.
 _RENEWAL = 20.0
 _STALE = 120.0
+_LOST = "this build has lost its lease {}: another build may write the output now"
 
 
 class Lease:
@@ -31,8 +31,8 @@ class Lease:
         self._path, self._content = path, content
         self._renewal, self._stale = renewal, stale
         self._is_lost, self._is_locked = False, False
-        self._renewed = time.monotonic()
         self._lock = contextlib.ExitStack()
+        self._renewing = threading.Lock()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._renew_until_the_end, name="lease", daemon=True)
 
@@ -40,8 +40,8 @@ class Lease:
     def take(cls, path: str, holder: str, *, renewal: float = _RENEWAL, stale: float = _STALE) -> Lease | str:
         """Takes a lease that is free, or whose holder is dead.
 
-        A holder on this machine is dead if the lock of its process is free, any other if it has not renewed the
-        lease for `stale` seconds by the clock of the store.
+        A process that this machine would know of is dead if it does not exist, or if its lock of a local lease is
+        free; any other if it has not renewed the lease for `stale` seconds by the clock of the store.
 
         Args:
           path: its file; a local lease also has `PATH.lock`.
@@ -56,7 +56,7 @@ class Lease:
           BuildError: the store does not answer.
           OSError: the lease may not be written.
         """
-        content = {"holder": holder, "id": os.urandom(16).hex(), "machine": _machine(), "renewals": 0}
+        content = {"holder": holder, "id": os.urandom(16).hex(), "renewals": 0, **_describe_process()}
         lease = cls(path, content, renewal=renewal, stale=stale)
         with contextlib.ExitStack() as stack:
             is_locked = stack.enter_context(try_lock(f"{path}.lock"))
@@ -67,20 +67,16 @@ class Lease:
         lease._thread.start()
         return lease
 
-    @property
-    def id(self) -> str:
-        """Identifies this lease among all that are taken of a path; see `check_lease`."""
-        return str(self._content["id"])
+    def name_build(self, build: str) -> None:
+        """Says which build has the lease, for `check_lease`; an earlier launch may have begun it.
 
-    @property
-    def lost(self) -> bool:
-        """Whether another may have taken the lease: it was replaced, or could not be renewed for too long."""
-        return self._is_lost or time.monotonic() - self._renewed > self._stale
-
-    def check(self) -> None:
-        """Raises BuildError if the lease is lost."""
-        if self.lost:
-            raise BuildError(f"this build has lost its lease {self._path}: another build may write the output now")
+        Raises:
+          BuildError: the lease is lost.
+        """
+        self._content["build"] = build
+        self._renew()
+        if self._is_lost:
+            raise BuildError(_LOST.format(self._path))
 
     def give_back(self) -> None:
         """Lets others take the lease; one that is lost stays its new holder's."""
@@ -102,7 +98,6 @@ class Lease:
     def _write(self, is_locked: bool | None) -> str | None:
         """Writes the file if the lease can be had, or describes its holder."""
         while True:
-            self._renewed = time.monotonic()
             if is_locked is not False and storage.write_new(self._path, self._encoded()):
                 return None
             state = storage.read_state(self._path)
@@ -113,9 +108,8 @@ class Lease:
             data, version = state
             other = _decoded(data)
             # The lock was free: whoever wrote this on this machine is dead.
-            is_dead = is_locked is True and other.get("machine") == self._content["machine"]
+            is_dead = (is_locked is True and other.get("machine") == self._content["machine"]) or _has_ended(other)
             if is_locked is not False and (is_dead or self._is_stale()):
-                self._renewed = time.monotonic()
                 if storage.replace(self._path, self._encoded(), version=version):
                     return None
                 continue
@@ -138,22 +132,19 @@ class Lease:
 
     def _renew_until_the_end(self) -> None:
         while not self._end.wait(self._renewal) and not self._is_lost:
-            # While the store does not answer the lease ages; `lost` says so.
+            # While the store does not answer the lease ages.
             with contextlib.suppress(OSError, BuildError):
                 self._renew()
 
     def _renew(self) -> None:
-        began = time.monotonic()
-        state = storage.read_state(self._path)
-        self._content["renewals"] += 1
-        if (
-            state is not None
-            and self._is_mine(state[0])
-            and storage.replace(self._path, self._encoded(), version=state[1])
-        ):
-            self._renewed = began
-        else:
-            self._is_lost = True
+        with self._renewing:
+            state = storage.read_state(self._path)
+            self._content["renewals"] += 1
+            self._is_lost = (
+                state is None
+                or not self._is_mine(state[0])
+                or not storage.replace(self._path, self._encoded(), version=state[1])
+            )
 
     def _is_mine(self, data: bytes) -> bool:
         return _decoded(data).get("id") == self._content["id"]
@@ -162,19 +153,21 @@ class Lease:
         return json.dumps(self._content).encode()
 
 
-def check_lease(path: str, lease_id: str) -> None:
-    """Checks that nobody else has taken a lease since: for workers, which cannot renew it.
+def check_lease(path: str, build: str) -> None:
+    """Checks that no other build has taken a lease since: for workers, which cannot renew it.
+
+    A job may go on without its launcher, and so without a lease.
 
     Args:
       path: its file.
-      lease_id: `Lease.id` of the build that the worker belongs to.
+      build: as in `Lease.name_build`.
 
     Raises:
       BuildError: another build has the lease.
     """
     state = storage.read_state(path)
-    if state is not None and _decoded(state[0]).get("id") != lease_id:
-        raise BuildError(f"this build has lost its lease {path}: another build may write the output now")
+    if state is not None and _decoded(state[0]).get("build") != build:
+        raise BuildError(_LOST.format(path))
 
 
 def _decoded(data: bytes) -> dict[str, Any]:
@@ -185,9 +178,29 @@ def _decoded(data: bytes) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _machine() -> str:
-    """What all processes that see each other's locks have in common, in containers too."""
+def _describe_process() -> dict[str, Any]:
+    """Which process this is: `machine` is the same for all that see each other's locks, in containers too.
+
+    `processes` is the same for all that see each other by their numbers, until the machine starts again; None if that
+    cannot be told.
+    """
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        machine = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        processes = f"{machine} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
-        return socket.gethostname()
+        return {"machine": socket.gethostname(), "processes": None, "process": os.getpid()}
+    return {"machine": machine, "processes": processes, "process": os.getpid()}
+
+
+def _has_ended(process: dict[str, Any]) -> bool:
+    """Whether a process that `_describe_process` describes is known to have ended."""
+    processes, number = process.get("processes"), process.get("process")
+    if processes is None or processes != _describe_process()["processes"] or not isinstance(number, int):
+        return False
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:  # somebody else's
+        return False
+    return False

@@ -219,7 +219,7 @@ def _locked(path: str, version: str) -> Iterator[bool]:
                 return
 
 
-def concatenate(sources: Sequence[str], target: str, *, staging: str | None) -> None:
+def concatenate(sources: Sequence[str], target: str, *, staging: str | None, replaces: bool) -> None:
     """See `storage.concatenate`."""
     with open_write(target, staging=staging) as file:
         for source in sources:

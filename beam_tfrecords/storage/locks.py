@@ -13,20 +13,12 @@ from beam_tfrecords.storage.paths import has_scheme
 
 
 @contextlib.contextmanager
-def lock(path: str) -> Iterator[bool]:
+def try_lock(path: str) -> Iterator[bool | None]:
     """Holds a local lock file until the block or this process ends.
 
     Yields:
-      False if another process holds the lock. Always True where locks do not exist: object stores, some network
-      disks.
+      False if another process holds the lock; None where locks do not exist: object stores, some network disks.
     """
-    with try_lock(path) as is_held:
-        yield is_held is not False
-
-
-@contextlib.contextmanager
-def try_lock(path: str) -> Iterator[bool | None]:
-    """As `lock`, but yields None where locks do not exist."""
     if has_scheme(path):
         yield None
         return

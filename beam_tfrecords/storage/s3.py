@@ -7,6 +7,7 @@ Requests are not signed if there are no credentials; public buckets accept that.
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import io
 import itertools
@@ -257,18 +258,18 @@ def _request_if(request: Callable[..., object], **options: Any) -> bool:
     raise conflict
 
 
-def concatenate(sources: Sequence[str], target: str, *, staging: str | None) -> None:
+def concatenate(sources: Sequence[str], target: str, *, staging: str | None, replaces: bool) -> None:
     """See `storage.concatenate`.
 
     Large sources never leave the store; small ones come here and go back, several in one part.
     """
+    condition = {} if replaces else {"IfNoneMatch": "*"}
     with ThreadPoolExecutor(_COPIERS) as pool:
         entries = list(pool.map(stat, sources))
         parts = plan_upload([entry.size for entry in entries])
         if sum(entry.size for entry in entries) <= _SINGLE_BYTES:
             data = b"".join(_read_pieces(entries, part) for part in parts)
-            with _errors(target):
-                client().put_object(**_object(target), Body=data)
+            _create(target, client().put_object, **_object(target), Body=data, **condition)
             return
         with _errors(target):
             started = client().create_multipart_upload(**_object(target))
@@ -277,14 +278,27 @@ def concatenate(sources: Sequence[str], target: str, *, staging: str | None) -> 
             write = functools.partial(_write_part, target, upload, entries)
             etags = list(pool.map(write, range(1, len(parts) + 1), parts))
             finished = [{"ETag": etag, "PartNumber": number} for number, etag in enumerate(etags, 1)]
-            with _errors(target):
-                client().complete_multipart_upload(**upload, MultipartUpload={"Parts": finished})
+            _create(
+                target,
+                client().complete_multipart_upload,
+                **upload,
+                MultipartUpload={"Parts": finished},
+                **condition,
+            )
         except BaseException:
             # Not before the last part is written: what comes after the abort would stay, and be paid for.
             pool.shutdown(cancel_futures=True)
             with contextlib.suppress(exceptions.ClientError, exceptions.BotoCoreError):
                 client().abort_multipart_upload(**upload)
             raise
+
+
+def _create(path: str, request: Callable[..., object], **options: Any) -> None:
+    """Makes an object; raises FileExistsError if the request says that there may be none, and there is one."""
+    with _errors(path):
+        if _request_if(request, **options):
+            return
+    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
 
 
 def _write_part(

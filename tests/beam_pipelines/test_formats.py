@@ -107,7 +107,7 @@ def test_a_newer_format_is_refused_in_one_line(old, run, verify, convert, inputs
     ):
         assert ran.code == 2
         assert said in ran.err
-        assert "pip install --upgrade beam-tfrecords" in ran.err
+        assert "git pull && pip install . in your clone of beam-tfrecords" in ran.err
         assert len(ran.err.strip().splitlines()) == 1
     assert (old / "_SUCCESS").exists()
 

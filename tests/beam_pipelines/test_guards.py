@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from beam_tfrecords import storage
 from tests.beam_pipelines.version_builds import CLASSES, Source, make_source
 from transforms.request.schedule_spec import Guard, ScheduleSpec
 from transforms.settings import settings_of
@@ -100,6 +103,26 @@ def test_a_guard_trips_publishes_nothing_and_can_be_accepted(source, picture, sa
     assert verdicts
     assert all(one["accepted"] for one in verdicts)
     assert not (source.output / ".build").exists()
+
+
+def test_a_tripped_guard_leaves_no_shard_and_no_folder_of_the_version(source, monkeypatch):
+    """Whoever publishes removes what there is of the version, so that a job without a launcher leaves nothing."""
+    remove_a_third(source)
+    found: list[Path] = []
+    delete_tree = storage.delete_tree
+
+    def look_and_delete(root: str) -> None:
+        found.extend(Path(root).rglob("*.tfrecord-*"))
+        delete_tree(root)
+
+    monkeypatch.setattr(storage, "delete_tree", look_and_delete)
+    started = time.time_ns()
+    ran = source.build("--duplicates=drop")
+    assert ran.code == 3, ran.err
+    assert found == []
+    new = [path for path in source.output.rglob("*") if path.stat().st_ctime_ns > started and path.is_file()]
+    assert new
+    assert all(".build" in path.parts for path in new)
 
 
 @pytest.mark.any_workers

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
+from collections import Counter
 
 import pytest
 
-from beam_pipelines import building
+from beam_pipelines import building, checking, preparing
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 
 FLAGS = ["--name=pets", "--image_size=8"]
@@ -75,20 +77,48 @@ def test_a_foreign_shard_beside_a_dataset_of_ours_is_not_taken_into_the_new_one(
 # Two builds
 
 
-def test_a_dataset_that_another_build_published_meanwhile_is_not_overwritten(
-    finished, pets, tmp_path, convert, snapshot, monkeypatch
-):
+def test_a_build_that_has_not_listed_anything_keeps_others_away_and_looks_once(pets, tmp_path, convert, monkeypatch):
+    calls: Counter[str] = Counter()
+    refused = []
+
+    def watch(module, name: str) -> None:
+        function = getattr(module, name)
+
+        def count(*arguments, **options):
+            calls[name] += 1
+            return function(*arguments, **options)
+
+        monkeypatch.setattr(module, name, count)
+
+    watch(preparing, "check_output")
+    watch(checking, "find_old_files")
+    watch(checking, "open_source")
     open_source = building.open_spec_source
 
-    def open_while_another_build_ends(spec):
-        shutil.copytree(finished, spec.output)
+    def open_while_another_build_begins(spec):
+        with monkeypatch.context() as patch:
+            patch.setattr(building, "open_spec_source", open_source)
+            refused.append(convert(f"--input={pets}", f"--output={spec.output}", *FLAGS))
+        assert calls == {"check_output": 1, "find_old_files": 1}
         return open_source(spec)
 
-    monkeypatch.setattr(building, "open_spec_source", open_while_another_build_ends)
-    ran = convert(f"--input={pets}", f"--output={tmp_path / 'out'}", *FLAGS)
+    monkeypatch.setattr(building, "open_spec_source", open_while_another_build_begins)
+    ran = convert(f"--input={pets}", f"--output={tmp_path / 'out'}", *FLAGS, "--layout=tfds")
+    assert ran.code == 0, ran.err
+    assert calls == {"check_output": 1, "find_old_files": 1, "open_source": 1}
+    (ran,) = refused
     assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert "holds a finished dataset; say --overwrite" in ran.err
-    assert snapshot(tmp_path / "out") == snapshot(finished)
+    assert f"another build is writing to it, process {os.getpid()} on " in ran.err
+
+
+@pytest.mark.parametrize("was_there", [True, False])
+def test_a_refused_request_leaves_the_output_as_it_was(tmp_path, convert, was_there):
+    out = tmp_path / "out"
+    if was_there:
+        out.mkdir()
+    assert convert("--input=/not/there", f"--output={out}").code == 2
+    assert out.exists() == was_there
+    assert not was_there or list(out.iterdir()) == []
 
 
 # After `_SUCCESS`
@@ -117,7 +147,7 @@ def test_a_published_dataset_whose_temporary_files_stay_is_a_success_and_the_nex
     remove = shutil.rmtree
 
     def refuse(path, **options):
-        if path == str(out / ".build"):
+        if path.startswith(str(out / ".build")):
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
         remove(path, **options)
 
@@ -126,7 +156,7 @@ def test_a_published_dataset_whose_temporary_files_stay_is_a_success_and_the_nex
         ran = convert(f"--input={pets}", f"--output={out}", *FLAGS)
     assert ran.code == 0
     (line,) = [line for line in ran.err.splitlines() if "note" in line]
-    assert line.startswith(f"note: {out / '.build'} could not be removed: Directory not empty")
+    assert re.match(rf"note: {out}/\.build/[0-9a-f]+ could not be removed: Directory not empty", line)
     assert (out / ".build").exists()
     records = manifest_of(out)["records"]
     assert records == 8

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from beam_tfrecords.dataset import DatasetRef
 from beam_tfrecords.errors import BuildError
 from tests.beam_pipelines.version_builds import CLASSES, Source, content_of, from_scratch, make_source
 from transforms.blocks.reuse import BlockReuse, ReusePlan
@@ -159,8 +160,7 @@ def test_a_label_in_a_table_changes_without_decoding(source, tmp_path, convert):
 
 def test_a_dataset_that_is_replaced_while_it_is_reused_ends_the_build(first):
     plan = ReusePlan(
-        path=str(first.latest), manifest_sha256="0" * 64, seed=0, blocks={"train": 1}, takes_images=True,
-        hashes_files=False,
-    )  # fmt: skip
+        DatasetRef(str(first.latest), "0" * 64), seed=0, blocks={"train": 1}, takes_images=True, hashes_files=False
+    )
     with pytest.raises(BuildError, match="another dataset has taken the place"):
         BlockReuse(plan, lambda *_: None, ("train", 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -143,3 +144,27 @@ def test_a_refused_request_leaves_nothing_of_the_indexed_archive(archive, tmp_pa
     assert ran.code == 2
     assert "--class_names" in ran.err
     assert not (tmp_path / "out").exists() or not any(path.is_file() for path in (tmp_path / "out").rglob("*"))
+
+
+def test_unchanged_archives_are_not_read_again(folder, tmp_path, convert):
+    path = tmp_path / "pets.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        tar.add(folder, arcname=".")
+    words = [f"--input={path}", f"--output={tmp_path / 'out'}", *FLAGS, "--versioned", "--guard=off"]
+    assert convert(*words).code == 0
+    (first,) = tmp_path.glob("out/2*")
+    # Nobody who reads it would take it for an archive.
+    content, times = path.read_bytes(), path.stat()
+    path.write_bytes(b"x" * len(content))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    ran = convert(*words)
+    assert (ran.code, ran.out) == (0, f"nothing has changed since dataset: {first}\n"), ran.err
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [first.name, "LATEST"]
+    # What says nothing about the bytes does.
+    assert "is not a tar archive" in convert(*words, "--fingerprint=content").err
+    assert "is not a tar archive" in convert(*words, "--image_size=8").err
+    # Another time is another archive.
+    path.write_bytes(content)
+    ran = convert(*words)
+    assert ran.code == 0, ran.err
+    assert len(list(tmp_path.glob("out/2*"))) == 2

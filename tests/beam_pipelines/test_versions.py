@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from beam_tfrecords import load, open_dataset
+from beam_tfrecords.versions import new_version
 from tests.beam_pipelines.version_builds import CLASSES, Source, make_source
 
 
@@ -155,3 +156,35 @@ def test_a_reader_sees_whole_versions_while_ten_are_published_and_old_ones_remov
     assert all(len(colors) == 1 for colors in seen)
     assert len(set.union(*seen)) > 5
     assert len(source.versions) < 11
+
+
+def test_what_an_attempt_has_composed_before_it_died_does_not_stay(source):
+    assert source.build().code == 0
+    for path in sorted(source.folder.rglob("*.png"))[::2]:
+        path.unlink()
+    assert source.build().code == 3
+    (name,) = (path.read_text() for path in source.output.glob(".build/*/version"))
+    # Other shards than those that this attempt makes, as with another rule for duplicates.
+    left = source.output / name / "pets-train.tfrecord-00007-of-00009"
+    left.parent.mkdir()
+    left.touch()
+    assert source.build("--accept=all").code == 0
+    assert source.latest.name == name
+    assert not left.exists()
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        ([], "20261122T030000Z"),
+        (["20261121T030000Z", "notes"], "20261122T030000Z"),
+        (["20261122T030000Z"], "20261122T030001Z"),
+        (["20261122T235959Z"], "20261123T000000Z"),  # by a machine whose clock is ahead
+        (["20269999T999999Z"], "20261122T030000Z"),
+        (["99991231T235959Z"], "20261122T030000Z"),
+    ],
+)
+def test_a_new_version_is_newer_than_those_that_are_there(tmp_path, there, expected):
+    for name in there:
+        (tmp_path / name).mkdir()
+    assert new_version(str(tmp_path), 1795316400.0) == expected

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 from beam_pipelines.checking import open_spec_source
 from beam_pipelines.execution.runners import Execution, find_runner
 from beam_pipelines.pipeline import build_pipeline
-from beam_pipelines.preparing import prepare_build
+from beam_pipelines.preparing import hold_output, prepare_build
 from beam_pipelines.settings.definitions import read_build_spec
 
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"
@@ -41,8 +40,8 @@ def runner(tmp_path_factory) -> Iterator[DataflowRunner]:
     execution = Execution.prepare(find_runner(DATAFLOW), verbose=False)
     execution.options.view_as(pipeline_options.TestOptions).dry_run = True
     spec, source = open_spec_source(read_build_spec(words))
-    with contextlib.ExitStack() as held:
-        plan = prepare_build(spec, source, execution, held=held)
+    with hold_output(spec, execution.runner) as held:
+        plan = prepare_build(spec, source, execution, output=held)
         pipeline = beam.Pipeline(runner=execution.beam_runner, options=execution.options)
         build_pipeline(pipeline, plan, processes=execution.runner.processes, cleans=True)
         pipeline.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import tarfile
@@ -112,6 +113,27 @@ def test_no_wait_returns_with_the_job_and_the_cluster_finishes_it(photos, tmp_pa
     processes.wait_until((out / "_SUCCESS").exists, what="the end of the job", seconds=120)
     assert hashes(out) == expected
     processes.wait_until(lambda: not cluster.running_jobs(), what="free slots")
+
+
+def test_a_guard_that_trips_in_a_job_without_a_launcher_leaves_nothing_of_the_version(
+    photos, tmp_path, run, on_flink, cluster
+):
+    shutil.copytree(photos, tmp_path / "photos")
+    out = tmp_path / "out"
+    words = ["convert", f"--input={tmp_path / 'photos'}", f"--output={out}", *FLAGS, "--versioned"]
+    assert run(*words).code == 0
+    shutil.rmtree(tmp_path / "photos/cat")
+    before = sorted(path.name for path in out.iterdir())
+    ran = run(*words, *on_flink, "--no_wait")
+    assert ran.code == 0, ran.err
+    outcome = "outcome.json"
+    processes.wait_until(lambda: list(out.glob(f".build/*/{outcome}")), what="the end of the job", seconds=120)
+    found = json.loads(run("status", f"--output={out}", "--json").out)
+    assert (found["state"], found["build"]["exit_code"]) == ("unpublished", 3)
+    assert sorted(path.name for path in out.iterdir() if path.name != ".build") == before
+    processes.wait_until(lambda: not cluster.running_jobs(), what="free slots")
+    # The finished blocks are not converted again.
+    assert run(*words, "--accept=all").code == 0
 
 
 def test_stages_have_their_names_and_metrics_are_counted(photos, tmp_path, run, on_flink, cluster):

@@ -210,7 +210,7 @@ from beam_tfrecords.storage.lease import Lease
 lease = Lease.take(sys.argv[1], "build 7 on host a", renewal=0.2, stale=3.0)
 print(isinstance(lease, Lease), flush=True)
 sys.stdin.read()
-lease.check()
+lease.name_build("7")
 lease.give_back()
 """
 LEASE = "gs://photos/out/.build/lease"
@@ -238,14 +238,25 @@ def test_one_process_at_a_time_has_the_lease(server):
         holder.communicate()
         assert holder.returncode == 0
     with Lease.take(LEASE, "me", **SHORT) as lease:
-        lease.check()
+        lease.name_build("8")
     assert listed() == []
 
 
-def test_the_lease_of_a_killed_process_is_taken_when_it_is_stale(server, monkeypatch):
+def test_the_lease_of_a_killed_process_is_taken_at_once(server):
+    with another_process() as holder:
+        assert Lease.take(LEASE, "me") == "build 7 on host a"
+        holder.kill()
+        holder.wait()
+        with Lease.take(LEASE, "me") as lease:
+            lease.name_build("8")
+    assert listed() == []
+
+
+def test_the_lease_of_a_process_elsewhere_is_taken_when_it_is_stale(server, monkeypatch):
     with another_process() as holder:
         holder.kill()
         holder.wait()
+        storage.write_bytes(LEASE, storage.read_bytes(LEASE).replace(b"pid:[", b"pid:[1"))
         monkeypatch.setattr(time, "time", lambda: 1e10)  # this machine's clock is not asked
         assert Lease.take(LEASE, "me", **SHORT) == "build 7 on host a"
         monkeypatch.undo()
@@ -253,7 +264,7 @@ def test_the_lease_of_a_killed_process_is_taken_when_it_is_stale(server, monkeyp
             monkeypatch.setenv(name, value)
         time.sleep(3.5)
         with Lease.take(LEASE, "me", **SHORT) as lease:
-            lease.check()
+            lease.name_build("8")
     assert listed() == []
 
 
@@ -261,11 +272,8 @@ def test_a_lease_that_another_has_taken_is_lost_and_stays_the_others(server):
     lease = Lease.take(LEASE, "me", **SHORT)
     other = b'{"holder": "another", "id": "1"}'
     assert storage.replace(LEASE, other, version=storage.read_state(LEASE)[1])
-    end = time.monotonic() + 20
-    while not lease.lost and time.monotonic() < end:
-        time.sleep(0.05)
     with pytest.raises(BuildError, match="has lost its lease"):
-        lease.check()
+        lease.name_build("7")
     lease.give_back()
     assert storage.read_bytes(LEASE) == other
 

@@ -9,16 +9,20 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import google_crc32c
 import pytest
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset import read_latest
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage.lease import Lease
+from beam_tfrecords.versions import point_to
 from tests.integration.servers import gcs, s3
 
 MIB = 1 << 20
+DATASET = Path(__file__).parents[1] / "data" / "dataset_0_1_0"
 _NUMBERS = itertools.count()
 NAMES = [
     "plain.jpg",
@@ -345,6 +349,47 @@ def test_files_are_joined_in_their_order(root, sizes):
     assert [path for path in listed(root) if not path.startswith("part ")] == ["whole"]
 
 
+@pytest.mark.parametrize("sizes", [[], [10], [1] * 100, [6 * MIB, 7 * MIB]], ids=["none", "one", "many", "large"])
+def test_an_object_that_is_there_can_be_kept(store, sizes):
+    paths = [f"{store}/part {number}" for number in range(len(sizes))]
+    for path, size in zip(paths, sizes, strict=True):
+        storage.write_bytes(path, os.urandom(size))
+    storage.concatenate(paths, f"{store}/whole", staging=f"{store}/staging", replaces=False)
+    data = storage.read_bytes(f"{store}/whole")
+    for there in (data, b"another"):
+        storage.write_bytes(f"{store}/whole", there)
+        with pytest.raises(FileExistsError):
+            storage.concatenate(paths, f"{store}/whole", staging=f"{store}/staging", replaces=False)
+        assert storage.read_bytes(f"{store}/whole") == there
+    assert [path for path in listed(store) if not path.startswith("part ")] == ["whole"]
+
+
+def test_a_file_of_a_dataset_is_written_once(store):
+    for _ in range(2):  # a second attempt writes the same
+        storage.write_once(f"{store}/a", b"mine", staging=f"{store}/staging")
+    with pytest.raises(BuildError, match="/a has been written by another build meanwhile"):
+        storage.write_once(f"{store}/a", b"theirs", staging=f"{store}/staging")
+    assert storage.read_bytes(f"{store}/a") == b"mine"
+
+
+def test_latest_never_goes_back(root):
+    versions = ["20260101T000000Z", "20260102T000000Z", "20260103T000000Z"]
+    for name in versions[:2]:
+        for _ in range(2):
+            point_to(root, name, staging=f"{root}/.build")
+            assert read_latest(root) == name
+    if storage.has_scheme(root):
+        storage.write_bytes(f"{root}/{versions[1]}/_SUCCESS", b"{}")  # damaged: another one may take its place
+        point_to(root, versions[0], staging=f"{root}/.build")
+        manifest = (DATASET / "manifest.json").read_bytes()
+        storage.write_bytes(f"{root}/{versions[2]}/manifest.json", manifest)
+        storage.write_bytes(f"{root}/{versions[2]}/_SUCCESS", (DATASET / "_SUCCESS").read_bytes())
+        point_to(root, versions[2], staging=f"{root}/.build")
+        with pytest.raises(BuildError, match=f"names {versions[2]} by now, which is newer than {versions[0]}"):
+            point_to(root, versions[0], staging=f"{root}/.build")
+        assert read_latest(root) == versions[2]
+
+
 @pytest.mark.parametrize("size", [10, 6 * MIB])
 def test_joining_with_a_missing_file_leaves_what_was_there(root, size):
     for name in "ac":
@@ -444,8 +489,6 @@ def test_an_entry_can_be_sent_to_workers(root):
     storage.sync_folder(root)
     if storage.has_scheme(root):
         storage.check_scheme(entry.path)
-    with storage.lock(f"{root}/lock") as is_held:
-        assert is_held
 
 
 def take_lease(root: str, holder: str) -> Lease | str:
@@ -457,10 +500,10 @@ def test_one_holder_at_a_time_has_the_lease(root):
         assert take_lease(root, "second") == "first"
         time.sleep(4)  # longer than until it is stale
         assert take_lease(root, "second") == "first"
-        lease.check()
+        lease.name_build("7")
     assert listed(root) == []
     with take_lease(root, "second") as lease:
-        lease.check()
+        lease.name_build("8")
 
 
 def test_a_lease_that_nobody_renews_is_taken_and_lost_for_its_holder(root):
@@ -470,9 +513,6 @@ def test_a_lease_that_nobody_renews_is_taken_and_lost_for_its_holder(root):
     time.sleep(4.5)  # some stores give times in whole seconds
     with take_lease(root, "second") as lease:
         storage.write_bytes(path, b'{"holder": "third"}')
-        end = time.monotonic() + 20
-        while not lease.lost and time.monotonic() < end:
-            time.sleep(0.05)
         with pytest.raises(BuildError, match="has lost its lease"):
-            lease.check()
+            lease.name_build("7")
     assert storage.read_bytes(path) == b'{"holder": "third"}'

@@ -97,11 +97,7 @@ def test_after_a_kill_the_same_command_publishes(bucket, inputs):
         time.sleep(0.01)
     build.kill()
     build.communicate()
-    # The lease of a dead process is anybody's after two minutes; here a person who knows better deletes it.
-    refused = start(inputs[0], output, "--versioned")
-    assert "another build is writing to it" in refused.communicate(timeout=120)[1]
-    assert refused.returncode == 2
-    storage.delete_files([f"{output}/.build/lease"])
+    # On this machine it is known that the process has ended; elsewhere, its lease is anybody's after two minutes.
     again = start(inputs[0], output, "--versioned")
     assert again.communicate(timeout=120)[1] is not None
     assert again.returncode == 0

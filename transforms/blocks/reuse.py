@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import open_dataset
-from beam_tfrecords.errors import BuildError, SampleError
+from beam_tfrecords.dataset import DatasetRef
+from beam_tfrecords.errors import SampleError
 from beam_tfrecords.index import FACTS, INDEX_SCHEMA
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.tfrecord import RecordError, read_records
@@ -41,16 +41,14 @@ class ReusePlan:
     """What a worker needs to know to take records over.
 
     Attributes:
-      path: the earlier dataset.
-      manifest_sha256: hex digest of its manifest.
+      earlier: names the earlier dataset.
       seed: of its order, and of the new one.
       blocks: split -> number of blocks of the new dataset.
       takes_images: whether converting the same files would make the stored images again.
       hashes_files: whether the bytes of a file are its fingerprint, so that every file is read.
     """
 
-    path: str
-    manifest_sha256: str
+    earlier: DatasetRef
     seed: int
     blocks: Mapping[str, int]
     takes_images: bool
@@ -103,7 +101,7 @@ class BlockReuse:
         self._earlier: dict[str, EarlierRecord] = {}
         self._unread: list[UnreadIndex] = []
         # The block's own split last: a key that is in several splits is then found there.
-        for split in sorted(_shards_by_split(plan.path, plan.manifest_sha256), key=lambda split: split == self._split):
+        for split in sorted(_shards_by_split(plan.earlier), key=lambda split: split == self._split):
             for found in _find_between(plan, split, low, high):
                 if isinstance(found, EarlierRecord):
                     self._earlier[found.row["key"]] = found
@@ -217,19 +215,16 @@ class BlockReuse:
         start = offset - begin
         if file != record.file or start < 0 or start + length > len(data):
             # Records are asked for in their order, so those that follow are needed next.
-            path = storage.join(self._plan.path, record.file)
+            path = storage.join(self._plan.earlier.path, record.file)
             data, start = storage.read_range(path, offset, max(length, _WINDOW_BYTES)), 0
             self._window = (record.file, offset, data)
         return data[start : start + length]
 
 
 @functools.lru_cache(maxsize=2)
-def _shards_by_split(path: str, manifest_sha256: str) -> dict[str, list[Shard]]:
-    dataset = open_dataset(path)
-    if dataset.manifest_sha256 != manifest_sha256:
-        raise BuildError(f"{path}: another dataset has taken the place of the one to reuse; start the build again")
+def _shards_by_split(earlier: DatasetRef) -> dict[str, list[Shard]]:
     shards: dict[str, list[Shard]] = {}
-    for shard in dataset.shards:
+    for shard in earlier.open().shards:
         if shard.first_key is not None:
             shards.setdefault(shard.split, []).append(shard)
     return shards
@@ -241,13 +236,13 @@ def _find_between(plan: ReusePlan, split: str, low: int, high: int) -> Iterator[
     def order(key: str | None) -> int:
         return order_hash(seed=plan.seed, key=key or "")
 
-    shards = _shards_by_split(plan.path, plan.manifest_sha256)[split]
+    shards = _shards_by_split(plan.earlier)[split]
     first = bisect.bisect_right(shards, low, key=lambda shard: order(shard.first_key))
     end = bisect.bisect_left(shards, high, key=lambda shard: order(shard.first_key))
     for number in range(max(0, first - 1), end):
         shard = shards[number]
         assert shard.index is not None
-        table = _read_index(storage.join(plan.path, shard.index), shard.index_sha256)
+        table = _read_index(storage.join(plan.earlier.path, shard.index), shard.index_sha256)
         if table is None:
             beyond = order(shards[number + 1].first_key) if number + 1 < len(shards) else SPACE
             yield UnreadIndex(split, shard.index, order(shard.first_key), beyond)

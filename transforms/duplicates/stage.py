@@ -85,7 +85,7 @@ class DropDuplicates(beam.PTransform):
 
 
 def _pair(joined: tuple[PartId, Mapping[str, Iterable[Any]]]) -> Iterator[tuple[Part, frozenset[int]]]:
-    """The part, which is missing if nothing is to be published, and the rows that it loses."""
+    """The part, and the rows that it loses."""
     _, values = joined
     for part in values["parts"]:
         yield part, frozenset(row for rows in values["rows"] for row in rows)

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import Dataset, open_dataset
+from beam_tfrecords.dataset import Dataset, DatasetRef
 from beam_tfrecords.files import CHANGES
-from transforms.publishing.guards import Verdict, judge, trips
-from transforms.request.schedule_spec import GuardMode, ScheduleSpec
+from transforms.publishing.guards import Verdict, judge
+from transforms.request.schedule_spec import ScheduleSpec
 from transforms.stats import MOST_KEYS, Change, Stats
 from transforms.workspace.state_files import naming_damage
 
@@ -27,7 +27,7 @@ class History:
     Attributes:
       root: the folder of the versions.
       version: name of the new one.
-      earlier: the version before; None if this is the first.
+      earlier: names the version before; None if this is the first.
       compared: whether blocks look their samples up in the version before.
       nothing_reused_because: why none of its records can be taken over; "" if some can.
       notes: datasets that were passed over because they are damaged, one line each.
@@ -38,7 +38,7 @@ class History:
 
     root: str
     version: str
-    earlier: str | None
+    earlier: DatasetRef | None
     compared: bool
     nothing_reused_because: str
     notes: tuple[str, ...]
@@ -47,58 +47,56 @@ class History:
     decisive: tuple[str, ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class Comparison:
-    """A new version and the one before it.
-
-    Attributes:
-      changes: the content of `changes.json`.
-      tripped: guards that do not allow to publish it.
-      is_unchanged: whether the two hold the same.
-    """
-
-    changes: Mapping[str, Any]
-    tripped: tuple[Verdict, ...] = ()
-    is_unchanged: bool = False
-
-
-def compare(history: History, manifest: Mapping[str, Any], stats: Stats, files: Iterable[str]) -> Comparison:
-    """Compares a new version with the one before it.
+def judge_version(history: History, manifest: Mapping[str, Any], stats: Stats) -> list[Verdict]:
+    """What the guards find in a new version, those that hold last.
 
     Args:
       history: what the new version follows.
-      manifest: of the new version.
+      manifest: of the new version; it needs neither shards nor files.
       stats: the counts of its build.
+    """
+    if history.earlier is None:
+        return []
+    old = {**history.earlier.open().manifest, "spec": history.settings}
+    moved = stats.total("change", Change.MOVED.value) if history.compared else 0
+    verdicts = judge(old, manifest, moved=moved, spec=history.schedule, decisive=history.decisive)
+    return sorted(verdicts, key=lambda verdict: verdict.holds)
+
+
+def describe_version(
+    history: History, verdicts: Iterable[Verdict], stats: Stats, *, splits: Iterable[str], files: Iterable[str]
+) -> dict[str, Any]:
+    """The content of `changes.json`.
+
+    Args:
+      history: what the new version follows.
+      verdicts: of `judge_version`.
+      stats: the counts of its build.
+      splits: its splits.
       files: the lists of changes that blocks have written.
     """
-    damaged = stats.by("damaged")
-    notes = [
-        *history.notes,
-        *(f"{file} is damaged: {count:,} samples converted again" for file, count in damaged.items()),
-    ]
+    damaged = stats.by("damaged").items()
+    notes = [*history.notes, *(f"{file} is damaged: {count:,} samples converted again" for file, count in damaged)]
     if history.earlier is None:
         why = "no earlier version is whole" if history.notes else "the first version"
-        note = f"{why}: there is nothing to compare it with"
-        return Comparison({"compared_with": None, "note": note, "notes": notes})
-    earlier = open_dataset(history.earlier)
+        return {"compared_with": None, "note": f"{why}: there is nothing to compare it with", "notes": notes}
     changes: dict[str, Any] = {
-        "compared_with": history.earlier,
+        "compared_with": history.earlier.path,
         "nothing_reused_because": history.nothing_reused_because or None,
         "notes": notes,
     }
-    moved = 0
     if history.compared:
-        changes["changes"] = describe_changes(stats, earlier=earlier, files=files, splits=manifest["splits"])
-        moved = stats.total("change", Change.MOVED.value)
-    old = {**earlier.manifest, "spec": history.settings}
-    verdicts = judge(old, manifest, moved=moved, spec=history.schedule, decisive=history.decisive)
-    changes["guards"] = [verdict.to_json() for verdict in sorted(verdicts, key=lambda verdict: verdict.holds)]
-    return Comparison(
-        changes,
-        tripped=tuple(trips(verdicts)) if history.schedule.guard is GuardMode.STRICT else (),
-        # One with damaged files is replaced by the same without.
-        is_unchanged=_content(earlier.manifest) == _content(manifest) and not (damaged or earlier.find_missing()),
-    )
+        changes["changes"] = describe_changes(stats, earlier=history.earlier.open(), files=files, splits=splits)
+    changes["guards"] = [verdict.to_json() for verdict in verdicts]
+    return changes
+
+
+def repeats_earlier(history: History, manifest: Mapping[str, Any], stats: Stats) -> bool:
+    """Whether a version holds the same as the one before it; one with damaged files is replaced by one without."""
+    if history.earlier is None or stats.by("damaged"):
+        return False
+    earlier = history.earlier.open()
+    return bool(_content(earlier.manifest) == _content(manifest)) and not earlier.find_missing()
 
 
 def describe_changes(stats: Stats, *, earlier: Dataset, files: Iterable[str], splits: Iterable[str]) -> dict[str, Any]:

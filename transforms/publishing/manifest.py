@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from beam_tfrecords.dataset import FORMAT
@@ -17,9 +18,9 @@ def manifest_json(
     listed: Mapping[str, int],
     class_names: Sequence[str],
     facts: Mapping[str, Any],
-    shards: list[Shard],
     stats: Stats,
-    files: Mapping[str, str],
+    shards: Sequence[Shard] = (),
+    files: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The manifest: the same for the same data and spec, whoever built it, so it has no times.
 
@@ -30,9 +31,9 @@ def manifest_json(
       listed: split -> samples listed; "" holds those without a valid split.
       class_names: classes in index order.
       facts: what is known before the build: spec, versions, input fingerprint, skipped files.
-      shards: all shards, by split and number.
       stats: the counts of the build.
-      files: the other files -> hex SHA-256.
+      shards: all shards, by split and number; none before they are composed.
+      files: the other files -> hex SHA-256; likewise.
     """
     splits = {
         split: {
@@ -40,7 +41,7 @@ def manifest_json(
             "records": stats.total("written", split),
             "failures": stats.total("failed", split),
             "dropped_duplicates": stats.total("dropped", split),
-            "bytes": sum(shard.bytes for shard in shards if shard.split == split),
+            "bytes": stats.total("bytes", split),
             "shards": sum(shard.split == split for shard in shards),
             "classes": stats.by("class", split),
         }

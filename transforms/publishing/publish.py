@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -17,10 +16,12 @@ from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage.lease import check_lease
 from beam_tfrecords.versions import point_to
 from transforms.images.image_spec import ImageSpec
-from transforms.publishing.changes import Comparison, History, compare
+from transforms.publishing.changes import History, describe_version, judge_version, repeats_earlier
+from transforms.publishing.guards import Verdict, trips
 from transforms.publishing.manifest import dump_json, manifest_json
 from transforms.publishing.tfds_metadata import write_metadata
 from transforms.request.build_spec import Duplicates
+from transforms.request.schedule_spec import GuardMode
 from transforms.stats import Stats
 from transforms.workspace.build_folder import BuildFolder, Workspace
 from transforms.workspace.output_folder import remove_old_files
@@ -42,7 +43,6 @@ class Publication:
       duplicates: what happens to images with the same bytes.
       facts: what the manifest says besides the results: spec, versions, input fingerprint, skipped files.
       history: what a version follows; None if there are no versions.
-      lease: identifies the lease on an output in an object store; "" without one.
     """
 
     output: str
@@ -56,7 +56,6 @@ class Publication:
     duplicates: Duplicates
     facts: Mapping[str, Any]
     history: History | None = None
-    lease: str = ""
 
     def check_lease(self) -> None:
         """Checks, before a file of the dataset is written or removed, that no other build has taken the lease.
@@ -64,33 +63,58 @@ class Publication:
         Raises:
           BuildError: another build has it.
         """
-        if self.lease:
-            check_lease(Workspace(self.root).lease, self.lease)
+        check_lease(Workspace(self.root).lease, self.folder)
 
     @property
     def root(self) -> str:
         """The folder that was given to `convert`."""
         return self.history.root if self.history else self.output
 
-    def is_publishable(self, stats: Stats) -> bool:
+    def is_within_limits(self, stats: Stats) -> bool:
         """Whether there are records, and no more failures or duplicates than allowed."""
         if self.duplicates is Duplicates.FAIL and stats.total("duplicates", "groups"):
             return False
         return stats.total("written") > 0 and stats.total("failed") <= self.max_failures * sum(self.listed.values())
 
+    def describe(self, stats: Stats, **files: Any) -> dict[str, Any]:
+        """The manifest; `files` are its shards and files, once there are some."""
+        return manifest_json(
+            name=self.name, listed=self.listed, class_names=self.class_names, facts=self.facts, stats=stats, **files
+        )
 
-def open_output(stats: Stats, *, publication: Publication) -> bool:
-    """Checks that no sample is lost, and removes the dataset that the new one replaces.
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """Whether a dataset is published.
+
+    Attributes:
+      publishes: whether it is.
+      verdicts: what the guards have found.
+      tripped: those of them that do not allow it.
+    """
+
+    publishes: bool
+    verdicts: tuple[Verdict, ...] = ()
+    tripped: tuple[Verdict, ...] = ()
+
+
+def open_output(stats: Stats, *, publication: Publication) -> Decision:
+    """Checks that no sample is lost, judges limits and guards, and removes the dataset that the new one replaces.
 
     Raises:
       BuildError: the samples listed are not the records written plus failures plus dropped duplicates.
     """
     check_counts(stats, listed=publication.listed)
-    if not publication.is_publishable(stats):
-        return False
-    publication.check_lease()
-    remove_old_files(publication.output)
-    return True
+    if not publication.is_within_limits(stats):
+        return Decision(publishes=False)
+    history = publication.history
+    verdicts = judge_version(history, publication.describe(stats), stats) if history else []
+    is_strict = history is not None and history.schedule.guard is GuardMode.STRICT
+    tripped = tuple(trips(verdicts)) if is_strict else ()
+    if not tripped:
+        publication.check_lease()
+        remove_old_files(publication.output)
+    return Decision(not tripped, tuple(verdicts), tripped)
 
 
 def check_counts(stats: Stats, *, listed: Mapping[str, int]) -> None:
@@ -128,11 +152,12 @@ def publish_dataset(
     *,
     shards: Iterable[Shard],
     stats: Stats,
+    decision: Decision,
     failures: Iterable[str],
     duplicates: Iterable[str],
     changes: Iterable[str] = (),
 ) -> None:
-    """Writes failures and duplicates and, if there are not too many, metadata, manifest and `_SUCCESS`.
+    """Writes failures and duplicates and, if the dataset is to be published, metadata, manifest and `_SUCCESS`.
 
     Of a version that is not published, the lists and `changes.json` are in the build's folder.
 
@@ -140,15 +165,18 @@ def publish_dataset(
       BuildError: the shards do not hold the records that were written, or the lists not what was counted.
     """
     shards = sorted(shards, key=lambda shard: (shard.split, shard.number))
-    publishable = publication.is_publishable(stats)
-    # A finished dataset that is not replaced keeps its own lists.
     history = publication.history
-    stays = not publishable and (history or storage.exists(storage.join(publication.output, SUCCESS)))
+    # A finished dataset that is not replaced keeps its own lists.
+    stays = not decision.publishes and (history or storage.exists(storage.join(publication.output, SUCCESS)))
     folder = publication.folder if stays else publication.output
-    write_lists = functools.partial(_write_lists, publication, stats, failures=failures, duplicates=duplicates)
-    lists = write_lists(folder)
-    if not publishable:
-        _write_outcome(publication, stats, folder=folder)
+    files = _write_lists(publication, stats, folder, failures=failures, duplicates=duplicates)
+    if history and (decision.publishes or decision.tripped):
+        splits = [split for split in publication.listed if split]
+        content = dump_json(describe_version(history, decision.verdicts, stats, splits=splits, files=changes))
+        storage.write_bytes(storage.join(folder, CHANGES), content, staging=publication.folder)
+        files[CHANGES] = hashlib.sha256(content).hexdigest()
+    if not decision.publishes:
+        _write_outcome(publication, stats, folder=folder, tripped=decision.tripped)
         return
     check_shards(shards, stats, splits=publication.listed)
     metadata = write_metadata(
@@ -158,38 +186,21 @@ def publish_dataset(
         class_names=publication.class_names,
         shards=shards,
     )
-    files = {}
     for name, content in sorted(metadata.items()):
         storage.write_bytes(storage.join(publication.output, name), content, staging=publication.folder)
         files[name] = hashlib.sha256(content).hexdigest()
-    files.update(lists)
-    values = manifest_json(
-        name=publication.name,
-        listed=publication.listed,
-        class_names=publication.class_names,
-        facts=publication.facts,
-        shards=shards,
-        stats=stats,
-        files=files,
-    )
-    if history:
-        comparison = compare(history, values, stats, changes)
-        content = dump_json(comparison.changes)
-        if comparison.tripped or comparison.is_unchanged:
-            write_lists(publication.folder)
-            storage.write_bytes(storage.join(publication.folder, CHANGES), content)
-            _write_outcome(publication, stats, folder=publication.folder, comparison=comparison)
-            return
-        storage.write_bytes(storage.join(publication.output, CHANGES), content, staging=publication.folder)
-        files[CHANGES] = hashlib.sha256(content).hexdigest()
+    values = publication.describe(stats, shards=shards, files=files)
+    if history and repeats_earlier(history, values, stats):
+        _write_outcome(publication, stats, folder=folder, is_unchanged=True)
+        return
     publication.check_lease()
     manifest = dump_json(values)
-    storage.write_bytes(storage.join(publication.output, MANIFEST), manifest, staging=publication.folder)
+    storage.write_once(storage.join(publication.output, MANIFEST), manifest, staging=publication.folder)
     # A power cut must not leave `_SUCCESS` without what it stands for.
     storage.sync_folder(storage.join(publication.output, INDEX_FOLDER))
     # It names the manifest it belongs to, so that `verify` finds an edited one.
     success = dump_json({"manifest_sha256": hashlib.sha256(manifest).hexdigest()})
-    storage.write_bytes(storage.join(publication.output, SUCCESS), success, staging=publication.folder)
+    storage.write_once(storage.join(publication.output, SUCCESS), success, staging=publication.folder)
     storage.sync_folder(publication.output)
     if history:
         point_to(history.root, history.version, staging=publication.folder)
@@ -211,16 +222,24 @@ def _write_lists(
 
 
 def _write_outcome(
-    publication: Publication, stats: Stats, *, folder: str, comparison: Comparison | None = None
+    publication: Publication,
+    stats: Stats,
+    *,
+    folder: str,
+    tripped: Iterable[Verdict] = (),
+    is_unchanged: bool = False,
 ) -> None:
-    """Writes for the launcher why nothing is published."""
+    """Writes for the launcher why nothing is published, and removes what there is of the version."""
+    if publication.history:
+        publication.check_lease()
+        storage.delete_tree(publication.output)
     outcome = {
         "listed": dict(publication.listed),
         "stats": stats.to_json(),
         "folder": folder,
-        "tripped": [str(verdict) for verdict in comparison.tripped] if comparison else [],
-        "guards": sorted({verdict.guard.value for verdict in comparison.tripped}) if comparison else [],
-        "is_unchanged": bool(comparison and comparison.is_unchanged),
+        "tripped": [str(verdict) for verdict in tripped],
+        "guards": sorted({verdict.guard.value for verdict in tripped}),
+        "is_unchanged": is_unchanged,
     }
     storage.write_bytes(BuildFolder(publication.folder).outcome, dump_json(outcome))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import apache_beam as beam
 
 from beam_tfrecords.manifest import Shard
-from transforms.publishing.publish import Publication, open_output, publish_dataset
+from transforms.publishing.publish import Decision, Publication, open_output, publish_dataset
 from transforms.stats import Stats
 
 
 class OpenOutput(beam.PTransform):
-    """Decides whether a dataset is to be published, and if so makes room for it: Stats -> bool.
+    """Decides whether a dataset is to be published, and if so makes room for it: Stats -> Decision.
 
     Args:
       publication: what publishing needs to know.
@@ -20,7 +20,7 @@ class OpenOutput(beam.PTransform):
         super().__init__()
         self._publication = publication
 
-    def expand(self, stats: beam.PCollection[Stats]) -> beam.PCollection[bool]:
+    def expand(self, stats: beam.PCollection[Stats]) -> beam.PCollection[Decision]:
         return stats | "Decide" >> beam.Map(open_output, publication=self._publication)
 
 
@@ -30,6 +30,7 @@ class PublishDataset(beam.PTransform):
     Args:
       publication: what publishing needs to know.
       stats: the counts of the build, one value.
+      decision: of `OpenOutput`, one value.
       failures: files with rejected samples.
       duplicates: files with groups of identical images.
       changes: files with what has changed since the version before.
@@ -40,6 +41,7 @@ class PublishDataset(beam.PTransform):
         publication: Publication,
         *,
         stats: beam.PCollection[Stats],
+        decision: beam.PCollection[Decision],
         failures: beam.PCollection[str],
         duplicates: beam.PCollection[str],
         changes: beam.PCollection[str],
@@ -48,6 +50,7 @@ class PublishDataset(beam.PTransform):
         self._publication = publication
         self._inputs = {
             "stats": beam.pvalue.AsSingleton(stats),
+            "decision": beam.pvalue.AsSingleton(decision),
             "failures": beam.pvalue.AsIter(failures),
             "duplicates": beam.pvalue.AsIter(duplicates),
             "changes": beam.pvalue.AsIter(changes),

@@ -17,13 +17,16 @@ from transforms.parts import Part, read_index
 from transforms.shards.plan import part_order
 
 
-def compose_shard(keyed: tuple[ShardKey, Iterable[Part | None]], *, names: ShardNames, with_index: bool) -> Shard:
+def compose_shard(
+    keyed: tuple[ShardKey, Iterable[Part | None]], *, names: ShardNames, with_index: bool, replaces: bool = False
+) -> Shard:
     """Writes one shard from its parts, and leaves the parts as they are.
 
     Args:
       keyed: the key of the shard, and its parts in any order.
       names: file names of the shards.
       with_index: whether the parts have indices.
+      replaces: whether an object that has the name of the shard is replaced; a build has removed those before.
 
     Raises:
       BuildError: a part does not have its bytes, or the shard does not.
@@ -41,19 +44,24 @@ def compose_shard(keyed: tuple[ShardKey, Iterable[Part | None]], *, names: Shard
         file=names.shard(key),
         records=sum(part.records for part in parts),
         bytes=sum(part.bytes for part in parts),
-        crc32c=_compose_records(parts, storage.join(names.folder, names.shard(key)), staging=names.staging),
+        crc32c=_compose_records(
+            parts, storage.join(names.folder, names.shard(key)), staging=names.staging, replaces=replaces
+        ),
         index=index,
         index_sha256=index_sha256,
         first_key=first_key,
     )
 
 
-def _compose_records(parts: Sequence[Part], path: str, *, staging: str) -> str:
+def _compose_records(parts: Sequence[Part], path: str, *, staging: str, replaces: bool) -> str:
     """Concatenates the files of parts; returns the CRC-32C of the result in hex digits, from those of the parts."""
     crc = 0
     for part in parts:
         crc = crc32c.combine(crc, part.crc32c, part.bytes)
-    found = storage.concatenate([part.uri for part in parts], path, staging=staging)
+    try:
+        found = storage.concatenate([part.uri for part in parts], path, staging=staging, replaces=replaces)
+    except FileExistsError:  # by an earlier attempt at this shard, or by another build
+        found = crc32c.of_file(path)
     stored, size = storage.stat(path).size, sum(part.bytes for part in parts)
     if stored != size:
         for part in parts:
@@ -64,8 +72,8 @@ def _compose_records(parts: Sequence[Part], path: str, *, staging: str) -> str:
     if found not in (None, crc):
         folder = storage.dirname(parts[0].uri)
         raise BuildError(
-            f"{path} has CRC-32C {found:08x}, but {crc:08x} was written; a part is damaged, so delete {folder} and "
-            "give the same command again"
+            f"{path} has CRC-32C {found:08x}, but {crc:08x} was written; a part is damaged, or another build has "
+            f"written the shard: delete {folder} and give the same command again"
         )
     return crc32c.to_hex(crc)
 

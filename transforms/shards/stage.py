@@ -50,12 +50,15 @@ class ComposeShards(beam.PTransform):
     Args:
       names: file names of the shards.
       with_index: whether the parts have indices.
+      replaces: as in `compose_shard`.
       processes: as in `MapInProcesses`.
     """
 
-    def __init__(self, names: ShardNames, *, with_index: bool = True, processes: int = 0) -> None:
+    def __init__(
+        self, names: ShardNames, *, with_index: bool = True, replaces: bool = False, processes: int = 0
+    ) -> None:
         super().__init__()
-        self._compose = functools.partial(compose_shard, names=names, with_index=with_index)
+        self._compose = functools.partial(compose_shard, names=names, with_index=with_index, replaces=replaces)
         self._processes = processes
 
     def expand(self, shards: beam.PCollection[tuple[ShardKey, Iterable[Part | None]]]) -> beam.PCollection[Shard]:

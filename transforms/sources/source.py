@@ -51,6 +51,13 @@ class Source:
           RequestError: the keys do not fit the request.
         """
 
+    def check_containers(self) -> None:
+        """Refuses containers that cannot be what the request says; called before they are read, if they are.
+
+        Raises:
+          RequestError: one is of another kind.
+        """
+
     def containers(self) -> Sequence[Container] | None:
         """The containers; None for a source without containers."""
         return None

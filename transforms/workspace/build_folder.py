@@ -2,7 +2,7 @@
 
 ```
 .build/
-  claimed lock lease old_files.json        of the output: see `Workspace`
+  claimed lease old_files.json             of the output: see `Workspace`
   <digest>/                                of one build: see `BuildFolder`
     run.json job.json version started listed outcome.json
     listing/ containers/ spool/            references, and copies of what cannot be read at random
@@ -28,15 +28,13 @@ class Workspace:
     Attributes:
       path: the folder.
       claim: marks the output as owned by a build: files with names like those of a dataset are its own.
-      lock: held while a build writes to the output.
-      lease: the right to write to an output in an object store.
+      lease: the right to write to the output.
       old_files: lists the files that a build replaces.
     """
 
     def __init__(self, output: str) -> None:
         self.path = storage.join(output, _ROOT)
         self.claim = storage.join(self.path, "claimed")
-        self.lock = storage.join(self.path, "lock")
         self.lease = storage.join(self.path, "lease")
         self.old_files = storage.join(self.path, "old_files.json")
 

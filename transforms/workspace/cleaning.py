@@ -14,11 +14,11 @@ _BATCH = 1000
 
 
 def delete_temporary(output: str) -> None:
-    """Deletes the temporary files of all builds into an output; a lease stays its holder's."""
+    """Deletes the temporary files of all builds into an output; the lease stays its holder's."""
     workspace = Workspace(output)
     if not storage.has_scheme(output):
-        storage.delete_tree(workspace.path)
-        return
+        for folder in workspace.list_builds():
+            storage.delete_tree(folder)
     entries = storage.list_files(workspace.path, literal=True)
     storage.delete_files(entry.path for entry in entries if not entry.path.startswith(workspace.lease))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
+from collections.abc import Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import open_dataset
@@ -42,14 +43,15 @@ def find_old_files(output: str) -> list[str]:
     return sorted(found)
 
 
-def claim_output(output: str) -> None:
-    """Lists the files that a build replaces, and marks the folder as owned by a build.
+def claim_output(output: str, old_files: Sequence[str]) -> None:
+    """Notes the files that a build replaces, and marks the folder as owned by a build.
 
-    Raises:
-      RequestError: as `find_old_files`.
+    Args:
+      output: the folder.
+      old_files: from `find_old_files`.
     """
     workspace = Workspace(output)
-    storage.write_bytes(workspace.old_files, json.dumps(find_old_files(output)).encode())
+    storage.write_bytes(workspace.old_files, json.dumps(old_files).encode())
     storage.write_bytes(workspace.claim, b"")
     storage.sync_folder(workspace.path)
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import lease as lease_module
-from beam_tfrecords.storage.lease import Lease
+from beam_tfrecords.storage.lease import Lease, check_lease
 
 _HOLDER = """
 import sys
@@ -21,10 +23,11 @@ from beam_tfrecords.storage.lease import Lease
 lease = Lease.take(sys.argv[1], "build 7 on host a", renewal=0.1, stale=3.0)
 print(isinstance(lease, Lease), flush=True)
 sys.stdin.read()
-lease.check()
+lease.name_build("7")
 lease.give_back()
 """
 SHORT = {"renewal": 0.1, "stale": 3.0}
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 @contextlib.contextmanager
@@ -58,13 +61,6 @@ def elsewhere(monkeypatch):
     monkeypatch.setattr(lease_module, "try_lock", no_lock)
 
 
-def wait_until(is_true) -> None:
-    end = time.monotonic() + 20
-    while not is_true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def taken(path: str) -> Lease:
     lease = Lease.take(path, "me", **SHORT)
     assert isinstance(lease, Lease)
@@ -87,7 +83,38 @@ def test_a_killed_process_frees_the_lease_at_once(path):
         holder.kill()
         holder.wait()
         with Lease.take(path, "me", stale=1000.0) as lease:
-            lease.check()
+            lease.name_build("8")
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_killed_process_of_this_machine_frees_the_lease_at_once_without_locks_too(path):
+    with another_process(path) as holder:
+        assert Lease.take(path, "me", stale=1000.0) == "build 7 on host a"
+        holder.kill()
+        holder.wait()
+        with Lease.take(path, "me", stale=1000.0) as lease:
+            lease.name_build("8")
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"processes": "another machine pid:[4026531836]"},  # or the same one, started again
+        {"processes": f"{BOOT_ID} pid:[1]"},  # another PID namespace, as a container has
+        {"processes": None},
+        {"process": os.getpid()},  # the number has been given again
+        {"process": 1},  # somebody else's
+        {"process": None},
+    ],
+    ids=str,
+)
+def test_a_process_that_is_not_known_to_have_ended_keeps_the_lease(path, change):
+    with another_process(path) as holder:
+        holder.kill()
+        holder.wait()
+        storage.write_bytes(path, json.dumps({**json.loads(storage.read_bytes(path)), **change}).encode())
+        assert Lease.take(path, "me", stale=1000.0) == "build 7 on host a"
 
 
 def test_a_lease_that_is_given_back_leaves_no_files(path):
@@ -103,6 +130,8 @@ def test_the_lease_of_a_dead_machine_is_taken_when_it_is_stale(path):
         assert Lease.take(path, "me", **SHORT) == "build 7 on host a"
         holder.kill()
         holder.wait()
+        content = json.loads(storage.read_bytes(path))
+        storage.write_bytes(path, json.dumps({**content, "processes": "another"}).encode())
         assert Lease.take(path, "me", **SHORT) == "build 7 on host a"
         time.sleep(3.2)
         with taken(path):
@@ -117,29 +146,27 @@ def test_the_clock_of_this_machine_is_not_asked(path, monkeypatch):
         assert Lease.take(path, "me", **SHORT) == "build 7 on host a"
 
 
-@pytest.mark.parametrize("change", [lambda path: os.remove(path), lambda path: storage.write_bytes(path, b"{}")])
-def test_a_lease_that_another_has_taken_is_lost(path, change):
+@pytest.mark.parametrize("change", [os.remove, lambda path: storage.write_bytes(path, b"{}")])
+def test_a_lease_that_another_has_taken_is_lost_and_stays_the_others(path, change):
     lease = taken(path)
-    lease.check()
+    lease.name_build("7")
+    check_lease(path, "7")
     change(path)
-    wait_until(lambda: lease.lost)
     with pytest.raises(BuildError, match="has lost its lease"):
-        lease.check()
+        lease.name_build("7")
     left = storage.exists(path)
     lease.give_back()
     assert storage.exists(path) == left
 
 
-def test_a_lease_that_cannot_be_renewed_is_lost_before_others_may_take_it(path, monkeypatch):
-    def fail(*_, **__):
-        raise BuildError("the store does not answer")
-
+def test_workers_of_another_build_are_told_that_they_have_lost_the_lease(path):
+    check_lease(path, "7")  # a job whose launcher has given it back
     with taken(path) as lease:
-        with monkeypatch.context() as patch:
-            patch.setattr(storage, "replace", fail)
-            wait_until(lambda: lease.lost)
-        # Nobody has taken it: the next renewal proves that.
-        wait_until(lambda: not lease.lost)
+        for name in ("8", "9"):
+            with pytest.raises(BuildError, match="has lost its lease"):
+                check_lease(path, name)
+            lease.name_build(name)
+            check_lease(path, name)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{"])
@@ -149,4 +176,4 @@ def test_a_damaged_lease_is_taken_when_it_is_stale(path, content):
     assert Lease.take(path, "me", stale=1000.0) == "an unknown build"
     os.utime(path, (0, 0))
     with taken(path) as lease:
-        lease.check()
+        lease.name_build("7")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
+from beam_tfrecords.storage.locks import try_lock
 from transforms.processes.worker import Worker, WorkerDiedError, WorkerTimeoutError
 
 ROOT = Path(__file__).parents[3]
@@ -175,9 +175,9 @@ def test_a_module_of_the_users_working_folder_does_not_shadow_ours(tmp_path):
 def test_a_lock_is_free_once_its_process_has_ended_even_while_workers_still_run(tmp_path):
     program = """
         import os, sys, time
-        from beam_tfrecords import storage
+        from beam_tfrecords.storage.locks import try_lock
         from transforms.processes.pool import WorkerPool
-        with storage.lock(sys.argv[1]):
+        with try_lock(sys.argv[1]):
             pool = WorkerPool(2)
             pool.submit(os.getpid).result()
             for number in range(2):
@@ -188,5 +188,5 @@ def test_a_lock_is_free_once_its_process_has_ended_even_while_workers_still_run(
     # Without pipes to wait for: the workers hold them, too.
     command = [sys.executable, "-c", textwrap.dedent(program), str(tmp_path / "lock")]
     subprocess.run(command, cwd=ROOT, check=True, timeout=60)
-    with storage.lock(str(tmp_path / "lock")) as is_mine:
+    with try_lock(str(tmp_path / "lock")) as is_mine:
         assert is_mine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import re
@@ -46,6 +47,18 @@ class TarSource(Source):
     def containers(self) -> Sequence[Container]:
         """The archives."""
         return self._containers
+
+    def check_containers(self) -> None:
+        """Refuses the only archive if it is none; with many, looking into each would take long."""
+        if len(self._containers) > 1:
+            return
+        try:
+            # Listing tries again after a service fault.
+            with contextlib.suppress(OSError), open_tar(self._containers[0]):
+                pass
+        except SampleError as error:
+            where = quote_input(self._containers[0].uri)
+            raise RequestError(f"{where} is not a tar archive: {error.detail}") from error
 
     def check_keys(self, keys: Iterable[str]) -> None:
         """Refuses folders inside the archives that cannot be the classes or the splits."""
@@ -150,18 +163,12 @@ def open_source(spec: SourceSpec) -> TarSource:
     """Finds the archives.
 
     Raises:
-      RequestError: an archive does not exist, or the only one is not a tar archive.
+      RequestError: an archive does not exist.
     """
     refuse_columns(spec)
     pattern = compile_pattern(spec)
     named = named_split_folders(spec)
     containers = [Container.of(file, key_prefix=prefix) for prefix, file in find_files(spec.input).items()]
-    if len(containers) == 1:  # With many, looking into each would take long.
-        try:
-            with open_tar(containers[0]):
-                pass
-        except SampleError as error:
-            raise RequestError(f"{quote_input(containers[0].uri)} is not a tar archive: {error.detail}") from error
     found: dict[str, str] = {}
     if spec.splits_auto:
         refuse_split_names([container.uri for container in containers])

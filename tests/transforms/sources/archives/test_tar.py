@@ -242,4 +242,4 @@ def test_a_glob_that_matches_no_archive_is_refused(tmp_path, opened):
 def test_a_single_file_that_is_not_a_tar_archive_is_refused(tmp_path, opened, data):
     (tmp_path / "a.tar").write_bytes(data)
     with pytest.raises(RequestError, match=r"`input=.*a\.tar` is not a tar archive: "):
-        opened(tmp_path / "a.tar")
+        opened(tmp_path / "a.tar").check_containers()
