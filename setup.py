@@ -54,7 +54,7 @@ TEST = [
 
 setup(
     name="beam-tfrecords",
-    version="0.1.0",
+    version="0.2.0",
     description="Images and labels in; shuffled, sharded, verified TFRecord datasets out; on Apache Beam.",
     long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
