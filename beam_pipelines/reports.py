@@ -15,8 +15,7 @@ from beam_pipelines.interrupts import Terminated
 from beam_pipelines.terminal import show
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
-
-_FACTS = ("listed", "records", "failures", "failure_reasons", "dropped_duplicates", "splits", "reuse")
+from transforms.stats import FACTS
 
 
 @dataclasses.dataclass
@@ -89,7 +88,9 @@ class Report:
             "began": begin,
             "ended": end,
             "seconds": round(end - begin, 3),
-            **{name: self.manifest.get(name) for name in _FACTS},
+            "listed": self.manifest.get("listed"),
+            **{fact.name: fact.value_of(self.manifest) for fact in FACTS if fact.in_summary},
+            "splits": self.manifest.get("splits"),
             **self.facts,
         }
 
@@ -108,16 +109,15 @@ class Report:
         add("exit_code", "Exit code of the last run of convert.", self.exit_code)
         add("duration_seconds", "Duration of the last run.", end - begin)
         add("end_timestamp_seconds", "When the last run ended.", end)
-        for name, help_text in (("listed", "Samples listed."), ("records", "Records of the dataset.")):
-            if name in self.manifest:
-                add(name, help_text, self.manifest[name])
-        for reason, count in self.manifest.get("failure_reasons", {}).items():
-            add("failures", "Samples rejected, by reason.", count, reason=reason)
-        for how, count in self.manifest.get("reuse", {}).items():
-            add("records_by_origin", "Records copied, reserialized or converted.", count, origin=how)
-        if "splits" in self.manifest:
-            size = sum(split["bytes"] for split in self.manifest["splits"].values())
-            add("dataset_bytes", "Size of the shards.", size)
+        if "listed" in self.manifest:
+            add("listed", "Samples listed.", self.manifest["listed"])
+        for fact in FACTS:
+            value = fact.value_of(self.manifest) if fact.metric else None
+            if fact.label:
+                for name, count in (value or {}).items():
+                    add(fact.metric, fact.help, count, **{fact.label: name})
+            elif value is not None:
+                add(fact.metric, fact.help, value)
         return bytes(generate_latest(registry))
 
 

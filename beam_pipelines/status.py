@@ -15,7 +15,7 @@ from beam_pipelines.execution.heartbeat import Run, read_runs
 from beam_pipelines.execution.jobs import is_advancing, read_job
 from beam_pipelines.exit_codes import DONE, UNPUBLISHED
 from beam_pipelines.settings.command_line import Parser
-from beam_pipelines.summary import describe_reasons, format_bytes, format_table
+from beam_pipelines.summary import describe_reasons, format_bytes, format_fact, format_table
 from beam_pipelines.terminal import show
 from beam_pipelines.versioning import open_newest, read_version
 from beam_tfrecords import storage
@@ -24,11 +24,14 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.files import SUCCESS
 from beam_tfrecords.versions import list_versions
 from transforms.request.build_spec import read_output
+from transforms.stats import FACTS
 from transforms.workspace.build_folder import BuildFolder, Workspace
 from transforms.workspace.counts import read_block_counts, read_last_block_time
 from transforms.workspace.output_folder import is_open
 
 _MOST_LINES = 100_000
+# Shown of a version.
+_FACTS = [fact for fact in FACTS if fact.in_status]
 
 
 def status(argv: Sequence[str]) -> int:
@@ -173,16 +176,13 @@ def _describe_version(output: str, name: str) -> dict[str, Any]:
         dataset, damage = None, None
     if dataset is not None:
         return {"name": name, **_describe_dataset(dataset), "damage": None}
-    return {"name": name, "published": None, "records": None, "failures": None, "bytes": None, "damage": damage}
+    return {"name": name, "published": None, **dict.fromkeys(fact.name for fact in _FACTS), "damage": damage}
 
 
 def _describe_dataset(dataset: Dataset) -> dict[str, Any]:
-    manifest = dataset.manifest
     return {
         "published": _time(storage.stat(storage.join(dataset.path, SUCCESS)).modified),
-        "records": manifest["records"],
-        "failures": manifest["failures"],
-        "bytes": sum(split["bytes"] for split in manifest["splits"].values()),
+        **{fact.name: fact.value_of(dataset.manifest) for fact in _FACTS},
     }
 
 
@@ -199,14 +199,13 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     if found["dataset"]:
         yield f"dataset: {_counts(found['dataset'])}, published {found['dataset']['published']}"
     if found["versions"]:
-        rows = [["version", "records", "failures", "size", ""]]
+        rows = [["version", *(fact.column for fact in _FACTS), ""]]
         for version in found["versions"]:
             mark = "LATEST" if version["name"] == found["latest"] else ""
             if version["records"] is None:
-                rows.append([version["name"], "", "", "", "damaged" if version["damage"] else "not finished"])
+                rows.append([version["name"], *[""] * len(_FACTS), "damaged" if version["damage"] else "not finished"])
             else:
-                counts = (f"{version['records']:,}", f"{version['failures']:,}", format_bytes(version["bytes"]))
-                rows.append([version["name"], *counts, mark])
+                rows.append([version["name"], *(format_fact(fact, version[fact.name]) for fact in _FACTS), mark])
         yield from format_table(rows)
     yield from (f"note: {note}" for note in found["notes"])
     debris = found["debris"]

@@ -13,6 +13,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.files import FAILURES
 from transforms.publishing.guards import Verdict
+from transforms.stats import FACTS, Fact
 
 # Key and detail of a failure.
 Example: TypeAlias = "tuple[str, str]"
@@ -27,6 +28,11 @@ def format_bytes(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} TB"
+
+
+def format_fact(fact: Fact, value: int) -> str:
+    """A number for the cell of a table."""
+    return format_bytes(value) if fact.is_size else f"{value:,}"
 
 
 def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -59,17 +65,16 @@ def summarize(
       examples: reason -> one of its failures, if there are any.
       changes: the content of `changes.json`, if there is one.
     """
-    rows = [["split", "records", "failures", "shards", "size"]]
+    counts, sizes = ([fact for fact in FACTS if fact.column and fact.is_size == is_size] for is_size in (False, True))
+    rows = [["split", *(fact.column for fact in counts), "shards", *(fact.column for fact in sizes)]]
     for split, entry in manifest["splits"].items():
-        counts = [f"{entry[column]:,}" for column in ("records", "failures", "shards")]
-        rows.append([split, *counts, format_bytes(entry["bytes"])])
+        before, after = ([format_fact(fact, entry[fact.name]) for fact in facts] for facts in (counts, sizes))
+        rows.append([split, *before, f"{entry['shards']:,}", *after])
     lines = format_table(rows)
     lines += describe_classes(_count_classes(manifest["splits"].values()))
     lines += describe_duplicates(manifest["duplicates"], dropped=manifest["dropped_duplicates"])
     lines += describe_reasons(manifest["failure_reasons"], examples)
-    replaced = manifest["stored_as_png"]
-    if replaced:
-        lines.append(f"stored as PNG, because tf.io.decode_image does not read them: {_counts(replaced)}")
+    lines += [fact.line.format(_counts(manifest[fact.name])) for fact in FACTS if fact.line and manifest[fact.name]]
     lines += describe_skipped(
         {kind: (entry["files"], entry["examples"]) for kind, entry in manifest["skipped"].items()}
     )

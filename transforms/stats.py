@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 Key: TypeAlias = "tuple[str, ...]"
@@ -82,6 +82,122 @@ class Stats:
     def from_json(cls, rows: Iterable[list[Any]]) -> Stats:
         """The reverse of `to_json`."""
         return cls({tuple(key): count for *key, count in rows})
+
+
+@dataclasses.dataclass(frozen=True)
+class Fact:
+    """What the counts of a build tell, and where it is shown.
+
+    A new one is an entry of `FACTS`, and a key in `Stats.counts` where it is measured.
+
+    Attributes:
+      name: in the manifest, and in the summary for machines.
+      read: from the counts, and the split if it is asked of one.
+      of_build: whether the manifest says it of the build.
+      of_splits: whether the manifest says it of every split.
+      in_summary: whether the summary for machines has it.
+      column: header in the tables of the summary for people; "" if it is in none.
+      is_size: whether it is a number of bytes.
+      in_status: whether `status` shows it of a version.
+      line: of the summary for people, with `{}` for counts by name; "" if none is made of it alone.
+      metric: name in the metrics; "" if it is not there.
+      help: of the metric.
+      label: what the metric counts by; "" if it is one number.
+    """
+
+    name: str
+    read: Callable[..., Any]
+    of_build: bool = True
+    of_splits: bool = False
+    in_summary: bool = False
+    column: str = ""
+    is_size: bool = False
+    in_status: bool = False
+    line: str = ""
+    metric: str = ""
+    help: str = ""
+    label: str = ""
+
+    def value_of(self, manifest: Mapping[str, Any]) -> Any:
+        """What a manifest says of the build; None if it does not."""
+        if self.of_build or "splits" not in manifest:
+            return manifest.get(self.name)
+        return sum(split[self.name] for split in manifest["splits"].values())
+
+
+def _total(kind: str) -> Callable[..., int]:
+    return lambda stats, *split: int(stats.total(kind, *split))
+
+
+def _by(kind: str) -> Callable[..., dict[str, int]]:
+    return lambda stats, *split: dict(stats.by(kind, *split))
+
+
+def _count_origins(stats: Stats) -> dict[str, int]:
+    taken = {change.value: stats.total("change", change.value) for change in (Change.COPIED, Change.RESERIALIZED)}
+    return {**taken, "converted": stats.total("written") + stats.total("dropped") - sum(taken.values())}
+
+
+def _median(counts: Mapping[str, int]) -> int | None:
+    """The lower median of numbers: number -> how often."""
+    total = 0
+    for number in sorted(counts, key=int):
+        total += counts[number]
+        if 2 * total >= sum(counts.values()):
+            return int(number)
+    return None
+
+
+FACTS = (
+    Fact(
+        "records",
+        _total("written"),
+        of_splits=True,
+        in_summary=True,
+        column="records",
+        in_status=True,
+        metric="records",
+        help="Records of the dataset.",
+    ),
+    Fact("failures", _total("failed"), of_splits=True, in_summary=True, column="failures", in_status=True),
+    Fact("dropped_duplicates", _total("dropped"), of_splits=True, in_summary=True),
+    Fact(
+        "bytes",
+        _total("bytes"),
+        of_build=False,
+        of_splits=True,
+        column="size",
+        is_size=True,
+        in_status=True,
+        metric="dataset_bytes",
+        help="Size of the shards.",
+    ),
+    Fact("classes", _by("class"), of_build=False, of_splits=True),
+    Fact(
+        "failure_reasons",
+        Stats.failure_reasons,
+        in_summary=True,
+        metric="failures",
+        help="Samples rejected, by reason.",
+        label="reason",
+    ),
+    Fact(
+        "stored_as_png",
+        _by("stored_as_png"),
+        line="stored as PNG, because tf.io.decode_image does not read them: {}",
+    ),
+    Fact("duplicates", lambda stats: {what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS}),
+    Fact("source_bytes", _total("source_bytes")),
+    Fact("median_pixels", lambda stats: _median(stats.by("pixels"))),
+    Fact(
+        "reuse",
+        _count_origins,
+        in_summary=True,
+        metric="records_by_origin",
+        help="Records copied, reserialized or converted.",
+        label="origin",
+    ),
+)
 
 
 def count_record(split: str, class_names: Iterable[str], facts: Mapping[str, Any]) -> Counter[Key]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from beam_tfrecords.dataset import FORMAT
 from beam_tfrecords.manifest import Shard
-from transforms.stats import DUPLICATE_COUNTS, Change, Stats
+from transforms.stats import FACTS, Stats
 
 
 def manifest_json(
@@ -38,47 +38,23 @@ def manifest_json(
     splits = {
         split: {
             "listed": samples,
-            "records": stats.total("written", split),
-            "failures": stats.total("failed", split),
-            "dropped_duplicates": stats.total("dropped", split),
-            "bytes": stats.total("bytes", split),
             "shards": sum(shard.split == split for shard in shards),
-            "classes": stats.by("class", split),
+            **{fact.name: fact.read(stats, split) for fact in FACTS if fact.of_splits},
         }
         for split, samples in sorted(listed.items())
         if split
     }
-    taken = {change.value: stats.total("change", change.value) for change in (Change.COPIED, Change.RESERIALIZED)}
-    converted = stats.total("written") + stats.total("dropped") - sum(taken.values())
     return {
         "format": FORMAT,
         "name": name,
         "listed": sum(listed.values()),
-        "records": stats.total("written"),
-        "failures": stats.total("failed"),
-        "dropped_duplicates": stats.total("dropped"),
-        "failure_reasons": stats.failure_reasons(),
-        "stored_as_png": stats.by("stored_as_png"),
-        "duplicates": {what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS},
-        "source_bytes": stats.total("source_bytes"),
-        "median_pixels": _median(stats.by("pixels")),
-        "reuse": {**taken, "converted": converted},
+        **{fact.name: fact.read(stats) for fact in FACTS if fact.of_build},
         "class_names": list(class_names),
         "splits": splits,
         "shards": [shard.to_json() for shard in shards],
         "files": files,
         **facts,
     }
-
-
-def _median(counts: Mapping[str, int]) -> int | None:
-    """The lower median of numbers: number -> how often."""
-    total = 0
-    for number in sorted(counts, key=int):
-        total += counts[number]
-        if 2 * total >= sum(counts.values()):
-            return int(number)
-    return None
 
 
 def dump_json(value: Any) -> bytes:
