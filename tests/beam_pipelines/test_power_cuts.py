@@ -111,18 +111,20 @@ def test_parts_of_the_right_size_with_zeros_in_them_are_not_published(pets, tmp_
     assert manifest_of(output)["shards"] == manifest_of(expected)["shards"]
 
 
-def test_an_archive_is_indexed_again_after_its_marker_or_its_spooled_samples_were_emptied(
-    pets, tmp_path, build, convert
+@pytest.mark.parametrize("zeros", [False, True], ids=["emptied", "zeros"])
+@pytest.mark.parametrize("pattern", ["containers/*", "spool/*", "listing/*"])
+def test_an_archive_is_indexed_again_if_a_power_cut_damaged_what_was_made_of_it(
+    pets, tmp_path, build, convert, pattern, zeros
 ):
     subprocess.run(["tar", "-czf", tmp_path / "pets.tar.gz", "-C", pets, "."], check=True)
     flags = [f"--input={tmp_path / 'pets.tar.gz'}", *FLAGS]
     expected = build(tmp_path / "expected", *flags, "--max_failures=0.1")
-    for pattern in ("containers/*", "spool/*"):
-        output = tmp_path / pattern[:4]
-        assert convert(f"--output={output}", *flags, "--max_failures=0").code == 3
-        (emptied,) = output.glob(f".build/*/{pattern}")
-        os.truncate(emptied, 0)
-        for marker in output.glob(".build/*/blocks/*.json"):
-            marker.unlink()
-        build(output, *flags, "--max_failures=0.1")
-        assert shards_of(output) == shards_of(expected)
+    output = tmp_path / "out"
+    assert convert(f"--output={output}", *flags, "--max_failures=0").code == 3
+    (damaged,) = output.glob(f".build/*/{pattern}")
+    damaged.write_bytes(bytes(damaged.stat().st_size if zeros else 0))
+    for marker in output.glob(".build/*/blocks/*.json"):
+        marker.unlink()
+    build(output, *flags, "--max_failures=0.1")
+    assert shards_of(output) == shards_of(expected)
+    assert (output / "failures.jsonl").read_bytes() == (expected / "failures.jsonl").read_bytes()

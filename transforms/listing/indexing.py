@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgpack
 
-from beam_tfrecords import storage
+from beam_tfrecords import crc32c, storage
 from beam_tfrecords.errors import TRIED_AGAIN, BuildError, FailureReason
 from transforms.listing.listing import Listing, ListPlan, read_shared, write_listing
 from transforms.refs import SampleRef
@@ -140,8 +140,8 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
         listing = write_listing(
             noted(), BuildFolder(plan.folder).listing, plan=plan.listing, skipped=skipped, stem=f"{stem}-"
         )
-    sizes = {file: storage.stat(file).size for file in (*listing.chunks, *spool.files)}
-    return listing.pack(), dict(skipped.counts), skipped.examples, launch, container.version, sizes
+    written = {file: _checksum(file) for file in (*listing.chunks, *spool.files)}
+    return listing.pack(), dict(skipped.counts), skipped.examples, launch, container.version, written
 
 
 def read_index_markers(containers: Iterable[Container], folder: str) -> tuple[Listing, Skipped]:
@@ -164,16 +164,24 @@ def read_index_markers(containers: Iterable[Container], folder: str) -> tuple[Li
 def _is_finished(marker: str, container: Container, launch: str) -> bool:
     """Whether a container has a marker, is what it was then, and has nothing to try again.
 
-    A power cut may have emptied the marker, or a file that it names.
+    A power cut may have damaged the marker, or a file that it names.
     """
     if not storage.exists(marker):
         return False
     try:
-        *_, indexed_by, version, sizes = msgpack.unpackb(storage.read_bytes(marker))
+        *_, indexed_by, version, written = msgpack.unpackb(storage.read_bytes(marker))
         _check_version(dataclasses.replace(container, version=version))
-        return indexed_by in ("", launch) and storage.have_sizes(sizes)
-    except (ValueError, TypeError, AttributeError, storage.ChangedError):
+        return indexed_by in ("", launch) and all(_checksum(file) == found for file, found in written.items())
+    except (ValueError, TypeError, AttributeError, OSError):
         return False
+
+
+def _checksum(file: str) -> list[int]:
+    """Size and CRC of a file; an object of a store is whole, or not there, so its size suffices.
+
+    Reading it takes little beside decompressing the archive again.
+    """
+    return [storage.stat(file).size, 0 if storage.has_scheme(file) else crc32c.of_file(file)]
 
 
 def _marker(container: Container, folder: str) -> str:
