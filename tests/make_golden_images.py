@@ -26,12 +26,15 @@ import numpy as np
 from PIL import Image, features
 
 from beam_tfrecords.errors import SampleError
-from beam_tfrecords.examples.layouts import NAMED, parse_layout
+from beam_tfrecords.examples.layouts import COLUMN, NAMED, parse_layout
 from beam_tfrecords.examples.serialize import serialize_example
 from tests.make_corpus import corpus
+from transforms.blocks.convert_sample import ConvertSample
 from transforms.images.convert_image import convert_image
-from transforms.images.image_spec import ImageSpec
+from transforms.images.image_spec import ImageEncoding, ImageSpec
+from transforms.labels import ClassNames
 from transforms.libraries import library_versions, record_versions
+from transforms.refs import File, SampleRef
 from transforms.settings import read_settings
 
 COMMAND = "python -m tests.make_golden_images"
@@ -71,6 +74,16 @@ _VALUES = {
     "column.number": "-7",
     "column.text": "写真",
 }
+_LAYOUTS = {
+    **NAMED,
+    "columns": {
+        "price": {"field": "column.price", "type": "float"},
+        "number": {"field": "column.number", "type": "int64"},
+        "text": {"field": "column.text", "type": "bytes"},
+    },
+}
+# An image that no codec changes.
+_PIXELS = b"P6 2 2 255\n" + bytes(range(12))
 
 
 @functools.cache
@@ -103,7 +116,7 @@ def large_image() -> bytes:
 
 
 def make_digests() -> dict[str, dict[str, str]]:
-    """What the code makes: "specs", "images" and "layouts", each name -> digest."""
+    """What the code makes: "specs", "images", "layouts" and "samples", each name -> digest."""
     by_spec, by_image = defaultdict[str, Any](hashlib.blake2b), defaultdict[str, Any](hashlib.blake2b)
 
     def add(image: str, data: bytes, spec: str) -> None:
@@ -120,6 +133,7 @@ def make_digests() -> dict[str, dict[str, str]]:
         "specs": {name: digest.hexdigest()[:16] for name, digest in by_spec.items()},
         "images": {name: digest.hexdigest()[:16] for name, digest in by_image.items()},
         "layouts": {name: hashlib.blake2b(data).hexdigest()[:16] for name, data in _examples()},
+        "samples": {name: hashlib.blake2b(data).hexdigest()[:16] for name, data in _samples()},
     }
 
 
@@ -134,13 +148,23 @@ def _convert(data: bytes, spec: ImageSpec) -> bytes:
 
 
 def _examples() -> Iterator[tuple[str, bytes]]:
-    columns = {
-        "price": {"field": "column.price", "type": "float"},
-        "number": {"field": "column.number", "type": "int64"},
-        "text": {"field": "column.text", "type": "bytes"},
-    }
-    for name, layout in {**NAMED, "columns": columns}.items():
+    for name, layout in _LAYOUTS.items():
         yield name, serialize_example(parse_layout(layout), _VALUES)
+
+
+def _samples() -> Iterator[tuple[str, bytes]]:
+    """What is stored of a sample: the example, and its index row with the hash and the seal by which it is reused."""
+    columns = {name.removeprefix(COLUMN): value for name, value in _VALUES.items() if name.startswith(COLUMN)}
+    for name, layout in _LAYOUTS.items():
+        labels = ["ü", 0] if name == "multilabel" else "ü"
+        ref = SampleRef("a/b.ppm", File("in/a/b.ppm"), 23, "23-1.5", labels, "train", columns)
+        spec = ImageSpec(image_encoding=ImageEncoding.RAW)
+        convert = ConvertSample(
+            spec, parse_layout(layout), ClassNames(("a", "ü"), numbers_are_indices=True), "settings"
+        )
+        made = convert(ref, _PIXELS)
+        taken = convert.take_over(ref, made, whole=False)
+        yield name, repr([(one.example, one.class_names, sorted(one.facts.items())) for one in (made, taken)]).encode()
 
 
 def versions() -> dict[str, str | None]:

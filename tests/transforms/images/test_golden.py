@@ -18,6 +18,7 @@ OWNERS = {
     "specs": "transforms/images/__init__.py",
     "images": "transforms/images/__init__.py",
     "layouts": "beam_tfrecords/examples/__init__.py",
+    "samples": "beam_tfrecords/examples/__init__.py",
 }
 REVISIONS = {"image-revision", "example-revision"}
 
