@@ -7,9 +7,10 @@ import contextlib
 import gzip
 import lzma
 import re
+import sys
 import tarfile
 from collections.abc import Callable, Iterator
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeVar, cast
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Stage
@@ -23,15 +24,12 @@ _DECOMPRESSORS: dict[bytes, Callable[[IO[bytes]], Any]] = {
     rb"\xfd7zXZ\x00": lzma.open,
 }
 _MOST_MAGIC_BYTES = 10
-# Headers that describe the next member. tarfile holds them in memory, so their size has to be bounded.
-_EXTENDED_HEADERS = (
-    tarfile.GNUTYPE_LONGNAME,
-    tarfile.GNUTYPE_LONGLINK,
-    tarfile.XHDTYPE,
-    tarfile.XGLTYPE,
-    tarfile.SOLARIS_XHDTYPE,
-)
-_MOST_HEADER_BYTES = 16 << 20
+# Bytes of all headers of one member, with its long name and its map of holes; tarfile holds them in memory.
+_MOST_HEADER_BYTES = 1 << 20
+# An archive that expands to more than this, and to more than so many times its size, is a bomb. Apache POI takes the
+# same ratio; photos hardly shrink at all.
+_FREE_BYTES = 1 << 30
+_MOST_EXPANSION = 100
 _CHUNK_BYTES = 1 << 18
 
 Result = TypeVar("Result")
@@ -51,11 +49,11 @@ class TarReader:
 
     def __init__(self, container: Container, stream: IO[bytes], *, is_compressed: bool) -> None:
         self._container = container
-        self._stream = stream
+        self._stream = _Metered(stream)
         self._is_compressed = is_compressed
-        self._tar = self._read(
-            lambda: tarfile.TarFile(fileobj=stream, tarinfo=_Header, encoding="utf-8", errors="surrogateescape")
-        )
+        self._spooled = 0
+        options: dict[str, Any] = {"tarinfo": _Header, "encoding": "utf-8", "errors": "surrogateescape"}
+        self._tar = self._read(lambda: tarfile.TarFile(fileobj=cast(IO[bytes], self._stream), **options))
 
     def members(self) -> Iterator[tarfile.TarInfo]:
         """The members other than folders, in bounded memory.
@@ -63,25 +61,32 @@ class TarReader:
         Raises:
           SampleError: the archive is damaged or cannot be read further; the members before are valid.
         """
-        while (member := self._read(self._tar.next)) is not None:
+        while (member := self._next()) is not None:
             self._tar.members = []  # type: ignore[attr-defined]  # tarfile would keep all of them.
             if member.size < 0 or self._tar.offset < member.offset_data:
                 raise _corrupt("a member of negative size")
+            if member.sparse is not None:
+                _check_holes(member, stored=self._tar.offset - member.offset_data)
+            self._check_expansion(self._tar.offset)
             if not member.isdir():
                 yield member
         # Reading to the end also verifies the checksums of a compressed archive.
         while rest := self._read(lambda: self._stream.read(_CHUNK_BYTES)):
             if rest.strip(b"\0"):
                 raise _corrupt("there are bytes after the end-of-archive marker, such as a second archive")
+            self._check_expansion(self._stream.tell())
 
     def locate(self, member: tarfile.TarInfo, spool: Spool, *, name: str) -> Range:
-        """Where the bytes of the current member are: in the archive, or in the spool if it is compressed.
+        """Where the bytes of the current member are: in the archive, or in the spool if it is compressed or has holes.
 
         Raises:
-          SampleError: the archive ends within the member or cannot be read.
+          SampleError: the archive ends within the member, cannot be read, or expands too much.
         """
         if self._is_compressed or member.issparse():
-            return spool.add(self._chunks(member), size=member.size, name=name)
+            place = spool.add(self._chunks(member), size=member.size, name=name)
+            self._spooled += member.size if place.uri else 0
+            self._check_expansion(self._spooled)
+            return place
         if member.offset_data + member.size > self._container.size:
             raise _truncated(self._container)
         return Range(self._container.uri, member.offset_data, member.size, name, self._container.version)
@@ -91,6 +96,21 @@ class TarReader:
         if self._is_compressed or member.issparse():
             return True
         return may_be_an_image(next(self._chunks(member), b"")[:SNIFFED_BYTES])
+
+    def _next(self) -> tarfile.TarInfo | None:
+        self._stream.left = _MOST_HEADER_BYTES
+        member = self._read(self._tar.next)
+        self._stream.left = sys.maxsize
+        return member
+
+    def _check_expansion(self, size: int) -> None:
+        """Raises SampleError if what the archive holds is out of proportion to its file."""
+        if size > max(_FREE_BYTES, _MOST_EXPANSION * self._container.size):
+            detail = (
+                f"the archive of {self._container.size:,} bytes expands to more than {_MOST_EXPANSION} times its size; "
+                "extract it if that is meant"
+            )
+            raise SampleError(Stage.LIST, FailureReason.TOO_LARGE_FILE, detail)
 
     def _chunks(self, member: tarfile.TarInfo) -> Iterator[bytes]:
         file = self._tar.extractfile(member)
@@ -138,9 +158,44 @@ class _Header(tarfile.TarInfo):
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Header:
         header = super().frombuf(buf, encoding, errors)
-        if header.size < 0 or (header.type in _EXTENDED_HEADERS and header.size > _MOST_HEADER_BYTES):
+        if header.size < 0:
             raise tarfile.ReadError(f"an invalid header: {header.size:,} bytes")
         return header
+
+
+class _Metered:
+    """A stream that is read up to a limit.
+
+    Attributes:
+      left: bytes that may still be read.
+    """
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self.left = _MOST_HEADER_BYTES
+        self.seek, self.tell = stream.seek, stream.tell
+
+    def read(self, size: int) -> bytes:
+        if size > self.left:
+            raise tarfile.ReadError(f"headers of more than {_MOST_HEADER_BYTES:,} bytes")
+        data = self._stream.read(size)
+        self.left -= len(data)
+        return data
+
+
+def _check_holes(member: tarfile.TarInfo, *, stored: int) -> None:
+    """Checks the map of a sparse member: pieces in their order, within the member, and as many bytes as are stored."""
+    end = 0
+    pieces: Any = member.sparse  # the type checker's description of tarfile is wrong
+    for offset, size in pieces:
+        if size == 0:  # the end, or a place in the header that is not used
+            continue
+        if size < 0 or not end <= offset <= offset + size <= member.size:
+            raise _corrupt("a sparse member whose pieces do not fit")
+        end = offset + size
+        stored -= size
+    if stored < 0:
+        raise _corrupt("a sparse member with fewer bytes than its pieces have")
 
 
 def _read(container: Container, action: Callable[[], Result]) -> Result:
