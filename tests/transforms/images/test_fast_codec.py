@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from tests.image_checks import PHOTO_IDS, PHOTOS, detailed, encoded, pixels, psnr, upright, with_profile
 from tests.image_writers import P3_COLORANTS, PROPHOTO_COLORANTS, icc_profile, to_profile
@@ -81,6 +81,46 @@ def test_every_filter_is_within_38_db_at_every_scale(resample: Resample, side: i
     photo = next(photo for photo in PHOTOS if photo.stem == "building_02")
     spec = ImageSpec(image_size=(side, side), resample=resample, image_encoding=ImageEncoding.RAW)
     assert_faithful(*both(photo.read_bytes(), spec))
+
+
+def ruled(step: int, width: int) -> Image.Image:
+    image = Image.new("RGB", (1200, 900), "white")
+    draw = ImageDraw.Draw(image)
+    for place in range(0, 1200, step):
+        draw.line((place, 0, place, 900), fill="black", width=width)
+        draw.line((0, place, 1200, place), fill="black", width=width)
+    return image
+
+
+def written(size: int) -> Image.Image:
+    image = Image.new("RGB", (1200, 900), "white")
+    draw, font = ImageDraw.Draw(image), ImageFont.load_default(size)
+    for top in range(0, 900, size + 4):
+        draw.text((5, top), "The quick brown fox jumps over the lazy dog 0123456789 " * 4, fill="black", font=font)
+    return image
+
+
+# The images for which docs/images.md promises less, with what it says.
+FINE = {
+    "hatching": (lambda: ruled(5, 1), 20),
+    "ruled": (lambda: ruled(20, 1), 28),
+    "text 10": (lambda: written(10), 30),
+    "text 16": (lambda: written(16), 30),
+    "noise": (lambda: Image.fromarray(np.random.default_rng(1).integers(0, 256, (900, 1200, 3), np.uint8)), 30),
+}
+
+
+@pytest.mark.parametrize("resample", [Resample.BICUBIC, Resample.LANCZOS])
+@pytest.mark.parametrize("side", [100, 224, 600])
+@pytest.mark.parametrize("kind", FINE)
+def test_detail_within_a_stored_pixel_is_as_close_as_the_documents_say(
+    kind: str, side: int, resample: Resample
+) -> None:
+    draw, least = FINE[kind]
+    spec = ImageSpec(image_size=(side, side), resample=resample, image_encoding=ImageEncoding.RAW)
+    exact, fast = both(encoded(draw(), "JPEG", quality=92), spec)
+    assert psnr(exact, fast) >= least
+    assert np.abs((fast.astype(np.float64) - exact).mean(axis=(0, 1))).max() < 3
 
 
 @pytest.mark.parametrize("resample", [Resample.NEAREST, Resample.BOX])
