@@ -92,6 +92,6 @@ def test_a_bucket_that_refuses_to_be_read_ends_the_build_and_rejects_nothing(ser
     ran = convert(*flags)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert "gs://photos/in/cat/3.jpg" in ran.stderr
-    server._refusals.clear()
+    server.forget_faults()
     assert convert(*flags).returncode == 0
     assert failures_of(tmp_path / "out") == {}

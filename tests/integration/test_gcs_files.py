@@ -140,7 +140,8 @@ def test_cleaning_up_makes_no_request_for_single_objects(server):
     bucket.blob("builds").upload_from_string(b"")
     server.requests.clear()
     storage.delete_tree("gs://photos/build")
-    assert server.requests == ["GET /storage/v1/b/photos/o", *["POST /batch/storage/v1"] * 3]
+    paths = [request.partition("?")[0] for request in server.requests]
+    assert paths == ["GET /storage/v1/b/photos/o", *["POST /batch/storage/v1"] * 3]
     assert listed("gs://photos") == ["builds"]
 
 
