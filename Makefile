@@ -7,7 +7,7 @@ DEMO_OUT := out/demo
 # Nothing of the caller's Python environment may leak into ours.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint typecheck unit test-integration bench bench-cold deploy-files clean
+.PHONY: demo test lint typecheck unit test-integration test-pins bench bench-cold deploy-files clean
 
 demo: $(VENV)/.program
 	$(BIN)/beam-tfrecords convert --input=tests/data/photos --output=$(DEMO_OUT) --name=photos \
@@ -54,23 +54,32 @@ test-integration: $(VENV)-integration/.installed
 	$(VENV)-integration/bin/python -m pytest tests/integration
 	$(VENV)-integration/bin/python -m pytest tests -m any_workers --beam_workers
 
-# Every figure in the README comes from here: the contestants in turn, each in an environment of its own. Against
-# the peers with small and large photos, against our codec in a bare pool, against a fourth of the photos, the next
-# version against the first, and passing files through: an hour and a half in all. bench-cold reads from the disk and writes to it; it takes root.
+# The lowest versions that setup.py allows, on the oldest Python and on the newest.
+PIN_PYTHONS ?= python3.10 python3.13
+test-pins:
+	for python in $(PIN_PYTHONS); do tests/pins.sh $$python || exit; done
+
+# Every table of README.md and docs/benchmarks.md comes from here: the contestants in turn, each in an environment of its
+# own; our codec in a bare pool, for more photos too; large photos; files passed through; the next version; a million
+# references; and what a billion images would take. Two hours in all. bench-cold reads from the disk and writes to it;
+# it takes root.
 bench: $(VENV)/.installed
 	$(BIN)/python -m compileall -q beam_tfrecords transforms beam_pipelines
-	$(BIN)/python benchmarks/run.py
-	$(BIN)/python benchmarks/run.py --size=4000x3000 --count=400 --only=pillow,beam_tfrecords,img2dataset,tfds_generator
-	$(BIN)/python benchmarks/run.py --count=40000 --only=beam_tfrecords,own_codec --name=overhead
-	$(BIN)/python benchmarks/cost_growth.py
-	$(BIN)/python benchmarks/reuse.py
+	$(BIN)/python benchmarks/run.py --name=imagenet_like_8000
+	$(BIN)/python benchmarks/run.py --name=imagenet_like_40000 --count=40000 --only=beam_tfrecords,own_codec
+	$(BIN)/python benchmarks/run.py --size=4000x3000 --count=400 --only=beam_tfrecords,pillow,img2dataset
 	$(BIN)/python benchmarks/run.py --name=keep --reference=beam_tfrecords_keep_header \
 	  --only=beam_tfrecords_keep_header,copy,beam_tfrecords_keep,decode
+	$(BIN)/python benchmarks/reuse.py
+	$(BIN)/python benchmarks/group_references.py
+	$(BIN)/python benchmarks/scale_plan.py
+	$(BIN)/python benchmarks/tables.py
 
 bench-cold: $(VENV)/.installed
 	$(BIN)/python -m compileall -q beam_tfrecords transforms beam_pipelines
 	$(BIN)/python benchmarks/run.py --count=40000 --cold --name=keep_cold --reference=beam_tfrecords_keep_header \
 	  --only=beam_tfrecords_keep_header,copy
+	$(BIN)/python benchmarks/tables.py
 
 # The files of deploy/ that are made from the settings and from the environment of the tests.
 deploy-files: $(VENV)-integration/.installed

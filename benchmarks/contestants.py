@@ -90,7 +90,10 @@ CONTESTANTS = {
     "beam_tfrecords_keep": _own("beam-tfrecords keep, --check=decode", "--image_encoding=keep"),
 }
 # Those that run unless others are asked for.
-USUAL = ("pillow", "beam_tfrecords", "img2dataset", "tfds_generator", "tfds_beam", "ray_data", "litdata", "daft")
+USUAL = (
+    *("beam_tfrecords", "own_codec", "pillow", "pillow_draft", "img2dataset"),
+    *("daft", "litdata", "tfds_generator", "ray_data", "tfds_beam"),
+)
 
 
 def count_images(output: pathlib.Path) -> int:

@@ -1,20 +1,25 @@
 """Lists, orders and groups references, and does nothing else: what a huge dataset costs before its first image.
 
-Run it under `peak_memory.py`. With `--links=N` it first makes N hard links to a tiny image.
+    python benchmarks/group_references.py            a million links to tiny images
+
+How long it took and its peak memory go to --results.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import json
 import os
 import pathlib
+import sys
 import tempfile
-import time
 from collections.abc import Iterable
 
 import apache_beam as beam
+from peak_memory import measure
 from PIL import Image
+from run import RESULTS, describe_machine, list_versions
 
 from beam_pipelines.checking import open_spec_source
 from beam_pipelines.execution.runners import Execution, find_runner
@@ -29,23 +34,48 @@ _CLASSES = 100
 
 
 def main() -> None:
-    """Prints how long each step took."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=pathlib.Path, required=True, help="image folder")
-    parser.add_argument("--links", type=int, default=0, help="make so many hard links in it first")
+    """Measures a process of its own."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=1_000_000, help="of references")
+    parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="folder to write to")
+    parser.add_argument("--folder", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.links:
-        make_links(arguments.folder, arguments.links)
-    start = time.monotonic()
+    if arguments.folder:
+        group_references(arguments.folder, arguments.count)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        make_links(pathlib.Path(folder), arguments.count)
+        words = [f"--folder={folder}", f"--count={arguments.count}"]
+        measured = measure([sys.executable, __file__, *words])
+    if measured.exit_code:
+        raise RuntimeError(f"grouping ended with exit code {measured.exit_code}")
+    results = {
+        "count": arguments.count,
+        "rounds": 1,
+        "machine": describe_machine(),
+        "versions": list_versions(None),
+        "seconds": measured.seconds,
+        "peak_bytes": measured.peak_bytes,
+    }
+    print(f"{measured.seconds:.1f} s, {measured.peak_bytes / 1e6:.0f} MB")
+    (arguments.results / "references.json").write_text(json.dumps(results, indent=1) + "\n")
+
+
+def group_references(folder: str, count: int) -> None:
+    """Lists the images of a folder as a build does, orders and groups them.
+
+    Raises:
+      RuntimeError: the folder has another number of images.
+    """
     with tempfile.TemporaryDirectory() as output:
-        words = {"input": str(arguments.folder), "output": f"{output}/out", "image_encoding": "keep", "check": "header"}
+        words = {"input": folder, "output": f"{output}/out", "image_encoding": "keep", "check": "header"}
         execution = Execution.prepare(find_runner([]), verbose=False)
         spec, source = open_spec_source(read_build_spec(words))
         with hold_output(spec, execution.runner) as held:
             plan = prepare_build(spec, source, execution, output=held)
         assert isinstance(plan, BuildPlan)
-        listed = time.monotonic()
-        print(f"listed {sum(plan.publication.listed.values()):,} references in {listed - start:.1f} s")
+        if (listed := sum(plan.publication.listed.values())) != count:
+            raise RuntimeError(f"{listed} references were listed, and there are {count} images")
         execution.run(
             lambda root: (
                 root
@@ -55,7 +85,6 @@ def main() -> None:
                 | "Count" >> beam.MapTuple(_check_block)
             )
         )
-        print(f"ordered and grouped into {sum(plan.blocks.values()):,} blocks in {time.monotonic() - listed:.1f} s")
 
 
 def _check_block(block: tuple[str, int], packed: Iterable[bytes]) -> None:

@@ -5,6 +5,7 @@
 
 In every round: a first version; then 1% of the photos added, 0.5% changed, 0.5% removed and 0.5% moved into another
 class, and the next version; the same from scratch, whose shards must be equal; and once more with nothing changed.
+The seconds go to --results.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import tempfile
 import time
 from typing import Any
 
-from make_photos import parse_sizes, write_photos
+from run import RESULTS, describe_machine, list_versions, prepare_photos
 
 _COMMAND = pathlib.Path(sys.executable).with_name("beam-tfrecords")
 
@@ -70,14 +71,12 @@ def main() -> None:
     parser.add_argument("--size", default="500x375", help="of the photos, width x height")
     parser.add_argument("--count", type=int, default=8000, help="of photos")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--photos", type=pathlib.Path, help="a folder of class folders; made if missing")
+    parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="folder to write to")
     arguments = parser.parse_args()
     seconds: dict[str, list[float]] = {"first": [], "next": [], "from scratch": [], "unchanged": []}
-    with tempfile.TemporaryDirectory() as folder:
+    photos = prepare_photos(arguments.size, arguments.count)
+    with tempfile.TemporaryDirectory(dir=photos.parent) as folder:
         root = pathlib.Path(folder)
-        photos = arguments.photos or root / "photos"
-        if not photos.exists():
-            write_photos(photos, count=arguments.count, sizes=parse_sizes(arguments.size))
         changed = root / "changed"
         change_photos(photos, changed)
         link, versions, scratch = root / "input", root / "versions", root / "scratch"
@@ -100,9 +99,18 @@ def main() -> None:
             counts = next(line for line in said.splitlines() if line.startswith("since "))
             print(f"round {number + 1}  { ({name: round(times[-1], 2) for name, times in seconds.items()}) }")
             print(f"  {counts.split(': ')[1]}", flush=True)
-    medians = {name: statistics.median(times) for name, times in seconds.items()}
-    for name, median in medians.items():
-        print(f"{name:14} {median:7.2f} s  {median / medians['first']:6.1%} of the first build")
+    for name, times in seconds.items():
+        share = statistics.median(time / first for time, first in zip(times, seconds["first"], strict=True))
+        print(f"{name:14} {statistics.median(times):7.2f} s  {share:6.1%} of the first build")
+    results = {
+        "size": arguments.size,
+        "count": arguments.count,
+        "rounds": arguments.rounds,
+        "machine": describe_machine(),
+        "versions": list_versions(None),
+        "seconds": seconds,
+    }
+    (arguments.results / f"reuse_{arguments.count}.json").write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@
     python benchmarks/run.py --only=beam_tfrecords_keep_header,copy  the source's own bytes, against a copy
 
 Wall time includes start-up. Looking at memory slows a command down, so it gets a round of its own, which
-is not timed. Missing photos and environments are made first. A table (Markdown), all raw figures (JSON)
-and a chart (PNG) go to --results.
+is not timed. Missing photos and environments are made first. The figures (JSON) and a chart (PNG) go to
+--results; `tables.py` makes the tables of the documents from them.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from peak_memory import measure
 
 _DROP_CACHES = pathlib.Path("/proc/sys/vm/drop_caches")
 _HERE = pathlib.Path(__file__).resolve().parent
+RESULTS = _HERE / "results"
 _LIBRARIES = (
     "apache-beam",
     "beam-tfrecords",
@@ -238,7 +239,7 @@ def prepare_environments(names: Sequence[str]) -> None:
 def write_results(
     stem: pathlib.Path, *, runs: Sequence[Run], size: str, count: int, names: Sequence[str], reference: str
 ) -> str:
-    """Writes the table, the raw figures and the chart of the rounds so far.
+    """Writes the figures and the chart of the rounds so far.
 
     Args:
       stem: beginning of the files' paths.
@@ -272,7 +273,6 @@ def write_results(
     )
     stem.parent.mkdir(parents=True, exist_ok=True)
     stem.with_suffix(".json").write_text(json.dumps(raw, indent=1) + "\n")
-    stem.with_suffix(".md").write_text(table)
     chart = [environment_python("chart"), str(_HERE / "chart.py"), f"{stem}.json", f"{stem}.png"]
     subprocess.run(chart, check=True)
     return table
@@ -289,7 +289,7 @@ def main() -> None:
     parser.add_argument("--reference", help="the one that all are held against (beam_tfrecords, or the first)")
     parser.add_argument("--name", help="of the results' files (size and count)")
     parser.add_argument("--cold", action="store_true", help="from and to the disk, past the page cache; takes root")
-    parser.add_argument("--results", type=pathlib.Path, default=_HERE / "results", help="folder to write to")
+    parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="folder to write to")
     arguments = parser.parse_args()
     names = arguments.only.split(",")
     if unknown := set(names) - set(CONTESTANTS):

@@ -1,0 +1,166 @@
+"""Writes the tables of README.md and docs/benchmarks.md from benchmarks/results; `make bench` ends with it.
+
+    python benchmarks/tables.py
+
+A table stands below a line `<!-- benchmarks/tables.py: NAME -->`. A test compares each with what is made here.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import statistics
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+_PROJECT = pathlib.Path(__file__).resolve().parent.parent
+RESULTS = _PROJECT / "benchmarks" / "results"
+PAGES = (_PROJECT / "README.md", _PROJECT / "docs" / "benchmarks.md")
+_TABLE = re.compile(r"^(<!-- benchmarks/tables\.py: (\w+) -->\n)(?:\|.*\n)*", re.MULTILINE)
+_OURS, _CODEC = "beam_tfrecords", "own_codec"
+
+Row = Mapping[str, Any]
+
+
+def fill_page(text: str) -> str:
+    """A page with its tables as the results have them; a table without results is left empty."""
+    return _TABLE.sub(lambda found: found[1] + _make(found[2]), text)
+
+
+def _make(name: str) -> str:
+    try:
+        return TABLES[name]()
+    except FileNotFoundError:
+        return ""
+
+
+def _read(name: str) -> dict[str, Any]:
+    results: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
+    return results
+
+
+def _format(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    first, *rest = (f"| {' | '.join(cells)} |\n".replace("|  |", "| |") for cells in (head, *rows))
+    return f"{first}|{'---|' * (first.count('|') - 1)}\n{''.join(rest)}"
+
+
+def _photos(results: Row) -> str:
+    return f"{results['count']:,} photos of {results['size']}"
+
+
+def _memory(peak_bytes: float | None) -> str:
+    return f"{peak_bytes / 1e6:,.0f} MB" if peak_bytes else ""
+
+
+def _title(row: Row) -> str:
+    title = f"**{row['title']}**" if row["contestant"] == _OURS else row["title"]
+    return title + (f" (lost up to {row['lost']:,} photos in a run)" if row["lost"] else "")
+
+
+def _ratio(row: Row) -> str:
+    return f"{row['ratio']:.2f}x" if row["contestant"] != _OURS else ""
+
+
+_COLUMNS: dict[str, Callable[[Row], str]] = {
+    "images/s": lambda row: f"{row['rate']:,.0f}",
+    "slowest to fastest": lambda row: f"{row['slowest']:,.0f} to {row['fastest']:,.0f}",
+    "beam-tfrecords against it": _ratio,
+    "peak memory": lambda row: _memory(row["peak_bytes"]),
+}
+
+
+def _contest(name: str, columns: Collection[str], *, without: Collection[str] = ()) -> str:
+    """A row per contestant; a column that nothing was measured for is left out."""
+    results = _read(name)
+    rows = [row for row in results["summary"] if row["contestant"] not in without]
+    cells = {title: [_COLUMNS[title](row) for row in rows] for title in columns}
+    shown = {title: column for title, column in cells.items() if any(column)}
+    return _format([_photos(results), *shown], zip(map(_title, rows), *shown.values(), strict=True))
+
+
+def _overhead(names: Collection[str]) -> str:
+    """How much longer a build takes than its codec in a bare pool."""
+    head, ours, codec, longer = [""], [], [], []
+    for name in names:
+        results = _read(name)
+        seconds = {
+            contestant: statistics.median(
+                run["seconds"]
+                for run in results["runs"]
+                if run["contestant"] == contestant and run["peak_bytes"] is None
+            )
+            for contestant in (_OURS, _CODEC)
+        }
+        (ratio,) = (row["ratio"] for row in results["summary"] if row["contestant"] == _CODEC)
+        head.append(f"{results['count']:,} photos")
+        ours.append(f"{seconds[_OURS]:.1f} s")
+        codec.append(f"{seconds[_CODEC]:.1f} s")
+        longer.append(f"{1 / ratio - 1:.0%}")
+    rows = (
+        ["**beam-tfrecords**", *ours],
+        ["its codec in a bare pool", *codec],
+        ["longer, median of rounds", *longer],
+    )
+    return _format(head, rows)
+
+
+def _reuse(name: str) -> str:
+    """What a build after a change takes, as a share of the first build of its round."""
+    results = _read(name)
+    first = results["seconds"]["first"]
+    shares = {
+        title: statistics.median(seconds / of for seconds, of in zip(results["seconds"][key], first, strict=True))
+        for title, key in (
+            ("next version", "next"),
+            ("the same from scratch", "from scratch"),
+            ("again, with nothing changed", "unchanged"),
+        )
+    }
+    rows = [(title, f"{share:.0%}") for title, share in shares.items()]
+    return _format([_photos(results), "of the time of the first version"], rows)
+
+
+def _memory_growth() -> str:
+    references = _read("references")
+    rows = [(f"{references['count']:,} references listed and grouped", _memory(references["peak_bytes"]))]
+    for name, what in (("keep_cold", "files kept"), ("keep", "files kept"), ("imagenet_like_8000", "photos resized")):
+        results = _read(name)
+        ours = next(row for row in results["summary"] if row["contestant"].startswith(_OURS))
+        rows.append((f"{results['count']:,} {what}", _memory(ours["peak_bytes"])))
+    return _format(["", "peak memory, all processes"], rows)
+
+
+def _measured() -> str:
+    """Where and when each table's results were measured."""
+    rows = []
+    for path in sorted(RESULTS.glob("*.json")):
+        results = _read(path.stem)
+        machine = results["machine"]
+        where = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB"
+        rows.append([f"`{path.name}`", str(results["rounds"]), where, machine["python"], machine["date"]])
+    return _format(["results", "rounds", "machine", "Python", "date"], rows)
+
+
+_KEEP = ("images/s", "slowest to fastest", "peak memory")
+TABLES: dict[str, Callable[[], str]] = {
+    "summary": lambda: _contest("imagenet_like_8000", ("images/s", "peak memory"), without=(_CODEC,)),
+    "peers": lambda: _contest("imagenet_like_8000", _COLUMNS, without=(_CODEC,)),
+    "large_photos": lambda: _contest("4000x3000x400", _COLUMNS),
+    "overhead": lambda: _overhead(("imagenet_like_8000", "imagenet_like_40000")),
+    "keep": lambda: _contest("keep", _KEEP),
+    "keep_cold": lambda: _contest("keep_cold", _KEEP),
+    "reuse": lambda: _reuse("reuse_8000"),
+    "memory": _memory_growth,
+    "measured": _measured,
+}
+
+
+def main() -> None:
+    """Fills the tables of all pages."""
+    for page in PAGES:
+        page.write_text(fill_page(page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
