@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 try:
@@ -17,6 +18,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.dataset import open_dataset
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Feature
 from beam_tfrecords.manifest import Shard, StoredImages
+from beam_tfrecords.tfrecord import Compression, open_stream, read_records
 
 _DTYPES = {"int64": tf.int64, "float": tf.float32, "bytes": tf.string}
 # `shuffle=True`: a buffer of so many bytes of records.
@@ -97,13 +99,12 @@ def load(
     if as_supervised and pair is None:
         has = ", ".join(feature.name for feature in dataset.layout.features)
         raise ValueError(f"as_supervised=True: expected an image and a label among the features; found {has}")
-    compression = "GZIP" if dataset.compression == "gzip" else ""
     # The order of a shuffle without a seed may also depend on which shard answers first.
     deterministic = not shuffle or seed is not None
     records = tf.data.Dataset.from_tensor_slices(
         (files, tf.constant(skips, tf.int64), tf.constant(takes, tf.int64))
     ).interleave(
-        lambda file, skip, take: tf.data.TFRecordDataset(file, compression_type=compression).skip(skip).take(take),
+        _shard_reader(dataset.path, dataset.compression),
         cycle_length=min(len(files), 16),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=deterministic,
@@ -137,6 +138,22 @@ def load(
     elif batch_size:
         examples = examples.batch(batch_size, drop_remainder=drop_remainder)
     return examples.prefetch(tf.data.AUTOTUNE)
+
+
+def _shard_reader(path: str, compression: Compression) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]:
+    """What reads records of a shard: (file, records to skip, records to take) -> serialized examples."""
+    if not storage.has_scheme(path):
+        kind = "GZIP" if compression == "gzip" else ""
+        return lambda file, skip, take: tf.data.TFRecordDataset(file, compression_type=kind).skip(skip).take(take)
+
+    # TensorFlow has no client for s3://, and one for gs:// with settings of its own.
+    def stream(file: bytes, skip: int, take: int) -> Iterator[bytes]:
+        with storage.open_read(file.decode()) as opened:
+            records = read_records(open_stream(opened, compression))
+            yield from (record.data for record in itertools.islice(records, skip, skip + take))
+
+    signature = tf.TensorSpec([], tf.string)
+    return lambda *share: tf.data.Dataset.from_generator(stream, args=share, output_signature=signature)
 
 
 def _share_records(

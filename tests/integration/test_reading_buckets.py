@@ -1,0 +1,120 @@
+"""What reads a dataset reads it from a bucket too, and what names a file of a build may name one there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from beam_tfrecords import load, open_dataset
+from tests.integration.servers import gcs, s3
+
+PHOTOS = Path(__file__).parents[1] / "data" / "photos"
+FLAGS = ("--name=photos", "--image_size=64", "--resize_mode=crop", "--splits=train=0.8,validation=0.2")
+CLASSES = sorted(path.name for path in PHOTOS.iterdir() if path.is_dir())
+SERVERS = {"gs": gcs.gcs_server, "s3": s3.s3_server}
+
+
+@pytest.fixture(scope="module", params=list(SERVERS))
+def bucket(request, tmp_path_factory):
+    """The URI of an empty bucket."""
+    with (
+        SERVERS[request.param](tmp_path_factory.mktemp("server"), buckets=("datasets",)) as server,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for name, value in server.environment.items():
+            patch.setenv(name, value)
+        yield f"{request.param}://datasets"
+
+
+@pytest.fixture(scope="module")
+def dataset(bucket):
+    """A dataset of many small shards in the bucket."""
+    assert run("convert", f"--input={PHOTOS}", f"--output={bucket}/out", *FLAGS, "--num_shards=3").returncode == 0
+    return f"{bucket}/out"
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory):
+    """The same on disk."""
+    folder = tmp_path_factory.mktemp("local")
+    assert run("convert", f"--input={PHOTOS}", f"--output={folder}", *FLAGS, "--num_shards=3").returncode == 0
+    return folder
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [Path(sys.executable).with_name("beam-tfrecords"), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def read(path, split: str, **arguments) -> list[tuple[bytes, bytes, int]]:
+    examples = load(path, split, **arguments).as_numpy_iterator()
+    return [(example["filename"], example["image"].tobytes(), example["label"]) for example in examples]
+
+
+def test_load_gives_what_it_gives_of_the_same_dataset_on_disk(dataset, local):
+    for arguments in ({"split": "train"}, {"split": "validation"}, {"split": "train", "num_readers": 2}):
+        assert read(dataset, **arguments) == read(local, **arguments)
+    assert len(read(dataset, "train", shuffle=True, seed=1)) == len(read(local, "train"))
+
+
+def test_load_reads_gzip_shards(bucket, local):
+    words = ("convert", f"--input={PHOTOS}", f"--output={bucket}/gzip", *FLAGS, "--num_shards=3", "--compression=gzip")
+    assert run(*words).returncode == 0
+    assert sorted(read(f"{bucket}/gzip", "train")) == sorted(read(local, "train"))
+
+
+def test_commands_read_it(dataset):
+    verified = run("verify", f"--dataset={dataset}")
+    assert (verified.returncode, verified.stdout[:15]) == (0, "OK: 42 records "), verified.stderr
+    shown = run("inspect", f"--dataset={dataset}", "--split=validation", "--limit=1")
+    assert shown.returncode == 0, shown.stderr
+    assert "rocket" in shown.stdout
+    status = run("status", f"--output={dataset}", "--json")
+    assert json.loads(status.stdout)["dataset"]["records"] == 42
+    assert open_dataset(dataset).manifest["records"] == 42
+
+
+def test_spec_class_names_and_reports_may_be_there(bucket, tmp_path):
+    from beam_tfrecords import storage
+
+    classes = [*CLASSES[::-1], "unicorn"]
+    storage.write_bytes(f"{bucket}/classes.txt", "".join(f"{name}\n" for name in classes).encode())
+    spec = {"input": str(PHOTOS), "image_size": 64, "class_names": f"{bucket}/classes.txt"}
+    storage.write_bytes(f"{bucket}/spec.yaml", json.dumps(spec).encode())
+    reports = (f"--json_summary={bucket}/run.json", f"--metrics_file={bucket}/run.prom")
+    ran = run("convert", f"--spec={bucket}/spec.yaml", f"--output={tmp_path}", *reports)
+    assert ran.returncode == 0, ran.stderr
+    assert open_dataset(tmp_path).manifest["class_names"] == classes
+    assert json.loads(storage.read_bytes(f"{bucket}/run.json"))["records"] == 42
+    assert b"beam_tfrecords_records" in storage.read_bytes(f"{bucket}/run.prom")
+
+
+def test_records_of_an_earlier_dataset_there_are_reused(dataset, tmp_path):
+    ran = run("convert", f"--input={PHOTOS}", f"--output={tmp_path}", *FLAGS, "--num_shards=3", f"--reuse={dataset}")
+    assert ran.returncode == 0, ran.stderr
+    assert open_dataset(tmp_path).manifest["reuse"]["copied"] == 42
+    assert [shard.crc32c for shard in open_dataset(tmp_path).shards] == [
+        shard.crc32c for shard in open_dataset(dataset).shards
+    ]
+
+
+def test_a_pipeline_of_the_users_own_writes_shards_there(bucket):
+    import apache_beam as beam
+
+    from beam_tfrecords import WriteTFRecordShards, storage
+    from beam_tfrecords.tfrecord import read_records
+
+    examples = [f"example {number}".encode() for number in range(100)]
+    with beam.Pipeline() as pipeline:
+        _ = pipeline | beam.Create(examples) | WriteTFRecordShards(f"{bucket}/own/numbers", num_shards=2)
+    files = [entry.path for entry in storage.list_files(f"{bucket}/own")]
+    assert sorted(files) == [f"{bucket}/own/numbers.tfrecord-{number:05d}-of-00002" for number in range(2)]
+    found = []
+    for file in files:
+        with storage.open_read(file) as opened:
+            found += [record.data for record in read_records(opened)]
+    assert sorted(found) == sorted(examples)
