@@ -13,7 +13,7 @@ from beam_tfrecords.files import SUCCESS
 from beam_tfrecords.label_files import fits_label_file
 from beam_tfrecords.versions import list_versions
 from transforms.labels import ClassNames, describe_labels, infer_class_names
-from transforms.refs import Scalar, unpack_key_and_split
+from transforms.refs import Scalar
 from transforms.request.build_spec import BuildSpec
 from transforms.sources.inputs import name_inputs
 from transforms.sources.opening import open_source
@@ -114,8 +114,6 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Sk
     Raises:
       RequestError: there are no samples, or their labels or splits do not match the request.
     """
-    from transforms.listing.listing import read_chunk  # Beam, which a refused request has no need of.
-
     where = f"`input={', '.join(spec.source.input)}`"
     if not listing.total:
         raise RequestError(f"{where}: no {source.unit} found{_describe_skipped(skipped)}")
@@ -125,7 +123,6 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Sk
             "it is searched in the path below `input`"
         )
     spec.source.selection.check(listing.labels)
-    source.check_keys(unpack_key_and_split(ref)[0] for chunk in listing.chunks for ref in read_chunk(chunk))
     source.notes += _describe_empty_splits(spec, listing)
     if spec.num_shards is not None:
         for split, samples in listing.samples.items():

@@ -68,14 +68,16 @@ def run_command(name: str, argv: Sequence[str]) -> int:
         with catch_termination(), keep_interrupts():
             return _find_command(name)(argv)
     except RequestError as error:
-        return _fail(str(error), WRONG_REQUEST)
+        from beam_pipelines.settings.hints import explain
+
+        return _fail(*explain(error, name, argv), code=WRONG_REQUEST)
     except BuildError as error:
-        return _fail(f"the run failed: {error}", FAILED)
+        return _fail(f"the run failed: {error}", code=FAILED)
     except KeyboardInterrupt as error:
         resumes = "; the same command resumes from its finished blocks" if name == "convert" else ""
         if isinstance(error, Terminated):
-            return _fail(f"terminated{resumes}", TERMINATED)
-        return _fail(f"interrupted{resumes}", INTERRUPTED)
+            return _fail(f"terminated{resumes}", code=TERMINATED)
+        return _fail(f"interrupted{resumes}", code=INTERRUPTED)
 
 
 def run(*command: str) -> None:
@@ -97,7 +99,7 @@ def run(*command: str) -> None:
     except OSError as error:
         if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO, errno.EFBIG):
             raise
-        code = _fail(f"standard output cannot be written: {error.strerror}", FAILED)
+        code = _fail(f"standard output cannot be written: {error.strerror}", code=FAILED)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
             stream.flush()
@@ -113,10 +115,10 @@ def _has_no_reader(stream: TextIO) -> bool:
     return any(events & select.POLLERR for _, events in poll.poll(0))
 
 
-def _fail(message: str, code: int) -> int:
+def _fail(message: str, *more: str, code: int) -> int:
     from beam_pipelines.settings.definitions import show_flags
 
-    show(f"beam-tfrecords: {show_flags(message)}", file=sys.stderr)
+    show(f"beam-tfrecords: {show_flags(message)}", *more, file=sys.stderr)
     return code
 
 

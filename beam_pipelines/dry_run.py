@@ -96,7 +96,7 @@ def _list_containers(
         listed, skipped_there = read_unchanged(container, read)
         listing.merge(listed)
         skipped.merge(skipped_there)
-    return settle_listing(listing, spec, folder), skipped
+    return settle_listing(listing, spec, source, skipped, folder), skipped
 
 
 def _list_container(
@@ -105,7 +105,7 @@ def _list_container(
     assert source.read_container is not None
     skipped = Skipped()
     samples = source.read_container(container, Spool(folder, "", most_bytes=-1), skipped)
-    return write_listing(samples, folder, plan=plan_listing(spec), skipped=skipped, stem=stem), skipped
+    return write_listing(samples, folder, plan=plan_listing(spec, source), skipped=skipped, stem=stem), skipped
 
 
 def _warn(failed: int, spec: BuildSpec, listing: Listing) -> list[str]:

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
+
 from beam_tfrecords.errors import RequestError
 from transforms.listing.limiting import limit_listing
-from transforms.listing.listing import Listing, ListPlan, write_listing
+from transforms.listing.listing import Listing, ListPlan, read_chunk, write_listing
 from transforms.listing.stratifying import stratify
+from transforms.refs import SampleRef
 from transforms.request.build_spec import BuildSpec
 from transforms.service_faults import retry_faults
+from transforms.sources.selection import Selection
 from transforms.sources.source import Source
 from transforms.sources.source_spec import Skipped
+from transforms.splits import Splits
 
 
-def plan_listing(spec: BuildSpec) -> ListPlan:
+def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
     """How the samples of a request are listed."""
     needs_label = spec.layout is None or spec.layout.needs_label
     count_labels = needs_label or spec.source.label_pattern is not None or bool(spec.source.classes)
-    return ListPlan(spec.splits, spec.seed, count_labels=count_labels, selection=spec.source.selection)
+    selection = spec.source.selection
+    if source.is_settled_later:
+        # Whose class nobody knows yet.
+        selection = dataclasses.replace(selection, classes=())
+    return ListPlan(
+        spec.splits,
+        spec.seed,
+        count_labels=count_labels,
+        selection=selection,
+        summarizes_folders=source.is_settled_later,
+    )
 
 
 def list_samples(spec: BuildSpec, source: Source, folder: str) -> Listing:
@@ -34,7 +50,7 @@ def list_samples(spec: BuildSpec, source: Source, folder: str) -> Listing:
 
     def attempt() -> Listing:
         source.skipped = Skipped()
-        return write_listing(source.samples(), folder, plan=plan_listing(spec), skipped=source.skipped)
+        return write_listing(source.samples(), folder, plan=plan_listing(spec, source), skipped=source.skipped)
 
     try:
         listing = retry_faults(", ".join(spec.source.input), attempt)
@@ -43,19 +59,53 @@ def list_samples(spec: BuildSpec, source: Source, folder: str) -> Listing:
             f"`input={', '.join(spec.source.input)}`: {error.filename or source.name} cannot be read: "
             f"{error.strerror or error}; make it readable, or take it out of the input"
         ) from error
-    return settle_listing(listing, spec, folder)
+    return settle_listing(listing, spec, source, source.skipped, folder)
 
 
-def settle_listing(listing: Listing, spec: BuildSpec, folder: str) -> Listing:
-    """A listing of all samples with their final splits, and with no more samples than `limit`.
+def settle_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: Skipped, folder: str) -> Listing:
+    """A listing of all samples with their final labels and splits, and with no more samples than `limit`.
 
     Args:
       listing: of all samples.
       spec: the request.
+      source: the opened source.
+      skipped: files that are not samples.
       folder: where new chunk files go.
+
+    Raises:
+      RequestError: the folders of the input do not fit the request, or globs of the request match nothing.
     """
+    examples = (key for keys in skipped.examples.values() for key in keys)
+    spec.source.selection.check_globs(listing.unmatched or (), examples)
+    if source.is_settled_later and listing.total:
+        relabel = source.settle(listing.folders)
+        if relabel is not None or spec.source.classes:
+            listing = _relabel(listing, spec, source, skipped, folder, relabel or _as_it_is)
     if spec.stratify and spec.splits.fractions is not None:
         listing = stratify(listing, folder, fractions=spec.splits.fractions, seed=spec.seed)
     if spec.limit is not None:
         listing = limit_listing(listing, limit=spec.limit, seed=spec.seed, folder=folder)
     return listing
+
+
+def _relabel(
+    listing: Listing,
+    spec: BuildSpec,
+    source: Source,
+    skipped: Skipped,
+    folder: str,
+    relabel: Callable[[SampleRef], SampleRef],
+) -> Listing:
+    """The listing with the final label and split of every sample, and with those of the wanted classes only."""
+    plan = dataclasses.replace(
+        plan_listing(spec, source),
+        splits=Splits(),  # Fractions have been cut.
+        selection=Selection(classes=spec.source.classes),
+        summarizes_folders=False,
+    )
+    refs = (relabel(SampleRef.unpack(one)) for chunk in listing.chunks for one in read_chunk(chunk))
+    return write_listing(refs, folder, plan=plan, skipped=skipped, stem="settled-")
+
+
+def _as_it_is(ref: SampleRef) -> SampleRef:
+    return ref

@@ -195,9 +195,9 @@ def _list_containers(
     source.check_containers()
     _open_folder(folder, output, execution)
     listing, skipped = _index(containers, source, spec, execution, folder=folder)
-    listing = settle_listing(listing, spec, BuildFolder(folder).listing)
-    _forget_other_blocks(folder, listing.fingerprint)
     try:
+        listing = settle_listing(listing, spec, source, skipped, BuildFolder(folder).listing)
+        _forget_other_blocks(folder, listing.fingerprint)
         class_names = check_listing(spec, source, listing, skipped)
     except RequestError:
         delete_temporary(spec.output)
@@ -236,7 +236,9 @@ def _index(
     from transforms.listing.stage import IndexContainers
 
     assert source.read_container is not None
-    plan = IndexPlan(folder, source.read_container, plan_listing(spec), spec.max_file_size, launch=uuid.uuid4().hex)
+    plan = IndexPlan(
+        folder, source.read_container, plan_listing(spec, source), spec.max_file_size, launch=uuid.uuid4().hex
+    )
     stage = IndexContainers(plan, processes=execution.runner.processes)
     write_containers(containers, folder)
     execution.run(lambda root: root | "IndexContainers" >> stage)

@@ -2,8 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """One way to make a request clear.
+
+    Attributes:
+      meaning: what is built then.
+      settings: name -> value of the settings that say so; the others of the request stay. None takes one back.
+    """
+
+    meaning: str
+    settings: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        written = (f"`{name}={_write(value)}`" for name, value in self.settings.items() if value is not None)
+        return f"{self.meaning}: {' '.join(written)}"
+
+
+def _write(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 class RequestError(Exception):
@@ -11,7 +35,16 @@ class RequestError(Exception):
 
     The message is one line that names the setting at fault, says what was found, what was expected and what
     to do. Settings are quoted as `name` or `name=value`; the command line shows them as flags.
+
+    Attributes:
+      message: without the choices.
+      choices: what to say instead; the command line shows each as a complete command.
     """
+
+    def __init__(self, message: str, choices: Sequence[Choice] = ()) -> None:
+        super().__init__(f"{message}; say {'; or '.join(map(str, choices))}" if choices else message)
+        self.message = message
+        self.choices = tuple(choices)
 
 
 class BuildError(Exception):

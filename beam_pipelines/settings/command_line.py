@@ -194,12 +194,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
     Raises:
       RequestError: the command line or the spec file cannot be read.
     """
-    parser = make_parser()
-    leading, words = parser.normalize(argv)
-    # As `cp` has them: the last of several is where the result goes.
-    inputs = leading[:-1] or leading
-    folders = [*(f"--input={word}" for word in inputs), *(f"--output={word}" for word in leading[len(inputs) :])]
-    parsed, beam = parser.parse_known_args([*folders, *words])
+    parsed, beam = make_parser().parse_known_args(spell_out(argv))
     given = vars(parsed)
     spec_file = given.pop("spec", None)
     switches = {name: given.pop(name, False) for name in _SWITCHES}
@@ -207,6 +202,15 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         given.pop(name, None)
     settings = _read_spec(spec_file) if spec_file is not None else {}
     return Arguments({**settings, **given}, beam, **switches)
+
+
+def spell_out(argv: Sequence[str]) -> list[str]:
+    """The command line of `convert` with a flag for every word."""
+    leading, words = make_parser().normalize(argv)
+    # As `cp` has them: the last of several is where the result goes.
+    inputs = leading[:-1] or leading
+    folders = [*(f"--input={word}" for word in inputs), *(f"--output={word}" for word in leading[len(inputs) :])]
+    return [*folders, *words]
 
 
 def find_report_files(argv: Sequence[str]) -> dict[str, str | None]:

@@ -35,8 +35,8 @@ IMAGE_FIELDS = ("image.encoded", "image.pixels")
 _LABEL_FIELDS = ("label.index", "labels.index", "label.name", "labels.name")
 NAMED: Mapping[str, Mapping[str, str]] = {
     "tfds": {"image": "image.encoded", "label": "label.index", "filename": "filename"},
-    "multilabel": {"image": "image.encoded", "labels": "labels.index", "filename": "filename"},
     "image": {"image": "image.encoded", "filename": "filename"},
+    "multilabel": {"image": "image.encoded", "labels": "labels.index", "filename": "filename"},
     "imagenet": {
         "image/encoded": "image.encoded",
         "image/format": "image.format",

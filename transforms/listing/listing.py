@@ -13,6 +13,7 @@ import msgpack
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from transforms.refs import SampleRef, Scalar, pack_refs, split_refs
+from transforms.sources.folder_tree import FolderSummary
 from transforms.sources.selection import EVERYTHING, Selection
 from transforms.sources.source_spec import Skipped
 from transforms.splits import Splits, assign_split
@@ -32,6 +33,8 @@ class Listing:
       labels: label -> samples, if they were counted; None counts those without a label.
       digest: sum of the hashes of all references, modulo 2**128: it does not depend on their order.
       chunks: files with the references.
+      folders: the folders that the samples are in, if the plan asks for them.
+      unmatched: globs of the selection that match no sample; None before there is one.
       unknown: samples with an image of which the source tells neither size nor time: the fingerprint of the listing
         does not change when they do.
     """
@@ -42,6 +45,8 @@ class Listing:
     digest: int = 0
     chunks: list[str] = dataclasses.field(default_factory=list)
     unknown: int = 0
+    folders: FolderSummary = dataclasses.field(default_factory=FolderSummary)
+    unmatched: frozenset[str] | None = None
 
     @property
     def total(self) -> int:
@@ -73,18 +78,22 @@ class Listing:
         self.digest = (self.digest + other.digest) % (1 << 128)
         self.chunks += other.chunks
         self.unknown += other.unknown
+        self.folders.merge(other.folders)
+        if other.unmatched is not None:
+            self.unmatched = other.unmatched if self.unmatched is None else self.unmatched & other.unmatched
 
     def pack(self) -> bytes:
         """The listing as bytes, for the marker of a container."""
         totals = (dict(self.samples), dict(self.source_bytes), list(self.labels.items()))
-        return msgpack.packb((*totals, self.fingerprint, self.chunks, self.unknown))
+        rest = (self.chunks, self.unknown, self.folders.pack(), sorted(self.unmatched or ()))
+        return msgpack.packb((*totals, self.fingerprint, *rest))
 
     @classmethod
     def unpack(cls, packed: bytes) -> Listing:
         """The reverse of `pack`."""
-        samples, sizes, labels, fingerprint, chunks, unknown = msgpack.unpackb(packed)
-        counted = Counter(dict(labels))
-        return cls(Counter(samples), Counter(sizes), counted, int(fingerprint, 16), chunks, unknown)
+        samples, sizes, labels, fingerprint, chunks, unknown, folders, unmatched = msgpack.unpackb(packed)
+        totals = (Counter(samples), Counter(sizes), Counter(dict(labels)), int(fingerprint, 16))
+        return cls(*totals, chunks, unknown, FolderSummary.unpack(folders), frozenset(unmatched))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,12 +105,14 @@ class ListPlan:
       seed: of the fractions of splits.
       count_labels: False where no label is needed: a column may hold another one in every row.
       selection: which samples are wanted.
+      summarizes_folders: whether the folders that they are in are summed up.
     """
 
     splits: Splits
     seed: int
     count_labels: bool = True
     selection: Selection = EVERYTHING
+    summarizes_folders: bool = False
 
 
 def write_listing(
@@ -125,7 +136,10 @@ def write_listing(
         listing.chunks.append(path)
         pending.clear()
 
+    unmatched = set(plan.selection.globs)
     for sample in samples:
+        if unmatched:
+            unmatched -= {glob for glob in unmatched if plan.selection.matches(glob, sample.key)}
         kind = plan.selection.skips(sample)
         if kind is not None:
             if skipped is not None:
@@ -133,11 +147,16 @@ def write_listing(
             continue
         ref = assign_split(sample, splits=plan.splits, seed=plan.seed)
         listing.add(ref, count_labels=plan.count_labels)
+        if plan.summarizes_folders and ref.failure is None:
+            listing.folders.add_image(ref.key)
         pending.append(ref.pack())
         if len(pending) == CHUNK_REFS:
             write_chunk()
     if pending:
         write_chunk()
+    if plan.summarizes_folders and skipped is not None:
+        listing.folders.merge(skipped.folders)
+    listing.unmatched = frozenset(unmatched)
     return listing
 
 

@@ -1,127 +1,487 @@
-"""Which folders are splits, which are classes, and which only wrap them: judged by their names and what they share."""
+"""The rule book: what the folders of an input are, judged by their names and by what all of them hold.
+
+The rules look at the summary that the listing makes. In this order:
+
+1. Folders that only wrap others (`images/`, `flower_photos/`, `flowers/flowers/`) are no classes: go on below them.
+2. Folders of masks and other annotations beside those of the photos are not classes: refused.
+3. Folders that are all named like splits are splits. Some that are, among others, or only look like it: refused.
+4. The folders below are the classes if they can be: a split without class folders, splits without a common class,
+   classes named `images` or `test`, and folders whose images lie at different depths are refused.
+
+What is refused comes with choices; each is put to the same rules before it is offered. `class_names`, `classes` and
+`label_pattern` say what the classes are, `splits` which folders are splits, `include` and `exclude` what belongs to it.
+"""
 
 from __future__ import annotations
 
-import re
-import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import dataclasses
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 
-from beam_tfrecords.errors import RequestError
+from beam_tfrecords import storage
+from transforms.sources.folder_names import guess_split, is_annotation, is_container, is_wrapper, normalize
+from transforms.sources.folder_tree import FolderTree
 from transforms.sources.names import printable
+from transforms.sources.source_spec import SourceSpec
 from transforms.splits import SPLIT_NAMES, split_of_folder
 
-# Path of a folder below the root -> names of the folders in it.
-Below = Callable[[str], Iterable[str]]
-
-_SPLITS = ("train", "validation", "test")
 _MOST_NAMES = 10
-_MOST_COMPARED = 20
 _MOST_DEPTH = 20
-# Words that are joined to the name of a split: trainset, test_images, val2017.
-_FILLERS = re.compile(r"(?:set|data|images?|imgs?|files|split)$")
+_SPLITS = ("train", "validation", "test")
+# Splits that are also things that pictures show.
+_ALSO_THINGS = frozenset({"train", "tr"})
+# Endings of the names of masks that lie beside their photos: 1.png, 1_mask.png.
+_MASK_NAMES = tuple(f"{mark}{word}" for mark in "_-" for word in ("mask", "seg", "gt", "label", "annotation"))
 
 
-def find_splits(
-    names: Sequence[str], *, below: Below, class_names: Sequence[str], where: str
-) -> Mapping[str, str] | None:
-    """The split folders among the folders that hold images: folder -> split; None if the folders are classes.
+@dataclasses.dataclass(frozen=True)
+class Roles:
+    """What the folders of an input are.
 
-    Folders are splits if all of them have the name of one. A single one among others is a class: a train among cars.
-
-    Args:
-      names: the folders directly below the root that hold images.
-      below: names of the folders in a folder.
-      class_names: the classes that the request names.
-      where: the input, as messages quote it.
-
-    Raises:
-      RequestError: the names look like splits, but not all of them are known.
+    Attributes:
+      bases: path of a folder below the input -> split of the images in it, or None. Its folders are the classes.
+      inner_splits: name of a folder in a class folder -> split of the images in it.
+      is_nested: whether the whole path below a base is the class.
     """
-    named = set(map(_normalize, class_names))
-    known = {name: split for name in names if (split := split_of_folder(name))}
-    alike = {name: split for name in names if name not in known and (split := _guess(name))}
-    suspects = {**known, **alike}
-    others = [name for name in names if name not in suspects]
-    if not suspects or any(_normalize(name) in named for name in suspects):
-        return None
-    if not alike and not others:
-        return known
-    is_majority = len(suspects) > len(others) or len(names) == 2
-    looks_like_splits = (
-        len(known) > 1
-        or (is_majority and (bool(known) or len(set(alike.values())) > 1))
-        or _share_folders(list(suspects), others, below)
-    )
-    if not looks_like_splits:
-        return None
-    by_split = {split: name for name, split in reversed(suspects.items())}
-    shown = ",".join(f"{split}={printable(by_split[split])}" for split in _SPLITS if split in by_split)
-    beside = f", but also images in {show_names(others, quote=True)} beside them" if others else ""
-    raise RequestError(
-        f"{where} has folders that look like splits, {show_names(sorted(suspects))}{beside}; say which folders are the "
-        f"splits (`splits={shown}`), or name all classes if these are classes (`class_names={printable(names[0])},…`)"
-    )
+
+    bases: Mapping[str, str | None] = dataclasses.field(default_factory=lambda: {"": None})
+    inner_splits: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    is_nested: bool = False
+
+    @property
+    def has_splits(self) -> bool:
+        """Whether folders say the split."""
+        return bool(self.inner_splits) or any(self.bases.values())
+
+    def place(self, path: str) -> tuple[str | None, str | None]:
+        """Class and split of the image at a path below the input; None where its folders say none."""
+        folders = path.split("/")[:-1]
+        for depth in self._depths:
+            base = "/".join(folders[:depth])
+            if len(folders) >= depth and base in self.bases:
+                below, split = folders[depth:], self.bases[base]
+                if self.inner_splits:
+                    split = self.inner_splits.get(below[1]) if len(below) > 1 else None
+                return ("/".join(below) if self.is_nested else below[0]) if below else None, split
+        return None, None
+
+    @functools.cached_property
+    def _depths(self) -> Sequence[int]:
+        return sorted({base.count("/") + 1 if base else 0 for base in self.bases}, reverse=True)
 
 
-def may_be_splits(names: Iterable[str]) -> bool:
-    """Whether a folder among these has a name that looks like a split's."""
-    return any(split_of_folder(name) or _guess(name) for name in names)
+@dataclasses.dataclass(frozen=True)
+class Guess:
+    """What the folders of an input usually are; the listing goes by it until all folders are known.
 
-
-def refuse_fractions(found: Mapping[str, str] | None, *, where: str, remedy: str) -> None:
-    """Refuses fractions of an input whose folders are splits and would become classes.
-
-    Args:
-      found: the split folders, or None.
-      where: the input, as messages quote it.
-      remedy: how to divide all images anew.
-
-    Raises:
-      RequestError: says what to do.
+    Attributes:
+      splits: whether first folders that are named like splits are splits.
+      needs_class: whether they only are where folders below them can be the classes.
+      class_names: as `SourceSpec.class_names`.
     """
-    if found:
-        raise RequestError(
-            f"`splits` has fractions, but {where} has the split folders {show_names(list(found))}, which would become "
-            f"classes; leave `splits` out to keep these splits, or divide all images anew: {remedy}"
-        )
 
+    splits: bool
+    needs_class: bool
+    class_names: tuple[str, ...] = ()
 
-def refuse_wrapper(
-    classes: Sequence[str], *, below: Below, class_names: Sequence[str], where: str, in_splits: bool
-) -> None:
-    """Refuses a single class folder that only wraps the folders of the classes.
-
-    Args:
-      classes: paths of the class folders below the root, with their split folder if there is one.
-      below: names of the folders in a folder.
-      class_names: the classes that the request names.
-      where: the input, as messages quote it.
-      in_splits: whether the class folders are in split folders.
-
-    Raises:
-      RequestError: names the folder below.
-    """
-    names = {path.rpartition("/")[2] for path in classes}
-    if len(names) != 1 or _normalize(min(names)) in set(map(_normalize, class_names)):
-        return
-    for path in classes:
-        inner, folders = path, sorted(below(path))
-        while len(folders) == 1 and split_of_folder(folders[0]) is None and inner.count("/") < _MOST_DEPTH:
-            inner = f"{inner}/{folders[0]}"
-            folders = sorted(below(inner))
+    def place(self, path: str) -> tuple[str | None, str | None]:
+        """As `Roles.place`."""
+        folders = path.split("/")[:-1]
         if not folders:
-            continue
-        inside = inner[len(path) - len(min(names)) :]
-        remedy = (
-            f"say `label_pattern=(?:^|/){re.escape(inside)}/(?P<label>[^/]+)/`"
-            if in_splits
-            else f"give the folder that holds the classes, {printable(inner)}"
+            return None, None
+        split = SPLIT_NAMES.get(folders[0].lower()) if self.splits and folders[0] not in self.class_names else None
+        if split is not None and (len(folders) > 1 or not self.needs_class):
+            return folders[1] if len(folders) > 1 else None, split
+        return folders[0], None
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What the rules have to know of a request.
+
+    Attributes:
+      spec: the request.
+      name: of the input, without the folders before it.
+    """
+
+    spec: SourceSpec
+    name: str = ""
+
+    @property
+    def by_folders(self) -> bool:
+        """Whether the folders give the labels."""
+        return self.spec.needs_label and self.spec.label_pattern is None
+
+    @functools.cached_property
+    def named(self) -> frozenset[str]:
+        """The classes that the request names."""
+        return frozenset(map(normalize, (*self.spec.class_names, *self.spec.classes)))
+
+
+class UnclearError(Exception):
+    """The folders may be several things.
+
+    Attributes:
+      found: what was found, for a message.
+      kind: which rule says so; it decides what is offered.
+      bases: paths of the folders whose content is unclear -> split, or None.
+      names: names or paths of the folders or files that are in doubt.
+      splits: folder -> split, as it may be meant.
+      others: names beside those in doubt.
+    """
+
+    def __init__(
+        self,
+        found: str,
+        kind: str,
+        *,
+        bases: Mapping[str, str | None],
+        names: Sequence[str] = (),
+        splits: Mapping[str, str] | None = None,
+        others: Sequence[str] = (),
+    ) -> None:
+        super().__init__(found)
+        self.found = found
+        self.kind = kind
+        self.bases = bases
+        self.names = names
+        self.splits = splits or {}
+        self.others = others
+
+
+def find_roles(tree: FolderTree, request: Request) -> tuple[Roles, list[str]]:
+    """The roles of the folders, and notes on what was recognised.
+
+    Raises:
+      UnclearError: they may be several things.
+    """
+    rules = _Rules(tree, request)
+    return rules.find(), rules.notes
+
+
+class _Rules:
+    """One use of the rules."""
+
+    def __init__(self, tree: FolderTree, request: Request) -> None:
+        self._tree = tree
+        self._request = request
+        self.notes: list[str] = []
+
+    def find(self) -> Roles:
+        """See `find_roles`."""
+        spec = self._request.spec
+        if spec.split_folders is not None:
+            named = {folder.strip("/"): split for folder, split in spec.split_folders.items()}
+            bases: dict[str, str | None] = {
+                folder: split for folder, split in named.items() if self._tree.total(folder)
+            }
+            if not bases:
+                return Roles(dict(named))
+        else:
+            base = self._peel("") if self._request.by_folders or spec.splits_auto else ""
+            self._refuse_annotations(base)
+            looks = self._request.by_folders or spec.splits_auto
+            splits = self._find_splits(base) if looks else None
+            if splits and not spec.splits_auto:
+                raise UnclearError(
+                    f"`splits` has fractions, but there are the split folders {show_names(list(splits))}, which would "
+                    "become classes",
+                    "fractions",
+                    bases={base: None},
+                    names=list(splits),
+                    splits=splits,
+                )
+            bases = {join(base, name): split for name, split in splits.items()} if splits else {base: None}
+        if not self._request.by_folders:
+            return Roles(bases if any(bases.values()) else {"": None})
+        return self._find_classes(bases)
+
+    def _peel(self, path: str) -> str:
+        """The folder below a path that holds more than one folder or images, behind those that only wrap it."""
+        while True:
+            name = self._wrapped(path)
+            if name is None:
+                return path
+            path = join(path, name)
+            self.notes.append(f"{printable(path)}/ only wraps other folders")
+
+    def _wrapped(self, path: str) -> str | None:
+        """The one folder in a folder, if it is around others and no class."""
+        name = self._only(path)
+        if name is None or normalize(name) in self._request.named:
+            return None
+        outer = storage.basename(path) if path else self._request.name
+        if name == outer or self._only(join(path, name)) == name:
+            return name
+        if guess_split(name) is not None and not is_container(name):
+            return None
+        return name if is_wrapper(name) or self._leads_on(join(path, name)) else None
+
+    def _only(self, path: str) -> str | None:
+        names = self._tree.below(path)
+        return names[0] if len(names) == 1 and not self._tree.images(path) else None
+
+    def _leads_on(self, path: str) -> bool:
+        """Whether a folder, or what it wraps, has split folders with classes, or a folder that wraps the classes."""
+        for _ in range(_MOST_DEPTH):
+            name = self._only(path)
+            if name is None or split_of_folder(name):
+                break
+            path = join(path, name)
+            if is_container(name):
+                return bool(self._tree.below(path))
+        names = self._tree.below(path)
+        splits = [name for name in names if split_of_folder(name)]
+        return bool(splits) and len(splits) == len(names) and any(self._tree.below(join(path, one)) for one in names)
+
+    # Annotations
+
+    def _refuse_annotations(self, base: str) -> None:
+        """Refuses images that annotate other images, unless the request says which files are wanted."""
+        if self._request.spec.include or self._request.spec.label_pattern is not None:
+            return
+        found = [path for path in self._annotation_folders() if storage.basename(path) not in self._request.named]
+        if found:
+            count = sum(map(self._tree.total, found))
+            raise UnclearError(
+                f"the {count:,} images in {show_names(found)} look like masks or annotations of the others",
+                "annotations",
+                bases={base: None},
+                names=found,
+            )
+        ending = None if self._request.named else self._mask_ending()
+        if ending:
+            raise UnclearError(
+                f"there are images that end in {ending}, beside images of the same names without it, as masks do",
+                "mask files",
+                bases={base: None},
+                names=[ending],
+            )
+
+    def _annotation_folders(self) -> list[str]:
+        """The outermost folders of images that annotate those of the folders beside them."""
+        found: set[str] = set()
+        for path, folder in self._tree.walk():
+            parts = path.split("/") if folder.images else []
+            for depth, name in enumerate(parts):
+                parent = "/".join(parts[:depth])
+                if is_annotation(name) and self._annotates(parent, name):
+                    found.add(join(parent, name))
+                    break
+        return sorted(found)
+
+    def _annotates(self, parent: str, name: str) -> bool:
+        """Whether the folder of a name that annotations have is beside what they can annotate, and not a class."""
+        beside = [one for one in self._tree.below(parent) if not is_annotation(one)]
+        if self._tree.images(parent) or any(is_container(one) or guess_split(one) for one in beside):
+            return True
+        inner = set(self._tree.below(join(parent, name)))
+        if inner and any(inner & set(self._tree.below(join(parent, one))) for one in beside):
+            return True
+        stems = _stems(self._tree.names([join(parent, name)]))
+        others = _stems(self._tree.names(join(parent, one) for one in beside))
+        return len(beside) == 1 and bool(stems) and len(stems & others) * 2 > len(stems)
+
+    def _mask_ending(self) -> str | None:
+        """The ending by which masks differ from the photos beside them."""
+        for _, folder in self._tree.walk():
+            stems = [name.rpartition(".")[0].rstrip("0123456789").rstrip("_-") for _, name in folder.names]
+            for ending in _MASK_NAMES:
+                count = sum(stem.lower().endswith(ending) for stem in stems)
+                if 0.15 * len(stems) <= count <= 0.85 * len(stems) and count:
+                    return ending
+        return None
+
+    # Splits
+
+    def _find_splits(self, base: str) -> dict[str, str] | None:
+        """The split folders in a folder; None if there are none."""
+        names, named = self._tree.below(base), self._request.named
+        known = {name: split for name in names if (split := split_of_folder(name))}
+        suspects = {name: split for name in names if (split := guess_split(name))}
+        others = [name for name in names if name not in suspects]
+        if not suspects or any(normalize(name) in named for name in names):
+            return None
+        if len(known) == len(names):
+            return known
+        alike = [name for name in suspects if name not in known]
+        is_majority = len(suspects) > len(others) or len(names) == 2
+        if others and not (
+            len(known) > 1
+            or (is_majority and (bool(known) or len(set(suspects.values())) > 1))
+            or self._share_folders(base, suspects, others)
+        ):
+            self._refuse_split_among_classes(base, list(known))
+            return None
+        # Of two folders for one split, that with the plain name.
+        chosen = {split: name for name, split in [*((one, suspects[one]) for one in reversed(alike)), *known.items()]}
+        beside = f", but also images in {show_names(others, quote=True)} beside them" if others else ""
+        raise UnclearError(
+            f"there are folders that look like splits, {show_names(sorted(suspects))}{beside}",
+            "splits",
+            bases={base: None},
+            names=sorted(suspects),
+            splits={chosen[split]: split for split in _SPLITS if split in chosen},
+            others=others,
         )
-        raise RequestError(
-            f"{where}: all images are in the folder {printable(path)}, which would be the only class, but it holds "
-            f"the folders {show_names(folders)}; {remedy}, or say `class_names={printable(min(names))}` if it is "
-            "the class"
+
+    def _share_folders(self, base: str, suspects: Iterable[str], others: Iterable[str]) -> bool:
+        """Whether a folder has folders of the same names as another one, as splits with the same classes do."""
+        found = {name for suspect in suspects for name in self._tree.below(join(base, suspect))}
+        return any(not found.isdisjoint(self._tree.below(join(base, other))) for other in others)
+
+    def _refuse_split_among_classes(self, base: str, known: Sequence[str]) -> None:
+        """Refuses a class called `test`; a train may be among cars."""
+        doubtful = [name for name in known if name.lower() not in _ALSO_THINGS or self._tree.below(join(base, name))]
+        if self._request.by_folders and doubtful:
+            raise UnclearError(
+                f"the folder {show_names(doubtful)} beside others with images may be a split or a class",
+                "split among classes",
+                bases={base: None},
+                names=doubtful,
+                splits={doubtful[0]: SPLIT_NAMES[doubtful[0].lower()]},
+            )
+
+    # Classes
+
+    def _find_classes(self, given: Mapping[str, str | None]) -> Roles:
+        bases = {self._peel(base): split for base, split in given.items()}
+        by_name = self._level_of_named(bases)
+        if by_name is not None:
+            return Roles(by_name)
+        flat = [base for base in bases if not self._tree.below(base)]
+        if len(flat) == len(bases):
+            where = "its split folders" if any(bases.values()) else printable(flat[0]) or "it"
+            what = f"the images are directly in {where}, so that no folder names their class"
+            if not any(map(self._tree.images, flat)):
+                return Roles(bases)  # No image at all: the caller counts them and says so.
+            raise UnclearError(what, "flat", bases=bases)
+        if flat:
+            raise UnclearError(
+                f"{show_names(flat)} has images, but no folders that name their classes, as "
+                f"{show_names([base for base in bases if base not in flat])} has",
+                "unlabelled",
+                bases=bases,
+                names=flat,
+            )
+        self._check_common_classes(bases)
+        return self._check_classes(bases)
+
+    def _level_of_named(self, bases: Mapping[str, str | None]) -> dict[str, str | None] | None:
+        """The folders that hold a folder named like a class of the request, if one does."""
+        level = dict(bases)
+        while self._request.named and level:
+            names = {normalize(name) for base in level for name in self._tree.below(base)}
+            if names & self._request.named:
+                return level
+            level = {join(base, name): split for base, split in level.items() for name in self._tree.below(base)}
+        return None
+
+    def _check_common_classes(self, bases: Mapping[str, str | None]) -> None:
+        """Refuses splits without a class that another split has, unless the request names the splits."""
+        names: dict[str | None, set[str]] = {}
+        for base, split in bases.items():
+            names.setdefault(split, set()).update(self._tree.below(base))
+        alone = [
+            base
+            for base, split in bases.items()
+            if not any(names[split] & names[other] for other in names if other != split)
+        ]
+        if len(names) > 1 and alone and self._request.spec.split_folders is None:
+            raise UnclearError(
+                f"the folders in {show_names(alone)} are others than those in the other split folders, so that they "
+                "have no class in common",
+                "no common class",
+                bases=bases,
+                names=[base for base in alone if bases[base] != "train"],
+                splits={base: split for base, split in bases.items() if split},
+            )
+
+    def _check_classes(self, bases: Mapping[str, str | None]) -> Roles:
+        """The roles if the folders in the bases are the classes, or only wrap them."""
+        tree = self._tree
+        paths: dict[str, list[str]] = {}
+        for base in bases:
+            for name in tree.below(base):
+                paths.setdefault(name, []).append(join(base, name))
+        names = sorted(paths)
+        containers = [name for name in names if is_container(name)]
+        inner = {name: sorted({one for path in paths[name] for one in tree.below(path)}) for name in names}
+        deep = [name for name in names if inner[name] and not any(map(tree.images, paths[name]))]
+        if containers and len(containers) < len(names) and len(deep) < len(names):
+            others = [name for name in names if name not in containers]
+            raise UnclearError(
+                f"{show_names(containers)} does not name a class, but is beside {show_names(others)}",
+                "containers",
+                bases=bases,
+                names=containers,
+            )
+        if len(containers) == len(names):
+            found = {path: split for base, split in bases.items() for path in (join(base, n) for n in tree.below(base))}
+            if len(deep) < len(names):
+                where = ", ".join(map(printable, list(found)[:_MOST_NAMES]))
+                what = f"the images are directly in {where}, so that no folder names their class"
+                raise UnclearError(what, "flat", bases=found)
+            self.notes.append(f"{show_names(names)} are read as parts, not as classes")
+            return self._find_classes(found)
+        if len(names) == 1 and deep:
+            raise UnclearError(
+                f"all images are in the folder {printable(paths[names[0]][0])}, which would be the only class, but it "
+                f"holds the folders {show_names(inner[names[0]])}",
+                "wrapper",
+                bases=bases,
+                names=[paths[names[0]][0]],
+            )
+        if deep:
+            return self._nested(bases, names, inner, paths, is_mixed=len(deep) < len(names))
+        with_inner = [name for name in names if inner[name]]
+        if with_inner:
+            self.notes.append(f"images in folders of the class folder {printable(with_inner[0])} are of that class")
+        if len(names) == 1:
+            self.notes.append(f"all images are of one class, {printable(names[0])}")
+        return Roles(bases)
+
+    def _nested(
+        self,
+        bases: Mapping[str, str | None],
+        names: Sequence[str],
+        inner: Mapping[str, Sequence[str]],
+        paths: Mapping[str, Sequence[str]],
+        *,
+        is_mixed: bool,
+    ) -> Roles:
+        """The roles of folders that hold folders with the images."""
+        found = {one for below in inner.values() for one in below}
+        splits = {name: split for name in found if (split := split_of_folder(name))}
+        inner_paths = (join(path, one) for name in names for path in paths[name] for one in inner[name])
+        is_flat = not is_mixed and not any(map(self._tree.below, inner_paths))
+        if is_flat and len(splits) == len(found) and not any(bases.values()) and self._request.spec.splits_auto:
+            self.notes.append(f"the folders {show_names(sorted(splits))} in the class folders are the splits")
+            return Roles(bases, inner_splits=splits)
+        if is_flat and all(map(is_container, found)):
+            self.notes.append(f"the folders {show_names(sorted(found))} in the class folders are no classes")
+            return Roles(bases)
+        if not is_mixed and all(
+            len(name) == 1 and all(one[:1].lower() == name.lower() for one in inner[name]) for name in names
+        ):
+            self.notes.append(f"the folders {show_names(names)} are the first letters of the class folders in them")
+            letters = {join(base, name): split for base, split in bases.items() for name in self._tree.below(base)}
+            return Roles(letters, is_nested=True)
+        shared = set.intersection(*(set(inner[name]) for name in names)) if names else set()
+        how = "the same folders" if shared and len(shared) == len(found) else "other folders"
+        at = "at different depths below" if is_mixed else "in folders of"
+        raise UnclearError(
+            f"the images lie {at} the folders {show_names(names)}, and these hold {how} ({show_names(sorted(found))}), "
+            "so that either may be the classes",
+            "nested",
+            bases=bases,
+            names=names,
         )
+
+
+def join(base: str, name: str) -> str:
+    """The path of a folder in a folder below the input."""
+    return f"{base}/{name}" if base else name
 
 
 def show_names(names: Sequence[str], *, quote: bool = False) -> str:
@@ -130,20 +490,12 @@ def show_names(names: Sequence[str], *, quote: bool = False) -> str:
     return (", ".join(shown) or "no folders") + (", …" if len(names) > _MOST_NAMES else "")
 
 
-def _guess(name: str) -> str | None:
-    """The split that a word in a folder's name means, as in `train2017`, `seg_test` or `training_set`."""
-    for word in re.findall(r"[a-z]+", name.lower()):
-        split = SPLIT_NAMES.get(_FILLERS.sub("", word)) if len(word) > 2 else None
-        if split is not None:
-            return split
-    return None
-
-
-def _share_folders(suspects: Sequence[str], others: Sequence[str], below: Below) -> bool:
-    """Whether a folder has folders of the same names as another one, as splits with the same classes do."""
-    found = {name for suspect in suspects[:_MOST_COMPARED] for name in below(suspect)}
-    return bool(found) and any(not found.isdisjoint(below(other)) for other in others[:_MOST_COMPARED])
-
-
-def _normalize(name: str) -> str:
-    return unicodedata.normalize("NFC", name)
+def _stems(names: Iterable[str]) -> set[str]:
+    """Names without their extensions and the words that masks have at their ends."""
+    stems = set()
+    for name in names:
+        stem = name.rpartition(".")[0].lower()
+        for ending in _MASK_NAMES:
+            stem = stem.removesuffix(ending)
+        stems.add(stem)
+    return stems

@@ -1,4 +1,4 @@
-"""Labels from paths: the class is the first folder, or what a pattern finds in the key."""
+"""Labels and groups that a pattern finds in keys."""
 
 from __future__ import annotations
 
@@ -10,17 +10,8 @@ from transforms.sources.source_spec import SourceSpec
 OUTSIDE_SPLITS = "outside the split folders"
 
 
-def path_label(key: str, below: str, pattern: re.Pattern[str] | None) -> str | None:
-    """The label of an image; None if its path gives none.
-
-    Args:
-      key: of the sample; patterns are searched in it.
-      below: the path below the root, or below the split folder; without a pattern its first folder is the class.
-      pattern: regular expression with a group `label`, or None.
-    """
-    if pattern is None:
-        folder, slash, _ = below.partition("/")
-        return folder if slash else None
+def path_label(key: str, pattern: re.Pattern[str]) -> str | None:
+    """The label that a pattern with a group `label` finds in a key; None if it finds none."""
     match = pattern.search(key)
     return (match["label"] or None) if match else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
@@ -47,6 +47,15 @@ class Selection:
     exclude: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
 
+    @property
+    def globs(self) -> tuple[str, ...]:
+        """All globs."""
+        return (*self.include, *self.exclude)
+
+    def matches(self, glob: str, key: str) -> bool:
+        """Whether a glob matches a key, or a folder in it."""
+        return bool(_compile((glob,)).fullmatch(key))
+
     def skips_path(self, key: str) -> str | None:
         """The setting by which a key, or a folder of that name, is skipped; None if it is not."""
         if self.exclude and _compile(self.exclude).fullmatch(key):
@@ -65,6 +74,29 @@ class Selection:
         wanted = _classes(self.classes)
         labels = ref.label if isinstance(ref.label, list) else [ref.label]
         return None if all(wanted.find(label) is not None for label in labels) else OTHER_CLASS
+
+    def check_globs(self, unmatched: Iterable[str], skipped: Iterable[str]) -> None:
+        """Refuses globs that match nothing.
+
+        Args:
+          unmatched: globs that match no sample.
+          skipped: keys of some files that are not samples.
+
+        Raises:
+          RequestError: names the globs.
+        """
+        skipped = list(skipped)
+        for setting in ("include", "exclude"):
+            nothing = [
+                glob
+                for glob in getattr(self, setting)
+                if glob in set(unmatched) and not any(self.matches(glob, key) for key in skipped)
+            ]
+            if nothing:
+                raise RequestError(
+                    f"`{setting}={nothing[0]}` matches no path below the input; globs with a `/` begin there, others "
+                    "match the name of a file or folder at any depth"
+                )
 
     def check(self, labels: Mapping[Scalar, int]) -> None:
         """Refuses classes that no sample has.
@@ -89,7 +121,7 @@ def _classes(names: tuple[str, ...]) -> ClassNames:
     return ClassNames(names, numbers_are_indices=any(whole_number(name) is not None for name in names))
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=64)
 def _compile(globs: Sequence[str]) -> re.Pattern[str]:
     """What matches one of some globs, or lies in a folder that does; one without `/` matches at any depth."""
     patterns = (("" if "/" in glob else "(?:.*/)?") + compile_glob(glob).pattern for glob in globs)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from transforms.refs import SampleRef
 from transforms.sources.containers import Container, ReadContainer
+from transforms.sources.folder_tree import FolderSummary
 from transforms.sources.source_spec import Skipped
 
 
@@ -18,6 +19,7 @@ class Source:
       column_types: column -> "int64", "float" or "bytes"; None if the source has no types.
       has_images: whether the samples have images.
       unit: what a message calls one sample: "image" or "row".
+      is_settled_later: whether folders give labels or splits, so that `settle` has the last word on them.
       labels_may_be_indices: whether a label that is a number is a class index. The name of a folder never is.
       skipped: files that are not samples; complete when `samples` has ended. Containers are not included.
       notes: warnings about a valid but unusual input, one line each; complete when `samples` has ended.
@@ -29,6 +31,7 @@ class Source:
     column_types: Mapping[str, str] | None = None
     has_images = True
     unit = "image"
+    is_settled_later = False
     labels_may_be_indices = False
     read_container: ReadContainer | None = None
 
@@ -44,12 +47,19 @@ class Source:
         """The samples that are not in containers, in bounded memory; may be iterated once."""
         return iter(())
 
-    def check_keys(self, keys: Iterable[str]) -> None:
-        """Refuses what only the keys of the listed samples show; for sources with containers.
+    def settle(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
+        """Decides what the folders mean, once all samples are listed; adds notes on what was recognised.
+
+        Args:
+          folders: of all samples.
+
+        Returns:
+          What gives every reference its final label and split; None if those that it has are right.
 
         Raises:
-          RequestError: the keys do not fit the request.
+          RequestError: the folders may mean several things, or do not fit the request.
         """
+        return None
 
     def check_containers(self) -> None:
         """Refuses containers that cannot be what the request says; called before they are read, if they are.

@@ -13,6 +13,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from transforms.settings import INPUT, one_of, setting, switch
+from transforms.sources.folder_tree import FolderSummary
 from transforms.sources.registry import NAMES
 from transforms.sources.selection import Selection, read_globs, read_names
 
@@ -220,14 +221,17 @@ class Skipped:
       counts: kind ("hidden", or an extension in lower case such as ".txt") -> number of files. After a
         hundred kinds all others are "other", which bounds the memory.
       examples: kind -> the first few keys.
+      folders: the folders that the files are in; not merged.
     """
 
     counts: Counter[str] = dataclasses.field(default_factory=Counter)
     examples: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    folders: FolderSummary = dataclasses.field(default_factory=FolderSummary)
 
     def add(self, kind: str, key: str) -> None:
         """Counts one file."""
         self._count(kind, 1, [key])
+        self.folders.add_other(key)
 
     def merge(self, other: Skipped) -> None:
         """Adds the counts of another listing, such as that of one container."""

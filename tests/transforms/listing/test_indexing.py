@@ -27,10 +27,11 @@ from transforms.publishing.changes import _collect_keys
 from transforms.refs import SampleRef
 from transforms.sources.archives.tar import ReadTar
 from transforms.sources.containers import Container, Spool
+from transforms.sources.folder_roles import Guess
 from transforms.sources.source_spec import Skipped
 from transforms.splits import Splits
 
-READ_TAR = ReadTar(splits={}, only_splits=False, needs_class=False, label_pattern=None)
+READ_TAR = ReadTar(Guess(splits=False, needs_class=False), only_splits=False, label_pattern=None)
 PLAN = ListPlan(Splits(), seed=0)
 
 

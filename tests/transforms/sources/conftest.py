@@ -11,6 +11,7 @@ import pytest
 
 from transforms.refs import SampleRef
 from transforms.sources.containers import Container, Spool
+from transforms.sources.folder_tree import FolderSummary
 from transforms.sources.opening import open_source
 from transforms.sources.source import Source
 from transforms.sources.source_spec import Skipped, SourceSpec
@@ -43,12 +44,24 @@ def opened() -> Open:
     return make
 
 
+def settle(source: Source, samples: list[SampleRef], skipped: Skipped) -> list[SampleRef]:
+    """The samples with their final labels and splits."""
+    folders = FolderSummary()
+    for sample in samples:
+        if sample.failure is None:
+            folders.add_image(sample.key)
+    folders.merge(skipped.folders)
+    relabel = source.settle(folders) if source.is_settled_later else None
+    return [relabel(sample) for sample in samples] if relabel else samples
+
+
 @pytest.fixture
 def listed() -> Callable[[Source], dict[str, SampleRef]]:
-    """Key -> reference. Every reference survives packing, and no two have the same key."""
+    """Key -> final reference. Every reference survives packing, and no two have the same key."""
 
     def read(source: Source) -> dict[str, SampleRef]:
         samples = list(source.samples())
+        samples = settle(source, samples, source.skipped)
         assert [SampleRef.unpack(sample.pack()) for sample in samples] == samples
         by_key = {sample.key: sample for sample in samples}
         assert len(by_key) == len(samples)

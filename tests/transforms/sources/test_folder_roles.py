@@ -7,6 +7,7 @@ import tarfile
 import pytest
 
 from beam_tfrecords.errors import RequestError
+from tests.transforms.sources.conftest import settle
 
 
 def labels(samples):
@@ -26,9 +27,8 @@ def check_tar(tmp_path, opened, read_containers):
             for name in names:
                 archive.addfile(tarfile.TarInfo(name))
         source = opened(tmp_path / "photos.tar", **fields)
-        samples, _ = read_containers(source)
-        source.check_keys(sample.key for sample in samples)
-        return {sample.key: sample for sample in samples}
+        samples, skipped = read_containers(source)
+        return {sample.key: sample for sample in settle(source, samples, skipped)}
 
     return check
 
@@ -67,41 +67,60 @@ def test_the_usual_names_of_split_folders_are_known_inside_archives(
 
 
 UNCLEAR = [
-    ("train/cat/1.jpg", "train/dog/1.jpg", "unlabelled_part/cat/2.jpg"),
-    ("train2017/cat/1.jpg", "val2017/cat/2.jpg"),
-    ("seg_train/cat/1.jpg", "seg_test/cat/2.jpg", "seg_pred/cat/3.jpg"),
-    ("train/cat/1.jpg", "test_images/cat/2.jpg"),
-    ("train/1.jpg", "other/2.jpg"),
-    ("test/cat/1.jpg", "test/dog/1.jpg", "part1/cat/2.jpg", "part2/dog/2.jpg", "part3/dog/2.jpg"),
+    (("train/cat/1.jpg", "train/dog/1.jpg", "unlabelled_part/cat/2.jpg"), {"splits": "train=train"}),
+    (("train2017/cat/1.jpg", "val2017/cat/2.jpg"), {"splits": "train=train2017,validation=val2017"}),
+    (
+        ("seg_train/cat/1.jpg", "seg_test/cat/2.jpg", "seg_pred/cat/3.jpg"),
+        {"splits": "train=seg_train,test=seg_test"},
+    ),
+    (("train/cat/1.jpg", "test_images/cat/2.jpg"), {"splits": "train=train,test=test_images"}),
+    (("train/1.jpg", "other/2.jpg"), {"class_names": "other,train"}),
+    (
+        ("test/cat/1.jpg", "test/dog/1.jpg", "part1/cat/2.jpg", "part2/dog/2.jpg", "part3/dog/2.jpg"),
+        {"splits": "test=test"},
+    ),
 ]
 
 
-@pytest.mark.parametrize("names", UNCLEAR)
-def test_folders_that_look_like_splits_but_are_not_all_known_are_refused(touch, opened, names):
-    with pytest.raises(RequestError, match=r"look like splits.*`splits=\w+=.*`class_names="):
-        opened(touch(*names))
+@pytest.mark.parametrize(("names", "first"), UNCLEAR)
+def test_folders_that_look_like_splits_but_are_not_all_known_are_refused(touch, opened, listed, names, first):
+    with pytest.raises(RequestError, match="look like splits") as refused:
+        listed(opened(touch(*names)))
+    assert refused.value.choices[0].settings == first
 
 
-@pytest.mark.parametrize("names", UNCLEAR)
-def test_folders_inside_archives_that_look_like_splits_but_are_not_all_known_are_refused(check_tar, names):
-    with pytest.raises(RequestError, match=r"look like splits.*`splits=\w+=.*`class_names="):
+@pytest.mark.parametrize(("names", "first"), UNCLEAR)
+def test_folders_inside_archives_that_look_like_splits_but_are_not_all_known_are_refused(check_tar, names, first):
+    with pytest.raises(RequestError, match="look like splits") as refused:
         check_tar(*names)
+    assert refused.value.choices[0].settings == first
 
 
 def test_the_message_says_how_to_name_the_splits(touch, opened, listed):
     root = touch("train2017/cat/1.jpg", "val2017/cat/2.jpg", "val2017/dog/2.jpg")
     with pytest.raises(RequestError, match="`splits=train=train2017,validation=val2017`"):
-        opened(root)
+        listed(opened(root))
     samples = listed(opened(root, split_folders={"train2017": "train", "val2017": "validation"}))
     assert set(splits(samples).values()) == {"train", "validation"}
 
 
-@pytest.mark.parametrize("name", ["test", "train", "dev", "Test", "tr"])
-def test_a_class_called_like_a_split_beside_many_classes_is_a_class(touch, opened, listed, check_tar, name):
+@pytest.mark.parametrize("name", ["train", "tr", "Train"])
+def test_a_train_beside_many_classes_is_a_class(touch, opened, listed, check_tar, name):
     names = (f"{name}/1.jpg", "bus/1.jpg", "car/1.jpg", "tram/1.jpg", "test_tube/1.jpg", "train_station/1.jpg")
     for samples in (listed(opened(touch(*names))), check_tar(*names)):
         assert labels(samples) == {path: path.split("/")[0] for path in names}
         assert set(splits(samples).values()) == {None}
+
+
+@pytest.mark.parametrize("name", ["test", "dev", "Test", "val"])
+def test_a_split_that_is_no_thing_beside_classes_is_refused(touch, opened, listed, check_tar, name):
+    names = ("bus/1.jpg", "car/1.jpg", "tram/1.jpg", f"{name}/1.jpg")
+    for read in (lambda: listed(opened(touch(*names))), lambda: check_tar(*names)):
+        with pytest.raises(RequestError, match=f"the folder {name} beside others") as refused:
+            read()
+        settings = [choice.settings for choice in refused.value.choices]
+        classes = ",".join(sorted(path.split("/")[0] for path in names))
+        assert settings == [{"exclude": [f"{name}/**"]}, {"class_names": classes}, {"layout": "image"}]
 
 
 def test_class_names_say_that_folders_called_like_splits_are_classes(touch, opened, listed, check_tar):
@@ -113,15 +132,17 @@ def test_class_names_say_that_folders_called_like_splits_are_classes(touch, open
         assert labels(samples) == {"train/a/1.jpg": "train", "bus/1.jpg": "bus"}
 
 
-def test_a_nested_class_called_train_inside_an_archive_is_not_silently_a_split(check_tar):
-    with pytest.raises(RequestError, match=r"train beside other folders.*`splits=train=train,.*`class_names=train,"):
-        check_tar("train/old/1.jpg", "bus/new/1.jpg", "car/1.jpg", "tram/1.jpg")
+def test_a_nested_class_called_train_is_not_silently_a_split(touch, opened, listed, check_tar):
+    names = ("train/old/1.jpg", "bus/new/1.jpg", "car/1.jpg", "tram/1.jpg")
+    for read in (lambda: listed(opened(touch(*names))), lambda: check_tar(*names)):
+        with pytest.raises(RequestError, match=r"train beside others.*`class_names=bus,car,train,tram`"):
+            read()
 
 
-def test_fractions_of_an_input_with_split_folders_are_refused(touch, opened, check_tar):
+def test_fractions_of_an_input_with_split_folders_are_refused(touch, opened, listed, check_tar):
     names = ("train/cat/1.jpg", "test/cat/2.jpg")
-    with pytest.raises(RequestError, match=r"`splits` has fractions.*test, train.*`input=.*/test`, `input=.*/train`"):
-        opened(touch(*names), splits_auto=False)
+    with pytest.raises(RequestError, match=r"`splits` has fractions.*test, train.*`input=.*/test, .*/train`"):
+        listed(opened(touch(*names), splits_auto=False))
     with pytest.raises(RequestError, match=r"`splits` has fractions.*`label_pattern="):
         check_tar(*names, splits_auto=False)
 
@@ -131,7 +152,7 @@ def test_split_folders_given_as_inputs_of_their_own_may_be_divided_anew(touch, o
     samples = listed(opened(root / "train", root / "test", splits_auto=False))
     assert labels(samples) == {"train/cat/1.jpg": "cat", "test/cat/2.jpg": "cat"}
     with pytest.raises(RequestError, match="test, train are named like splits"):
-        opened(root / "test", root / "train")
+        listed(opened(root / "test", root / "train"))
 
 
 def test_fractions_with_a_pattern_or_without_labels_may_cross_split_folders(touch, opened, listed):
@@ -146,34 +167,35 @@ def test_fractions_with_a_pattern_or_without_labels_may_cross_split_folders(touc
 WRAPPED = [
     ("images/cat/1.jpg", "images/dog/2.jpg"),
     ("a/b/images/cat/1.jpg", "a/b/images/dog/2.jpg"),
-    ("photos/train/cat/1.jpg", "photos/test/cat/2.jpg"),
+    ("photos/train/cat/1.jpg", "photos/train/dog/1.jpg", "photos/test/cat/2.jpg"),
+    ("any/train/cat/1.jpg", "any/train/dog/1.jpg", "any/test/cat/2.jpg"),
     ("train/images/cat/1.jpg", "train/images/dog/1.jpg", "test/images/dog/2.jpg"),
+    ("flowers/flowers/cat/1.jpg", "flowers/flowers/dog/1.jpg"),
 ]
 
 
 @pytest.mark.parametrize("names", WRAPPED)
-def test_a_folder_that_only_wraps_the_classes_is_refused(touch, opened, check_tar, names):
-    with pytest.raises(RequestError, match="would be the only class, but it holds the folders"):
-        opened(touch(*names))
-    with pytest.raises(RequestError, match=r"would be the only class, but it holds the folders.*`label_pattern="):
+def test_a_folder_that_only_wraps_the_classes_is_no_class(touch, opened, listed, check_tar, names):
+    source = opened(touch(*names))
+    for samples in (listed(source), check_tar(*names)):
+        assert labels(samples) == {path: path.split("/")[-2] for path in names}
+        assert splits(samples) == {path: next((s for s in ("train", "test") if s in path), None) for path in names}
+    assert "only wraps other folders; `label_pattern` or `class_names` says otherwise" in source.notes[0]
+
+
+def test_a_folder_around_classes_whose_name_says_nothing_is_refused(touch, opened, listed, check_tar):
+    names = ("cat/2020/1.jpg", "cat/2021/2.jpg")
+    root = touch(*names)
+    with pytest.raises(RequestError, match="would be the only class, but it holds the folders 2020, 2021") as refused:
+        listed(opened(root))
+    pattern = "^[^/]+/(?P<label>[^/]+)/"
+    settings = [choice.settings for choice in refused.value.choices]
+    assert settings == [{"input": f"{root}/cat"}, {"label_pattern": pattern}, {"class_names": "cat"}]
+    assert set(labels(listed(opened(root, label_pattern=pattern))).values()) == {"2020", "2021"}
+    with pytest.raises(RequestError, match="would be the only class") as refused:
         check_tar(*names)
-
-
-def test_the_message_suggests_the_folder_below_the_wrapper(touch, opened, listed):
-    root = touch("a/images/cat/1.jpg", "a/images/dog/2.jpg")
-    with pytest.raises(RequestError, match=r"give the folder that holds the classes, a/images, or say `class_names=a`"):
-        opened(root)
-    assert set(labels(listed(opened(root / "a/images"))).values()) == {"cat", "dog"}
-
-
-def test_the_message_suggests_a_pattern_that_works_below_split_folders(touch, opened, listed):
-    root = touch("train/images/cat/1.jpg", "test/images/dog/2.jpg", "test/images/cat/2.jpg")
-    with pytest.raises(RequestError) as error:
-        opened(root)
-    pattern = str(error.value).split("`label_pattern=")[1].split("`")[0]
-    samples = listed(opened(root, label_pattern=pattern))
-    assert set(labels(samples).values()) == {"cat", "dog"}
-    assert set(splits(samples).values()) == {"train", "test"}
+    settings = [choice.settings for choice in refused.value.choices]
+    assert settings == [{"label_pattern": pattern}, {"class_names": "cat"}, {"layout": "image"}]
 
 
 def test_class_names_say_that_a_single_class_is_meant(touch, opened, listed, check_tar):
@@ -184,8 +206,3 @@ def test_class_names_say_that_a_single_class_is_meant(touch, opened, listed, che
 
 def test_a_single_class_without_folders_below_it_is_a_class(touch, opened, listed):
     assert set(labels(listed(opened(touch("cat/1.jpg", "cat/2020/2.jpg", "notes/a.txt")))).values()) == {"cat"}
-
-
-def test_folders_that_are_excluded_do_not_count_as_classes_or_splits(touch, opened, listed):
-    root = touch("train/cat/1.jpg", "train/dog/1.jpg", "test/cat/2.jpg", "extra/3.jpg")
-    assert set(splits(listed(opened(root, exclude=("extra",)))).values()) == {"train", "test", None}

@@ -8,12 +8,6 @@ from hypothesis import strategies as st
 
 from transforms.sources.path_labels import path_label
 
-
-@pytest.mark.parametrize(("below", "label"), [("cat/1.jpg", "cat"), ("cat/old/1.jpg", "cat"), ("1.jpg", None)])
-def test_without_a_pattern_the_first_folder_is_the_label(below, label):
-    assert path_label(f"train/{below}", below, None) == label
-
-
 WORD = st.text("abcxyz", min_size=1, max_size=5)
 
 
@@ -21,9 +15,9 @@ WORD = st.text("abcxyz", min_size=1, max_size=5)
 def test_the_label_is_the_leftmost_of_the_words(words, key):
     found = [(key.find(word), words.index(word), word) for word in words if word in key]
     expected = min(found)[2] if found else None
-    assert path_label(key, "", re.compile(f"(?P<label>{'|'.join(words)})")) == expected
+    assert path_label(key, re.compile(f"(?P<label>{'|'.join(words)})")) == expected
 
 
 @pytest.mark.parametrize("pattern", ["(?P<label>x)?a", "(?P<label>x*)"])
 def test_a_group_that_matches_nothing_gives_no_label(pattern):
-    assert path_label("a.jpg", "a.jpg", re.compile(pattern)) is None
+    assert path_label("a.jpg", re.compile(pattern)) is None

@@ -72,8 +72,22 @@ def inputs(photos, tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", ["folder", "table", "archive"])
+@pytest.mark.parametrize("setting", ["include", "exclude"])
+def test_a_glob_that_matches_nothing_is_refused(inputs, tmp_path, convert, kind, setting):
+    flags = [f"--input={inputs[kind]}", f"--output={tmp_path / 'out'}", "--dry_run", f"--{setting}=*_0?.jpg"]
+    refused = convert(*flags, f"--{setting}=*.jpgg")
+    assert refused.code == 2
+    assert f"--{setting}=*.jpgg matches no path below the input" in refused.err
+
+
+def test_a_glob_that_matches_only_what_is_no_sample_is_not_refused(touch, convert, tmp_path):
+    root = touch("in/cat/1.jpg", "in/cat/1.txt")
+    assert convert(f"--input={root}/in", f"--output={tmp_path / 'out'}", "--dry_run", "--exclude=*.txt").code == 0
+
+
+@pytest.mark.parametrize("kind", ["folder", "table", "archive"])
 def test_samples_that_are_not_wanted_are_skipped_and_counted(inputs, photos, tmp_path, build, kind):
-    flags = ["--classes=cat,flower", "--exclude=*_01.jpg", "--include=*_0?.jpg", "--include=*_10.jpg"]
+    flags = ["--classes=cat,flower", "--exclude=*_01.jpg", "--include=*_0[1-4].jpg", "--include=*_0[5-9].jpg"]
     out = build(tmp_path / "out", f"--input={inputs[kind]}", *flags, "--image_size=16")
     names = {path.relative_to(photos).as_posix() for path in photos.glob("*/*.jpg")}
     wanted = {name for name in names if name.startswith(("cat/", "flower/")) and not name.endswith("_01.jpg")}

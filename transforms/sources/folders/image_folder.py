@@ -1,24 +1,29 @@
-"""Images in folders: the class is the first folder below the root, or what a pattern finds in the path."""
+"""Images in folders: the folders say class and split, or a pattern finds the class in the path."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError
 from transforms.images.formats import SNIFFED_BYTES, may_be_an_image
 from transforms.refs import File, SampleRef
 from transforms.service_faults import retry_faults
-from transforms.sources.folders.roots import Root, refuse_unfit, root_of, with_splits
+from transforms.sources.folder_advice import Place
+from transforms.sources.folder_roles import Roles, show_names
+from transforms.sources.folder_tree import FolderSummary, FolderTree
+from transforms.sources.folders.roots import Root, check_named_splits, root_of
 from transforms.sources.inputs import key_prefixes, quote_input, refuse_columns
 from transforms.sources.names import FOLDER_MARKER, NOT_AN_IMAGE, has_extension, is_utf8, printable, skipped_kind
 from transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_group, path_label
+from transforms.sources.settling import guess_roles, relabel, settle_roles
 from transforms.sources.source import Source
 from transforms.sources.source_spec import SourceSpec
 
-_BESIDE_SPLITS = (FailureReason.UNKNOWN_SPLIT.value, "beside the split folders, not in one of them")
+# In a bucket, a look at so many folders for empty ones takes a second.
+_MOST_FOLDERS = 5_000
 
 
 class ImageFolder(Source):
@@ -26,17 +31,22 @@ class ImageFolder(Source):
 
     Args:
       roots: the folders and globs.
-      label_pattern: where labels come from; None for folders. It makes the source "filename_pattern".
+      spec: the request; its label pattern makes the source "filename_pattern".
     """
 
-    def __init__(self, roots: Sequence[Root], *, label_pattern: re.Pattern[str] | None = None) -> None:
+    is_settled_later = True
+
+    def __init__(self, roots: Sequence[Root], spec: SourceSpec) -> None:
         super().__init__()
-        self.name = "image_folder" if label_pattern is None else "filename_pattern"
+        self.name = "image_folder" if spec.label_pattern is None else "filename_pattern"
         self._roots = roots
-        self._label_pattern = label_pattern
+        self._spec = spec
+        self._label_pattern = compile_pattern(spec)
 
     def samples(self) -> Iterator[SampleRef]:
         """One reference per image, in the order in which storage lists them; may be iterated once."""
+        guess = guess_roles(self._spec)
+        only_splits = self._spec.split_folders is not None
         for root in self._roots:
             start = root.start
             for entry in storage.list_files(root.listing, special=True, literal=root.is_folder):
@@ -44,9 +54,8 @@ class ImageFolder(Source):
                 kind = skipped_kind(relative)
                 if kind == FOLDER_MARKER and entry.size < 0:
                     kind = "link to a listed folder"
-                top, below, rest = relative.partition("/")
-                split = root.splits.get(top) if root.splits is not None and below else None
-                if kind is None and split is None and root.only_splits:
+                label, split = guess.place(relative)
+                if kind is None and split is None and only_splits:
                     kind = OUTSIDE_SPLITS
                 if kind is None and not has_extension(relative) and not _may_be_an_image(entry):
                     kind = NOT_AN_IMAGE
@@ -56,16 +65,51 @@ class ImageFolder(Source):
                     continue
                 entry = _look_again(entry)
                 failure = _failure(entry)
-                if failure is None and split is None and root.splits is not None:
-                    failure = _BESIDE_SPLITS
                 if failure is not None and not is_utf8(entry.path):
                     yield SampleRef(printable(key), File(printable(entry.path)), split=split, failure=failure)
                     continue
-                label = path_label(key, relative if split is None else rest, self._label_pattern)
+                if self._label_pattern is not None:
+                    label = path_label(key, self._label_pattern)
                 size = max(entry.size, 0)
                 group = path_group(key, self._label_pattern)
                 locator = File(entry.path, entry.version)
                 yield SampleRef(key, locator, size, entry.fingerprint, label, split, {}, failure, group)
+
+    def settle(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
+        """See `Source.settle`."""
+        trees = {root.key_prefix: folders.tree(root.key_prefix) for root in self._roots}
+        roles: dict[str, Roles] = {}
+        for root in self._roots:
+            tree = trees[root.key_prefix]
+            if not tree.total():
+                roles[root.key_prefix] = Roles()
+                continue
+            path = root.folder if root.is_folder and len(self._roots) == 1 else None
+            place = Place(quote_input(root.listing), path, root.key_prefix)
+            name = storage.basename(root.folder)
+            roles[root.key_prefix], notes = settle_roles(tree, self._spec, place, name=name)
+            self.notes += notes
+            if root.is_folder and self._spec.needs_label and self._label_pattern is None:
+                self.notes += self._empty_folders(root, tree, roles[root.key_prefix])
+        return relabel(roles, trees, self._spec)
+
+    def _empty_folders(self, root: Root, tree: FolderTree, roles: Roles) -> Iterator[str]:
+        """A note on the folders among those of the classes that hold no image."""
+        bases: Mapping[str, str | None] = roles.bases if len(roles.bases) < _MOST_FOLDERS else {}
+        for base in bases:
+            full = tree.below(base)
+            if len(full) > _MOST_FOLDERS:
+                continue
+            with contextlib.suppress(OSError):
+                names = root.folder_names(base)
+                empty = [
+                    name
+                    for name in names
+                    if name not in full
+                    and self._spec.selection.skips_path(f"{root.key_prefix}{base}/{name}".lstrip("/")) is None
+                ]
+                if empty:
+                    yield f"no image in the folder {show_names(empty)} of {printable(storage.join(root.folder, base))}"
 
 
 def open_source(spec: SourceSpec) -> ImageFolder:
@@ -83,22 +127,16 @@ def open_source(spec: SourceSpec) -> ImageFolder:
         raise RequestError(
             "`source=filename_pattern` needs `label_pattern`; say for instance `label_pattern=(?P<label>cat|dog)`"
         )
-    pattern = compile_pattern(spec)
+    compile_pattern(spec)
     refuse_columns(spec)
     roots = [root_of(path) for path in spec.input]
     for root in roots:
         if not storage.is_folder(root.folder):
             raise RequestError(f"{quote_input(root.listing)}: there is no folder {printable(root.folder)}")
     prefixes = key_prefixes([root.folder for root in roots])
-    roots = [
-        dataclasses.replace(root, key_prefix=prefix, selection=spec.selection)
-        for root, prefix in zip(roots, prefixes, strict=True)
-    ]
-    roots = with_splits(roots, spec)
-    if pattern is None and spec.needs_label:
-        for root in roots:
-            refuse_unfit(root, spec)
-    return ImageFolder(roots, label_pattern=pattern)
+    roots = [dataclasses.replace(root, key_prefix=prefix) for root, prefix in zip(roots, prefixes, strict=True)]
+    check_named_splits(roots, spec)
+    return ImageFolder(roots, spec)
 
 
 def _may_be_an_image(entry: storage.FileEntry) -> bool:

@@ -1,0 +1,62 @@
+"""Choices of a refused request as complete commands, to be pasted into a shell."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from beam_pipelines.settings.command_line import spell_out
+from beam_pipelines.settings.definitions import SETTINGS, show_flags
+from beam_pipelines.terminal import escape
+from beam_tfrecords.errors import RequestError
+
+
+def explain(error: RequestError, command: str, argv: Sequence[str]) -> list[str]:
+    """The lines that say what is wrong with a request, and the commands that are right instead.
+
+    Args:
+      error: the refusal.
+      command: what was run, such as `convert`.
+      argv: its arguments.
+    """
+    commands = [(choice.meaning, change_command(command, argv, choice.settings)) for choice in error.choices]
+    # What the terminal would show as an escape could not be pasted.
+    commands = [(meaning, line) for meaning, line in commands if escape(line) == line]
+    lines = [show_flags(error.message) + ("; choose one of:" if commands else "")]
+    for meaning, line in commands:
+        lines += [f"  {meaning}:", f"    {line}"]
+    return lines
+
+
+def change_command(command: str, argv: Sequence[str], settings: Mapping[str, Any]) -> str:
+    """A command line with some settings changed, quoted for a shell."""
+    words = ["beam-tfrecords", command, *_without(argv, settings)]
+    for name, value in settings.items():
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            words.append(f"--{name}={_shorten(str(one))}")
+    return " ".join(map(_quote, words))
+
+
+def _without(argv: Sequence[str], settings: Mapping[str, Any]) -> Iterator[str]:
+    """The arguments but those that give some settings."""
+    rest = iter(spell_out(argv))
+    for word in rest:
+        name, equals, _ = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or name not in settings:
+            yield word
+        elif not equals and not SETTINGS[name].is_switch:
+            next(rest, None)
+
+
+def _shorten(value: str) -> str:
+    """A path below the working directory as people write it."""
+    return os.path.relpath(value) if value.startswith(os.getcwd() + os.sep) else value
+
+
+def _quote(word: str) -> str:
+    name, equals, value = word.partition("=")
+    if equals and name.startswith("--"):
+        return f"{shlex.quote(name)}={shlex.quote(value)}"
+    return shlex.quote(word)

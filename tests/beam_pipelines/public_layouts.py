@@ -1,0 +1,590 @@
+"""How well-known public datasets lie on a disk, reduced to a few files, and what must come of each.
+
+A tree is written as its files: `{1..3}` and `{a,b}` expand as in a shell. The layouts follow the datasets' own pages
+and archives, or the copies on Kaggle where most people take them from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+# split -> label -> samples; the label of an image without one is "".
+Records: TypeAlias = Mapping[str, Mapping[str, int]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """A public dataset.
+
+    Attributes:
+      name: of the dataset.
+      files: the tree.
+      records: what the tree is read as; None if it is refused.
+      refused: what the refusal says.
+      choices: what each command of the refusal gives, in its order.
+      tables: path -> text of the files that are tables.
+      notes: what the summary says.
+      root: folder below that is the input.
+    """
+
+    name: str
+    files: str
+    records: Records | None = None
+    refused: str = ""
+    choices: Sequence[Records] = ()
+    tables: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    notes: str = ""
+    root: str = ""
+
+    def paths(self) -> Iterator[str]:
+        """The files."""
+        for word in self.files.split():
+            yield from expand(word)
+
+
+def expand(word: str) -> Iterator[str]:
+    """The words that braces make of one."""
+    match = re.search(r"\{([^{}]*)\}", word)
+    if match is None:
+        yield word.replace("+", " ")
+        return
+    start, dots, end = match[1].partition("..")
+    inside = [f"{one:0{len(start)}d}" for one in range(int(start), int(end) + 1)] if dots else match[1].split(",")
+    for one in inside:
+        yield from expand(word[: match.start()] + one + word[match.end() :])
+
+
+def rows(header: str, *lines: str) -> str:
+    """A csv file."""
+    return "\n".join([header, *lines, ""])
+
+
+def in_train(**labels: int) -> Records:
+    """Records of one split."""
+    return {"train": labels}
+
+
+def unlabelled(**splits: int) -> Records:
+    """Images without labels."""
+    return {split: {"": count} for split, count in splits.items()}
+
+
+_IDS = [f"{number:04d}" for number in range(1, 7)]
+_DIGITS = {str(digit): 1 for digit in range(10)}
+
+LAYOUTS = (
+    # Folders of classes, and of splits and classes: read without a word.
+    Layout(
+        "TensorFlow flowers",
+        "LICENSE.txt daisy/{1..3}.jpg roses/{1..2}.jpg tulips/{1..2}.jpg",
+        in_train(daisy=3, roses=2, tulips=2),
+    ),
+    Layout(
+        "TensorFlow flowers, the folder above",
+        "flower_photos/LICENSE.txt flower_photos/daisy/{1..3}.jpg flower_photos/roses/{1..2}.jpg",
+        in_train(daisy=3, roses=2),
+        notes="flower_photos/ only wraps",
+    ),
+    Layout(
+        "cats_and_dogs_filtered",
+        "vectorize.py train/{cats,dogs}/{1..2}.jpg validation/{cats,dogs}/3.jpg",
+        {"train": {"cats": 2, "dogs": 2}, "validation": {"cats": 1, "dogs": 1}},
+    ),
+    Layout(
+        "hymenoptera_data",
+        "{train,val}/{ants,bees}/{1..2}.jpg",
+        {"train": {"ants": 2, "bees": 2}, "validation": {"ants": 2, "bees": 2}},
+    ),
+    Layout(
+        "ImageNet, torchvision's folders",
+        "{train,val}/{n01440764,n01443537}/{1..2}.JPEG",
+        {"train": {"n01440764": 2, "n01443537": 2}, "validation": {"n01440764": 2, "n01443537": 2}},
+    ),
+    Layout(
+        "Imagenette",
+        "{train,val}/{n01440764,n02102040}/{1..2}.JPEG",
+        {"train": {"n01440764": 2, "n02102040": 2}, "validation": {"n01440764": 2, "n02102040": 2}},
+        tables={"noisy_imagenette.csv": rows("path,noisy_labels_0", "train/n01440764/1.JPEG,n01440764")},
+        notes="not read: noisy_imagenette.csv",
+    ),
+    Layout("MNIST as PNG", "{training,testing}/{0..9}/1.png", {"train": _DIGITS, "test": _DIGITS}),
+    Layout(
+        "CIFAR-10 as PNG",
+        "{train,test}/{airplane,cat}/000{1..2}.png labels.txt",
+        {"train": {"airplane": 2, "cat": 2}, "test": {"airplane": 2, "cat": 2}},
+    ),
+    Layout(
+        "FER-2013 as folders",
+        "{train,test}/{angry,happy}/{1..2}.jpg",
+        {"train": {"angry": 2, "happy": 2}, "test": {"angry": 2, "happy": 2}},
+    ),
+    Layout(
+        "Brain tumor MRI",
+        "{Training,Testing}/{glioma,notumor}/{1..2}.jpg",
+        {"train": {"glioma": 2, "notumor": 2}, "test": {"glioma": 2, "notumor": 2}},
+    ),
+    Layout(
+        "Caltech-256",
+        "{001.ak47,002.american-flag}/00{1..2}_0001.jpg",
+        {"train": {"001.ak47": 2, "002.american-flag": 2}},
+        root="256_ObjectCategories",
+    ),
+    Layout(
+        "LFW, unpacked into a folder of its name",
+        "lfw-deepfunneled/Aaron_Eckhart/Aaron_Eckhart_0001.jpg "
+        "lfw-deepfunneled/Abel_Pacheco/Abel_Pacheco_000{1..2}.jpg",
+        {"train": {"Aaron_Eckhart": 1, "Abel_Pacheco": 2}},
+        notes="lfw-deepfunneled/ only wraps",
+        root="lfw-deepfunneled",
+    ),
+    # Folders around the classes: read, and said.
+    Layout(
+        "PetImages (cats and dogs)",
+        "readme.txt PetImages/{Cat,Dog}/{0..2}.jpg PetImages/{Cat,Dog}/Thumbs.db",
+        in_train(Cat=3, Dog=3),
+        notes="PetImages/ only wraps",
+    ),
+    Layout(
+        "Stanford Dogs",
+        "Images/{n02085620-Chihuahua,n02085782-Japanese}/{1..2}.jpg Annotation/n02085620-Chihuahua/1.xml",
+        {"train": {"n02085620-Chihuahua": 2, "n02085782-Japanese": 2}},
+        notes="Images/ only wraps",
+    ),
+    Layout(
+        "Food-101",
+        "images/{apple_pie,waffles}/{1..2}.jpg meta/{classes,train,test}.txt meta/{train,test}.json",
+        in_train(apple_pie=2, waffles=2),
+        notes="images/ only wraps",
+    ),
+    Layout(
+        "Describable Textures (DTD)",
+        "images/{banded,dotted}/x_{1..2}.jpg labels/{train1,val1,test1}.txt imdb/imdb.mat",
+        in_train(banded=2, dotted=2),
+        notes="images/ only wraps",
+    ),
+    Layout(
+        "CUB-200-2011",
+        "images/{001.Albatross,002.Auklet}/{1..2}.jpg {images,classes,train_test_split}.txt attributes/a.txt",
+        {"train": {"001.Albatross": 2, "002.Auklet": 2}},
+        notes="images/ only wraps",
+    ),
+    Layout(
+        "UC Merced Land Use",
+        "UCMerced_LandUse/Images/{agricultural,airplane}/{1..2}.tif",
+        in_train(agricultural=2, airplane=2),
+        notes="Images/ only wraps",
+    ),
+    Layout(
+        "RAF-DB",
+        "DATASET/{train,test}/{1..3}/{1..2}.jpg",
+        {"train": {"1": 2, "2": 2, "3": 2}, "test": {"1": 2, "2": 2, "3": 2}},
+        tables={"train_labels.csv": rows("image,label", "a.jpg,1")},
+        notes="DATASET/ only wraps",
+    ),
+    Layout(
+        "classes in numbered parts",
+        "{part_1,part_2}/{cat,dog}/{1..2}.jpg",
+        in_train(cat=4, dog=4),
+        notes="part_1, part_2 are read as parts",
+    ),
+    Layout(
+        "a folder of images in every class folder",
+        "{cat,dog}/images/{1..2}.jpg",
+        in_train(cat=2, dog=2),
+        notes="images in the class folders are no classes",
+    ),
+    Layout(
+        "splits below the classes",
+        "{cat,dog}/train/{1..2}.jpg {cat,dog}/val/3.jpg",
+        {"train": {"cat": 2, "dog": 2}, "validation": {"cat": 1, "dog": 1}},
+        notes="train, val in the class folders are the splits",
+    ),
+    Layout(
+        "SUN397",
+        "a/{abbey,alley}/{1..2}.jpg c/church/{indoor,outdoor}/1.jpg c/canyon/1.jpg ClassName.txt",
+        {"train": {"abbey": 2, "alley": 2, "church/indoor": 1, "church/outdoor": 1, "canyon": 1}},
+        notes="a, c are the first letters",
+    ),
+    Layout(
+        "Places365",
+        "{train,val}/a/{airfield,alcove}/1.jpg {train,val}/b/bakery/shop/1.jpg",
+        {split: {"airfield": 1, "alcove": 1, "bakery/shop": 1} for split in ("train", "validation")},
+        notes="a, b are the first letters",
+    ),
+    Layout(
+        "a class folder that is empty, and what computers add",
+        "cat/{1..2}.jpg dog/{1..2}.jpg bird/.DS_Store __MACOSX/cat/._1.jpg cat/Thumbs.db .git/x.jpg",
+        in_train(cat=2, dog=2),
+        notes="no image in the folder bird",
+    ),
+    # Tables that name images.
+    Layout(
+        "Cassava leaf disease",
+        "train_images/{0001..0006}.jpg test_images/0007.jpg label_num_to_disease_map.json",
+        refused="look like splits, test_images, train_images",
+        tables={
+            "train.csv": rows("image_id,label", *(f"{one}.jpg,{int(one) % 3}" for one in _IDS)),
+            "sample_submission.csv": rows("image_id,label", "0007.jpg,4"),
+        },
+        choices=[in_train(**{"0": 2, "1": 2, "2": 2}), unlabelled(train=6, test=1)],
+    ),
+    Layout(
+        "APTOS 2019",
+        "train_images/{0001..0006}.png test_images/0007.png",
+        refused="look like splits",
+        tables={
+            "train.csv": rows("id_code,diagnosis", *(f"{one},{int(one) % 2}" for one in _IDS)),
+            "test.csv": rows("id_code", "0007"),
+            "sample_submission.csv": rows("id_code,diagnosis", "0007,0"),
+        },
+        choices=[in_train(**{"0": 3, "1": 3}), unlabelled(train=6, test=1)],
+    ),
+    Layout(
+        "a table and one folder of images",
+        "train_images/{0001..0006}.jpg",
+        refused="look like splits, train_images",
+        tables={"train.csv": rows("id,label", *(f"{one},{'cat' if int(one) % 2 else 'dog'}" for one in _IDS))},
+        choices=[in_train(cat=3, dog=3), unlabelled(train=6)],
+    ),
+    Layout(
+        "Dog breed identification",
+        "train/{0001..0006}.jpg test/{0007..0008}.jpg",
+        refused="directly in its split folders",
+        tables={
+            "labels.csv": rows("id,breed", *(f"{one},{'pug' if int(one) % 2 else 'boxer'}" for one in _IDS)),
+            "sample_submission.csv": rows("id,boxer,pug", "0007,0.5,0.5"),
+        },
+        choices=[in_train(pug=3, boxer=3), unlabelled(train=6, test=2)],
+    ),
+    Layout(
+        "CIFAR-10 on Kaggle",
+        "train/{1..6}.png test/{7..9}.png",
+        refused="directly in its split folders",
+        tables={
+            "trainLabels.csv": rows("id,label", *(f"{one},{'frog' if one % 2 else 'truck'}" for one in range(1, 7)))
+        },
+        choices=[in_train(frog=3, truck=3), unlabelled(train=6, test=3)],
+    ),
+    Layout(
+        "Humpback whales",
+        "train/{0001..0006}.jpg test/0007.jpg",
+        refused="directly in its split folders",
+        tables={"train.csv": rows("Image,Id", *(f"{one}.jpg,w_{int(one) % 2}" for one in _IDS))},
+        choices=[in_train(w_0=3, w_1=3), unlabelled(train=6, test=1)],
+    ),
+    Layout(
+        "GTSRB on Kaggle",
+        "Train/{0,1}/{00001..00003}.png Test/{00001..00002}.png Meta/{0,1}.png",
+        refused="look like splits",
+        tables={
+            "Train.csv": rows(
+                "Width,Height,ClassId,Path", *(f"27,{n},{n % 2},Train/{n % 2}/0000{n // 2 + 1}.png" for n in range(6))
+            ),
+            "Meta.csv": rows("Path,ClassId,ShapeId", "Meta/0.png,0,1", "Meta/1.png,1,1"),
+        },
+        choices=[in_train(**{"0": 3, "1": 3}), in_train(**{"0": 3, "1": 3}), unlabelled(train=6, test=2)],
+    ),
+    Layout(
+        "HAM10000",
+        "HAM10000_images_part_1/ISIC_{0001..0003}.jpg HAM10000_images_part_2/ISIC_{0004..0006}.jpg",
+        refused="directly in HAM10000_images_part_1",
+        tables={
+            "HAM10000_metadata.csv": rows(
+                "lesion_id,image_id,dx,age",
+                *(f"H{one},ISIC_{one},{'nv' if int(one) % 2 else 'mel'},50" for one in _IDS),
+            )
+        },
+        choices=[unlabelled(train=6)],
+    ),
+    Layout(
+        "CelebA",
+        "img_align_celeba/img_align_celeba/{000001..000004}.jpg",
+        refused="directly in",
+        tables={
+            "list_attr_celeba.csv": rows("image_id,Male,Young", "000001.jpg,1,-1", "000002.jpg,-1,1", "000003.jpg,1,1")
+        },
+        choices=[unlabelled(train=4)],
+    ),
+    Layout(
+        "Flickr8k",
+        "Images/{0001..0003}.jpg captions.txt",
+        refused="directly in Images",
+        choices=[unlabelled(train=3)],
+    ),
+    # Classes in the names of files.
+    Layout(
+        "Dogs vs. cats",
+        "train/{cat,dog}.{0..5}.jpg test1/{1..3}.jpg",
+        refused="look like splits",
+        tables={"sampleSubmission.csv": rows("id,label", "1,0", "2,0")},
+        choices=[in_train(cat=6, dog=6), unlabelled(train=12, test=3)],
+    ),
+    Layout(
+        "Oxford Pets",
+        "images/{Abyssinian,great_pyrenees}_{1..6}.jpg annotations/trimaps/{Abyssinian,great_pyrenees}_{1..6}.png "
+        "annotations/xmls/Abyssinian_1.xml annotations/list.txt",
+        refused="annotations look like masks",
+        choices=[in_train(Abyssinian=6, great_pyrenees=6), unlabelled(train=12)],
+    ),
+    Layout(
+        "UTKFace",
+        "{21,30,45}_{0,1}_2_2017.jpg.chip.jpg",
+        refused="directly in it",
+        choices=[unlabelled(train=6)],
+    ),
+    # Datasets of objects and masks, whose sources are not there yet.
+    Layout(
+        "COCO 2017",
+        "train2017/{000000000009,000000000025}.jpg val2017/000000000139.jpg "
+        "annotations/{instances,captions}_{train,val}2017.json",
+        refused="annotations of COCO",
+        choices=[unlabelled(train=2, validation=1)],
+    ),
+    Layout(
+        "COCO as Roboflow exports it",
+        "{train,valid}/IMG_{0a1b,2c3d}_jpg.rf.{ea7f,19bc}.jpg {train,valid}/_annotations.coco.json",
+        refused="annotations of COCO",
+        choices=[unlabelled(train=4, validation=4)],
+    ),
+    Layout(
+        "YOLO as Roboflow exports it",
+        "data.yaml {train,valid,test}/images/{a,b}.jpg {train,valid,test}/labels/{a,b}.txt",
+        refused="annotations of YOLO",
+        choices=[unlabelled(train=2, validation=2, test=2)],
+    ),
+    Layout(
+        "COCO128 of Ultralytics",
+        "images/train2017/{1..3}.jpg labels/train2017/{1..3}.txt",
+        refused="annotations of YOLO",
+        choices=[unlabelled(train=3)],
+    ),
+    Layout(
+        "Pascal VOC 2012",
+        "JPEGImages/2007_{0001..0003}.jpg Annotations/2007_{0001..0003}.xml SegmentationClass/2007_0001.png "
+        "SegmentationObject/2007_0001.png ImageSets/Main/{train,cat_train}.txt",
+        refused="annotations of Pascal VOC",
+        choices=[unlabelled(train=3)],
+        root="VOC2012",
+    ),
+    Layout(
+        "KITTI object detection",
+        "training/image_2/{000001..000003}.png training/label_2/{000001..000003}.txt testing/image_2/000001.png",
+        refused="directly in its split folders",
+        choices=[unlabelled(train=3, test=1)],
+    ),
+    Layout(
+        "Kvasir-SEG",
+        "images/{1..3}.jpg masks/{1..3}.jpg kavsir_bboxes.json",
+        refused="masks look like masks",
+        choices=[unlabelled(train=3)],
+    ),
+    Layout(
+        "Carvana",
+        "train/car_{01..03}.jpg train_masks/car_{01..03}_mask.gif test/car_04.jpg",
+        refused="train_masks look like masks",
+        choices=[unlabelled(train=3, test=1)],
+    ),
+    Layout(
+        "CamVid, SegNet's copy",
+        "{train,val,test}/{a,b}.png {train,val,test}annot/{a,b}.png train.txt",
+        refused="trainannot, valannot look like masks",
+        choices=[unlabelled(train=2, validation=2, test=2)],
+    ),
+    Layout(
+        "Cityscapes",
+        "leftImg8bit/{train,val}/aachen/a_{1..2}_leftImg8bit.png gtFine/{train,val}/aachen/a_{1..2}_gtFine_color.png",
+        refused="gtFine look like masks",
+        choices=[
+            {"train": {"aachen": 2}, "validation": {"aachen": 2}},
+            unlabelled(train=2, validation=2),
+        ],
+    ),
+    Layout(
+        "ADE20K, scene parsing",
+        "images/{training,validation}/ADE_{1..2}.jpg annotations/{training,validation}/ADE_{1..2}.png",
+        refused="annotations look like masks",
+        choices=[unlabelled(train=2, validation=2)],
+    ),
+    Layout(
+        "COVID-19 Radiography",
+        "{COVID,Normal}/{images,masks}/{1..3}.png COVID.metadata.xlsx",
+        refused="COVID/masks, Normal/masks look like masks",
+        choices=[in_train(COVID=3, Normal=3), unlabelled(train=6)],
+    ),
+    Layout(
+        "Breast ultrasound (BUSI)",
+        "{benign,malignant}/x+({1..6}).png {benign,malignant}/x+({1..6})_mask.png",
+        refused="end in _mask",
+        choices=[in_train(benign=6, malignant=6), in_train(benign=12, malignant=12), unlabelled(train=12)],
+    ),
+    Layout(
+        "Data Science Bowl 2018",
+        "stage1_train/{aa,bb}/images/x.png stage1_train/{aa,bb}/masks/{1..3}.png",
+        refused="look like masks",
+        choices=[unlabelled(train=2)],
+    ),
+    Layout(
+        "MVTec AD, one category",
+        "train/good/{1..3}.png test/{good,broken}/{1..2}.png ground_truth/broken/{1..2}_mask.png",
+        refused="ground_truth look like masks",
+        choices=[
+            {"train": {"good": 3}, "test": {"good": 2, "broken": 2}},
+            unlabelled(train=3, test=4),
+        ],
+        root="bottle",
+    ),
+    # Splits that need a word.
+    Layout(
+        "Intel image classification",
+        "seg_train/seg_train/{forest,sea}/{1..3}.jpg seg_test/seg_test/{forest,sea}/{1..2}.jpg "
+        "seg_pred/seg_pred/{1..2}.jpg",
+        refused="look like splits, seg_test, seg_train",
+        choices=[{"train": {"forest": 3, "sea": 3}, "test": {"forest": 2, "sea": 2}}, unlabelled(train=6, test=4)],
+    ),
+    Layout(
+        "ASL alphabet",
+        "asl_alphabet_train/asl_alphabet_train/{A,B}/{1..3}.jpg asl_alphabet_test/asl_alphabet_test/{A,B}_test.jpg",
+        refused="look like splits",
+        choices=[in_train(A=3, B=3), unlabelled(train=6, test=2)],
+    ),
+    Layout(
+        "Fruits-360",
+        "{Training,Test}/{Apple+Red+1,Plum}/{1..2}_100.jpg test-multiple_fruits/apple_1.jpg",
+        refused="look like splits",
+        choices=[
+            {"train": {"Apple Red 1": 2, "Plum": 2}, "test": {"Apple Red 1": 2, "Plum": 2}},
+            unlabelled(train=4, test=4),
+        ],
+    ),
+    Layout(
+        "Chest X-ray (pneumonia) with its copy",
+        "{train,test,val}/{NORMAL,PNEUMONIA}/{1..2}.jpeg chest_xray/train/{NORMAL,PNEUMONIA}/{1..2}.jpeg "
+        "__MACOSX/train/NORMAL/._1.jpeg",
+        refused="look like splits",
+        choices=[
+            {split: {"NORMAL": 2, "PNEUMONIA": 2} for split in ("train", "validation", "test")},
+            unlabelled(train=4, validation=4, test=4),
+        ],
+        root="chest_xray",
+    ),
+    Layout(
+        "Stanford Cars",
+        "cars_train/{00001..00003}.jpg cars_test/{00001..00002}.jpg devkit/cars_meta.mat",
+        refused="look like splits",
+        choices=[unlabelled(train=3, test=2)],
+    ),
+    Layout(
+        "Tiny ImageNet",
+        "train/{n01443537,n01629819}/images/x_{1..3}.JPEG train/n01443537/n01443537_boxes.txt "
+        "val/images/val_{1..4}.JPEG "
+        "val/val_annotations.txt test/images/test_{1..2}.JPEG {words,wnids}.txt",
+        refused="has images, but no folders that name their classes",
+        choices=[in_train(n01443537=3, n01629819=3), unlabelled(train=6, validation=4, test=2)],
+        root="tiny-imagenet-200",
+    ),
+    Layout(
+        "ImageNet on Kaggle",
+        "ILSVRC/Data/CLS-LOC/train/{n01440764,n01443537}/{1..2}.JPEG ILSVRC/Data/CLS-LOC/{val,test}/I_{1..2}.JPEG "
+        "ILSVRC/Annotations/CLS-LOC/val/I_1.xml ILSVRC/ImageSets/CLS-LOC/train_cls.txt",
+        refused="has images, but no folders that name their classes",
+        choices=[in_train(n01440764=2, n01443537=2), unlabelled(train=4, validation=2, test=2)],
+        root="imagenet",
+    ),
+    Layout(
+        "VGGFace2",
+        "train/{n000002,n000003}/{1..2}.jpg test/{n000001,n000009}/{1..2}.jpg",
+        refused="no class in common",
+        choices=[
+            {"train": {"n000002": 2, "n000003": 2}, "test": {"n000001": 2, "n000009": 2}},
+            in_train(n000002=2, n000003=2),
+            unlabelled(train=4, test=4),
+        ],
+    ),
+    Layout(
+        "cat, dog and a test without labels",
+        "{cat,dog}/{1..3}.jpg test/{1..2}.jpg",
+        refused="test beside others with images may be a split or a class",
+        choices=[in_train(cat=3, dog=3), in_train(cat=3, dog=3, test=2), unlabelled(train=8)],
+    ),
+    Layout(
+        "a train among vehicles",
+        "{bus,car,train}/{1..2}.jpg",
+        in_train(bus=2, car=2, train=2),
+    ),
+    # Two levels of folders.
+    Layout(
+        "PlantVillage",
+        "{color,grayscale,segmented}/{Apple,Corn}/{1..2}.jpg",
+        refused="hold the same folders",
+        choices=[
+            in_train(color=4, grayscale=4, segmented=4),
+            in_train(Apple=6, Corn=6),
+            in_train(Apple=2, Corn=2),
+        ],
+    ),
+    Layout(
+        "days with good and bad parts",
+        "{day1,day2}/{ok,scratch}/{1..2}.jpg",
+        refused="hold the same folders",
+        choices=[in_train(day1=4, day2=4), in_train(ok=4, scratch=4), in_train(ok=2, scratch=2)],
+    ),
+    Layout(
+        "PACS",
+        "{art_painting,cartoon,photo,sketch}/{dog,guitar}/{1..2}.jpg",
+        refused="hold the same folders",
+        choices=[
+            in_train(art_painting=4, cartoon=4, photo=4, sketch=4),
+            in_train(dog=8, guitar=8),
+            in_train(dog=2, guitar=2),
+        ],
+    ),
+    Layout(
+        "Office-31",
+        "{amazon,dslr}/images/{back_pack,bike}/{1..2}.jpg",
+        refused="either may be the classes",
+        choices=[in_train(amazon=4, dslr=4), in_train(back_pack=4, bike=4), in_train(back_pack=2, bike=2)],
+    ),
+    Layout(
+        "iNaturalist 2017",
+        "train_val_images/Aves/{Ara_ara,Corvus_corax}/{1..2}.jpg train_val_images/Insecta/Apis_mellifera/1.jpg",
+        refused="hold other folders",
+        choices=[
+            in_train(Aves=4, Insecta=1),
+            in_train(Ara_ara=2, Corvus_corax=2, Apis_mellifera=1),
+            unlabelled(train=5),
+        ],
+    ),
+    Layout(
+        "BreakHis",
+        "{benign,malignant}/SOB/{adenosis,ductal}/{1..2}.png",
+        refused="either may be the classes",
+        choices=[in_train(benign=4, malignant=4), in_train(adenosis=4, ductal=4), unlabelled(train=8)],
+    ),
+    Layout(
+        "MVTec AD, all categories",
+        "{bottle,cable}/train/good/{1..2}.png {bottle,cable}/test/{good,bent}/1.png "
+        "{bottle,cable}/ground_truth/bent/1_mask.png",
+        refused="look like masks",
+        choices=[unlabelled(train=8)],
+    ),
+    Layout(
+        "class folders at different depths",
+        "abbey/{1..2}.jpg church/{indoor,outdoor}/{1..2}.jpg",
+        refused="at different depths",
+        choices=[
+            in_train(abbey=2, church=4),
+            {"train": {"abbey": 2, "church/indoor": 2, "church/outdoor": 2}},
+            unlabelled(train=6),
+        ],
+    ),
+    Layout(
+        "Market-1501",
+        "bounding_box_train/0002_c1s1_{1..3}.jpg bounding_box_test/0003_c1s1_{1..2}.jpg query/0003_c1s1_9.jpg "
+        "gt_bbox/0002_c1s1_{1..3}.jpg",
+        refused="gt_bbox look like masks",
+        choices=[unlabelled(train=3, test=2)],
+    ),
+)

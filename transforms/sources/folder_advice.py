@@ -1,0 +1,336 @@
+"""What to say instead, where the folders of an input may be several things: choices that the rules find clear."""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import Choice, RequestError
+from transforms.sources.folder_names import guess_split, is_container, is_known
+from transforms.sources.folder_roles import Request, UnclearError, find_roles, join
+from transforms.sources.folder_tree import FolderTree
+from transforms.sources.tables_beside import find_tables
+from transforms.splits import read_splits
+
+_MOST_CHOICES = 3
+_MOST_STEPS = 5
+_MOST_CLASSES = 20
+_MOST_GLOBS = 8
+# How names of files give the class: a word before a number (cat.12.jpg), or before the first mark (cat-b2f.jpg).
+_NAME_PATTERNS = (
+    r"(?P<label>[^/]*[^/\d ._-])[ ._-]*\(?\d+\)?\.[^./]+$",
+    r"(?:^|/)(?P<label>[A-Za-z]+)[ ._-][^/]*\.[^./]+$",
+)
+# What cameras and programs put before numbers.
+_NO_CLASSES = frozenset({"dsc", "dscn", "dscf", "pxl", "mvi", "mvimg", "gopr", "scan", "frame", "screenshot", "output"})
+# In the words of a choice: how the images get their labels.
+_FOLDERS, _NAMES, _UNLABELLED = (
+    "with the folders as classes",
+    "with the class from the names of the files",
+    "without labels",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a tree is.
+
+    Attributes:
+      where: the input, as messages quote it.
+      root: path of the folder; None if it is no folder, or not the only input.
+      key_prefix: what the keys begin with.
+    """
+
+    where: str
+    root: str | None
+    key_prefix: str
+
+
+def refusal(error: UnclearError, tree: FolderTree, request: Request, place: Place) -> RequestError:
+    """The refusal of an input whose folders are unclear, with what can be said instead."""
+    return _Advisor(error, tree, request, place).refusal()
+
+
+class _Advisor:
+    """Finds choices for one input."""
+
+    def __init__(self, error: UnclearError, tree: FolderTree, request: Request, place: Place) -> None:
+        self._error = error
+        self._tree = tree
+        self._request = request
+        self._place = place
+        # Keys of members of archives begin with some name.
+        self._head = "[^/]+/" if place.key_prefix else ""
+
+    def refusal(self) -> RequestError:
+        """See `refusal`."""
+        choices: list[Choice] = []
+        for choice in self._choices():
+            if len(choices) < _MOST_CHOICES and choice.settings not in [one.settings for one in choices]:
+                choices.append(choice)
+        beside = describe_annotations(self._tree)
+        known = f" (beside them is what looks like {beside}, which this version does not read yet)" if beside else ""
+        return RequestError(f"{self._place.where}: {self._error.found}{known}", choices)
+
+    def _choices(self) -> Iterator[Choice]:
+        error, kind = self._error, self._error.kind
+        names = error.names
+        if self._request.by_folders and kind not in ("fractions", "nested", "wrapper"):
+            yield from find_tables(self._tree, self._request.spec, self._place.root)
+        if kind == "fractions":
+            yield from self._fit("the splits as they are", {"splits": "auto"}, _FOLDERS)
+            if self._place.root:
+                inputs = [join(self._place.root, join(base, name)) for base in error.bases for name in names]
+                yield Choice("all images divided anew", {"input": inputs})
+            else:
+                yield from self._fit("all images divided anew", {"label_pattern": self._pattern(1)}, "")
+        elif kind in ("split among classes", "containers"):
+            inside = [join(base, name) for base in error.bases for name in names]
+            yield from self._fit(f"without {', '.join(names)}", {"exclude": self._exclude(inside)}, _FOLDERS)
+            yield from self._all_are_classes()
+        elif kind == "no common class":
+            if not any("/" in base for base in error.splits):
+                yield from self._fit("these splits, with different classes", {"splits": _write(error.splits)}, _FOLDERS)
+            yield from self._fit(f"without {names[0]}", {"exclude": self._exclude(names)}, _FOLDERS)
+        elif kind == "wrapper":
+            path = names[0]
+            while len(self._tree.below(path)) == 1 and not self._tree.images(path):
+                path = join(path, self._tree.below(path)[0])
+            if not self._tree.below(path) and "/" in path:
+                path = path.rpartition("/")[0]
+            if self._place.root and list(error.bases.values()) == [None]:
+                yield from self._fit(f"the folders in {path} as classes", {"input": join(self._place.root, path)}, "")
+            depth = path.count("/") + 1
+            yield from self._fit(f"the folders in {path} as classes", {"label_pattern": self._pattern(depth)}, "")
+            one = names[0].rpartition("/")[2]
+            yield from self._fit(f"one class, {one}", {"class_names": one}, "")
+        elif kind == "nested":
+            yield from self._outer_or_inner()
+        elif kind == "unlabelled":
+            yield from self._fit(f"without {', '.join(names)}", {"exclude": self._exclude(names)}, _FOLDERS)
+        else:
+            yield from self._fit("the images", {}, _FOLDERS)
+            yield from self._fit("the images", {}, _NAMES)
+            parts = [join(base, name) for base in error.bases for name in names] if kind == "splits" else error.bases
+            for part in parts if kind in ("splits", "flat") and self._place.root else ():
+                if part:
+                    yield from self._fit(f"the images in {part}", {"input": join(self._place.root or "", part)}, _NAMES)
+            if kind == "mask files" or (kind == "splits" and len(error.others) >= len(names)) or self._are_classes():
+                yield from self._all_are_classes()
+        yield from self._fit("all images", {}, _UNLABELLED)
+
+    def _outer_or_inner(self) -> Iterator[Choice]:
+        """The folders as classes, or those in them, or those in one of them."""
+        names = self._error.names
+        base = min(self._error.bases)
+        depth = base.count("/") + 1 if base else 0
+        inner = [name for one in names for name in self._tree.below(join(base, one))]
+        shown = ", ".join(names[:2]) + (", …" if len(names) > 2 else "")
+        yield from self._fit(f"the classes {shown}", {"label_pattern": self._pattern(depth)}, "")
+        if any(self._tree.images(join(base, name)) for name in names):
+            whole = f"{self._pattern(depth).removesuffix('[^/]+)/')}.+)/[^/]+$"
+            yield from self._fit("the whole path of a folder as its class", {"label_pattern": whole}, "")
+        elif inner:
+            level = [join(base, name) for name in names]
+            found = {storage.basename(path) for path in level}
+            for _ in range(_MOST_STEPS):
+                depth += 1
+                level = [join(path, name) for path in level for name in self._tree.below(path)]
+                found = {storage.basename(path) for path in level}
+                if len(found) > 1 and not all(map(is_container, found)):
+                    break
+            few = sorted(found)
+            shown = ", ".join(few[:2]) + (", …" if len(few) > 2 else "")
+            yield from self._fit(f"the classes {shown}", {"label_pattern": self._pattern(depth)}, "")
+        if len(set(inner)) < len(inner) and self._place.root and not any(self._error.bases.values()):
+            one = join(base, names[0])
+            yield from self._fit(f"{one} alone", {"input": join(self._place.root, one)}, _FOLDERS)
+
+    def _all_are_classes(self) -> Iterator[Choice]:
+        names = [name for base in self._error.bases for name in self._tree.below(base)]
+        if len(names) <= _MOST_CLASSES and not any("," in name or name != name.strip() for name in names):
+            yield from self._fit("all folders as classes", {"class_names": ",".join(sorted(set(names)))}, "")
+
+    def _are_classes(self) -> bool:
+        """Whether what looks like annotations may be classes: `mask` beside `maskless`."""
+        base = min(self._error.bases)
+        beside = self._tree.below(base)
+        return (
+            self._error.kind == "annotations"
+            and set(self._error.names) <= {join(base, name) for name in beside}
+            and not any(
+                is_container(name) or guess_split(name) or self._tree.below(join(base, name)) for name in beside
+            )
+        )
+
+    def _pattern(self, depth: int) -> str:
+        """The pattern by which the class is the folder at a depth below the input."""
+        return f"^{self._head}{'[^/]+/' * depth}(?P<label>[^/]+)/"
+
+    def _exclude(self, paths: Sequence[str]) -> list[str]:
+        """The setting `exclude` with some folders more."""
+        spec = self._request.spec
+        head = "*/" if self._place.key_prefix else ""
+        return [*spec.exclude, *_globs(paths, head)]
+
+    # What makes a choice clear
+
+    def _fit(self, meaning: str, settings: Mapping[str, Any], goal: str) -> Iterator[Choice]:
+        """The choice with these settings, and with what it takes to reach a goal; nothing if they do not."""
+        fitted: dict[str, Any] | None = dict(settings)
+        for _ in range(_MOST_STEPS):
+            assert fitted is not None
+            tree, request = self._apply(fitted)
+            try:
+                roles, _ = find_roles(tree, request)
+            except UnclearError as error:
+                fitted = self._mend(fitted, error, tree, request, goal)
+                if fitted is None:
+                    return
+                continue
+            if goal == _UNLABELLED and request.spec.needs_label:
+                fitted = {**fitted, "layout": "image"}
+                continue
+            if goal == _NAMES and "label_pattern" not in fitted:
+                return
+            if goal == _FOLDERS and self._error.kind == "annotations" and _is_one_per_folder(tree):
+                return
+            if fitted and any(map(tree.total, roles.bases)) and self._has_labels(tree, request):
+                what = [meaning, goal] if goal else [meaning]
+                if goal == _UNLABELLED and "exclude" in fitted:
+                    what[0] = "the images but not their annotations"
+                yield Choice(", ".join(what), fitted)
+            return
+
+    def _mend(
+        self, settings: dict[str, Any], error: UnclearError, tree: FolderTree, request: Request, goal: str
+    ) -> dict[str, Any] | None:
+        """Settings that answer one question more; None if they would miss the goal."""
+        if error.kind in ("annotations", "mask files"):
+            return self._without_annotations(settings, error, tree, request)
+        if error.kind in ("splits", "no common class") and "splits" not in settings:
+            base, splits = min(error.bases), error.splits
+            if goal == _FOLDERS and error.kind == "splits":
+                splits = {name: split for name, split in splits.items() if _has_classes(tree, join(base, name))}
+            if not splits or (base and error.kind == "splits" and not self._place.root):
+                return None
+            moved = {"input": join(self._input(settings), base)} if base and error.kind == "splits" else {}
+            return {**settings, **moved, "splits": _write(splits)}
+        if goal == _UNLABELLED and request.spec.needs_label:
+            return {**settings, "layout": "image"}
+        if goal == _FOLDERS and error.kind == "unlabelled" and "splits" in settings:
+            named = read_splits(settings["splits"]).folders or {}
+            kept = {
+                one: split
+                for one, split in named.items()
+                if not any(f"{n}/".startswith(f"{one}/") for n in error.names)
+            }
+            return {**settings, "splits": _write(kept)} if kept else None
+        if goal == _NAMES and error.kind == "flat":
+            pattern = find_name_pattern(tree.names(error.bases))
+            return {**settings, "label_pattern": pattern} if pattern else None
+        return None
+
+    def _without_annotations(
+        self, settings: dict[str, Any], error: UnclearError, tree: FolderTree, request: Request
+    ) -> dict[str, Any] | None:
+        base = min(error.bases)
+        if error.kind == "annotations" and self._place.root and not tree.images(base):
+            beside = [name for name in tree.below(base) if not any(one == join(base, name) for one in error.names)]
+            inner = [name for name in error.names if name.rpartition("/")[0] != base]
+            if len(beside) == 1 and not inner:
+                return {**settings, "input": join(self._input(settings), join(base, beside[0]))}
+        head = "*/" if self._place.key_prefix else ""
+        globs = [f"*{error.names[0]}*"] if error.kind == "mask files" else _globs(error.names, head)
+        if len(globs) > _MOST_GLOBS:
+            return None
+        return {**settings, "exclude": [*request.spec.exclude, *globs]}
+
+    def _input(self, settings: Mapping[str, Any]) -> str:
+        return str(settings.get("input", self._place.root))
+
+    def _apply(self, settings: Mapping[str, Any]) -> tuple[FolderTree, Request]:
+        """The tree and the request as they are with some settings more."""
+        tree, spec, name = self._tree, self._request.spec, self._request.name
+        if "input" in settings:
+            below = settings["input"][len(self._place.root or "") :].strip("/")
+            tree, name = tree.inside(below), storage.basename(below) or name
+        if "splits" in settings:
+            folders = read_splits(settings["splits"]).folders
+            spec = dataclasses.replace(spec, split_folders=folders, splits_auto=folders is None)
+        if "class_names" in settings:
+            spec = dataclasses.replace(spec, class_names=tuple(settings["class_names"].split(",")))
+        if "label_pattern" in settings:
+            spec = dataclasses.replace(spec, label_pattern=settings["label_pattern"])
+        if "layout" in settings:
+            spec = dataclasses.replace(spec, needs_label=False)
+        if "exclude" in settings:
+            spec = dataclasses.replace(spec, exclude=tuple(settings["exclude"]))
+            tree = tree.select(lambda path: spec.selection.skips_path(self._place.key_prefix + path) is None)
+        return tree, Request(spec, name)
+
+    def _has_labels(self, tree: FolderTree, request: Request) -> bool:
+        """Whether a pattern finds labels in the names that are known."""
+        pattern = request.spec.label_pattern
+        if pattern is None or not request.spec.needs_label:
+            return True
+        keys = (join(path, name) for path, folder in tree.walk() for _, name in folder.names)
+        return any(re.search(pattern, self._place.key_prefix + key) for key in keys)
+
+
+def find_name_pattern(names: Sequence[str]) -> str | None:
+    """The pattern that finds the class in the names of files, if these have classes; None if they look like numbers."""
+    for pattern in _NAME_PATTERNS:
+        labels = [found["label"] for name in names if (found := re.search(pattern, name))]
+        classes = set(labels)
+        if len(labels) < len(names) or not 2 <= len(classes) <= 0.75 * len(names):
+            continue
+        if not any(one.lower() in _NO_CLASSES or is_known(one) for one in classes):
+            return pattern
+    return None
+
+
+def describe_annotations(tree: FolderTree) -> str:
+    """What the files beside the images look like: a dataset of COCO, YOLO or Pascal VOC; "" if like none of them."""
+    kinds: dict[str, str] = {}
+    for path, folder in tree.walk():
+        others = {**folder.others}
+        for name in tree.others(path):
+            if re.search(r"(?:^|[_.])(?:instances|captions|keypoints|annotations?|coco)[_.].*json$", name.lower()):
+                kinds.setdefault("COCO", join(path, name))
+            if name.lower() in ("data.yaml", "data.yml", "dataset.yaml"):
+                kinds.setdefault("YOLO", join(path, name))
+        part = path.rpartition("/")[2].lower()
+        if others.get(".xml") and (part.startswith("annotation") or part == "xmls" or folder.images):
+            kinds.setdefault("Pascal VOC", f"{path}/*.xml")
+        if (others.get(".txt", 0) > 1 and part == "labels") or (others.get(".txt") and "/labels/" in f"/{path}/"):
+            stems = {one.rpartition(".")[0] for one in tree.others(path)}
+            images = {name.rpartition(".")[0] for _, one in tree.walk() for _, name in one.names}
+            if stems & images:
+                kinds.setdefault("YOLO", f"{path}/*.txt")
+    return ", ".join(f"annotations of {kind} ({example})" for kind, example in kinds.items())
+
+
+def _is_one_per_folder(tree: FolderTree) -> bool:
+    """Whether a folder holds one image each, with its masks beside it, and is no class."""
+    return all(folder.images < 2 for _, folder in tree.walk())
+
+
+def _has_classes(tree: FolderTree, path: str) -> bool:
+    return bool(tree.below(path)) and not tree.images(path)
+
+
+def _globs(paths: Sequence[str], head: str) -> list[str]:
+    """Globs of all that is in some folders; one for folders of the same name and depth."""
+    kept = dict.fromkeys((path.count("/"), path.rpartition("/")[2]) for path in paths)
+    if len(kept) == len(paths):
+        return [f"{head}{glob.escape(path)}/**" for path in paths]
+    return [f"{head}{'*/' * depth}{glob.escape(name)}/**" for depth, name in kept]
+
+
+def _write(splits: Mapping[str, str | None]) -> str:
+    return ",".join(f"{split}={folder}" for folder, split in splits.items())

@@ -1,0 +1,221 @@
+"""A summary of the folders of an input, made while it is listed: small, mergeable, and the same in any order."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import heapq
+import zlib
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from transforms.sources.folder_names import is_known
+from transforms.sources.names import has_extension, skipped_kind
+
+# Of more folders, those are kept whose names have the smallest hashes: the same names in every folder.
+_MOST_FOLDERS = 20_000
+_MOST_KINDS = 20
+# Names of files that are kept of a folder: more where the folders give no classes, and names of files may.
+_SOME_NAMES = 12
+_MORE_NAMES = 64
+_ALL = 1 << 32
+
+
+@dataclasses.dataclass(slots=True)
+class Folder:
+    """What is directly in a folder.
+
+    Attributes:
+      images: number of images.
+      others: number of other files, by extension in lower case.
+      names: some of the images, as (-hash, name): those with the smallest hashes, in a heap.
+      other_names: some of the other files, likewise.
+      most_names: how many names are kept.
+    """
+
+    images: int = 0
+    others: dict[str, int] = dataclasses.field(default_factory=dict)
+    names: list[tuple[int, str]] = dataclasses.field(default_factory=list)
+    other_names: list[tuple[int, str]] = dataclasses.field(default_factory=list)
+    most_names: int = _SOME_NAMES
+
+
+@dataclasses.dataclass
+class FolderSummary:
+    """Counts files by folder. The summary of a billion files takes no more memory than that of a million.
+
+    Attributes:
+      folders: path below the input -> what is in it.
+      most_hash: a folder is kept if the hash of each name in its path is smaller; names that say something always are.
+    """
+
+    folders: dict[str, Folder] = dataclasses.field(default_factory=dict)
+    most_hash: int = _ALL
+
+    def add_image(self, key: str) -> None:
+        """Counts one image."""
+        path, _, name = key.rpartition("/")
+        folder = self.folders.get(path) or self._new(path)
+        if folder is not None:
+            folder.images += 1
+            _sample(folder.names, name, most=folder.most_names)
+
+    def add_other(self, key: str) -> None:
+        """Counts one file that is not an image; hidden ones do not count."""
+        path, _, name = key.rpartition("/")
+        kind = skipped_kind(key)
+        if kind is None or not kind.startswith(".") or not has_extension(name):
+            return
+        folder = self.folders.get(path) or self._new(path)
+        if folder is not None and (kind in folder.others or len(folder.others) < _MOST_KINDS):
+            folder.others[kind] = folder.others.get(kind, 0) + 1
+            _sample(folder.other_names, name, most=folder.most_names)
+
+    def merge(self, other: FolderSummary) -> None:
+        """Adds the files of another summary."""
+        self._keep(min(self.most_hash, other.most_hash))
+        for path, added in other.folders.items():
+            folder = self.folders.get(path) or self._new(path)
+            if folder is None:
+                continue
+            folder.images += added.images
+            for kind, count in added.others.items():
+                folder.others[kind] = folder.others.get(kind, 0) + count
+            for _, name in added.names:
+                _sample(folder.names, name, most=folder.most_names)
+            for _, name in added.other_names:
+                _sample(folder.other_names, name, most=folder.most_names)
+
+    def pack(self) -> Any:
+        """The summary as plain values."""
+        return self.most_hash, [(path, *dataclasses.astuple(folder)) for path, folder in self.folders.items()]
+
+    @classmethod
+    def unpack(cls, packed: Any) -> FolderSummary:
+        """The reverse of `pack`."""
+        most_hash, folders = packed
+        made = {}
+        for path, images, others, names, other_names, most in folders:
+            names, other_names = ([(hashed, name) for hashed, name in some] for some in (names, other_names))
+            made[path] = Folder(images, others, names, other_names, most)
+        return cls(made, most_hash)
+
+    def tree(self, prefix: str = "") -> FolderTree:
+        """The folders below a prefix of keys, such as that of one of several inputs."""
+        return FolderTree(
+            {
+                path[len(prefix) :]: folder
+                for path, folder in self.folders.items()
+                if not prefix or f"{path}/".startswith(prefix)
+            }
+        )
+
+    def joined(self) -> FolderTree:
+        """The folders below all top folders, taken together: those of archives, whose names the keys begin with."""
+        joined = FolderSummary()
+        for path, folder in self.folders.items():
+            joined.merge(FolderSummary({path.partition("/")[2]: folder}))
+        return joined.tree()
+
+    def _new(self, path: str) -> Folder | None:
+        if self.most_hash < _ALL and not self._keeps(path):
+            return None
+        while len(self.folders) >= _MOST_FOLDERS:
+            self._keep(self.most_hash // 2)
+            if not self._keeps(path):
+                return None
+        names = _MORE_NAMES if all(map(is_known, filter(None, path.split("/")))) else _SOME_NAMES
+        return self.folders.setdefault(path, Folder(most_names=names))
+
+    def _keep(self, most_hash: int) -> None:
+        if most_hash < self.most_hash:
+            self.most_hash = most_hash
+            self.folders = {path: folder for path, folder in self.folders.items() if self._keeps(path)}
+
+    def _keeps(self, path: str) -> bool:
+        return all(is_known(name) or _hash(name) < self.most_hash for name in path.split("/") if name)
+
+
+class FolderTree:
+    """The folders that hold images, and what is in them.
+
+    Args:
+      folders: path below the root -> what is directly in it.
+    """
+
+    def __init__(self, folders: Mapping[str, Folder]) -> None:
+        self.folders = folders
+        self._paths = sorted(folders)
+
+    @functools.cached_property
+    def _below(self) -> Mapping[str, set[str]]:
+        below: defaultdict[str, set[str]] = defaultdict(set)
+        for path, folder in self.folders.items():
+            while folder.images and path:
+                parent, _, name = path.rpartition("/")
+                if name in below[parent]:
+                    break
+                below[parent].add(name)
+                path = parent
+        return below
+
+    def below(self, path: str) -> list[str]:
+        """Names of the folders in a folder that hold images, at any depth."""
+        return sorted(self._below.get(path, ()))
+
+    def images(self, path: str) -> int:
+        """Number of images directly in a folder."""
+        folder = self.folders.get(path)
+        return folder.images if folder else 0
+
+    def walk(self, path: str = "") -> Iterator[tuple[str, Folder]]:
+        """All folders at and below one, sorted by path; not only those that hold images."""
+        if path in self.folders and path:
+            yield path, self.folders[path]
+        start, end = (bisect_left(self._paths, path + mark) for mark in ("/", "0")) if path else (0, len(self._paths))
+        for one in self._paths[start:end]:
+            yield one, self.folders[one]
+
+    def total(self, path: str = "") -> int:
+        """Number of images in a folder, at any depth."""
+        return sum(folder.images for _, folder in self.walk(path))
+
+    def names(self, paths: Iterable[str]) -> list[str]:
+        """Names of some images directly in some folders."""
+        found = (self.folders.get(path) for path in paths)
+        return sorted(name for folder in found if folder for _, name in folder.names)
+
+    def others(self, path: str) -> list[str]:
+        """Names of some files directly in a folder that are not images."""
+        folder = self.folders.get(path)
+        return sorted(name for _, name in folder.other_names) if folder else []
+
+    def inside(self, path: str) -> FolderTree:
+        """The folders of one of them."""
+        start = len(path) + 1 if path else 0
+        return FolderTree({one[start:]: folder for one, folder in self.walk(path)})
+
+    def select(self, is_wanted: Callable[[str], bool]) -> FolderTree:
+        """The folders with those of the sampled images that are wanted, by their paths."""
+        chosen = {}
+        for path, folder in self.folders.items():
+            names = [(hashed, name) for hashed, name in folder.names if is_wanted(f"{path}/{name}" if path else name)]
+            images = folder.images * len(names) // max(len(folder.names), 1)
+            chosen[path] = dataclasses.replace(folder, names=names, images=max(images, len(names)))
+        return FolderTree(chosen)
+
+
+def _sample(names: list[tuple[int, str]], name: str, *, most: int) -> None:
+    """Keeps a name if its hash is among the smallest: the same of an image and of its mask. A name is added once."""
+    one = (-_hash(name.rpartition(".")[0] or name), name)
+    if len(names) < most:
+        if one not in names:
+            heapq.heappush(names, one)
+    elif one > names[0] and one not in names:
+        heapq.heapreplace(names, one)
+
+
+def _hash(name: str) -> int:
+    return zlib.crc32(name.encode("utf-8", "replace"))

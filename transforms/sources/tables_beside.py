@@ -1,0 +1,150 @@
+"""Tables beside images: whether one names the images of a folder and their labels, and the settings that read it."""
+
+from __future__ import annotations
+
+import itertools
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, Choice, RequestError
+from transforms.sources.folder_names import guess_split
+from transforms.sources.folder_tree import FolderTree
+from transforms.sources.names import IMAGE_EXTENSIONS
+from transforms.sources.registry import source_of_file
+from transforms.sources.source_spec import SourceSpec
+from transforms.sources.tables.table import InvalidRow, Table
+
+_MOST_TABLES = 8
+_MOST_FOLDERS = 8
+_ROWS = 200
+# So many images that the first rows name have to be there.
+_CHECKED = 5
+_LONGEST_LABEL = 60
+# Tables that name the images of a test, with labels that nobody has given.
+_NO_LABELS = re.compile(r"submission|submit", re.IGNORECASE)
+# Columns whose names, in lower case and without marks, say that they hold the class, or that they do not.
+_LABELS = re.compile(
+    r"label|class|category|species|breed|diagnosis|^dx$|disease|emotion|^target$|^y$|variety|genus|landmark"
+)
+_NOT_LABELS = re.compile(r"source|confidence|conf$|prob|count|group|path|file|url|width|height")
+_SEPARATORS = re.compile(r"[|;,]")
+
+
+def is_table(name: str) -> bool:
+    """Whether a file is a table by its name."""
+    return source_of_file(name) in ("csv", "jsonl", "parquet")
+
+
+def list_tables(tree: FolderTree) -> list[str]:
+    """Paths of the tables in the folders, those nearest to the root first."""
+    found = [posixpath.join(path, name) for path, _ in tree.walk() for name in tree.others(path) if is_table(name)]
+    return sorted(found, key=lambda path: (path.count("/"), path))
+
+
+def find_tables(tree: FolderTree, spec: SourceSpec, root: str | None) -> Iterator[Choice]:
+    """The choices that read a table which names images and their labels, instead of the folders.
+
+    Args:
+      tree: the folders.
+      spec: the request.
+      root: path of the folder that they are in; None if it is not one.
+    """
+    if root is None or spec.include or spec.exclude or spec.class_names or spec.split_folders:
+        return
+    for path in list_tables(tree)[:_MOST_TABLES]:
+        settings = None if _NO_LABELS.search(path) else _settings_of(path, tree, root)
+        if settings is not None:
+            yield Choice(f"the rows of {path}", {"input": storage.join(root, path), **settings})
+
+
+def _settings_of(path: str, tree: FolderTree, root: str) -> dict[str, Any] | None:
+    """The settings that read a table; None if it names no images, or does not say which column has the labels."""
+    try:
+        table = _open(storage.join(root, path))
+        rows = [row for row in itertools.islice(table.rows(table.columns), _ROWS) if not isinstance(row, InvalidRow)]
+    except (OSError, RequestError, BuildError, ValueError):
+        return None
+    if not rows:
+        return None
+    cells = {name: [row[name] for row in rows] for name in table.columns}
+    images = _find_images(path, cells, tree, root)
+    if images is None:
+        return None
+    column, settings = images
+    label = _find_label({name: values for name, values in cells.items() if name != column})
+    return None if label is None else {**settings, "label_column": label}
+
+
+def _open(path: str) -> Table:
+    from transforms.sources.tables.csv_table import open_csv
+    from transforms.sources.tables.jsonl_table import open_jsonl
+
+    kind = source_of_file(path)
+    if kind == "parquet":
+        from transforms.sources.tables.parquet_table import open_parquet
+
+        return open_parquet(path)
+    return open_csv(path) if kind == "csv" else open_jsonl(path)
+
+
+def _find_images(
+    path: str, cells: Mapping[str, Sequence[Any]], tree: FolderTree, root: str
+) -> tuple[str, dict[str, Any]] | None:
+    """The column that names images, and the settings that find them."""
+    beside = posixpath.dirname(path)
+    folders = ["", *(one for one, folder in tree.walk() if folder.images and one)][: _MOST_FOLDERS + 1]
+    split = guess_split(posixpath.basename(path).rpartition(".")[0])
+    # Names with an extension say more than numbers.
+    for column, values in sorted(cells.items(), key=lambda item: not _has_extension(map(str, item[1]))):
+        # From all parts of the rows: their images may be in different folders.
+        some = [*values[:: max(len(values) // _CHECKED, 1)], values[-1]]
+        words = [str(value) for value in some if isinstance(value, (str, int)) and str(value)]
+        if len(words) < len(some):
+            continue
+        found = [(folder, ending) for folder in folders if (ending := _ending(words, folder, tree, root)) is not None]
+        if len(found) > 1:
+            # The same numbers name images of other splits too.
+            found = [one for one in found if guess_split(one[0].partition("/")[0]) == (split or "train")]
+        if len(found) != 1:
+            continue
+        folder, ending = found[0]
+        where = {"image_root": storage.join(root, folder).rstrip("/")} if folder != beside else {}
+        return column, {**({"image_path": f"{{{column}}}{ending}"} if ending else {"image_column": column}), **where}
+    return None
+
+
+def _ending(words: Sequence[str], folder: str, tree: FolderTree, root: str) -> str | None:
+    """What makes the cells of a column names of images in a folder: an extension or nothing; None if nothing does."""
+    endings = [""] if _has_extension(words) else sorted({posixpath.splitext(name)[1] for name in tree.names([folder])})
+    for ending in endings:
+        paths = [posixpath.join(folder, word + ending) for word in words]
+        if all(not one.startswith("/") and storage.is_file(storage.join(root, one)) for one in paths):
+            return ending
+    return None
+
+
+def _has_extension(words: Iterable[str]) -> bool:
+    return all(posixpath.splitext(word)[1].lower() in IMAGE_EXTENSIONS for word in words)
+
+
+def _find_label(cells: Mapping[str, Sequence[Any]]) -> str | None:
+    """The column with the labels, if only one can be it."""
+    found = [name for name, values in cells.items() if _may_be_labels(values, is_only=len(cells) == 1)]
+    plain = {name: re.sub(r"[\s_-]", "", name.lower()) for name in found}
+    named = [name for name in found if _LABELS.search(plain[name]) and not _NOT_LABELS.search(plain[name])]
+    exact = [name for name in named if plain[name] in ("label", "class", "category")]
+    chosen = next((some for some in (exact, named, found) if some), [])
+    # Of `label` and `label_name` either is right, but only one is asked for.
+    return chosen[0] if len(chosen) == 1 else None
+
+
+def _may_be_labels(values: Sequence[Any], *, is_only: bool) -> bool:
+    words = [str(value) for value in values if value is not None and value != ""]
+    if len(words) < len(values) or len(set(words)) < 2 or len(max(words, key=len)) > _LONGEST_LABEL:
+        return False
+    if any(isinstance(value, (float, list, bytes)) or _SEPARATORS.search(str(value)) for value in values):
+        return False
+    return is_only or len(set(words)) < len(words)
