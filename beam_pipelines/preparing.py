@@ -69,15 +69,15 @@ def hold_output(spec: BuildSpec, runner: Runner) -> Iterator[Output]:
     check_place(spec)
     workspace, was_there = Workspace(spec.output), storage.has_scheme(spec.output) or storage.exists(spec.output)
     try:
-        taken = Lease.take(workspace.lease, f"process {os.getpid()} on {socket.gethostname()}")
-    except OSError as error:
-        raise _not_writable(spec.output, error) from error
-    if isinstance(taken, str):
-        raise RequestError(
-            f"`output={spec.output}`: another build is writing to it, {taken}; wait for its end, or choose another "
-            "folder"
-        )
-    try:
+        try:
+            taken = Lease.take(workspace.lease, f"process {os.getpid()} on {socket.gethostname()}")
+        except OSError as error:
+            raise _not_writable(spec.output, error) from error
+        if isinstance(taken, str):
+            raise RequestError(
+                f"`output={spec.output}`: another build is writing to it, {taken}; wait for its end, or choose another "
+                "folder"
+            )
         with taken:
             job = find_job(spec.output)
             if job is not None:

@@ -60,11 +60,16 @@ class Lease:
         lease = cls(path, content, renewal=renewal, stale=stale)
         with contextlib.ExitStack() as stack:
             is_locked = stack.enter_context(try_lock(f"{path}.lock"))
-            other = lease._write(is_locked)
-            if other is not None:
-                return other
-            lease._lock, lease._is_locked = stack.pop_all(), is_locked is True
-        lease._thread.start()
+            lease._is_locked = is_locked is True
+            try:
+                other = lease._write(is_locked)
+                if other is not None:
+                    return other
+                lease._lock = stack.pop_all()
+                lease._thread.start()
+            except BaseException:  # Ctrl-C, when the lease may be written
+                lease.give_back()
+                raise
         return lease
 
     def name_build(self, build: str) -> None:
@@ -81,7 +86,8 @@ class Lease:
     def give_back(self) -> None:
         """Lets others take the lease; one that is lost stays its new holder's."""
         self._end.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
         with self._lock:
             state = storage.read_state(self._path)
             if state is not None and self._is_mine(state[0]):
