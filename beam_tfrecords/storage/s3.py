@@ -16,7 +16,7 @@ import random
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
@@ -93,16 +93,26 @@ def client() -> Any:
 @functools.lru_cache(maxsize=1)
 def _make_client(process: int, *endpoints: str | None) -> Any:
     session = boto3.session.Session()
+    attempts = int(os.environ.get("AWS_MAX_ATTEMPTS", _ATTEMPTS))
     config = Config(
         signature_version=None if session.get_credentials() else botocore.UNSIGNED,
         max_pool_connections=_CONNECTIONS,
         connect_timeout=_CONNECT_SECONDS,
-        retries={"mode": "standard", "total_max_attempts": int(os.environ.get("AWS_MAX_ATTEMPTS", _ATTEMPTS))},
+        retries={"mode": "standard", "total_max_attempts": attempts},
     )
     try:
-        return session.client("s3", config=config)
+        made = session.client("s3", config=config)
     except ValueError as error:
         raise SchemeError(f"s3:// cannot be used: {_one_line(error)}; look at AWS_ENDPOINT_URL") from error
+    made.meta.events.register("needs-retry.s3", functools.partial(_retry_too_many, most=attempts))
+    return made
+
+
+def _retry_too_many(response: Any, attempts: int, *, most: int, **_: Any) -> float | None:
+    """Seconds until a request is sent again that was one too many: AWS answers 503, other stores 429."""
+    if response is None or response[0].status_code != 429 or attempts >= most:
+        return None
+    return random.random() * min(2 ** (attempts - 1), 20)
 
 
 def exists(path: str) -> bool:
@@ -202,8 +212,37 @@ def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
         with _errors(path):
             if size <= _SINGLE_BYTES:
                 client().put_object(**target, Body=file)
-            else:
-                client().upload_fileobj(file, **target, Config=_UPLOAD)
+                return
+            with _named_write(path) as named:
+                client().upload_fileobj(file, **target, ExtraArgs=named, Config=_UPLOAD)
+
+
+@contextlib.contextmanager
+def _named_write(path: str) -> Iterator[dict[str, Any]]:
+    """Options that name a write in parts; no error of the block if it was done, and only the answer got lost.
+
+    Unfinished uploads of the object are given up, for the store charges for what has arrived of them: those of builds
+    that were killed, and those that were begun with no answer.
+    """
+    mine = os.urandom(16).hex()
+    try:
+        yield {"Metadata": {_WRITE_ID: mine}}
+    except exceptions.ClientError as error:
+        if _code(error) != "NoSuchUpload" or not _is_mine(path, mine):
+            raise
+    target = _object(path)
+    # Some stores and roles do not list them.
+    with contextlib.suppress(exceptions.ClientError):
+        answer = client().list_multipart_uploads(Bucket=target["Bucket"], Prefix=target["Key"])
+        for found in answer.get("Uploads", ()):
+            if found["Key"] == target["Key"]:
+                client().abort_multipart_upload(**target, UploadId=found["UploadId"])
+
+
+def _is_mine(path: str, write_id: str) -> bool:
+    """Whether an object is there, and made by this write."""
+    found = _head(path)
+    return found is not None and found["Metadata"].get(_WRITE_ID) == write_id
 
 
 def write_new(path: str, data: bytes) -> bool:
@@ -237,8 +276,7 @@ def _put_if(path: str, data: bytes, **condition: str) -> bool:
         if _request_if(client().put_object, **_object(path), Body=data, Metadata={_WRITE_ID: mine}, **condition):
             return True
         # The answer to an attempt that succeeded may get lost; the next attempt then fails.
-        found = _head(path)
-        return found is not None and found["Metadata"].get(_WRITE_ID) == mine
+        return _is_mine(path, mine)
 
 
 def _request_if(request: Callable[..., object], **options: Any) -> bool:
@@ -269,34 +307,31 @@ def concatenate(sources: Sequence[str], target: str, *, staging: str | None, rep
         parts = plan_upload([entry.size for entry in entries])
         if sum(entry.size for entry in entries) <= _SINGLE_BYTES:
             data = b"".join(_read_pieces(entries, part) for part in parts)
-            _create(target, client().put_object, **_object(target), Body=data, **condition)
+            named = {"Metadata": {_WRITE_ID: os.urandom(16).hex()}}
+            _create(target, client().put_object, named, **_object(target), Body=data, **named, **condition)
             return
-        with _errors(target):
-            started = client().create_multipart_upload(**_object(target))
-        upload = {**_object(target), "UploadId": started["UploadId"]}
-        try:
-            write = functools.partial(_write_part, target, upload, entries)
-            etags = list(pool.map(write, range(1, len(parts) + 1), parts))
-            finished = [{"ETag": etag, "PartNumber": number} for number, etag in enumerate(etags, 1)]
-            _create(
-                target,
-                client().complete_multipart_upload,
-                **upload,
-                MultipartUpload={"Parts": finished},
-                **condition,
-            )
-        except BaseException:
-            # Not before the last part is written: what comes after the abort would stay, and be paid for.
-            pool.shutdown(cancel_futures=True)
-            with contextlib.suppress(exceptions.ClientError, exceptions.BotoCoreError):
-                client().abort_multipart_upload(**upload)
-            raise
+        upload = _object(target)
+        with _errors(target), _named_write(target) as named:
+            upload["UploadId"] = client().create_multipart_upload(**upload, **named)["UploadId"]
+            try:
+                write = functools.partial(_write_part, target, upload, entries)
+                etags = list(pool.map(write, range(1, len(parts) + 1), parts))
+                finished = {"Parts": [{"ETag": etag, "PartNumber": number} for number, etag in enumerate(etags, 1)]}
+                finish = functools.partial(client().complete_multipart_upload, MultipartUpload=finished)
+                _create(target, finish, named, **upload, **condition)
+            except BaseException:
+                # Not before the last part is written: what comes after the abort would stay, and be paid for.
+                pool.shutdown(cancel_futures=True)
+                with contextlib.suppress(exceptions.ClientError, exceptions.BotoCoreError):
+                    client().abort_multipart_upload(**upload)
+                raise
 
 
-def _create(path: str, request: Callable[..., object], **options: Any) -> None:
+def _create(path: str, request: Callable[..., object], named: Mapping[str, Any], **options: Any) -> None:
     """Makes an object; raises FileExistsError if the request says that there may be none, and there is one."""
     with _errors(path):
-        if _request_if(request, **options):
+        # The answer to an attempt that succeeded may get lost; the next attempt then fails.
+        if _request_if(request, **options) or _is_mine(path, named["Metadata"][_WRITE_ID]):
             return
     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
 

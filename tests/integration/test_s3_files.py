@@ -14,7 +14,7 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.storage import s3 as s3_files
-from tests.integration.servers import processes, s3
+from tests.integration.servers import processes, proxy, s3
 
 MIB = 1 << 20
 
@@ -75,8 +75,34 @@ def test_large_files_go_in_parts_that_are_sent_again_where_they_are_refused(serv
     data = os.urandom(40 * MIB)
     server.refuse("PUT", "partNumber=2")
     storage.write_bytes("s3://photos/a", data)
-    assert sorted(methods(server)) == ["POST", "POST", "PUT", "PUT", "PUT", "PUT"]
+    # The last one looks for unfinished uploads of the object.
+    assert sorted(methods(server)) == ["GET", "POST", "POST", "PUT", "PUT", "PUT", "PUT"]
     assert storage.read_bytes("s3://photos/a") == data
+
+
+@pytest.mark.parametrize("lost", ["uploads", "uploadId="], ids=["the beginning", "the end"])
+@pytest.mark.parametrize("joins", [False, True], ids=["upload", "join"])
+def test_an_upload_in_parts_goes_on_where_an_answer_is_lost(server, lost, joins):
+    pieces = [os.urandom(12 * MIB) for _ in range(2)]
+    for number, data in enumerate(pieces):
+        storage.write_bytes(f"s3://photos/{number}", data)
+    server.add(proxy.Fault(proxy.Kind.LOSE, "POST", lost))
+    if joins:
+        storage.concatenate(["s3://photos/0", "s3://photos/1"], "s3://photos/whole")
+    else:
+        storage.write_bytes("s3://photos/whole", b"".join(pieces))
+    assert not server.has_faults()
+    assert storage.read_bytes("s3://photos/whole") == b"".join(pieces)
+    assert uploads(server) == []
+
+
+def test_one_request_too_many_is_sent_again(server):
+    for method in ("PUT", "HEAD", "GET"):
+        server.refuse(method, "/photos/a", status=429)
+    storage.write_bytes("s3://photos/a", b"0123")
+    assert storage.stat("s3://photos/a").size == 4
+    assert storage.read_bytes("s3://photos/a") == b"0123"
+    assert not server.has_faults()
 
 
 def test_an_upload_that_fails_leaves_nothing(server):

@@ -20,9 +20,10 @@ from transforms.refs import SampleRef
 from transforms.sources.archives import tar_reader
 from transforms.sources.archives.tar import ReadTar
 from transforms.sources.containers import Container, Spool
+from transforms.sources.folder_roles import Guess
 from transforms.sources.source_spec import Skipped
 
-READ = ReadTar(splits={}, only_splits=False, needs_class=False, label_pattern=None)
+READ = ReadTar(Guess(splits=False, needs_class=False), only_splits=False, label_pattern=None)
 BOMB = (
     "too_large_file",
     "the archive of {:,} bytes expands to more than 100 times its size; extract it if that is meant",
