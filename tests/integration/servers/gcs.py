@@ -1,8 +1,9 @@
 """A local Google Cloud Storage: fake-gcs-server behind a small proxy.
 
-The proxy corrects three deviations of the emulator from the real service: it ignores the parts of a batch without a
+The proxy corrects four deviations of the emulator from the real service: it ignores the parts of a batch without a
 `Content-ID`, which Google's Python client does not send; it ignores generation preconditions on reads, compose,
-rewrite and delete; it answers 500 instead of 404 when a source of a compose is missing.
+rewrite and delete; it answers 500 instead of 404 when a source of a compose is missing; it breaks off when the last
+bytes of an upload in chunks are sent once more, because the first answer was lost.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ _CONDITIONED = (
 _BATCH_PART = re.compile(rb"^Content-Type: application/http\r?\n", re.MULTILINE)
 # An object does not change between its precondition and the request.
 _conditions = threading.Lock()
+# URL of an upload in chunks that has ended -> what was answered then.
+_ended: dict[str, proxy.Answer] = {}
 
 
 class GcsServer(proxy.StorageServer):
@@ -117,6 +120,8 @@ class _Handler(proxy.Handler):
     def pass_on(self, body: bytes) -> proxy.Answer:
         """Sends a request to the emulator, and corrects what it does."""
         path, _, query = self.path.partition("?")
+        if self.path in _ended:
+            return _ended[self.path]
         if path.startswith("/batch/"):
             numbers = itertools.count()
             body = _BATCH_PART.sub(lambda part: part[0] + b"Content-ID: <%d>\r\n" % next(numbers), body)
@@ -128,6 +133,8 @@ class _Handler(proxy.Handler):
             answer = super().pass_on(body)
         if answer.status == 500 and path.endswith("/compose"):
             return _error(404, "a source object does not exist")
+        if self.command == "PUT" and "upload_id=" in query and answer.status in (200, 201):
+            _ended[self.path] = answer
         return answer
 
     def _generation(self, path: str) -> int:
