@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,35 +85,12 @@ def test_a_build_from_bucket_to_bucket_has_the_bytes_of_a_local_one(server, loca
     assert not server.client().list_multipart_uploads(Bucket="datasets").get("Uploads")
 
 
-def test_a_build_from_a_bucket_to_disk(server, local_shards, tmp_path):
-    built("--input=s3://photos", f"--output={tmp_path}", *FLAGS)
-    assert shards_in(tmp_path) == local_shards
-
-
-def test_a_build_from_disk_to_a_bucket(server, local_shards):
-    built(f"--input={PHOTOS}", "--output=s3://datasets/from disk#1", *FLAGS)
-    assert shards_below(server, "from disk#1") == local_shards
-
-
 def test_a_glob_of_objects(server, tmp_path):
     built("--input=s3://photos/c*/*_0[1-3].jpg", f"--output={tmp_path / 'objects'}", "--image_size=32", "--name=c")
     built(f"--input={PHOTOS}/c*/*_0[1-3].jpg", f"--output={tmp_path / 'files'}", "--image_size=32", "--name=c")
     shards = shards_in(tmp_path / "objects")
     assert shards
     assert shards == shards_in(tmp_path / "files")
-
-
-@pytest.mark.parametrize("kind", ["tar", "tar.gz"])
-def test_an_archive_in_a_bucket(server, tmp_path, kind):
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode=f"w:{kind[4:]}") as file:
-        for path in sorted(PHOTOS.rglob("*.jpg")):
-            file.add(path, path.relative_to(PHOTOS).as_posix())
-    server.client().put_object(Bucket="tables", Key=f"photos.{kind}", Body=archive.getvalue())
-    (tmp_path / f"photos.{kind}").write_bytes(archive.getvalue())
-    built(f"--input=s3://tables/photos.{kind}", f"--output=s3://datasets/{kind}", *FLAGS)
-    built(f"--input={tmp_path}/photos.{kind}", f"--output={tmp_path / 'out'}", *FLAGS)
-    assert shards_below(server, kind) == shards_in(tmp_path / "out")
 
 
 def test_a_table_in_one_bucket_names_images_in_another_and_missing_ones_are_listed(server, tmp_path):

@@ -1,35 +1,49 @@
-"""Two builds into one folder of a bucket at once: one is refused, and what is published is whole."""
+"""Two builds into one folder of a bucket at once, and builds that are killed: what is published is whole, always."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
 import shutil
+import signal
 import subprocess
-import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from beam_tfrecords import storage
+from beam_tfrecords import crc32c, storage
 from beam_tfrecords.dataset import open_dataset
-from tests.integration.servers import gcs, s3
+from tests.integration import buckets
+from tests.integration.servers.proxy import StorageServer
 
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"
 SEED = 20_261_122
-COMMAND = Path(sys.executable).with_name("beam-tfrecords")
+# Of every service, way of building and pair of inputs: 40 in all.
+TRIALS = 5
+KILLS = 8
+FLAGS = ["--name=photos", "--image_size=16"]
+VERSIONED = ["--versioned", "--guard=off", "--keep_versions=1", "--grace=0s"]
 
 
-@pytest.fixture(scope="module", params=["gs", "s3"])
-def bucket(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A bucket of a running service, which this process and those it starts use."""
-    folder = tmp_path_factory.mktemp(request.param)
-    serve = gcs.gcs_server if request.param == "gs" else s3.s3_server
-    with serve(folder, buckets=("datasets",)) as server, pytest.MonkeyPatch.context() as patch:
-        for name, value in server.environment.items():
-            patch.setenv(name, value)
-        yield f"{request.param}://datasets"
+@pytest.fixture(scope="module", params=buckets.SCHEMES)
+def scheme(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def server(scheme: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StorageServer]:
+    with buckets.services(tmp_path_factory.mktemp(scheme), scheme) as running:
+        yield running[scheme]
+
+
+@pytest.fixture
+def bucket(scheme: str, server: StorageServer) -> str:
+    return f"{scheme}://datasets"
 
 
 @pytest.fixture(scope="module")
@@ -44,17 +58,26 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return folders
 
 
+@pytest.fixture(scope="module")
+def expected(inputs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What an undisturbed build makes of each input, on a disk."""
+    outputs = [str(tmp_path_factory.mktemp("disk") / "out") for _ in inputs]
+    for folder, output in zip(inputs, outputs, strict=True):
+        buckets.build(f"--input={folder}", f"--output={output}", *FLAGS)
+    return [buckets.content_of(output) for output in outputs]
+
+
 def start(folder: Path, output: str, *words: str) -> subprocess.Popen[str]:
-    command = [
-        COMMAND,
-        "convert",
-        f"--input={folder}",
-        f"--output={output}",
-        "--name=photos",
-        "--image_size=16",
-        *words,
-    ]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    return buckets.start(f"--input={folder}", f"--output={output}", *FLAGS, *words, start_new_session=True)
+
+
+def published(output: str, versioned: bool) -> tuple[str, str] | None:
+    """The dataset that readers find in an output now, and what tells it from one that takes its place."""
+    state = storage.read_state(f"{output}/{'LATEST' if versioned else '_SUCCESS'}")
+    if state is None:
+        return None
+    data, version = state
+    return f"{output}/{data.decode().strip()}" if versioned else output, version
 
 
 def check_whole(path: str) -> None:
@@ -63,42 +86,93 @@ def check_whole(path: str) -> None:
     assert dataset.manifest_sha256 == dataset.published_sha256
     for shard in dataset.shards:
         data = storage.read_bytes(storage.join(dataset.path, shard.file))
-        assert len(data) == shard.bytes
+        assert (len(data), crc32c.to_hex(crc32c.value(data))) == (shard.bytes, shard.crc32c)
     listed = {entry.path[len(dataset.path) + 1 :] for entry in storage.list_files(dataset.path, literal=True)}
     assert {*dataset.files, "_SUCCESS"} == {name for name in listed if not name.startswith(".build/")}
 
 
+def check_content(output: str, versioned: bool, expected: dict[str, Any]) -> None:
+    """That an output has one dataset, the expected one, and nothing else."""
+    found = published(output, versioned)
+    assert found
+    path = found[0]
+    content = buckets.content_of(path)
+    content.pop("changes.json", None)
+    assert content == expected
+    others = {name.split("/")[0] for name in buckets.files_of(output)} - {storage.basename(path), "LATEST"}
+    assert (not others) if versioned else buckets.files_of(output) == sorted([*content, "_SUCCESS"])
+
+
+@contextlib.contextmanager
+def observed(output: str, versioned: bool) -> Iterator[None]:
+    """Looks all the time, and once at the end, whether what readers find is whole."""
+    problems: list[str] = []
+    done = threading.Event()
+
+    def look() -> None:
+        found = published(output, versioned)
+        if found is None:
+            return
+        try:
+            check_whole(found[0])
+        except Exception as error:
+            # One that was replaced while it was looked at may have been removed.
+            if found == published(output, versioned):
+                problems.append(f"{type(error).__name__}: {error}")
+
+    def watch() -> None:
+        while not done.wait(0.02):
+            look()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+    look()
+    assert not problems, problems[:3]
+
+
 @pytest.mark.parametrize("versioned", [False, True], ids=["plain", "versioned"])
 @pytest.mark.parametrize("same", [True, False], ids=["same input", "other input"])
-def test_one_of_two_builds_at_once_is_refused(bucket, inputs, versioned, same):
+def test_one_of_two_builds_at_once_is_refused(bucket, inputs, expected, versioned, same):
     generator = random.Random(f"{SEED} {bucket} {versioned} {same}")
-    for trial in range(3):
+    for trial in range(TRIALS):
         output = f"{bucket}/out-{versioned}-{same}-{trial}"
-        words = ["--versioned", "--guard=off"] if versioned else []
-        first = start(inputs[0], output, *words)
-        time.sleep(generator.uniform(0, 0.05))
-        second = start(inputs[0] if same else inputs[1], output, *words)
-        errors = [build.communicate(timeout=120)[1] for build in (first, second)]
-        codes = sorted(build.returncode for build in (first, second))
+        words = VERSIONED if versioned else []
+        with observed(output, versioned):
+            first = start(inputs[0], output, *words)
+            time.sleep(generator.uniform(0, 0.05))
+            second = start(inputs[0] if same else inputs[1], output, *words)
+            errors = [build.communicate(timeout=120)[1] for build in (first, second)]
+        codes = [build.returncode for build in (first, second)]
         where = f"trial {trial} (seed {SEED}): {errors}"
-        assert codes == [0, 2], where
-        refusal = errors[0 if first.returncode else 1]
-        assert "another build is writing to it, process" in refusal, where
-        check_whole(output)
-        versions = [name for name in storage.list_folders(output) if name != ".build"] if versioned else []
-        assert len([name for name in versions if name[:2] == "20"]) == (1 if versioned else 0), where
+        assert sorted(codes) == [0, 2], where
+        assert "another build is writing to it, process" in errors[codes.index(2)], where
+        check_content(output, versioned, expected[0 if same else codes.index(0)])
 
 
-def test_after_a_kill_the_same_command_publishes(bucket, inputs):
-    output = f"{bucket}/killed"
-    build = start(inputs[0], output, "--versioned")
-    deadline = time.monotonic() + 60
-    while not storage.is_folder(f"{output}/.build") and time.monotonic() < deadline:
-        time.sleep(0.01)
-    build.kill()
-    build.communicate()
-    # On this machine it is known that the process has ended; elsewhere, its lease is anybody's after two minutes.
-    again = start(inputs[0], output, "--versioned")
-    assert again.communicate(timeout=120)[1] is not None
-    assert again.returncode == 0
-    check_whole(output)
+@pytest.mark.parametrize("kill", range(KILLS))
+def test_after_a_kill_the_same_command_ends_as_if_nothing_had_happened(scheme, server, bucket, inputs, expected, kill):
+    versioned = kill % 2 == 1
+    words = VERSIONED if versioned else ["--overwrite"]
+    output = f"{bucket}/killed-{kill}"
+    generator = random.Random(f"{SEED} {scheme} {kill}")
+    with observed(output, versioned):
+        # A finished dataset, which the build that is killed is to replace.
+        began = time.monotonic()
+        assert start(inputs[1], output, *words).wait(120) == 0
+        seconds = time.monotonic() - began
+        build = start(inputs[0], output, *words)
+        time.sleep(generator.uniform(0.2, 1.0) * seconds)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(build.pid, signal.SIGKILL)
+        build.communicate()
+        # On this machine it is known that the process has ended; elsewhere, its lease is anybody's after two minutes.
+        again = start(inputs[0], output, *words)
+        errors = again.communicate(timeout=120)[1]
+        assert again.returncode == 0, errors
+    check_content(output, versioned, expected[0])
+    assert scheme == "gs" or not buckets.uploads_left(server)
