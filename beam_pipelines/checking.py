@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
@@ -23,6 +24,8 @@ from transforms.workspace.output_folder import find_old_files
 
 if TYPE_CHECKING:
     from transforms.listing.listing import Listing
+
+_MOST_CLASSES = 10
 
 
 def check_place(spec: BuildSpec) -> None:
@@ -136,6 +139,7 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Sk
         inferred = infer_class_names(listing.labels, numbers_are_indices=source.labels_may_be_indices)
         in_cells = source.labels_may_be_indices and spec.source.label_separator is None
         source.notes += describe_labels(listing.labels, inferred, in_cells=in_cells)
+        source.notes += _describe_missing_classes(spec, listing, inferred)
         return _check_names(inferred)
     class_names = ClassNames(spec.class_names, source.labels_may_be_indices)
     unknown: dict[Scalar, int] = {
@@ -148,6 +152,7 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Sk
             f"`class_names={','.join(class_names.names)}`: {samples} of {listing.total} samples have a class "
             f"that is not among them: {shown}{', …' if len(unknown) > 5 else ''}"
         )
+    source.notes += _describe_missing_classes(spec, listing, class_names)
     return _check_names(class_names)
 
 
@@ -167,6 +172,23 @@ def _describe_empty_splits(spec: BuildSpec, listing: Listing) -> list[str]:
     asked = spec.splits.fractions or (spec.splits.folders or {}).values()
     empty = [split for split in asked if not listing.samples[split]]
     return [f"`splits` asks for {', '.join(empty)}, which got none of {listing.total:,} samples"] if empty else []
+
+
+def _describe_missing_classes(spec: BuildSpec, listing: Listing, class_names: ClassNames) -> Iterator[str]:
+    """Notes on the splits that lack classes which others have."""
+    if spec.limit is not None:
+        return
+    found = {
+        split: {index for label in labels if (index := class_names.find(label)) is not None}
+        for split, labels in listing.split_labels.items()
+        if split
+    }
+    everywhere = set[int]().union(*found.values())
+    for split, indices in sorted(found.items()):
+        missing = [class_names.names[index] for index in sorted(everywhere - indices)]
+        if missing:
+            shown = ", ".join(missing[:_MOST_CLASSES]) + (", …" if len(missing) > _MOST_CLASSES else "")
+            yield f"split {split} has no sample of {len(missing):,} of {len(everywhere):,} classes: {shown}"
 
 
 def _describe_skipped(skipped: Skipped) -> str:

@@ -60,7 +60,7 @@ def describe_build(spec: BuildSpec) -> list[str]:
         if containers is None:
             listing, skipped = list_samples(spec, source, folder), source.skipped
         else:
-            listing, skipped = _list_containers(containers, spec, source, folder)
+            listing, skipped = list_containers(containers, spec, source, folder)
         class_names = check_listing(spec, source, listing, skipped)
         failures = _Failures()
         packed = failures.watch(one for chunk in listing.chunks for one in read_chunk(chunk))
@@ -82,7 +82,7 @@ def describe_build(spec: BuildSpec) -> list[str]:
     ]
 
 
-def _list_containers(
+def list_containers(
     containers: Sequence[Container], spec: BuildSpec, source: Source, folder: str
 ) -> tuple[Listing, Skipped]:
     """Lists archives here, one after the other; a build does it in parallel."""

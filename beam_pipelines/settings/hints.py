@@ -34,8 +34,8 @@ def change_command(command: str, argv: Sequence[str], settings: Mapping[str, Any
     """A command line with some settings changed, quoted for a shell."""
     words = ["beam-tfrecords", command, *_without(argv, settings)]
     for name, value in settings.items():
-        for one in value if isinstance(value, (list, tuple)) else [value]:
-            words.append(f"--{name}={_shorten(str(one))}")
+        values = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
+        words += [f"--{name}={_shorten(str(one))}" for one in values]
     return " ".join(map(_quote, words))
 
 

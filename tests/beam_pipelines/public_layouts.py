@@ -481,7 +481,7 @@ LAYOUTS = (
         "train/{n01443537,n01629819}/images/x_{1..3}.JPEG train/n01443537/n01443537_boxes.txt "
         "val/images/val_{1..4}.JPEG "
         "val/val_annotations.txt test/images/test_{1..2}.JPEG {words,wnids}.txt",
-        refused="has images, but no folders that name their classes",
+        refused="no folders name the classes of the images in",
         choices=[in_train(n01443537=3, n01629819=3), unlabelled(train=6, validation=4, test=2)],
         root="tiny-imagenet-200",
     ),
@@ -489,7 +489,7 @@ LAYOUTS = (
         "ImageNet on Kaggle",
         "ILSVRC/Data/CLS-LOC/train/{n01440764,n01443537}/{1..2}.JPEG ILSVRC/Data/CLS-LOC/{val,test}/I_{1..2}.JPEG "
         "ILSVRC/Annotations/CLS-LOC/val/I_1.xml ILSVRC/ImageSets/CLS-LOC/train_cls.txt",
-        refused="has images, but no folders that name their classes",
+        refused="no folders name the classes of the images in",
         choices=[in_train(n01440764=2, n01443537=2), unlabelled(train=4, validation=2, test=2)],
         root="imagenet",
     ),

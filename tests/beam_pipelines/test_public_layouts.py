@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shlex
+import tarfile
 from collections import Counter
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from PIL import Image
 
 from beam_pipelines.checking import check_listing, open_spec_source
+from beam_pipelines.dry_run import list_containers
 from beam_pipelines.list_input import list_samples
 from beam_pipelines.settings.command_line import parse_arguments
 from beam_pipelines.settings.definitions import read_build_spec
@@ -51,8 +53,12 @@ def read(argv: list[str], folder: Path) -> tuple[Records, list[str]]:
     """The records that a command line lists, as a build does before it starts, and the notes."""
     spec, source = open_spec_source(read_build_spec(parse_arguments(argv).words))
     folder.mkdir(exist_ok=True)
-    listing = list_samples(spec, source, str(folder))
-    check_listing(spec, source, listing, source.skipped)
+    containers = source.containers()
+    if containers is None:
+        listing, skipped = list_samples(spec, source, str(folder)), source.skipped
+    else:
+        listing, skipped = list_containers(containers, spec, source, str(folder))
+    check_listing(spec, source, listing, skipped)
     records: dict[str, Counter[str]] = {}
     for chunk in listing.chunks:
         for ref in map(SampleRef.unpack, read_chunk(chunk)):
@@ -103,7 +109,83 @@ def test_a_layout_that_is_unclear_is_refused_with_commands_that_are_right(layout
     assert 1 <= len(commands) <= 3
 
 
+@pytest.fixture
+def pack(make, tmp_path):
+    """Packs the tree of a layout into an archive of its root's name, or into two; returns the input."""
+
+    def write(layout: Layout, *, archives: int = 1) -> str:
+        root = make(layout)
+        files = sorted(path for path in root.rglob("*") if path.is_file())
+        for number in range(archives):
+            with tarfile.open(tmp_path / f"{root.name}{number or ''}.tar", "w") as archive:
+                for path in files[number::archives]:
+                    archive.add(path, path.relative_to(root))
+        return str(tmp_path / (f"{root.name}.tar" if archives == 1 else "*.tar"))
+
+    return write
+
+
+@pytest.mark.parametrize("archives", [1, 2])
+@pytest.mark.parametrize("layout", READ, ids=lambda layout: layout.name)
+def test_archives_are_read_by_the_same_rules(layout, archives, pack, tmp_path):
+    records, _ = read([f"--input={pack(layout, archives=archives)}", "--output=out"], tmp_path / "listing")
+    assert records == layout.records
+
+
+@pytest.mark.parametrize("archives", [1, 2])
+@pytest.mark.parametrize("layout", REFUSED, ids=lambda layout: layout.name)
+def test_archives_are_refused_by_the_same_rules(layout, archives, pack, tmp_path):
+    argv = [f"--input={pack(layout, archives=archives)}", "--output=out"]
+    with pytest.raises(RequestError) as refused:
+        read(argv, tmp_path / "listing")
+    lines = explain(refused.value, "convert", argv)
+    assert layout.refused in lines[0]
+    # Where the folder offers one of its folders as the input, an archive has room for another choice.
+    everything = {"train": {"": sum(layout.choices[0]["train"].values())}}
+    for number, command in enumerate(commands_of(lines)):
+        records, _ = read(command, tmp_path / f"listing{number}")
+        assert records in [*layout.choices, everything], "\n".join(lines)
+
+
 def test_what_is_excluded_does_not_count(make, tmp_path):
     root = make(Layout("splits beside another folder", "{train,test}/cat/1.jpg extra/3.jpg"))
     records, _ = read([f"--input={root}", "--output=out", "--exclude=extra"], tmp_path / "listing")
     assert records == {"train": {"cat": 1}, "test": {"cat": 1}}
+
+
+def test_a_class_that_is_missing_from_a_split_is_noted(make, tmp_path):
+    root = make(Layout("a class missing", "train/{cat,dog,cow}/{1..2}.jpg test/cat/3.jpg"))
+    _, notes = read([f"--input={root}", "--output=out"], tmp_path / "listing")
+    assert notes == ["split test has no sample of 2 of 3 classes: cow, dog"]
+    _, notes = read([f"--input={root}", "--output=out", "--class_names=cat,cow,dog,elk"], tmp_path / "listing")
+    assert notes == ["split test has no sample of 2 of 3 classes: cow, dog"]
+
+
+def test_the_name_of_an_archive_may_be_the_class(tmp_path):
+    for name in ("cat", "dog"):
+        with tarfile.open(tmp_path / f"{name}.tar.gz", "w:gz") as archive:
+            for number in range(3):
+                archive.addfile(tarfile.TarInfo(f"{name}_{number}x.jpg"))
+    argv = [f"--input={tmp_path}/*.tar.gz", "--output=out"]
+    with pytest.raises(RequestError, match="directly in it") as refused:
+        read(argv, tmp_path / "listing")
+    first, *_ = commands_of(explain(refused.value, "convert", argv))
+    assert read(first, tmp_path / "listing1")[0] == {"train": {"cat": 3, "dog": 3}}
+
+
+def test_the_names_of_several_inputs_may_be_the_classes(make, tmp_path):
+    root = make(Layout("folders as inputs", "{cat,dog}/{1..3}.jpg"))
+    argv = [f"--input={root}/cat", f"--input={root}/dog", "--output=out"]
+    with pytest.raises(RequestError, match="directly in it") as refused:
+        read(argv, tmp_path / "listing")
+    first, *_ = commands_of(explain(refused.value, "convert", argv))
+    assert read(first, tmp_path / "listing1")[0] == {"train": {"cat": 3, "dog": 3}}
+
+
+def test_annotations_that_the_request_includes_are_wanted(make, tmp_path):
+    root = make(Layout("masks", "{images,masks}/{1..3}.jpg"))
+    argv = [f"--input={root}", "--output=out", "--layout=image"]
+    with pytest.raises(RequestError, match="masks look like masks"):
+        read([*argv, "--include=*.jpg"], tmp_path / "listing")
+    records, _ = read([*argv, "--include=masks/**"], tmp_path / "listing")
+    assert records == {"train": {"": 3}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -11,12 +12,12 @@ from tests.beam_pipelines.dataset_checks import manifest_of, splits_of
 
 @pytest.fixture
 def refused(convert, tmp_path):
-    """Runs `convert`; returns its only line after checking that nothing was written."""
+    """Runs `convert`; returns its line, and the commands below it, after checking that nothing was written."""
 
     def run(*words):
         ran = convert(f"--output={tmp_path / 'out'}", *words)
         assert ran.code == 2, ran.err
-        assert ran.err.count("\n") == 1
+        assert [line for line in ran.err.splitlines() if not line.startswith("  ")] == ran.err.splitlines()[:1]
         assert not (tmp_path / "out").exists()
         return ran.err
 
@@ -113,13 +114,13 @@ def test_a_requested_split_without_samples_is_noted(photos, tmp_path, convert):
 
 def test_wrapped_classes_and_unclear_splits_are_refused(photos, refused, tmp_path):
     (tmp_path / "in").mkdir()
-    (tmp_path / "in/images").symlink_to(photos)
-    assert "give the folder that holds the classes, images, or say --class_names=images" in refused(
-        f"--input={tmp_path / 'in'}"
-    )
-    (tmp_path / "in/images").rename(tmp_path / "in/train2017")
+    (tmp_path / "in/mine").symlink_to(photos)
+    shown = refused(f"--input={tmp_path / 'in'}")
+    assert f"--input={tmp_path / 'in/mine'}\n" in shown
+    assert "--class_names=mine\n" in shown
+    (tmp_path / "in/mine").rename(tmp_path / "in/train2017")
     (tmp_path / "in/val2017").mkdir()
-    (tmp_path / "in/val2017/cat").symlink_to(photos / "coffee")
+    shutil.copytree(photos / "coffee", tmp_path / "in/val2017/cat")
     assert "--splits=train=train2017,validation=val2017" in refused(f"--input={tmp_path / 'in'}")
 
 

@@ -31,6 +31,7 @@ class Listing:
       samples: split -> samples; "" holds those without a valid split.
       source_bytes: split -> bytes of their image files, as far as the source tells.
       labels: label -> samples, if they were counted; None counts those without a label.
+      split_labels: split -> labels of its samples, if they were counted.
       digest: sum of the hashes of all references, modulo 2**128: it does not depend on their order.
       chunks: files with the references.
       folders: the folders that the samples are in, if the plan asks for them.
@@ -42,6 +43,7 @@ class Listing:
     samples: Counter[str] = dataclasses.field(default_factory=Counter)
     source_bytes: Counter[str] = dataclasses.field(default_factory=Counter)
     labels: Counter[Scalar] = dataclasses.field(default_factory=Counter)
+    split_labels: dict[str, set[Scalar]] = dataclasses.field(default_factory=dict)
     digest: int = 0
     chunks: list[str] = dataclasses.field(default_factory=list)
     unknown: int = 0
@@ -67,6 +69,7 @@ class Listing:
         if count_labels and ref.failure is None:
             for label in ref.label if isinstance(ref.label, list) else (ref.label,):
                 self.labels[label] += 1
+                self.split_labels.setdefault(split, set()).add(label)
         digest = int.from_bytes(hashlib.blake2b(ref.identity(), digest_size=16).digest(), "big")
         self.digest = (self.digest + digest) % (1 << 128)
 
@@ -75,6 +78,8 @@ class Listing:
         self.samples.update(other.samples)
         self.source_bytes.update(other.source_bytes)
         self.labels.update(other.labels)
+        for split, labels in other.split_labels.items():
+            self.split_labels.setdefault(split, set()).update(labels)
         self.digest = (self.digest + other.digest) % (1 << 128)
         self.chunks += other.chunks
         self.unknown += other.unknown
@@ -85,15 +90,26 @@ class Listing:
     def pack(self) -> bytes:
         """The listing as bytes, for the marker of a container."""
         totals = (dict(self.samples), dict(self.source_bytes), list(self.labels.items()))
-        rest = (self.chunks, self.unknown, self.folders.pack(), sorted(self.unmatched or ()))
+        split_labels = [(split, list(labels)) for split, labels in self.split_labels.items()]
+        rest = (split_labels, self.chunks, self.unknown, self.folders.pack(), sorted(self.unmatched or ()))
         return msgpack.packb((*totals, self.fingerprint, *rest))
 
     @classmethod
     def unpack(cls, packed: bytes) -> Listing:
         """The reverse of `pack`."""
-        samples, sizes, labels, fingerprint, chunks, unknown, folders, unmatched = msgpack.unpackb(packed)
-        totals = (Counter(samples), Counter(sizes), Counter(dict(labels)), int(fingerprint, 16))
-        return cls(*totals, chunks, unknown, FolderSummary.unpack(folders), frozenset(unmatched))
+        samples, sizes, labels, fingerprint, *rest = msgpack.unpackb(packed)
+        split_labels, chunks, unknown, folders, unmatched = rest
+        return cls(
+            Counter(samples),
+            Counter(sizes),
+            Counter(dict(labels)),
+            {split: set(found) for split, found in split_labels},
+            int(fingerprint, 16),
+            chunks,
+            unknown,
+            FolderSummary.unpack(folders),
+            frozenset(unmatched),
+        )
 
 
 @dataclasses.dataclass(frozen=True)

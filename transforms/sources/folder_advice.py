@@ -13,6 +13,7 @@ from beam_tfrecords.errors import Choice, RequestError
 from transforms.sources.folder_names import guess_split, is_container, is_known
 from transforms.sources.folder_roles import Request, UnclearError, find_roles, join
 from transforms.sources.folder_tree import FolderTree
+from transforms.sources.registry import source_of_file
 from transforms.sources.tables_beside import find_tables
 from transforms.splits import read_splits
 
@@ -27,6 +28,10 @@ _NAME_PATTERNS = (
 )
 # What cameras and programs put before numbers.
 _NO_CLASSES = frozenset({"dsc", "dscn", "dscf", "pxl", "mvi", "mvimg", "gopr", "scan", "frame", "screenshot", "output"})
+_HOW_TO_LABEL = (
+    "; `label_pattern=(?P<label>cat|dog)` finds classes in names, a table (csv, jsonl, parquet) can list them, or sort "
+    "the images into a folder per class"
+)
 # In the words of a choice: how the images get their labels.
 _FOLDERS, _NAMES, _UNLABELLED = (
     "with the folders as classes",
@@ -43,11 +48,13 @@ class Place:
       where: the input, as messages quote it.
       root: path of the folder; None if it is no folder, or not the only input.
       key_prefix: what the keys begin with.
+      names: of all inputs that are read together with this one, if there are several.
     """
 
     where: str
     root: str | None
     key_prefix: str
+    names: Sequence[str] = ()
 
 
 def refusal(error: UnclearError, tree: FolderTree, request: Request, place: Place) -> RequestError:
@@ -74,7 +81,8 @@ class _Advisor:
                 choices.append(choice)
         beside = describe_annotations(self._tree)
         known = f" (beside them is what looks like {beside}, which this version does not read yet)" if beside else ""
-        return RequestError(f"{self._place.where}: {self._error.found}{known}", choices)
+        how = _HOW_TO_LABEL if self._error.kind == "flat" else ""
+        return RequestError(f"{self._place.where}: {self._error.found}{known}{how}", choices)
 
     def _choices(self) -> Iterator[Choice]:
         error, kind = self._error, self._error.kind
@@ -113,6 +121,8 @@ class _Advisor:
         elif kind == "unlabelled":
             yield from self._fit(f"without {', '.join(names)}", {"exclude": self._exclude(names)}, _FOLDERS)
         else:
+            if kind == "flat" and not any(error.bases) and self._names_are_classes():
+                yield from self._fit("the name of each input as a class", {"label_pattern": self._input_pattern()}, "")
             yield from self._fit("the images", {}, _FOLDERS)
             yield from self._fit("the images", {}, _NAMES)
             parts = [join(base, name) for base in error.bases for name in names] if kind == "splits" else error.bases
@@ -166,6 +176,16 @@ class _Advisor:
                 is_container(name) or guess_split(name) or self._tree.below(join(base, name)) for name in beside
             )
         )
+
+    def _names_are_classes(self) -> bool:
+        """Whether the names of the inputs may be classes: not numbered, as parts are."""
+        words = {re.sub(r"[\d_.-]", "", name.partition(".")[0]) for name in self._place.names}
+        return len(words) > 1 and not any(map(is_known, words))
+
+    def _input_pattern(self) -> str:
+        """The pattern by which the name of an input is the class: of a folder, or of an archive without extension."""
+        is_archive = source_of_file(self._place.key_prefix.rstrip("/")) is not None
+        return r"^(?P<label>[^/]+?)\.t[^/]*/" if is_archive else "^(?P<label>[^/]+)/"
 
     def _pattern(self, depth: int) -> str:
         """The pattern by which the class is the folder at a depth below the input."""

@@ -238,9 +238,10 @@ class _Rules:
 
     def _refuse_annotations(self, base: str) -> None:
         """Refuses images that annotate other images, unless the request says which files are wanted."""
-        if self._request.spec.include or self._request.spec.label_pattern is not None:
+        if self._request.spec.label_pattern is not None:
             return
-        found = [path for path in self._annotation_folders() if storage.basename(path) not in self._request.named]
+        wanted = {name for one in self._request.spec.include for name in one.split("/")} | self._request.named
+        found = [path for path in self._annotation_folders() if storage.basename(path) not in wanted]
         if found:
             count = sum(map(self._tree.total, found))
             raise UnclearError(
@@ -358,8 +359,8 @@ class _Rules:
             raise UnclearError(what, "flat", bases=bases)
         if flat:
             raise UnclearError(
-                f"{show_names(flat)} has images, but no folders that name their classes, as "
-                f"{show_names([base for base in bases if base not in flat])} has",
+                f"no folders name the classes of the images in {show_names(flat)}, as those in "
+                f"{show_names([base for base in bases if base not in flat])} do",
                 "unlabelled",
                 bases=bases,
                 names=flat,
@@ -468,11 +469,11 @@ class _Rules:
             letters = {join(base, name): split for base, split in bases.items() for name in self._tree.below(base)}
             return Roles(letters, is_nested=True)
         shared = set.intersection(*(set(inner[name]) for name in names)) if names else set()
-        how = "the same folders" if shared and len(shared) == len(found) else "other folders"
-        at = "at different depths below" if is_mixed else "in folders of"
+        hold = "the same folders" if shared and len(shared) == len(found) else "other folders"
+        depths = "the images lie at different depths: " if is_mixed else ""
         raise UnclearError(
-            f"the images lie {at} the folders {show_names(names)}, and these hold {how} ({show_names(sorted(found))}), "
-            "so that either may be the classes",
+            f"{depths}the folders {show_names(names)} hold {hold} ({show_names(sorted(found))}), so that either may be "
+            "the classes",
             "nested",
             bases=bases,
             names=names,

@@ -29,7 +29,10 @@ _NO_LABELS = re.compile(r"submission|submit", re.IGNORECASE)
 _LABELS = re.compile(
     r"label|class|category|species|breed|diagnosis|^dx$|disease|emotion|^target$|^y$|variety|genus|landmark"
 )
-_NOT_LABELS = re.compile(r"source|confidence|conf$|prob|count|group|path|file|url|width|height")
+_NOT_LABELS = re.compile(
+    r"source|confidence|conf$|prob|count|group|path|file|url|width|height|age$|year|date|time|score|price|rating|text|caption"
+)
+_FRACTION = re.compile(r"-?\d*\.\d+")
 _SEPARATORS = re.compile(r"[|;,]")
 
 
@@ -132,9 +135,13 @@ def _has_extension(words: Iterable[str]) -> bool:
 
 def _find_label(cells: Mapping[str, Sequence[Any]]) -> str | None:
     """The column with the labels, if only one can be it."""
-    found = [name for name, values in cells.items() if _may_be_labels(values, is_only=len(cells) == 1)]
-    plain = {name: re.sub(r"[\s_-]", "", name.lower()) for name in found}
-    named = [name for name in found if _LABELS.search(plain[name]) and not _NOT_LABELS.search(plain[name])]
+    plain = {name: re.sub(r"[\s_-]", "", name.lower()) for name in cells}
+    found = [
+        name
+        for name, values in cells.items()
+        if _may_be_labels(values, is_only=len(cells) == 1) and not _NOT_LABELS.search(plain[name])
+    ]
+    named = [name for name in found if _LABELS.search(plain[name])]
     exact = [name for name in named if plain[name] in ("label", "class", "category")]
     chosen = next((some for some in (exact, named, found) if some), [])
     # Of `label` and `label_name` either is right, but only one is asked for.
@@ -145,6 +152,8 @@ def _may_be_labels(values: Sequence[Any], *, is_only: bool) -> bool:
     words = [str(value) for value in values if value is not None and value != ""]
     if len(words) < len(values) or len(set(words)) < 2 or len(max(words, key=len)) > _LONGEST_LABEL:
         return False
-    if any(isinstance(value, (float, list, bytes)) or _SEPARATORS.search(str(value)) for value in values):
+    if any(isinstance(value, (float, list, bytes)) for value in values):
         return False
-    return is_only or len(set(words)) < len(words)
+    if any(_SEPARATORS.search(word) or _FRACTION.fullmatch(word) for word in words):
+        return False
+    return len(set(words)) < len(words) or (is_only and not any(" " in word for word in words))

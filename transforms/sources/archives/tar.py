@@ -8,6 +8,7 @@ import re
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
 
+from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
 from transforms.refs import SampleRef
 from transforms.sources.archives.tar_reader import open_tar
@@ -61,9 +62,9 @@ class TarSource(Source):
         """See `Source.settle`; the folders of all archives are taken together."""
         prefix = self._containers[0].key_prefix
         tree = folders.joined() if prefix else folders.tree()
-        place = Place(quote_input(",".join(self._spec.input)), None, prefix)
-        name = self._containers[0].uri.rpartition("/")[2].partition(".")[0]
-        roles, notes = settle_roles(tree, self._spec, place, name=name)
+        names = [storage.basename(container.uri) for container in self._containers]
+        place = Place(quote_input(",".join(self._spec.input)), None, prefix, names if prefix else ())
+        roles, notes = settle_roles(tree, self._spec, place, name=names[0].partition(".")[0])
         self.notes += notes
         key = "*" if prefix else ""
         return relabel({key: roles}, {key: tree}, self._spec)

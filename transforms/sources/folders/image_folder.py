@@ -78,6 +78,7 @@ class ImageFolder(Source):
     def settle(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
         """See `Source.settle`."""
         trees = {root.key_prefix: folders.tree(root.key_prefix) for root in self._roots}
+        names = [storage.basename(root.folder) for root in self._roots]
         roles: dict[str, Roles] = {}
         for root in self._roots:
             tree = trees[root.key_prefix]
@@ -85,7 +86,7 @@ class ImageFolder(Source):
                 roles[root.key_prefix] = Roles()
                 continue
             path = root.folder if root.is_folder and len(self._roots) == 1 else None
-            place = Place(quote_input(root.listing), path, root.key_prefix)
+            place = Place(quote_input(root.listing), path, root.key_prefix, names)
             name = storage.basename(root.folder)
             roles[root.key_prefix], notes = settle_roles(tree, self._spec, place, name=name)
             self.notes += notes
