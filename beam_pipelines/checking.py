@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import read_latest
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.examples.layouts import EVERY_COLUMN, parse_layout, resolve_types, table_layout
+from beam_tfrecords.examples.layouts import EVERY_COLUMN, Layout, parse_layout, resolve_types, table_layout, with_values
 from beam_tfrecords.files import SUCCESS
 from beam_tfrecords.label_files import fits_label_file
 from beam_tfrecords.versions import list_versions
@@ -19,7 +19,7 @@ from transforms.request.build_spec import BuildSpec
 from transforms.sources.inputs import name_inputs
 from transforms.sources.opening import open_source
 from transforms.sources.source import Source
-from transforms.sources.source_spec import Skipped
+from transforms.sources.source_spec import LabelType, Skipped
 from transforms.workspace.output_folder import find_old_files
 
 if TYPE_CHECKING:
@@ -90,8 +90,13 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
         layout = table_layout(source.column_types)
         source = open_source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=False))
     elif layout is None and source.has_images:
-        layout = parse_layout("multilabel" if spec.source.label_separator or spec.source.label_columns else "tfds")
+        has_several = spec.source.label_separator or spec.source.label_columns or spec.source.group_rows
+        has_several = has_several and spec.source.label_type is LabelType.CLASS
+        layout = parse_layout("multilabel" if has_several else "tfds")
         source = open_source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=True))
+    if layout is not None and spec.source.label_type is not LabelType.CLASS:
+        layout = _with_label_values(layout, spec, source)
+        source = open_source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=False))
     if layout is None or (layout.needs_image and not source.has_images):
         alone = "`layout=columns`" if source.column_types else f"a spec file with {_column_layout(source)}"
         raise RequestError(
@@ -105,6 +110,20 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
             "say `layout=multilabel`, or ask for labels.index"
         )
     return dataclasses.replace(spec, layout=resolve_types(layout, source.column_types)), source
+
+
+def _with_label_values(layout: Layout, spec: BuildSpec, source: Source) -> Layout:
+    label_type = spec.source.label_type
+    if source.label_column is None or not layout.needs_label:
+        what = (
+            "the layout has none" if source.label_column else f"`input={spec.source.input[0]}` has no column of labels"
+        )
+        raise RequestError(
+            f"`label_type={label_type.value}` is about the labels of a table, and {what}; name the column with "
+            "`label_column`, or leave `label_type` out"
+        )
+    kind = "float" if label_type is LabelType.FLOAT else "bytes"
+    return with_values(layout, source.label_column, kind, several=spec.source.group_rows)
 
 
 def _column_layout(source: Source) -> str:

@@ -128,6 +128,7 @@ def plan_build(
             reuse=reuse,
             libraries=facts["versions"],
             launch=uuid.uuid4().hex,
+            group_rows=spec.source.group_rows,
         ),
         convert=ConvertSample(
             spec.image, layout, class_names, settings=_digest(record_settings(spec.to_json(), facts["versions"]))

@@ -39,7 +39,7 @@ class Stats:
     """Counts by split, class and failure reason.
 
     Attributes:
-      counts: ("written", split), ("dropped", split), ("class", split, class name) and
+      counts: ("written", split), ("dropped", split), ("merged", split), ("class", split, class name) and
         ("failed", split, reason) -> samples; ("stored_as_png", format) -> images that were to be kept;
         ("duplicates", what) -> groups or images; ("source_bytes",) -> bytes read; ("bytes", split) -> bytes of the
         parts that become shards. Later stages correct counts with negative values.
@@ -161,6 +161,7 @@ FACTS = (
     ),
     Fact("failures", _total("failed"), of_splits=True, in_summary=True, column="failures", in_status=True),
     Fact("dropped_duplicates", _total("dropped"), of_splits=True, in_summary=True),
+    Fact("merged_rows", _total("merged"), in_summary=True),
     Fact(
         "bytes",
         _total("bytes"),

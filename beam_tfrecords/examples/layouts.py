@@ -169,6 +169,26 @@ def table_layout(column_types: Mapping[str, str]) -> Layout:
     )
 
 
+def with_values(layout: Layout, column: str, kind: str, *, several: bool) -> Layout:
+    """The layout with the values of a column where it has classes.
+
+    Args:
+      layout: the layout; features with names of classes are left out.
+      column: of the labels.
+      kind: type of the values.
+      several: whether a sample has any number of them.
+    """
+    names = ("label.name", "labels.name")
+    values = [
+        Feature(feature.name, COLUMN + column, kind, feature.several or several)
+        if feature.field in ("label.index", "labels.index")
+        else feature
+        for feature in layout.features
+        if feature.field not in names
+    ]
+    return Layout(tuple(values))
+
+
 def resolve_types(layout: Layout, column_types: Mapping[str, str] | None) -> Layout:
     """Fills in the types that the table declares and the layout does not.
 

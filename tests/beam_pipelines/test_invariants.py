@@ -57,7 +57,7 @@ def count_one_more(what: str) -> Callable[[dict], None]:
 
 def test_a_record_of_a_sample_that_was_not_listed(resume):
     error = resume(lambda build: change_marker(build, count_one_more("written")))
-    assert "split train: 21 samples were listed, but 21 were written, 1 rejected and 0 dropped" in error
+    assert "split train: 21 samples were listed, and 21 written, 1 failed, 0 dropped, 0 merged; -1 are lost" in error
 
 
 def test_a_lost_part(resume):
@@ -87,7 +87,7 @@ def test_a_list_of_failures_that_lost_a_line(resume):
 
 def test_dropped_duplicates_count_as_samples():
     check_counts(Stats({("written", "a"): 3, ("failed", "a", "corrupt"): 1, ("dropped", "a"): 2}), listed={"a": 6})
-    with pytest.raises(BuildError, match=r"split a: 6 samples were listed.* lost 1"):
+    with pytest.raises(BuildError, match=r"split a: 6 samples were listed.*; 1 are lost"):
         check_counts(Stats({("written", "a"): 3, ("dropped", "a"): 2}), listed={"a": 6})
 
 

@@ -124,3 +124,43 @@ def test_images_without_labels(tmp_path, photos, build):
     dataset = open_dataset(build(tmp_path / "out", f"--input={photos}", "--layout=image", "--image_size=8"))
     assert dataset.class_names == ()
     assert set(dataset.records("train")[0]) == {"image", "filename"}
+
+
+@pytest.mark.parametrize(
+    ("label_type", "column", "values"), [("float", "age", [1.5, 30.0]), ("text", "says", ["a b", "c"])]
+)
+def test_labels_that_are_no_classes_are_stored_as_values(tmp_path, photos, build, label_type, column, values):
+    paths = sorted(photos.glob("*/*"))[:2]
+    rows = [f"{path},{value}" for path, value in zip(paths, values, strict=True)]
+    (tmp_path / "table.csv").write_text("\n".join([f"image,{column}", *rows]))
+    flags = [f"--label_type={label_type}", f"--label_column={column}", "--image_size=8", "--allow_outside_root"]
+    dataset = open_dataset(build(tmp_path / "out", f"--input={tmp_path / 'table.csv'}", *flags))
+    assert dataset.class_names == ()
+    labels = [example["label"] for example in dataset.records("train")]
+    assert sorted(one.decode() if isinstance(one, bytes) else float(one) for one in labels) == sorted(values)
+    assert dataset.verify() == []
+
+
+def test_values_as_labels_without_a_column_of_labels_are_refused(tmp_path, photos, run):
+    ran = run("convert", photos, tmp_path / "out", "--label_type=float")
+    assert ran.code == 2
+    assert "--label_type=float is about the labels of a table" in ran.err
+
+
+@pytest.mark.parametrize("label_type", ["class", "text"])
+def test_rows_of_one_image_are_one_sample_with_the_labels_of_all(tmp_path, photos, build, label_type):
+    first, second = sorted(photos.glob("*/*"))[:2]
+    cells = [(first, "cat"), (second, "dog"), (first, "dog"), (first, "cat"), (tmp_path / "missing.jpg", "cat")]
+    (tmp_path / "table.csv").write_text("\n".join(["image,says", *(f"{path},{word}" for path, word in cells)]))
+    flags = [f"--input={tmp_path / 'table.csv'}", "--group_rows", "--label_column=says", f"--label_type={label_type}"]
+    flags += ["--allow_outside_root", "--image_size=8", "--max_failures=0.5"]
+    dataset = open_dataset(build(tmp_path / "out", *flags))
+    counts = {name: dataset.manifest[name] for name in ("listed", "records", "failures", "merged_rows")}
+    assert counts == {"listed": 5, "records": 2, "failures": 1, "merged_rows": 2}
+    name = "labels" if label_type == "class" else "label"
+    labels = {example["filename"].decode(): sorted(example[name]) for example in dataset.records("train")}
+    expected = {first.name: [0, 1], second.name: [1]}
+    if label_type == "text":
+        expected = {file: [(b"cat", b"dog")[index] for index in found] for file, found in expected.items()}
+    assert labels == expected
+    assert dataset.verify() == []

@@ -19,6 +19,7 @@ from transforms.blocks.convert_sample import ConvertedSample, ConvertSample
 from transforms.blocks.fetching import fetch, read_image, with_fingerprint
 from transforms.blocks.results import BlockResult, read_marker
 from transforms.blocks.reuse import BlockReuse, ReusePlan
+from transforms.blocks.rows import merge_rows, reject_duplicates
 from transforms.blocks.stopwatch import Stopwatch
 from transforms.hashing import content_hash, order_hash
 from transforms.libraries import check_libraries
@@ -33,7 +34,6 @@ from transforms.workspace.counts import add_block
 Convert: TypeAlias = "Callable[[SampleRef, bytes | None], ConvertedSample]"
 
 _log = logging.getLogger(__name__)
-_DUPLICATE_KEY = (FailureReason.DUPLICATE_KEY.value, "another sample has the same key")
 # Also told to the log of the worker whose child died.
 _PROCESS_ENDED = (FailureReason.DECODER_CRASH, FailureReason.DECODE_TIMEOUT)
 
@@ -54,6 +54,7 @@ class BlockPlan:
       reuse: the earlier dataset; None if there is none.
       libraries: library -> version of the launcher; those that decide records have to be the same here.
       launch: tells this launch of the build from others, which try again what may not be the sample's fault.
+      group_rows: whether references with one key are one sample.
     """
 
     folder: str
@@ -67,6 +68,7 @@ class BlockPlan:
     reuse: ReusePlan | None = None
     libraries: Mapping[str, str] = dataclasses.field(default_factory=dict)
     launch: str = ""
+    group_rows: bool = False
 
 
 def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, convert: Convert) -> BlockResult:
@@ -89,7 +91,7 @@ def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, c
     else:
         storage.write_bytes(started, b"")
         guard = _in_time(attempt, plan.image_timeout)
-    refs = _reject_duplicates(read_block(joined, seed=plan.seed))
+    refs = read_block(joined, seed=plan.seed)
     reuse = (
         BlockReuse(plan.reuse, convert, (split, number)) if plan.reuse and isinstance(convert, ConvertSample) else None
     )
@@ -141,6 +143,7 @@ def _convert_refs(
         return plan.read_images and (reuse is None or reuse.needs_image(ref))
 
     counts: Counter[Key] = Counter()
+    refs = merge_rows(refs, counts, split=split) if plan.group_rows else reject_duplicates(refs)
     failures: list[str] = []
     launch = ""
     clock = Stopwatch()
@@ -233,16 +236,6 @@ def _in_time(attempt: Callable[..., Any], seconds: float) -> Iterator[Callable[.
             return attempt(ref, data)
 
     yield convert_in_time
-
-
-def _reject_duplicates(refs: Iterable[SampleRef]) -> Iterator[SampleRef]:
-    """The sorted references; of those with one key, all except the first as failures."""
-    before = None
-    for ref in refs:
-        if ref.key == before:
-            ref = dataclasses.replace(ref, failure=_DUPLICATE_KEY)
-        before = ref.key
-        yield ref
 
 
 def _index_row(ref: SampleRef, sample: ConvertedSample) -> dict[str, Any]:

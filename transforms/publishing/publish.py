@@ -118,18 +118,16 @@ def open_output(stats: Stats, *, publication: Publication) -> Decision:
 
 
 def check_counts(stats: Stats, *, listed: Mapping[str, int]) -> None:
-    """Checks that nothing is lost: listed = written + failed + dropped, for every split.
+    """Checks that nothing is lost: listed = written + failed + dropped + merged, for every split.
 
     Raises:
       BuildError: something is lost.
     """
     for split, expected in listed.items():
-        written, failed, dropped = (stats.total(what, split) for what in ("written", "failed", "dropped"))
-        if written + failed + dropped != expected:
-            raise BuildError(
-                f"split {split or '(none)'}: {expected} samples were listed, but {written} were written, {failed} "
-                f"rejected and {dropped} dropped; the build lost {expected - written - failed - dropped}"
-            )
+        counts = {what: stats.total(what, split) for what in ("written", "failed", "dropped", "merged")}
+        if lost := expected - sum(counts.values()):
+            found = ", ".join(f"{count} {what}" for what, count in counts.items())
+            raise BuildError(f"split {split or '(none)'}: {expected} samples were listed, and {found}; {lost} are lost")
 
 
 def check_shards(shards: Iterable[Shard], stats: Stats, *, splits: Iterable[str]) -> None:

@@ -16,6 +16,7 @@ class Source:
     Attributes:
       name: value of the setting `source` that selects it.
       columns: columns of a table; empty for a source that has none.
+      label_column: column of a table that has the labels, or None.
       column_types: column -> "int64", "float" or "bytes"; None if the source has no types.
       has_images: whether the samples have images.
       unit: what a message calls one sample: "image" or "row".
@@ -28,6 +29,7 @@ class Source:
 
     name: str
     columns: Sequence[str] = ()
+    label_column: str | None = None
     column_types: Mapping[str, str] | None = None
     has_images = True
     unit = "image"

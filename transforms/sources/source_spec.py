@@ -24,6 +24,14 @@ _MOST_KINDS = 100
 _MOST_EXAMPLES = 3
 
 
+class LabelType(str, enum.Enum):
+    """What labels are: CLASS names or indices of classes; FLOAT numbers, for regression; TEXT, such as captions."""
+
+    CLASS = "class"
+    FLOAT = "float"
+    TEXT = "text"
+
+
 class Fingerprint(str, enum.Enum):
     """What tells that a file has changed: STAT its size and modification time, CONTENT a hash of its bytes."""
 
@@ -87,6 +95,8 @@ class SourceSpec:
       image_column: column with the image's path; None: `image` if the table has it, else the samples have
         no images.
       label_column: column with the label; None: `label` if the table has it.
+      label_type: what the labels of a table are.
+      group_rows: whether the rows with the same key are one sample, with the labels of all.
       label_columns: columns of zeros and ones, one for each class; empty if a column has the labels.
       split_column: column with the split; None: one of a usual name, "" for none.
       key_column: column with the key; None: the image's path as written, else the number of the row.
@@ -129,6 +139,16 @@ class SourceSpec:
     )
     image_column: str | None = _setting(None, help="column with the image's path", shown_default="image")
     label_column: str | None = _setting(None, help="column with the label", shown_default="label")
+    label_type: LabelType = setting(
+        LabelType.CLASS,
+        group=INPUT,
+        help="what the labels of a table are: class, float (regression) or text (captions)",
+        read=one_of(LabelType),
+        decides_records=False,
+    )
+    group_rows: bool = _setting(
+        False, help="rows of a table with the same image are one sample, with the labels of all", read=switch
+    )
     label_columns: tuple[str, ...] = _setting(
         (),
         help="columns of zeros and ones, one for each class, comma-separated",

@@ -24,7 +24,7 @@ class BlockCounts:
 
     Attributes:
       blocks: number of blocks.
-      written: samples written.
+      written: samples written, rows that became part of another sample included.
       failed: samples rejected.
     """
 
@@ -40,7 +40,7 @@ class BlockCounts:
     @classmethod
     def of(cls, stats: Stats) -> BlockCounts:
         """The counts of one block."""
-        return cls(1, stats.total("written"), stats.total("failed"))
+        return cls(1, stats.total("written") + stats.total("merged"), stats.total("failed"))
 
     @classmethod
     def sum(cls, counts: Iterable[BlockCounts]) -> BlockCounts:

@@ -158,6 +158,7 @@ class TableSource(Source):
             self.notes += notes
         self.columns = tuple(dict.fromkeys(column for table in tables.values() for column in table.columns))
         self.column_types = _merge_types(list(tables.values()))
+        self.label_column = self._readers[0].columns.label
         self.has_images = self._readers[0].columns.has_images
         for reader in self._readers[1:]:
             if reader.columns.has_images != self.has_images:
