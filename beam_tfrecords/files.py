@@ -28,22 +28,19 @@ class ShardNames:
     """File names of shards and their indices, as TFDS has them.
 
     Attributes:
-      folder: the dataset's folder.
       prefix: what comes before the split.
       staging: folder for unfinished files.
-      suffix: what comes between the split and the numbers.
     """
 
     folder: str
     prefix: str
     staging: str
-    suffix: str = ".tfrecord"
 
     def shard(self, key: ShardKey) -> str:
         """File name of a shard."""
         split, number, of = key
         stem = "-".join(word for word in (self.prefix, split) if word)
-        return f"{stem}{self.suffix}-{number:05d}-of-{of:05d}"
+        return f"{stem}.tfrecord-{number:05d}-of-{of:05d}"
 
     def is_shard(self, name: str) -> bool:
         """Whether a file without a split has the name of a shard, of whatever number."""

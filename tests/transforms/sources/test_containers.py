@@ -15,11 +15,6 @@ def content(place):
     return storage.read_range(place.uri, place.offset, place.length)
 
 
-def test_a_container_survives_packing():
-    container = Container("gs://bucket/é.tar", 1 << 40, "7-1.5", "é.tar/")
-    assert Container.unpack(container.pack()) == container
-
-
 def test_a_rejected_container_is_one_sample_under_its_own_name():
     error = SampleError(Stage.LIST, FailureReason.TRUNCATED, "cut")
     expected = SampleRef("a.tar", File("/data/a.tar"), failure=("truncated", "cut"))
