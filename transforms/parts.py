@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import zlib
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -33,17 +32,8 @@ class Part:
     """A finished part file.
 
     Attributes:
-      split: split of its records.
       block: block that wrote it; parts of a split are ordered by (block, number).
-      number: of the part in its block, from 0.
-      uri: the file.
-      bytes: size of the file.
       stream_bytes: size of its uncompressed content.
-      records: number of records.
-      crc32c: of the file.
-      index: its index file, or None.
-      index_bytes: size of the index file.
-      index_crc32c: of the index file.
     """
 
     split: str
@@ -73,14 +63,7 @@ class PartPolicy:
 
     @classmethod
     def plan(cls, *, shard_size: int, num_shards: int | None, samples: int, output_bytes: int) -> PartPolicy:
-        """The policy of a split, from the spec and the listing alone.
-
-        Args:
-          shard_size: bytes of a shard.
-          num_shards: fixed number of shards, or None.
-          samples: samples listed.
-          output_bytes: estimate of the bytes of their records.
-        """
+        """The policy of a split, from the spec and the listing alone."""
         if num_shards is None:
             return cls(bytes=max(1, min(PART_BYTES, shard_size // PARTS_PER_SHARD)))
         wanted = num_shards * PARTS_PER_SHARD
@@ -93,12 +76,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
     As a context manager, it discards the unfinished part if an error is raised.
 
     Args:
-      folder: where the parts go.
       stem: beginning of their names, unique to the content of this writer.
-      split: split of the records.
-      block: block of the records.
-      policy: when a part ends.
-      compression: of the parts.
     """
 
     def __init__(
@@ -114,10 +92,8 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         self._opened = contextlib.ExitStack()
         self._begin()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._opened.__exit__(kind, error, traceback)
+    def __exit__(self, *error: Any) -> None:
+        self._opened.__exit__(*error)
 
     def add(self, data: bytes, row: Mapping[str, Any] | None = None) -> None:
         """Appends one record.

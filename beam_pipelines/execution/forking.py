@@ -43,7 +43,6 @@ def work_in_fork(worker_id: str, endpoint: str, *, job: str) -> bool:
     Args:
       worker_id: the runner's name for the worker.
       endpoint: where the runner provides its options.
-      job: names the job.
 
     Returns:
       False if no template could be reached or started: the caller has to do the work in its own process.
@@ -112,7 +111,6 @@ def serve(path: str, manager: int, work: Callable[[str, str], None]) -> None:
     """Forks workers until the task manager ends, or none is wanted for a while.
 
     Args:
-      path: of the socket to listen at.
       manager: process number of the task manager.
       work: does a worker's work, given its id and endpoint.
     """
@@ -160,7 +158,7 @@ def _is_served(path: str) -> bool:
 def _fork_on_request(listener: socket.socket, manager: int, work: Callable[[str, str], None]) -> None:
     children: set[int] = set()
     busy = time.monotonic()
-    while _is_there(manager) and time.monotonic() - busy < _IDLE_TIMEOUT:
+    while is_there(manager) and time.monotonic() - busy < _IDLE_TIMEOUT:
         if select.select([listener], [], [], _CHECK_INTERVAL)[0]:
             connection, _ = listener.accept()
             child = os.fork()
@@ -207,9 +205,12 @@ def _import_all() -> None:
         importlib.import_module(module)
 
 
-def _is_there(process: int) -> bool:
+def is_there(process: int) -> bool:
+    """Whether a process of this machine runs."""
     try:
         os.kill(process, 0)
-    except OSError:
+    except ProcessLookupError:
         return False
+    except PermissionError:  # somebody else's
+        return True
     return True

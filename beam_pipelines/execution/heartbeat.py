@@ -8,8 +8,8 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from types import TracebackType
 
+from beam_pipelines.execution.forking import is_there
 from beam_tfrecords.errors import BuildError
 from transforms.workspace.build_folder import BuildFolder, Workspace
 from transforms.workspace.counts import read_block_counts
@@ -25,12 +25,8 @@ class Run:
     """One attempt at a build.
 
     Attributes:
-      host: machine of the process.
-      process: its number there.
       began: seconds since the epoch.
       beat: when it last wrote, likewise.
-      listed: samples of the build.
-      blocks: blocks of the build.
       done_before: samples that earlier attempts had converted.
     """
 
@@ -44,19 +40,13 @@ class Run:
 
     def is_alive(self, now: float) -> bool:
         """Whether the process wrote lately and, if it is one of this machine, is there."""
-        if self.host == socket.gethostname() and not _is_there(self.process):
+        if self.host == socket.gethostname() and not is_there(self.process):
             return False
         return now - self.beat < _TIMEOUT
 
 
 class Heartbeat:
-    """Writes the heartbeat of a build while it runs.
-
-    Args:
-      folder: the build's folder for temporary files.
-      listed: samples of the build.
-      blocks: blocks of the build.
-    """
+    """Writes the heartbeat of a build while it runs."""
 
     def __init__(self, folder: str, *, listed: int, blocks: int) -> None:
         now = time.time()
@@ -71,9 +61,7 @@ class Heartbeat:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stop.set()
         self._thread.join()
 
@@ -86,16 +74,6 @@ class Heartbeat:
 
     def _write(self) -> None:
         write_state(self._path, dataclasses.replace(self._run, beat=time.time()))
-
-
-def _is_there(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # somebody else's
-        return True
-    return True
 
 
 def read_runs(output: str) -> Iterator[tuple[str, Run | None]]:

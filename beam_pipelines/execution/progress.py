@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 import time
-from types import TracebackType
 from typing import TextIO
 
 from beam_tfrecords.errors import BuildError
@@ -18,13 +17,7 @@ _USUAL_WIDTH = 80
 
 
 class Progress:
-    """Shows the progress of a build: one line that is rewritten on a terminal, a line now and then elsewhere.
-
-    Args:
-      folder: the build's folder for temporary files.
-      total: samples listed.
-      stream: where to write (standard error).
-    """
+    """Shows the progress of a build: one line that is rewritten on a terminal, a line now and then elsewhere."""
 
     def __init__(self, folder: str, *, total: int, stream: TextIO | None = None) -> None:
         self._folder = folder
@@ -43,9 +36,7 @@ class Progress:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stop.set()
         self._thread.join()
         if self._rewrites:
@@ -90,7 +81,6 @@ def progress_line(counts: BlockCounts, *, total: int, rate: float) -> str:
 
     Args:
       counts: what has been counted. A block that was converted twice counts twice.
-      total: samples listed.
       rate: samples a second.
     """
     done = min(counts.done, total)

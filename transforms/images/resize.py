@@ -7,13 +7,7 @@ from PIL import Image
 from transforms.images.geometry import Geometry
 from transforms.images.image_spec import Resample
 
-FILTERS = {
-    Resample.BICUBIC: Image.Resampling.BICUBIC,
-    Resample.BILINEAR: Image.Resampling.BILINEAR,
-    Resample.LANCZOS: Image.Resampling.LANCZOS,
-    Resample.BOX: Image.Resampling.BOX,
-    Resample.NEAREST: Image.Resampling.NEAREST,
-}
+FILTERS = {resample: Image.Resampling[resample.name] for resample in Resample}
 
 
 def resize(image: Image.Image, geometry: Geometry, resample: Resample) -> Image.Image:

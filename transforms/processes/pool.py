@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 from collections.abc import Callable
@@ -39,12 +40,11 @@ class WorkerPool:
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         worker = self._idle.get()
         try:
-            return worker.call(function, *arguments)
-        except WorkerDiedError:
-            try:
+            with contextlib.suppress(WorkerDiedError):
                 return worker.call(function, *arguments)
-            except WorkerDiedError as error:
-                raise BuildError(f"a worker process ended twice at the same work: {error}") from error
+            return worker.call(function, *arguments)
+        except WorkerDiedError as error:
+            raise BuildError(f"a worker process ended twice at the same work: {error}") from error
         finally:
             self._idle.put(worker)
 

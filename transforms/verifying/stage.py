@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import apache_beam as beam
 
 from beam_tfrecords.manifest import Shard
@@ -12,12 +10,7 @@ from transforms.verifying.checks import Finding, ShardCheck
 
 
 class VerifyShards(beam.PTransform):
-    """Checks shards: Shard -> Finding.
-
-    Args:
-      check: what is checked.
-      processes: as in `MapInProcesses`.
-    """
+    """Checks shards: Shard -> Finding."""
 
     def __init__(self, check: ShardCheck, *, processes: int) -> None:
         super().__init__()
@@ -29,9 +22,5 @@ class VerifyShards(beam.PTransform):
             shards
             | "Spread" >> beam.Reshuffle()
             | "CheckRecords" >> MapInProcesses(self._check.find_all, processes=self._processes)
-            | "Findings" >> beam.FlatMap(_each)
+            | "Findings" >> beam.FlatMap(lambda findings: findings)
         )
-
-
-def _each(findings: Iterable[Finding]) -> Iterable[Finding]:
-    return findings
