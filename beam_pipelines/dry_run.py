@@ -36,14 +36,14 @@ class _Failures:
 
     def watch(self, packed: Iterable[bytes]) -> Iterator[bytes]:
         """Passes packed references through."""
-        for one in packed:
-            failure = unpack_failure(one)
+        for ref in packed:
+            failure = unpack_failure(ref)
             if failure is not None:
                 reason, detail = failure
                 self.counts[reason] += 1
                 if reason not in self.examples:
-                    self.examples[reason] = (SampleRef.unpack(one).key, detail)
-            yield one
+                    self.examples[reason] = (SampleRef.unpack(ref).key, detail)
+            yield ref
 
 
 def describe_build(spec: BuildSpec) -> list[str]:
@@ -63,7 +63,7 @@ def describe_build(spec: BuildSpec) -> list[str]:
             listing, skipped = list_containers(containers, spec, source, folder)
         class_names = check_listing(spec, source, listing, skipped)
         failures = _Failures()
-        packed = failures.watch(one for chunk in listing.chunks for one in read_chunk(chunk))
+        packed = failures.watch(ref for chunk in listing.chunks for ref in read_chunk(chunk))
         refs = choose_refs(packed, limit=_EXAMPLES, seed=spec.seed, samples=listing.samples)
     classes: Counter[str] = Counter()
     for label, count in listing.labels.items():
@@ -130,7 +130,7 @@ def _describe_refs(refs: Sequence[SampleRef]) -> list[str]:
     rows = [["sample", "split", "label", "source"]]
     for ref in refs:
         labels = ref.label if isinstance(ref.label, list) else [ref.label]
-        label = ", ".join("(none)" if one is None else str(one) for one in labels)
+        label = ", ".join("(none)" if name is None else str(name) for name in labels)
         cells = (ref.key, ref.split or "(none)", label, ref.uri or "(no image)")
         rows.append([escape(cell) for cell in cells])
     widths = [max(len(row[column]) for row in rows) for column in range(3)]

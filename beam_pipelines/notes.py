@@ -17,11 +17,7 @@ _QUALITY = (ImageEncoding.JPEG, ImageEncoding.WEBP)
 
 
 def describe_request(spec: BuildSpec) -> list[str]:
-    """The notes that follow from the request alone; settings are quoted as `name=value`.
-
-    Args:
-      spec: the request, with its layout.
-    """
+    """The notes that follow from the request alone; settings are quoted as `name=value`."""
     layout = spec.layout or Layout(())
     return [*_idle_settings(spec, layout), *_tfds_notes(spec, layout)]
 
@@ -60,9 +56,9 @@ def _changed(value: BuildSpec | ImageSpec) -> dict[str, object]:
     written = write_settings(value)
     fields = {field.name: field for field in dataclasses.fields(value)}
     return {
-        one.name: written[one.name]
-        for one in settings_of(type(value))
-        if one.name in written and getattr(value, one.name) != fields[one.name].default
+        setting.name: written[setting.name]
+        for setting in settings_of(type(value))
+        if setting.name in written and getattr(value, setting.name) != fields[setting.name].default
     }
 
 

@@ -87,19 +87,14 @@ def summarize(
 
 
 def describe_changes(reuse: Mapping[str, int], changes: Mapping[str, Any] | None) -> list[str]:
-    """The lines about what was taken over and what has changed; nothing if there was nothing before.
-
-    Args:
-      reuse: how many records were made in which way.
-      changes: the content of `changes.json`, if there is one.
-    """
+    """The lines about what was taken over and what has changed; nothing if there was nothing before."""
     lines = [f"note: {note}" for note in (changes or {}).get("notes", [])]
     if changes and changes["compared_with"]:
         counts = [f"{kind} {found['samples']:,}" for kind, found in changes.get("changes", {}).items()]
         lines.append(f"since {changes['compared_with']}: {', '.join(counts) or 'not compared'}")
         if changes["nothing_reused_because"]:
             lines.append(f"nothing was reused: {changes['nothing_reused_because']}")
-        lines += [f"note: guard {Verdict.from_json(one)}" for one in changes["guards"] if not one["holds"]]
+        lines += [f"note: guard {Verdict.from_json(guard)}" for guard in changes["guards"] if not guard["holds"]]
     elif reuse["copied"] or reuse["reserialized"]:
         lines.append(f"records: {_counts(reuse)}")
     return lines
@@ -118,12 +113,7 @@ def describe_skipped(skipped: Mapping[str, tuple[int, Sequence[str]]]) -> list[s
 
 
 def find_examples(path: str, reasons: Mapping[str, int]) -> dict[str, Example]:
-    """The first failure of each reason in a list of failures; of a very long list, only the beginning is read.
-
-    Args:
-      path: the list, a JSON object per line.
-      reasons: reasons that occur in it.
-    """
+    """The first failure of each reason in a list of failures; of a very long list, only the beginning is read."""
     found: dict[str, Example] = {}
     with storage.open_read(path) as file:
         for line in itertools.islice(file, _MOST_LINES):

@@ -33,8 +33,6 @@ class Setting:
     """What is known of a setting.
 
     Attributes:
-      name: of the setting, of its flag and of its key in a spec file.
-      help: one line.
       group: heading in the help.
       default: value where the user says nothing, or a function of the settings before it.
       shown_default: the default as the help shows it.
@@ -46,7 +44,6 @@ class Setting:
         its reference says; records made with another value are not taken over.
       in_spec: whether the manifest records it.
       may_repeat: whether its flag may be given several times; a spec file has a list then.
-      is_switch: whether its flag takes no value.
     """
 
     name: str
@@ -67,15 +64,7 @@ class Setting:
         return self.read is switch
 
     def value_of(self, words: Mapping[str, Any], earlier: Mapping[str, Any]) -> Any:
-        """The value that the user gave, or the default.
-
-        Args:
-          words: name -> word of a flag, or value in a spec file.
-          earlier: the values of the settings before this one.
-
-        Raises:
-          RequestError: the word is not a value of this setting, or it is missing and there is no default.
-        """
+        """The value that the user gave, or the default."""
         word = words.get(self.name)
         if word is None:
             if self.default is dataclasses.MISSING:
@@ -105,16 +94,7 @@ def setting(
 
     Args:
       default: of the field; see `Setting` for the rest.
-      help: one line.
-      group: heading in the help.
-      read: from a word to the value.
       write: the reverse; by default enumerations become their values and tuples lists.
-      default_from: default of the setting, from the settings before it, where it differs from the field's.
-      shown_default: the default as the help shows it; made from `default` if None.
-      decides_bytes: whether the bytes of the shards depend on it.
-      decides_records: whether the record of one sample does, too; never without `decides_bytes`.
-      in_spec: whether the manifest records it.
-      may_repeat: whether its flag may be given several times.
     """
     write = write or _to_plain
     if shown_default is None:
@@ -146,24 +126,20 @@ def settings_of(kind: type) -> list[Setting]:
 
 
 def read_settings(kind: type[Value], words: Mapping[str, Any]) -> Value:
-    """A dataclass whose fields are all settings, from words.
-
-    Raises:
-      RequestError: a word is not a value of its setting.
-    """
+    """A dataclass whose fields are all settings, from words."""
     values: dict[str, Any] = {}
-    for one in settings_of(kind):
-        values[one.name] = one.value_of(words, values)
+    for entry in settings_of(kind):
+        values[entry.name] = entry.value_of(words, values)
     return kind(**values)
 
 
 def write_settings(*values: Any) -> dict[str, Any]:
     """The settings of dataclasses as plain values, by name; `read_settings` is the reverse."""
     return {
-        one.name: one.write(getattr(value, one.name))
+        entry.name: entry.write(getattr(value, entry.name))
         for value in values
-        for one in settings_of(type(value))
-        if one.in_spec
+        for entry in settings_of(type(value))
+        if entry.in_spec
     }
 
 
@@ -181,7 +157,7 @@ def one_of(kind: type[enum.Enum]) -> Callable[[Any], Any]:
         try:
             return kind(str(word))
         except ValueError:
-            raise ValueError(f"expected one of {', '.join(str(one.value) for one in kind)}") from None
+            raise ValueError(f"expected one of {', '.join(str(member.value) for member in kind)}") from None
 
     return read
 

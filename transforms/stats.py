@@ -51,8 +51,8 @@ class Stats:
     def merge(cls, stats: Iterable[Stats]) -> Stats:
         """The sum of several; associative and commutative."""
         total: Counter[Key] = Counter()
-        for one in stats:
-            total.update(one.counts)
+        for other in stats:
+            total.update(other.counts)
         return cls(dict(total))
 
     def total(self, *prefix: str) -> int:
@@ -205,8 +205,6 @@ def count_record(split: str, class_names: Iterable[str], facts: Mapping[str, Any
     """What one record adds to the counts of its build, from its index row: what drops it takes the same away.
 
     Args:
-      split: of the record.
-      class_names: its classes.
       facts: its index row, or the part of it that converting has found.
     """
     counts: Counter[Key] = Counter({("written", split): 1})

@@ -41,10 +41,8 @@ class FlinkCluster:
     Attributes:
       url: `http://host:port` of its job manager.
       version: of Flink, such as `1.19.3`.
-      slots: task slots in all.
       free_slots: those that no job has.
       slots_per_manager: of the largest task manager.
-      hosts: addresses of its task managers.
     """
 
     url: str
@@ -68,9 +66,6 @@ class FlinkCluster:
     def at(cls, master: str) -> FlinkCluster:
         """Asks a job manager for what its cluster has.
 
-        Args:
-          master: the word of `flink_master`.
-
         Raises:
           RequestError: nothing that is Flink answers there.
         """
@@ -93,14 +88,14 @@ class FlinkCluster:
             version=version,
             slots=overview["slots-total"],
             free_slots=overview["slots-available"],
-            slots_per_manager=max((one["slotsNumber"] for one in managers), default=1),
-            hosts=tuple(sorted({_host(one["path"]) for one in managers})),
+            slots_per_manager=max((manager["slotsNumber"] for manager in managers), default=1),
+            hosts=tuple(sorted({_host(manager["path"]) for manager in managers})),
         )
 
     def find_job(self, name: str) -> FlinkJob | None:
         """The newest job of this name, if there is one."""
-        jobs = [one for one in _get(f"{self.url}/jobs/overview")["jobs"] if one["name"] == name]
-        return FlinkJob(self.url, max(jobs, key=lambda one: one["start-time"])["jid"]) if jobs else None
+        jobs = [job for job in _get(f"{self.url}/jobs/overview")["jobs"] if job["name"] == name]
+        return FlinkJob(self.url, max(jobs, key=lambda job: job["start-time"])["jid"]) if jobs else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +103,6 @@ class FlinkJob:
     """A job that was submitted.
 
     Attributes:
-      url: of the job manager.
       id: Flink's number of the job.
     """
 
@@ -142,7 +136,7 @@ class FlinkJob:
             a second attempt repeats ends the job, whatever Flink's restart strategy is.
         """
         answered = time.monotonic()
-        told: set[str] = set()
+        shown: set[str] = set()
         while True:
             try:
                 state = self._state()
@@ -181,9 +175,9 @@ class FlinkJob:
             if len(errors) != len(set(errors)):
                 self.cancel()
                 raise BuildError(errors[0])
-            for message in sorted(set(errors) - told):
+            for message in sorted(set(errors) - shown):
                 show(f"a worker failed: {message}; Flink tries again", file=sys.stderr)
-            told.update(errors)
+            shown.update(errors)
             time.sleep(_POLL)
 
     def cancel(self) -> None:
@@ -205,7 +199,7 @@ class FlinkJob:
         """What made tasks start again so far, as stack traces, newest first."""
         answer = _get(f"{self.url}/jobs/{self.id}/exceptions")
         entries = (answer.get("exceptionHistory") or {}).get("entries", [])
-        return [str(one["stacktrace"]) for one in entries] or [answer["root-exception"]] * bool(
+        return [str(entry["stacktrace"]) for entry in entries] or [answer["root-exception"]] * bool(
             answer.get("root-exception")
         )
 

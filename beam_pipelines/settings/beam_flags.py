@@ -9,7 +9,7 @@ def add_beam_flags(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """Adds the flags of Beam and of its runners to a parser; imports Beam."""
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    for options in sorted(PipelineOptions.__subclasses__(), key=lambda one: one.__name__):
+    for options in sorted(PipelineOptions.__subclasses__(), key=lambda kind: kind.__name__):
         options._add_argparse_args(parser)
     return parser
 

@@ -173,10 +173,7 @@ class Arguments:
 
     Attributes:
       words: name of a setting -> its word, from flags and spec file; defaults are left out.
-      beam: arguments for Beam.
-      verbose: whether Beam's own log is shown.
       quiet: whether a build that succeeds prints nothing.
-      dry_run: whether nothing is to be built.
       no_wait: whether to return when the cluster has the job.
     """
 
@@ -258,13 +255,15 @@ def make_parser() -> Parser:
         parser.add_argument(f"--{name}", action="store_true", help=help_text)
     for name, help_text in _FILES.items():
         parser.add_argument(f"--{name}", metavar="FILE", help=help_text)
-    titles = dict.fromkeys(one.group for one in SETTINGS.values())
+    titles = dict.fromkeys(setting.group for setting in SETTINGS.values())
     groups = {title: parser.add_argument_group(title) for title in titles}
-    for one in SETTINGS.values():
-        shown = show_flags(one.help + (f" ({one.shown_default})" if one.shown_default else "")).replace("%", "%%")
-        group = groups[one.group]
-        if not one.is_switch:
-            group.add_argument(f"--{one.name}", metavar="", help=shown)
+    for setting in SETTINGS.values():
+        shown = show_flags(setting.help + (f" ({setting.shown_default})" if setting.shown_default else "")).replace(
+            "%", "%%"
+        )
+        group = groups[setting.group]
+        if not setting.is_switch:
+            group.add_argument(f"--{setting.name}", metavar="", help=shown)
             continue
         group.add_argument(f"--{one.name}", nargs=0, const=True, help=shown)
         group.add_argument(f"--no_{one.name}", dest=one.name, nargs=0, const=False, help=argparse.SUPPRESS)

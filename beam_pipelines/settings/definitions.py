@@ -16,7 +16,7 @@ from transforms.sources.source_spec import SourceSpec
 
 _KINDS = (SourceSpec, BuildSpec, ImageSpec, ScheduleSpec)
 # Name -> setting, in the order of `--help`.
-SETTINGS: Mapping[str, Setting] = {one.name: one for kind in _KINDS for one in settings_of(kind)}
+SETTINGS: Mapping[str, Setting] = {setting.name: setting for kind in _KINDS for setting in settings_of(kind)}
 _QUOTED = re.compile(r"`([a-z_]+)((?:=[^`]*)?)`")
 
 
@@ -25,18 +25,17 @@ def read_build_spec(words: Mapping[str, Any]) -> BuildSpec:
 
     Args:
       words: name of a setting -> word of its flag, or its value in a spec file.
-
-    Raises:
-      RequestError: a word is missing, wrong, or contradicts another.
     """
     unknown = next((name for name in words if name not in SETTINGS), None)
     if unknown is not None:
         near = difflib.get_close_matches(unknown, SETTINGS, n=1)
         raise RequestError(f"`{unknown}` is no setting" + (f"; did you mean `{near[0]}`?" if near else ""))
     values: dict[str, Any] = {}
-    for one in SETTINGS.values():
-        values[one.name] = one.value_of(words, values)
-    source, build, image, schedule = ({one.name: values[one.name] for one in settings_of(kind)} for kind in _KINDS)
+    for setting in SETTINGS.values():
+        values[setting.name] = setting.value_of(words, values)
+    source, build, image, schedule = (
+        {setting.name: values[setting.name] for setting in settings_of(kind)} for kind in _KINDS
+    )
     splits, layout = values["splits"], values["layout"]
     source_spec = SourceSpec(
         **source,
@@ -56,13 +55,13 @@ def fill_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     One that it does not name has been added by a later version of beam-tfrecords, and has its default.
     """
     filled, values = dict(spec), dict[str, Any]()
-    for name, one in SETTINGS.items():
+    for name, setting in SETTINGS.items():
         try:
-            values[name] = one.value_of(spec, values)
+            values[name] = setting.value_of(spec, values)
         except (RequestError, KeyError):  # a word of another version; it differs from ours, and stays as it is
             continue
-        if one.in_spec:
-            filled.setdefault(name, one.write(values[name]))
+        if setting.in_spec:
+            filled.setdefault(name, setting.write(values[name]))
     return filled
 
 
@@ -73,7 +72,7 @@ def show_flags(message: str) -> str:
 
 _FLAGS = {
     *SETTINGS,
-    *(f"no_{name}" for name, one in SETTINGS.items() if one.is_switch and one.default),
+    *(f"no_{name}" for name, setting in SETTINGS.items() if setting.is_switch and setting.default),
     *("spec", "dry_run", "no_wait", "quiet", "verbose", "dataset", "split", "limit", "temp_location", "runner"),
     *("flink_master", "flink_version", "parallelism", "environment_type", "environment_config"),
     *("flink_job_server_jar", "spark_job_server_jar"),
@@ -83,12 +82,14 @@ _FLAGS = {
 def flags_table() -> str:
     """The settings as Markdown tables, one per group."""
     lines: list[str] = []
-    for group in dict.fromkeys(one.group for one in SETTINGS.values()):
+    for group in dict.fromkeys(setting.group for setting in SETTINGS.values()):
         lines += [f"## {group}", "", "| flag | meaning | default |", "|---|---|---|"]
-        for one in SETTINGS.values():
-            if one.group == group:
-                meaning, default = (show_flags(text).replace("|", "\\|") for text in (one.help, one.shown_default))
-                lines.append(f"| `--{one.name}` | {meaning} | {default} |")
+        for setting in SETTINGS.values():
+            if setting.group == group:
+                meaning, default = (
+                    show_flags(text).replace("|", "\\|") for text in (setting.help, setting.shown_default)
+                )
+                lines.append(f"| `--{setting.name}` | {meaning} | {default} |")
         lines.append("")
     return "\n".join(lines)
 

@@ -75,29 +75,29 @@ def template_metadata() -> dict[str, Any]:
     return {
         "name": "beam-tfrecords",
         "description": "Images and labels in; a shuffled, sharded, verified TFRecord dataset out.",
-        "parameters": [*(_parameter(one, hints[one.name]) for one in SETTINGS.values()), *_OTHERS],
+        "parameters": [*(_parameter(setting, hints[setting.name]) for setting in SETTINGS.values()), *_OTHERS],
     }
 
 
-def _parameter(one: Setting, hint: Any) -> dict[str, Any]:
-    default = f" Default: {one.shown_default}." if one.shown_default else ""
+def _parameter(setting: Setting, hint: Any) -> dict[str, Any]:
+    default = f" Default: {setting.shown_default}." if setting.shown_default else ""
     parameter: dict[str, Any] = {
-        "name": one.name,
-        "label": one.name.replace("_", " ").capitalize(),
-        "helpText": f"{one.help[0].upper()}{one.help[1:]}.{default}".replace("`", ""),
+        "name": setting.name,
+        "label": setting.name.replace("_", " ").capitalize(),
+        "helpText": f"{setting.help[0].upper()}{setting.help[1:]}.{default}".replace("`", ""),
         # A spec file may have it; the launcher refuses a request that lacks something.
         "isOptional": True,
-        "groupName": one.group,
+        "groupName": setting.group,
     }
     kinds = [kind for kind in _members(hint) if kind is not type(None)]
-    choices = _CHOICES.get(one.name) or tuple(choice for kind in kinds for choice in _choices(kind))
-    pattern = _PLACES.get(one.name) or _pattern(one.read)
-    if one.is_switch:
-        parameter.update(paramType="BOOLEAN", defaultValue=str(one.default).lower())
+    choices = _CHOICES.get(setting.name) or tuple(choice for kind in kinds for choice in _choices(kind))
+    pattern = _PLACES.get(setting.name) or _pattern(setting.read)
+    if setting.is_switch:
+        parameter.update(paramType="BOOLEAN", defaultValue=str(setting.default).lower())
     elif choices:
         parameter.update(paramType="ENUM", enumOptions=[{"value": choice, "label": choice} for choice in choices])
-        if not callable(one.default):
-            parameter["defaultValue"] = str(one.write(one.default))
+        if not callable(setting.default):
+            parameter["defaultValue"] = str(setting.write(setting.default))
     elif pattern:
         parameter.update(paramType="NUMBER" if pattern == _WHOLE_NUMBER else "TEXT", regexes=[pattern])
     else:
@@ -127,7 +127,7 @@ def _members(hint: Any) -> tuple[Any, ...]:
 
 def _choices(kind: Any) -> tuple[str, ...]:
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return tuple(str(one.value) for one in kind)
+        return tuple(str(member.value) for member in kind)
     return typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
 
 

@@ -43,15 +43,9 @@ class BlockPlan:
     """What a worker needs to know to convert blocks.
 
     Attributes:
-      folder: the build's folder for temporary files.
-      seed: of the order.
       policies: split -> when its parts end.
-      compression: of the parts.
-      read_images: whether the layout needs the images.
-      max_file_size: bytes of the largest image file that is read.
       image_timeout: seconds that the conversion of one sample may take.
       hashes_files: whether the fingerprint of a file is the hash of its bytes.
-      reuse: the earlier dataset; None if there is none.
       libraries: library -> version of the launcher; those that decide records have to be the same here.
       launch: tells this launch of the build from others, which try again what may not be the sample's fault.
       group_rows: whether references with one key are one sample.
@@ -104,11 +98,11 @@ def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, c
 
 def read_block(joined: Iterable[bytes], *, seed: int) -> Iterator[SampleRef]:
     """The references of a block in their final order; equal keys stay next to each other, in an order of their own."""
-    packed = [one for together in joined for one in split_refs(together)]
-    keys = [unpack_key_and_split(one)[0] for one in packed]
+    packed = [ref for together in joined for ref in split_refs(together)]
+    keys = [unpack_key_and_split(ref)[0] for ref in packed]
     ordered = sorted(zip((order_hash(seed=seed, key=key) for key in keys), keys, packed, strict=True))
-    for _, _, one in ordered:
-        yield SampleRef.unpack(one)
+    for _, _, ref in ordered:
+        yield SampleRef.unpack(ref)
 
 
 def convert_sample(convert: Convert, ref: SampleRef, data: bytes | None) -> ConvertedSample | SampleError:

@@ -77,11 +77,6 @@ class UnreadIndex:
 class BlockReuse:
     """The earlier dataset as one block sees it.
 
-    Args:
-      plan: the earlier dataset.
-      convert: converts a sample.
-      key: the block.
-
     Attributes:
       counts: ("change", kind, split, class) -> samples, ("earlier", split, class) -> records of the earlier
         dataset whose keys are still listed, and ("damaged", file) -> samples that are converted again because a file
@@ -121,11 +116,7 @@ class BlockReuse:
         """The sample from its earlier record, or None if it has to be converted.
 
         Args:
-          ref: the sample.
           data: the bytes of its image, if they were read.
-
-        Raises:
-          SampleError: the sample is rejected.
         """
         change = self._find(ref, data)
         record = self._earlier.get(ref.key)
@@ -196,14 +187,14 @@ class BlockReuse:
     def _read(self, record: EarlierRecord) -> bytes | None:
         """The serialized example of a record; None if the shard no longer holds it."""
         try:
-            (one,) = read_records(io.BytesIO(self._read_range(record)))
+            (stored,) = read_records(io.BytesIO(self._read_range(record)))
         except (OSError, ValueError, RecordError):
-            one = None
+            stored = None
         # The CRCs of another sample's record are right too.
-        if one is None or not fits_seal(record.row["sample_hash"], one.data):
+        if stored is None or not fits_seal(record.row["sample_hash"], stored.data):
             self.counts["damaged", record.file] += 1
             return None
-        return one.data
+        return stored.data
 
     def _find_unread(self, key: str) -> UnreadIndex | None:
         order = order_hash(seed=self._plan.seed, key=key) if self._unread else 0

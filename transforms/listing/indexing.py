@@ -30,10 +30,6 @@ class IndexPlan:
     """What a worker needs to know to index containers.
 
     Attributes:
-      folder: the build's folder for temporary files.
-      read: lists the samples of one container.
-      listing: how samples are listed.
-      max_file_size: bytes of the largest image that is read.
       launch: as in `BlockPlan`.
     """
 
@@ -80,10 +76,6 @@ def read_unchanged(container: Container, read: Callable[[Container], Result]) ->
     """What is read of a container from its beginning to its end, all of it of one version.
 
     A container that changes meanwhile is read again as it is then, and after a service fault it is read again.
-
-    Args:
-      container: as it was listed.
-      read: reads it.
 
     Raises:
       BuildError: it changes at every attempt, or the fault persists.
@@ -145,12 +137,7 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
 
 
 def read_index_markers(containers: Iterable[Container], folder: str) -> tuple[Listing, Skipped]:
-    """The samples of indexed containers, and the files that were skipped.
-
-    Args:
-      containers: as they were given to `IndexContainers`.
-      folder: the build's folder for temporary files.
-    """
+    """The samples of indexed containers, and the files that were skipped."""
     listing, skipped = Listing(), Skipped()
     for container in containers:
         marker = _marker(container, folder)

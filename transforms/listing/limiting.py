@@ -13,17 +13,10 @@ from transforms.refs import SampleRef, pack_refs, unpack_key_and_split
 
 
 def limit_listing(listing: Listing, *, limit: int, seed: int, folder: str) -> Listing:
-    """A listing of at most `limit` samples. It keeps the labels of all samples, so that class indices stay.
-
-    Args:
-      listing: all samples.
-      limit: number of samples.
-      seed: of the order.
-      folder: where the new chunk files go.
-    """
+    """A listing of at most `limit` samples. It keeps the labels of all samples, so that class indices stay."""
     if listing.total <= limit:
         return listing
-    packed = (one for chunk in listing.chunks for one in read_chunk(chunk))
+    packed = (ref for chunk in listing.chunks for ref in read_chunk(chunk))
     refs = choose_refs(packed, limit=limit, seed=seed, samples=listing.samples)
     limited = Listing(labels=Counter(dict.fromkeys(listing.labels, 0)))
     for start in range(0, len(refs), CHUNK_REFS):
@@ -40,22 +33,19 @@ def choose_refs(packed: Iterable[bytes], *, limit: int, seed: int, samples: Mapp
     """The first references of every split, in the dataset's order; all attempts choose the same.
 
     Args:
-      packed: packed references.
       limit: number of references of all splits together.
-      seed: of the order.
-      samples: split -> number of references.
     """
     shares = _share(limit, samples)
     # Per split, the smallest hashes so far, as a heap with the largest of them on top.
     heaps: dict[str, list[tuple[int, bytes]]] = {split: [] for split in shares}
-    for one in packed:
-        key, split = unpack_key_and_split(one)
+    for ref in packed:
+        key, split = unpack_key_and_split(ref)
         heap, order = heaps[split], -order_hash(seed=seed, key=key)
         if len(heap) < shares[split]:
-            heapq.heappush(heap, (order, one))
+            heapq.heappush(heap, (order, ref))
         elif heap and order > heap[0][0]:
-            heapq.heapreplace(heap, (order, one))
-    return [SampleRef.unpack(one) for split in sorted(heaps) for _, one in sorted(heaps[split], reverse=True)]
+            heapq.heapreplace(heap, (order, ref))
+    return [SampleRef.unpack(ref) for split in sorted(heaps) for _, ref in sorted(heaps[split], reverse=True)]
 
 
 def _share(limit: int, samples: Mapping[str, int]) -> dict[str, int]:

@@ -117,7 +117,6 @@ class ListPlan:
     """How samples are listed.
 
     Attributes:
-      splits: how samples get their split.
       seed: of the fractions of splits.
       count_labels: False where no label is needed: a column may hold another one in every row.
       selection: which samples are wanted.
@@ -137,11 +136,7 @@ def write_listing(
     """Writes references, with their splits, to chunk files, holding one chunk in memory.
 
     Args:
-      samples: the references.
-      folder: where the chunk files go.
-      plan: how samples are listed.
       skipped: counts the samples that are not wanted.
-      stem: beginning of the names of the chunk files.
     """
     listing = Listing()
     pending: list[bytes] = []
@@ -186,8 +181,8 @@ def read_chunk(chunk: str) -> Iterator[bytes]:
     while True:
         # Not what the caller raises between two references.
         with naming_damage(chunk):
-            one = next(refs, None)
-        if one is None:
+            ref = next(refs, None)
+        if ref is None:
             return
         yield one
 

@@ -14,12 +14,7 @@ SMALL_BLOCK_SAMPLES = 16
 
 
 def count_blocks(*, samples: int, output_bytes: int) -> int:
-    """The number of blocks of a split, from its listing alone, never from the number of workers.
-
-    Args:
-      samples: samples listed.
-      output_bytes: estimate of the bytes of their records.
-    """
+    """The number of blocks of a split, from its listing alone, never from the number of workers."""
     return max(1, -(-output_bytes // BLOCK_BYTES), min(SMALL_BLOCKS, samples // SMALL_BLOCK_SAMPLES))
 
 

@@ -17,7 +17,7 @@ from transforms.processes.stage import MapInProcesses
 from transforms.refs import BlockKey, pack_refs
 
 # A worker holds up to this many references, some hundred bytes each, so that those of one block travel together.
-_HELD_REFS = 100_000
+_MOST_REFS = 100_000
 
 
 class IndexContainers(beam.PTransform):
@@ -70,10 +70,6 @@ class AssignOrder(beam.PTransform):
 
     Joined and compressed, references take a third of the room in the shuffle, which the local runner holds in
     memory.
-
-    Args:
-      seed: of the order.
-      blocks: split -> number of blocks.
     """
 
     def __init__(self, *, seed: int, blocks: Mapping[str, int]) -> None:
@@ -95,13 +91,13 @@ class _CollectBlocks(beam.DoFn):
         self._blocks = blocks
 
     def start_bundle(self) -> None:
-        self._held = 0
+        self._collected = 0
         self._refs: defaultdict[BlockKey, list[bytes]] = defaultdict(list)
 
     def process(self, packed: bytes) -> Iterator[tuple[BlockKey, bytes]]:
         self._refs[assign_block(packed, seed=self._seed, blocks=self._blocks)].append(packed)
-        self._held += 1
-        if self._held == _HELD_REFS:
+        self._collected += 1
+        if self._collected == _MOST_REFS:
             yield from self._emit()
 
     def finish_bundle(self) -> Iterator[WindowedValue]:

@@ -22,8 +22,6 @@ def stratify(listing: Listing, folder: str, *, fractions: Mapping[str, float], s
     Args:
       listing: the samples. Memory: 8 bytes for each.
       folder: where the new chunk files go; they replace those of the listing.
-      fractions: split -> share.
-      seed: of the hash.
     """
     hashes: defaultdict[object, array[int]] = defaultdict(lambda: array("Q"))
     for ref in _read(listing):

@@ -112,13 +112,7 @@ def _write_layout(layout: Layout | None) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class BuildSpec:
-    """Everything that decides the content of a dataset.
-
-    Attributes:
-      source: where samples come from.
-      image: how images are converted.
-      schedule: how the build follows the one before it.
-    """
+    """Everything that decides the content of a dataset."""
 
     source: SourceSpec
     image: ImageSpec

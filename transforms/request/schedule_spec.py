@@ -59,7 +59,7 @@ def read_ratio(word: Any) -> float:
 def read_guards(word: Any) -> tuple[Guard, ...]:
     """Reads names of guards: a list, or separated by commas; or `all`."""
     words = word if isinstance(word, (list, tuple)) else [word]
-    names = [name.strip() for one in words for name in str(one).split(",")]
+    names = [name.strip() for part in words for name in str(part).split(",")]
     if _ALL in names:
         return tuple(Guard)
     try:

@@ -45,7 +45,7 @@ class BlockCounts:
     @classmethod
     def sum(cls, counts: Iterable[BlockCounts]) -> BlockCounts:
         """The sum of several."""
-        rows = [dataclasses.astuple(one) for one in counts]
+        rows = [dataclasses.astuple(row) for row in counts]
         return cls(*map(sum, zip(*rows, strict=True))) if rows else cls()
 
 
@@ -58,8 +58,6 @@ def add_block(folder: str, stats: Stats, *, before: Stats | None = None) -> None
     """Adds a block that this process has converted to what its file in the build's folder says.
 
     Args:
-      folder: the build's folder for temporary files.
-      stats: the counts of the block.
       before: those of an earlier launch, which has converted the block and counted it; None if none has.
     """
     with _lock:
@@ -74,25 +72,13 @@ def add_block(folder: str, stats: Stats, *, before: Stats | None = None) -> None
 
 
 def read_block_counts(folder: str) -> BlockCounts:
-    """What all workers have converted, in this attempt and earlier ones.
-
-    Args:
-      folder: the build's folder for temporary files.
-
-    Raises:
-      OSError: storage cannot be read.
-      BuildError: the store does not answer.
-    """
+    """What all workers have converted, in this attempt and earlier ones."""
     found = (parse_state(BlockCounts, storage.read_bytes(file.path)) for file in _list_counts(folder))
     return BlockCounts.sum(counts for counts in found if counts is not None)
 
 
 def read_last_block_time(folder: str) -> float | None:
-    """When a block was last converted, in seconds since the epoch; None if none was.
-
-    Args:
-      folder: the build's folder for temporary files.
-    """
+    """When a block was last converted, in seconds since the epoch; None if none was."""
     return max((file.modified for file in _list_counts(folder)), default=None)
 
 

@@ -53,7 +53,7 @@ def test_blocks_joined_in_order_are_the_globally_sorted_dataset():
 
 @pytest.mark.parametrize("held", [7, 100_000], ids=["emitted several times", "emitted at the end"])
 def test_assign_order_gives_every_reference_its_block(monkeypatch, held):
-    monkeypatch.setattr(ordering, "_HELD_REFS", held)
+    monkeypatch.setattr(ordering, "_MOST_REFS", held)
     refs = [SampleRef(f"{number}.jpg", None, split=("train", "test")[number % 2]) for number in range(50)]
     packed = [ref.pack() for ref in refs]
     blocks = {"train": 3, "test": 2}

@@ -50,8 +50,6 @@ def read_label(row: Mapping[str, Any], column: str, *, separator: str | None = N
     Spaces around a label are not part of it. `true` and `false` are names, and a whole float is an integer.
 
     Args:
-      row: the cells.
-      column: the label's.
       separator: what separates several labels in one text; None if a text is one label.
 
     Raises:
