@@ -26,15 +26,7 @@ from transforms.request.build_spec import BuildSpec, Duplicates
 
 
 def convert(argv: Sequence[str]) -> int:
-    """Runs the command.
-
-    Returns:
-      The exit code.
-
-    Raises:
-      RequestError: the request is wrong; nothing has been started.
-      BuildError: the build failed.
-    """
+    """Runs the command."""
     files = find_report_files(argv)
     report = Report(files["json_summary"], files["metrics_file"])
     with report.written(), keep_interrupts():

@@ -38,11 +38,6 @@ def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
 def list_samples(spec: BuildSpec, source: Source, folder: str) -> Listing:
     """Lists the samples of a source that has no containers.
 
-    Args:
-      spec: the request.
-      source: the opened source.
-      folder: where the chunk files go.
-
     Raises:
       RequestError: a folder cannot be read, so that nobody knows which samples are in it.
       BuildError: a service fault.

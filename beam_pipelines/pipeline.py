@@ -26,8 +26,6 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, 
     """Adds all stages of a build to a pipeline.
 
     Args:
-      root: the pipeline.
-      plan: the build.
       processes: number of processes of this machine that do the work; 0 leaves it to the runner.
       cleans: whether the pipeline removes its temporary files, because nobody waits for its end.
     """

@@ -23,15 +23,9 @@ class Report:
     """A run of `convert`, filled in as it goes on.
 
     Attributes:
-      json_summary: file for the summary, or None.
-      metrics_file: file for the metrics, or None.
-      exit_code: of the command.
       status: published, unchanged, unpublished, submitted, dry_run, refused, failed or interrupted.
       message: what went wrong, one line.
-      output: the folder that was asked for.
       dataset: the folder of the published or unchanged dataset, or None.
-      manifest: of that dataset.
-      facts: what else there is to say.
     """
 
     json_summary: str | None = None

@@ -68,12 +68,7 @@ def make_parser() -> Parser:
 
 
 def describe_status(output: str, *, now: float) -> dict[str, Any]:
-    """What is known of an output folder, as plain values.
-
-    Args:
-      output: the folder that was given to `convert`.
-      now: seconds since the epoch.
-    """
+    """What is known of an output folder, as plain values."""
     builds = [_describe_build(output, folder, run, now=now) for folder, run in read_runs(output)]
     running = next((build for build in builds if build["state"] in ("running", "submitted")), None)
     last = running or next((build for build in builds if build["state"] == "unpublished"), None)

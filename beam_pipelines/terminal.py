@@ -23,6 +23,5 @@ def show(*lines: str, file: TextIO | None = None) -> None:
 
     Args:
       lines: without line breaks; those in a name are escaped.
-      file: where to print (standard output).
     """
     print("\n".join(map(escape, lines)), file=file)

@@ -39,11 +39,6 @@ def combine(crc_a: int, crc_b: int, length_b: int) -> int:
 
     A followed by n zero bits has the CRC of A times x^n modulo the polynomial, so that B needs not be read
     (`crc32_combine` of zlib 1.2.12, crc32.c, with this polynomial).
-
-    Args:
-      crc_a: the CRC of A.
-      crc_b: the CRC of B.
-      length_b: bytes of B.
     """
     return _multiply(_power_of_x8(length_b), crc_a) ^ crc_b
 

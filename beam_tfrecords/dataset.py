@@ -51,8 +51,6 @@ class Dataset:
     """A finished dataset.
 
     Attributes:
-      path: its folder.
-      manifest: its manifest.
       manifest_sha256: hex digest of the manifest as it is.
       published_sha256: hex digest of the manifest as it was published.
     """

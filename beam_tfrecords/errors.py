@@ -106,8 +106,6 @@ class SampleError(Exception):
     """One sample is rejected; it is counted and listed, and the build continues.
 
     Attributes:
-      stage: the step that rejected it.
-      reason: one of the closed list.
       detail: what was found, for a person; one line.
       traceback: of an exception that nobody expected, or None.
     """

@@ -100,7 +100,6 @@ def find_old(root: str, *, keep: int, grace: float, now: float) -> list[str]:
     somebody may still read them. Damaged ones are not counted, and left as they are.
 
     Args:
-      root: the folder of the versions.
       keep: number of versions that stay.
       grace: seconds that a version stays after a newer one was published.
       now: seconds since the epoch.

@@ -36,7 +36,6 @@ class ClassNames:
     """The classes, in index order.
 
     Attributes:
-      names: unique names.
       numbers_are_indices: whether a label that is a whole number is a class index, as in a table. Where names are
         numbers themselves, it is the class of that name. A folder named `1` is the class `1` in any case.
     """
@@ -81,7 +80,6 @@ def infer_class_names(labels: Iterable[Scalar], *, numbers_are_indices: bool) ->
     """The class names where the request gives none; see the rule above.
 
     Args:
-      labels: the labels found.
       numbers_are_indices: whether numbers can be class indices; False for names of folders.
 
     Raises:
@@ -118,8 +116,6 @@ def describe_labels(labels: Iterable[Scalar], class_names: ClassNames, *, in_cel
     """Notes on labels and inferred classes that may be meant, but are odd.
 
     Args:
-      labels: the labels found.
-      class_names: the classes inferred from them.
       in_cells: whether they are cells of a table that were not separated.
     """
     notes = []

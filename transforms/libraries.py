@@ -41,9 +41,6 @@ def record_versions(versions: Mapping[str, str]) -> dict[str, str | None]:
 def check_libraries(expected: Mapping[str, str]) -> None:
     """Checks that records made here are those that the launcher would make.
 
-    Args:
-      expected: library -> version of the launcher.
-
     Raises:
       BuildError: a library that decides the bytes of a record has another version here.
     """

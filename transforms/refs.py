@@ -23,7 +23,6 @@ class File:
 
     Attributes:
       uri: the file; also the name that people see.
-      version: of the file when it was listed, as `storage.FileEntry.version`; "" if it is not known.
     """
 
     uri: str
@@ -40,11 +39,7 @@ class Range:
     """A byte range of a file: a tar member, a stored zip member, a record of a TFRecord file.
 
     Attributes:
-      uri: the file that is read.
-      offset: bytes before the range.
-      length: bytes of the range.
       name: the name that people see, such as `photos.tar#cat/1.jpg`.
-      version: of the file when it was listed, as `storage.FileEntry.version`; "" if it is not known.
     """
 
     uri: str

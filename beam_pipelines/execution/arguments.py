@@ -37,7 +37,6 @@ class BeamArguments:
     """Arguments for Beam.
 
     Attributes:
-      words: as they were given.
       given: name of a flag -> its word; None where it was not given.
       others: the words that are not in `given`.
     """

@@ -28,7 +28,6 @@ def describe_trace(text: str, *, more: str) -> str:
 
     Args:
       text: of Python, or of Java, which may hold one of Python.
-      more: where there is more about it.
     """
     message = find_build_error(text)
     if message:

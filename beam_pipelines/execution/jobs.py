@@ -19,8 +19,6 @@ class JobRecord:
     """A job that was submitted.
 
     Attributes:
-      runner: name of Beam's runner.
-      job_id: the runner's name for the job.
       url: where a person can watch it.
     """
 
@@ -71,18 +69,10 @@ class PipelineJob:
 
 
 def read_job(folder: str) -> JobRecord | None:
-    """The job that was last submitted for a build; None if there is none.
-
-    Args:
-      folder: the build's folder for temporary files.
-    """
+    """The job that was last submitted for a build; None if there is none."""
     return read_state(JobRecord, BuildFolder(folder).job)
 
 
 def is_advancing(last_block: float | None) -> bool:
-    """Whether a block of a build was converted within the last minute.
-
-    Args:
-      last_block: seconds since the epoch, or None.
-    """
+    """Whether a block of a build was converted within the last minute."""
     return last_block is not None and time.time() - last_block < _ADVANCING

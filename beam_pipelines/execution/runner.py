@@ -28,12 +28,7 @@ WORKER = "beam-tfrecords-worker"
 class Runner:
     """A runner that Beam knows by its name, such as Prism or a job server; the others build on it.
 
-    Args:
-      arguments: for Beam.
-
     Attributes:
-      arguments: for Beam.
-      name: of the runner.
       is_local: whether the pipeline runs in this process.
       is_detached: whether its jobs need neither this process nor one that it starts.
       processes: worker processes of `MapInProcesses`; 0 leaves the work to the runner.
@@ -86,7 +81,6 @@ class Runner:
         """Whether a job still runs; None if nobody knows.
 
         Args:
-          record: of the job.
           last_block: when it last finished a block, in seconds since the epoch.
         """
         return True if is_advancing(last_block) else None if self.is_detached else False

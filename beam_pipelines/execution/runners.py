@@ -40,14 +40,7 @@ _RUNNERS: dict[str, type[Runner]] = {
 
 
 def find_runner(words: Sequence[str]) -> Runner:
-    """The runner that Beam's arguments ask for; imports nothing of Beam.
-
-    Args:
-      words: arguments for Beam.
-
-    Raises:
-      RequestError: an argument of the runner is wrong.
-    """
+    """The runner that Beam's arguments ask for; imports nothing of Beam."""
     arguments = BeamArguments.parse(words)
     name = str(arguments.given["runner"] or "")
     return _RUNNERS.get(name.rpartition(".")[2].lower(), Runner)(arguments)
@@ -63,9 +56,7 @@ class Execution:
     """Where a pipeline runs.
 
     Attributes:
-      runner: what is known of the runner.
       beam_runner: Beam's own.
-      options: Beam's options.
     """
 
     runner: Runner
@@ -77,8 +68,6 @@ class Execution:
         """Checks Beam's arguments, and asks a cluster for what they leave open.
 
         Args:
-          runner: from `find_runner`.
-          verbose: whether Beam's own log is shown.
           quiet: whether the user is not told what was filled in.
 
         Raises:
@@ -109,7 +98,6 @@ class Execution:
         """Runs a pipeline to its end; a failed job is resubmitted as long as each attempt finishes blocks.
 
         Args:
-          add_stages: adds the stages to the pipeline.
           folder: the build's folder for temporary files, which remembers the job. A job of an earlier launcher that
             still runs is followed; a second one would do the same work again.
           wait: False returns when the cluster has the job.

@@ -20,7 +20,6 @@ def serialize_example(layout: Layout, values: Mapping[str, Any]) -> bytes:
     """Serializes one example; equal values always give equal bytes.
 
     Args:
-      layout: the features and their types.
       values: field name -> its value, or a list of values.
 
     Raises:
@@ -48,8 +47,6 @@ def read_fields(layout: Layout, data: bytes, *, prefix: str) -> dict[str, Any]:
     """The values that a serialized example holds of the fields whose names begin with `prefix`.
 
     Args:
-      layout: of the example.
-      data: the serialized example.
       prefix: such as `image.`.
     """
     features = example_pb2.Example.FromString(data).features.feature

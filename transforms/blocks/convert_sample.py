@@ -44,7 +44,6 @@ class ConvertedSample:
     """One sample, ready to be written.
 
     Attributes:
-      example: the serialized example.
       class_names: names of its classes; empty if it has no label.
       facts: what the index says of it: column -> value, see `beam_tfrecords.index`. `sample_hash` changes with
         everything that decides the example, and ends with a checksum of the example; `content_hash` is the hex BLAKE3
@@ -61,9 +60,6 @@ class ConvertSample:
     """Converts one sample; pure.
 
     Attributes:
-      image: how images are converted.
-      layout: features of the example.
-      class_names: the classes.
       settings: a hash of the settings and library versions that decide an example.
     """
 
@@ -73,15 +69,7 @@ class ConvertSample:
     settings: str = ""
 
     def __call__(self, ref: SampleRef, data: bytes | None) -> ConvertedSample:
-        """Makes the example of one sample.
-
-        Args:
-          ref: the sample.
-          data: the bytes of its image; None for a row without an image.
-
-        Raises:
-          SampleError: the sample is rejected.
-        """
+        """Makes the example of one sample."""
         # Labels first: they cost nothing, and decoding an image that is rejected anyway does.
         labels = self._resolve_labels(ref)
         image = convert_image(data, self.image) if data is not None and self.layout.needs_image else None
@@ -108,9 +96,6 @@ class ConvertSample:
         """Changes with everything that decides the example: the sample, the settings, the libraries.
 
         An index has it with a checksum, from `seal`.
-
-        Raises:
-          SampleError: the sample is rejected.
         """
         return self._hash(ref, self._resolve_labels(ref))
 
@@ -118,12 +103,7 @@ class ConvertSample:
         """The sample from what an earlier dataset has of it; nothing is decoded.
 
         Args:
-          ref: the sample.
-          earlier: the earlier record.
           whole: whether the example is taken over as it is; else its image is, in an example made anew.
-
-        Raises:
-          SampleError: the sample is rejected.
         """
         labels = self._resolve_labels(ref)
         taken = dataclasses.replace(earlier, class_names=tuple(name for _, name in labels))

@@ -28,13 +28,7 @@ Fetched: TypeAlias = "bytes | SampleError | None"
 def fetch(
     refs: Iterable[SampleRef], *, needs_image: Callable[[SampleRef], bool], max_file_size: int
 ) -> Iterator[tuple[SampleRef, Fetched]]:
-    """Yields the references in their order, each with the bytes of its image.
-
-    Args:
-      refs: samples.
-      needs_image: whether the image of a sample is to be read.
-      max_file_size: bytes of the largest image file that is read.
-    """
+    """Yields the references in their order, each with the bytes of its image."""
     # (reference, what is read ahead, bytes that it counts for)
     waiting: deque[tuple[SampleRef, Future[Fetched], int]] = deque()
     ahead = 0
@@ -77,9 +71,7 @@ def read_image(locator: Locator, *, size: int, max_file_size: int) -> bytes | Sa
     """The bytes of one image, or why it is rejected.
 
     Args:
-      locator: where they are.
       size: their number, or 0 if it is not known.
-      max_file_size: bytes of the largest image that is read.
 
     Raises:
       BuildError: a service fault.

@@ -17,14 +17,8 @@ class BlockResult:
     """A finished block.
 
     Attributes:
-      split: its split.
-      block: its number.
-      parts: its part files, in order.
       failures: file with the samples that it rejected, a JSON object per line; None if there are none.
-      stats: its counts.
-      failures_bytes: size of the file of failures.
       changes: file with what has changed since the earlier dataset, a JSON object per line; None without one.
-      changes_bytes: size of that file.
       launch: the launch that converted it, if it has failures that may not be the sample's fault; else "".
       msec: step -> milliseconds that the conversion spent in it; None if the block is taken from its marker.
     """

@@ -27,10 +27,8 @@ class ConvertBlocks(beam.PTransform):
     write the same bytes.
 
     Args:
-      plan: what the workers need to know.
       convert: from a reference and the bytes of its image (None for a row without an image) to a sample.
         Whatever it raises is a failure of that sample.
-      processes: as in `MapInProcesses`.
     """
 
     def __init__(self, plan: BlockPlan, convert: Convert, *, processes: int) -> None:
@@ -51,11 +49,6 @@ class CollectFiles(beam.PTransform):
 
     One process reads them all when the dataset is published. Of very many blocks, the files of each range are joined
     first: a million requests, one after the other, take a day.
-
-    Args:
-      kind: of the files.
-      folder: for files that are joined.
-      blocks: number of blocks of the build.
     """
 
     def __init__(self, kind: Kind, *, folder: str, blocks: int) -> None:
@@ -88,8 +81,6 @@ def report_block(stats: Stats, *, bytes_out: int, msec: Mapping[str, int] | None
     """Adds a block to the metrics of the pipeline.
 
     Args:
-      stats: the counts of the block.
-      bytes_out: size of its parts.
       msec: step -> milliseconds that this attempt spent in it; None if an earlier attempt converted the block.
     """
 

@@ -13,11 +13,6 @@ from transforms.parts import Part, PartPolicy, PartWriter, read_index
 def drop_rows(part_and_rows: tuple[Part, frozenset[int]], *, folder: str, compression: Compression) -> Part | None:
     """Writes what is left of a part to another folder, so that every attempt finds the part complete.
 
-    Args:
-      part_and_rows: the part, and the rows to drop.
-      folder: where the new part goes.
-      compression: of the part.
-
     Returns:
       The new part in place of the old one, or None if nothing is left.
     """

@@ -26,7 +26,6 @@ class DuplicatesFound:
 
     Attributes:
       files: files with a JSON object per group; all files of a build, sorted by name, are the list.
-      dropped: the rows to drop, by part.
       stats: counts of groups, and the changes that dropping makes to the counts of the build.
     """
 
@@ -40,10 +39,7 @@ class Group:
     """The copies of one image.
 
     Attributes:
-      copies: number of copies.
-      splits: split -> copies.
       labels: their labels, each sorted; no more than two are kept, because two are a conflict.
-      first: the place of the copy to keep.
     """
 
     copies: int = 0

@@ -30,12 +30,8 @@ class DuplicateSearch:
     """What the search needs to know.
 
     Attributes:
-      folder: the build's folder for temporary files.
-      listed: split -> samples listed.
       drops: whether all copies of an image except one are dropped.
-      layout: features of an example.
       class_names: classes in index order.
-      compression: of the parts.
     """
 
     folder: str
@@ -113,7 +109,6 @@ def read_images(
 
     Args:
       joined: the part's id; under `parts` the part, under `hashes` its repeated hashes.
-      search: what the search needs to know.
     """
     identity, values = joined
     wanted = {prefix for packed in values["hashes"] for prefix in np.frombuffer(packed, dtype=np.uint64).tolist()}

@@ -18,11 +18,7 @@ from transforms.processes.stage import MapInProcesses
 
 
 class FindDuplicates(beam.PTransform):
-    """Finds identical images: Part -> DuplicatesFound.
-
-    Args:
-      search: what the search needs to know.
-    """
+    """Finds identical images: Part -> DuplicatesFound."""
 
     def __init__(self, search: DuplicateSearch) -> None:
         super().__init__()
@@ -49,14 +45,7 @@ class FindDuplicates(beam.PTransform):
 
 
 class DropDuplicates(beam.PTransform):
-    """Writes parts that lose records to new files; other parts stay as they are: Part -> Part.
-
-    Args:
-      found: what is to be dropped.
-      folder: where the new parts go.
-      compression: of the parts.
-      processes: as in `MapInProcesses`.
-    """
+    """Writes parts that lose records to new files; other parts stay as they are: Part -> Part."""
 
     def __init__(
         self, found: beam.PCollection[DuplicatesFound], *, folder: str, compression: Compression, processes: int

@@ -23,11 +23,7 @@ _LARGEST_CACHED_PROFILE = 1 << 20
 
 
 def stored_channels(image: Image.Image) -> int:
-    """The channels of an image: 1, 3 or 4. Transparency of any kind is the fourth.
-
-    Raises:
-      SampleError: reason `unsupported_mode`.
-    """
+    """The channels of an image: 1, 3 or 4. Transparency of any kind is the fourth."""
     if image.mode in _ALPHA_MODES or (image.mode in _KEYED_MODES and "transparency" in image.info):
         return 4
     if image.mode in _GREY_MODES:
@@ -43,7 +39,6 @@ def to_srgb(image: Image.Image, *, use_profile: bool) -> Image.Image:
     Values of more than 8 bits are scaled, not clipped (see `_to_8_bits`).
 
     Args:
-      image: of any mode.
       use_profile: apply the embedded profile, unless it is that of sRGB, broken, or for other pixels than these.
         Without it the numbers stay as they are.
 
@@ -96,7 +91,6 @@ def to_srgb_transform(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform |
     """The transform from a profile to sRGB.
 
     Args:
-      profile: an ICC profile as found in a file.
       mode: of the pixels: "L", "RGB" or "CMYK".
 
     Returns:

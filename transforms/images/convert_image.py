@@ -36,10 +36,6 @@ _OWN_ENCODINGS = {"jpeg": ImageEncoding.JPEG, "png": ImageEncoding.PNG, "webp": 
 def convert_image(data: bytes, spec: ImageSpec) -> ConvertedImage:
     """Decodes, turns, resizes and encodes one image; pure.
 
-    Args:
-      data: the bytes of the file, whatever they are.
-      spec: what is asked.
-
     Raises:
       SampleError: the bytes are no image, or one that cannot be converted; the only error there is.
     """

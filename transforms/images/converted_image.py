@@ -14,10 +14,7 @@ class ConvertedImage:
     Attributes:
       data: encoded file, or raw [H, W, C] uint8 pixels in row-major order.
       format: "jpeg", "png", "webp", "raw", or the lower-case name of the format of a kept file.
-      height: pixels.
-      width: pixels.
       channels: 1, 3 or 4; of a kept file, what the file has.
-      colorspace: "RGB", "Grayscale" or "RGBA".
       replaced_format: format of a source that was to be kept and is stored as PNG because tf.io.decode_image
         cannot read it, or None.
       geometry: how the pixels of the file became those of the stored image; None until the conversion has ended.

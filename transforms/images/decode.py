@@ -50,10 +50,6 @@ _SCAN_DAMAGE = ("Premature end", "Inconsistent progression")
 def open_image(data: bytes, spec: ImageSpec) -> tuple[str, ImageFile.ImageFile]:
     """Reads the header of a file.
 
-    Args:
-      data: the file.
-      spec: the limits on pixels and memory.
-
     Returns:
       The lower-case name of the format, and an image whose pixels are not decoded yet.
 
@@ -92,9 +88,6 @@ def load_pixels(data: bytes, name: str, image: ImageFile.ImageFile, spec: ImageS
     """Decodes every pixel of a file's first image, in its own mode.
 
     Args:
-      data: the file.
-      name: its format.
-      image: from `open_image`.
       spec: with `allow_truncated`, a file that ends too early is accepted; the missing pixels are grey or black.
 
     Raises:

@@ -66,12 +66,8 @@ def fast_resize_array(
     """Resizes nearly as Pillow does, without a shift where the source is a fraction of a pixel too large.
 
     Args:
-      pixels: [H, W] or [H, W, 3] uint8.
-      height: of the result.
-      width: of the result.
       scale: source pixels per result pixel, down and across. Usually H / height and W / width; less if the last row
         or column reaches beyond the edge, as in a JPEG decoded at a fraction that does not divide its size.
-      resample: filter.
 
     Returns:
       [height, width] or [height, width, 3] uint8.
@@ -105,7 +101,6 @@ def _taps(resample: Resample, scale_steps: int) -> np.ndarray:
     """The filter t of the module docstring: an odd number of float32 taps that sum to 1.
 
     Args:
-      resample: Pillow's filter K.
       scale_steps: scale in steps of 1 / 64; a scale below 1 counts as 1, as in Pillow.
     """
     kernel, reach = _KERNELS[resample]

@@ -94,8 +94,6 @@ def plan_geometry(height: int, width: int, *, orientation: int, spec: ImageSpec)
     Args:
       height: of the image in the file, in pixels.
       width: of the same.
-      orientation: 1 to 8, as EXIF numbers them.
-      spec: asked size and mode.
 
     Raises:
       SampleError: reason `too_many_pixels` if the resized image or the canvas would exceed `max_pixels`.

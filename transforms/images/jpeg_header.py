@@ -27,17 +27,11 @@ class JpegHeader:
     """The markers up to the first scan.
 
     Attributes:
-      height: pixels.
-      width: pixels.
       components: 1 (grey), 3 (color) or 4 (CMYK).
-      precision: bits per component.
       process: the frame's marker: 0xC0 baseline, 0xC1 extended, 0xC2 progressive, others rare.
       samples: of all components together; 1.5 per pixel with the usual 4:2:0 subsampling.
       has_many_scans: whether the first scan is not the only one, as in a progressive file.
       scan: offset of the first scan's marker.
-      exif: the EXIF block, or None.
-      xmp: the XMP packet, or None.
-      icc_profile: the color profile, or None.
     """
 
     height: int

@@ -33,14 +33,8 @@ def shrink_large(
     """Converts a large image strip by strip and shrinks it.
 
     Args:
-      image: of any mode.
-      factor: from `strip_factor`.
       convert: makes an L, RGB or RGBA image of it.
-      size: wanted (width, height).
       resample: filter, not NEAREST or BOX.
-
-    Returns:
-      The converted image of that size.
     """
     width, height = image.size
     rows = max(1, _STRIP // width // factor) * factor

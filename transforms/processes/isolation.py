@@ -51,12 +51,7 @@ def _set_timer() -> None:
 
 @contextlib.contextmanager
 def isolated(function: Callable[..., Result], seconds: float) -> Iterator[Callable[..., Result | SampleError]]:
-    """The function in a child process: a call that kills the child, or takes too long, returns a `SampleError`.
-
-    Args:
-      function: as for `Worker.call`.
-      seconds: for one call.
-    """
+    """The function in a child process: a call that kills the child, or takes too long, returns a `SampleError`."""
     worker = Worker()
 
     def call(*arguments: Any) -> Result | SampleError:

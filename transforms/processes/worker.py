@@ -46,12 +46,9 @@ class Worker:
 
         Args:
           function: importable, or built of what is (a dataclass, a partial).
-          arguments: of the function.
           timeout: seconds that the call may take; None for no limit.
 
         Raises:
-          SampleError: raised by the function.
-          BuildError: raised by the function.
           RuntimeError: the function raised anything else; the message is its traceback.
           WorkerDiedError: the process ended, or this worker is closed.
           WorkerTimeoutError: the call took longer than `timeout`.

@@ -15,12 +15,7 @@ Size: TypeAlias = "tuple[int, int]"
 
 @dataclasses.dataclass(frozen=True)
 class ShardPolicy:
-    """How many shards a split has.
-
-    Attributes:
-      shard_size: bytes of a shard.
-      num_shards: fixed number of shards per split, or None.
-    """
+    """How many shards a split has."""
 
     shard_size: int
     num_shards: int | None = None

@@ -16,11 +16,7 @@ from transforms.shards.plan import ShardPolicy, add_sizes, every_shard, key_by_r
 
 
 class PlanShards(beam.PTransform):
-    """Cuts each split into shards: Part -> ((split, number, of), [Part]).
-
-    Args:
-      policy: how many shards a split has.
-    """
+    """Cuts each split into shards: Part -> ((split, number, of), [Part])."""
 
     def __init__(self, policy: ShardPolicy) -> None:
         super().__init__()
@@ -48,7 +44,6 @@ class ComposeShards(beam.PTransform):
     """Concatenates parts to shards, and their indices likewise: ((split, number, of), [Part]) -> Shard.
 
     Args:
-      names: file names of the shards.
       with_index: whether the parts have indices.
       replaces: as in `compose_shard`.
       processes: as in `MapInProcesses`.

@@ -122,14 +122,7 @@ def find_files(paths: Sequence[str], splits: Mapping[str, str] | None = None) ->
 
 
 def refuse_split_names(paths: Sequence[str]) -> None:
-    """Refuses several inputs that are named like splits, which would all become one split.
-
-    Args:
-      paths: folders or files.
-
-    Raises:
-      RequestError: says what to do.
-    """
+    """Refuses several inputs that are named like splits, which would all become one split."""
     names = [storage.basename(path) for path in paths]
     splits = {split_of_folder(name.partition(".")[0]) for name in names}
     if len(splits) > 1 and None not in splits:
@@ -141,11 +134,7 @@ def refuse_split_names(paths: Sequence[str]) -> None:
 
 
 def refuse_columns(spec: SourceSpec) -> None:
-    """Refuses settings and layouts that name columns, for a source that has none.
-
-    Raises:
-      RequestError: names the setting.
-    """
+    """Refuses settings and layouts that name columns, for a source that has none."""
     where = f"{quote_input(spec.input[0])} is read as {spec.source}, which has no columns"
     for name in _COLUMN_SETTINGS:
         value = getattr(spec, name)

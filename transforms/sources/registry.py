@@ -48,7 +48,6 @@ def find_source(name: str, shown: str) -> Entry:
     """The source of this name.
 
     Args:
-      name: of the source.
       shown: the setting that asks for it, as messages quote it.
 
     Raises:

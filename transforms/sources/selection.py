@@ -38,8 +38,6 @@ class Selection:
     """Which samples are wanted; the others are skipped and counted.
 
     Attributes:
-      include: globs of the keys that are wanted; empty for all.
-      exclude: globs of the keys that are not.
       classes: labels that are wanted; empty for all. A sample without a label is kept, and fails later.
     """
 
@@ -99,14 +97,7 @@ class Selection:
                 )
 
     def check(self, labels: Mapping[Scalar, int]) -> None:
-        """Refuses classes that no sample has.
-
-        Args:
-          labels: labels of the samples that were selected -> samples.
-
-        Raises:
-          RequestError: names the classes.
-        """
+        """Refuses classes that no sample has."""
         found = {_classes(self.classes).find(label) for label in labels}
         missing = [name for index, name in enumerate(self.classes) if index not in found]
         if missing:

@@ -18,7 +18,6 @@ class Source:
       columns: columns of a table; empty for a source that has none.
       label_column: column of a table that has the labels, or None.
       column_types: column -> "int64", "float" or "bytes"; None if the source has no types.
-      has_images: whether the samples have images.
       unit: what a message calls one sample: "image" or "row".
       is_settled_later: whether folders give labels or splits, so that `settle` has the last word on them.
       labels_may_be_indices: whether a label that is a number is a class index. The name of a folder never is.

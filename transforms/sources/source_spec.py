@@ -90,8 +90,6 @@ class SourceSpec:
     Attributes:
       input: folders, tables, archives or globs of them, as absolute paths. With several, the last component
         of each path is the prefix of its keys, which keeps them unique.
-      source: name of the source, or "auto".
-      label_pattern: regular expression with a group named `label`, searched in the key.
       image_column: column with the image's path; None: `image` if the table has it, else the samples have
         no images.
       label_column: column with the label; None: `label` if the table has it.
@@ -121,9 +119,6 @@ class SourceSpec:
       needs_image: whether the layout has an image; otherwise only a column `image` is taken for one.
       needs_label: whether the layout has a label; an input that cannot have labels is then refused.
       class_names: the classes that the request names; empty if it names none. Folders of these names are classes.
-
-    Raises:
-      RequestError: `input` is empty.
     """
 
     input: tuple[str, ...] = _setting(

@@ -46,9 +46,7 @@ class Finding:
 
     Attributes:
       file: the file it is in, relative to the dataset.
-      problem: what was found and what was expected.
       record: number of the record in the file, from 0, or None.
-      offset: start of the record, in bytes of the uncompressed stream, or None.
       is_note: whether the request asked for it (`keep_any_format`), so that nothing is wrong.
     """
 
@@ -66,15 +64,7 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class ShardCheck:
-    """Checks one shard; a value that can be sent to a worker.
-
-    Attributes:
-      path: the dataset's folder.
-      layout: features of an example.
-      image: how images were converted.
-      class_names: classes in index order.
-      compression: of the shards.
-    """
+    """Checks one shard; a value that can be sent to a worker."""
 
     path: str
     layout: Layout

@@ -18,7 +18,6 @@ class RemoveTemporary(beam.PTransform):
     removes the files itself.
 
     Args:
-      folder: with the temporary files.
       success: the file that stands for the published dataset; without it nothing is removed.
       outcome: the file that says that nothing was published; with it nothing is removed.
     """

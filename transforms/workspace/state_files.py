@@ -36,11 +36,7 @@ def parse_state(kind: type[Value], content: bytes) -> Value | None:
 
 @contextlib.contextmanager
 def naming_damage(path: str) -> Iterator[None]:
-    """Ends the build if what the block reads of a temporary file is not what was written there.
-
-    Raises:
-      BuildError: names the file.
-    """
+    """Ends the build if what the block reads of a temporary file is not what was written there."""
     try:
         yield
     except (ValueError, TypeError, LookupError, AttributeError, OSError, zlib.error) as error:

@@ -25,13 +25,7 @@ from transforms.sources.source_spec import Skipped, SourceSpec
 
 
 class TarSource(Source):
-    """Tar archives, plain or compressed.
-
-    Args:
-      containers: the archives.
-      read: lists the samples of one.
-      spec: the request.
-    """
+    """Tar archives, plain or compressed."""
 
     name = "tar"
     is_settled_later = True
@@ -90,13 +84,10 @@ class ReadTar:
         """Yields one reference per image.
 
         Args:
-          container: the archive.
           spool: receives the images of a compressed archive.
-          skipped: counts the members that are not images.
 
         Raises:
           ChangedError: the archive is no longer the version that is listed.
-          OSError: a service fault.
         """
         try:
             with open_tar(container) as archive:

@@ -38,11 +38,6 @@ Result = TypeVar("Result")
 class TarReader:
     """An open archive.
 
-    Args:
-      container: the archive.
-      stream: its bytes, decompressed.
-      is_compressed: whether the file is compressed.
-
     Raises:
       SampleError: the first header is damaged.
     """

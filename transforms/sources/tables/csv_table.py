@@ -21,13 +21,6 @@ class CsvTable:
 
     Quoting follows RFC 4180: a quoted cell may contain delimiters, line ends and doubled quotes. Empty lines
     are ignored.
-
-    Attributes:
-      path: the file.
-      dialect: how the file is written.
-      columns: names of the columns.
-      notes: what was found about the file that its name does not say.
-      column_types: None; csv has no types.
     """
 
     path: str
@@ -68,7 +61,6 @@ def open_csv(path: str, delimiter: str | None = None, encoding: str | None = Non
     """Reads the header.
 
     Args:
-      path: the file.
       delimiter: between the cells; None to find it.
       encoding: of its text; None to find it.
 

@@ -21,7 +21,6 @@ def resolve(path: str, *, root: str, allow_outside_root: bool) -> str:
     Args:
       path: as the table has it: relative to `root`, absolute, or a URI (`gs://…`, `file://…`).
       root: the table's folder or `image_root`, absolute.
-      allow_outside_root: whether the image may be elsewhere.
 
     Raises:
       SampleError: the path leaves the root, or no storage can read it.

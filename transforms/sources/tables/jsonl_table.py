@@ -17,15 +17,7 @@ from transforms.sources.tables.text_file import Lines, find_encoding, note_encod
 
 @dataclasses.dataclass(frozen=True)
 class JsonlTable:
-    """A jsonl file. The names in its first object are its columns; empty lines are ignored.
-
-    Attributes:
-      path: the file.
-      encoding: of its text.
-      columns: names of the columns.
-      column_types: None; values have types, columns do not.
-      notes: on the encoding.
-    """
+    """A jsonl file. The names in its first object are its columns; empty lines are ignored."""
 
     path: str
     encoding: str
@@ -76,7 +68,6 @@ def open_jsonl(path: str, encoding: str | None = None) -> JsonlTable:
     """Reads the first object.
 
     Args:
-      path: the file.
       encoding: of its text; None to find it.
 
     Raises:

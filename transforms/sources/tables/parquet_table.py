@@ -30,12 +30,8 @@ class ParquetTable:
     strings in Arrow's notation.
 
     Attributes:
-      path: the file.
-      columns: names of the top-level columns.
       column_types: column -> "int64" (integers, booleans), "float", or "bytes" (all else); for a list, the
         type of its elements.
-      text_columns: columns whose values are strings.
-      notes: none.
     """
 
     path: str

@@ -13,11 +13,7 @@ MOST_ROW_SIZE = 4 << 20
 
 @dataclasses.dataclass(frozen=True)
 class InvalidRow:
-    """A row that cannot be read.
-
-    Attributes:
-      detail: its position and what is wrong with it.
-    """
+    """A row that cannot be read."""
 
     detail: str
 

@@ -130,7 +130,6 @@ class TableSource(Source):
 
     Args:
       tables: key prefix -> table.
-      spec: the request; its source is "csv", "jsonl" or "parquet".
       versions: key prefix -> version of the file, as `storage.FileEntry.version`.
       splits: key prefix -> split of a table that has no column for it; empty if the inputs do not say it.
 
@@ -186,7 +185,6 @@ def open_tables(spec: SourceSpec, open_table: Callable[[str], Table]) -> TableSo
 
     Args:
       spec: the request.
-      open_table: opens one table by its path.
 
     Raises:
       RequestError: a table cannot be read, or does not fit the request.

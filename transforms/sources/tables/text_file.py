@@ -91,13 +91,7 @@ def find_encoding(start: bytes) -> str:
 
 
 class Lines:
-    """Iterates the lines of a file, and takes lines back.
-
-    Args:
-      file: the opened file.
-      path: of the file, for messages.
-      encoding: of the text.
-    """
+    """Iterates the lines of a file, and takes lines back."""
 
     def __init__(self, file: IO[bytes], path: str, encoding: str) -> None:
         name = codecs.lookup(encoding).name
