@@ -143,7 +143,6 @@ def describe_duplicates(counts: Mapping[str, int], *, dropped: int = 0) -> list[
     """The lines about identical images, those in more than one split first; nothing if there are none.
 
     Args:
-      counts: by `DUPLICATE_COUNTS`.
       dropped: copies that are not in the dataset.
     """
     groups, across, conflicting = (

@@ -99,7 +99,6 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         """Appends one record.
 
         Args:
-          data: a serialized example.
           row: its index row without offset and length; all records of a writer have one, or none has.
         """
         if not self._records:

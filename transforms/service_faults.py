@@ -18,13 +18,8 @@ Result = TypeVar("Result")
 def retry_faults(name: str, action: Callable[[], Result]) -> Result:
     """The result of an action that reads a file; a service fault is retried a few times.
 
-    Args:
-      name: of what is read, for the message; the fault may name a file.
-      action: what is done; may be done again.
-
     Raises:
       BuildError: the fault persists.
-      Exception: whatever else the action raises.
     """
     pauses = iter(PAUSES)
     while True:

@@ -24,11 +24,7 @@ def find_build_error(text: str) -> str | None:
 
 
 def describe_trace(text: str, *, more: str) -> str:
-    """One line about a stack trace.
-
-    Args:
-      text: of Python, or of Java, which may hold one of Python.
-    """
+    """One line about a stack trace."""
     message = find_build_error(text)
     if message:
         return message

@@ -40,10 +40,6 @@ _CHECK_INTERVAL = 1.0
 def work_in_fork(worker_id: str, endpoint: str, *, job: str) -> bool:
     """Has a worker forked from the job's template, and returns when it has ended.
 
-    Args:
-      worker_id: the runner's name for the worker.
-      endpoint: where the runner provides its options.
-
     Returns:
       False if no template could be reached or started: the caller has to do the work in its own process.
     """
@@ -112,7 +108,6 @@ def serve(path: str, manager: int, work: Callable[[str, str], None]) -> None:
 
     Args:
       manager: process number of the task manager.
-      work: does a worker's work, given its id and endpoint.
     """
     # A terminal's Ctrl-C is meant for the launcher.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

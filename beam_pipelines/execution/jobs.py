@@ -47,12 +47,7 @@ class Job(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class PipelineJob:
-    """A job that Beam follows.
-
-    Attributes:
-      record: what the build's folder remembers of it.
-      result: what Beam returned for the pipeline.
-    """
+    """A job that Beam follows."""
 
     record: JobRecord | None
     result: Any

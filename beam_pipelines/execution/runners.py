@@ -53,11 +53,7 @@ def runner_of(record: JobRecord) -> Runner:
 
 @dataclasses.dataclass(frozen=True)
 class Execution:
-    """Where a pipeline runs.
-
-    Attributes:
-      beam_runner: Beam's own.
-    """
+    """Where a pipeline runs."""
 
     runner: Runner
     beam_runner: PipelineRunner
@@ -66,9 +62,6 @@ class Execution:
     @classmethod
     def prepare(cls, runner: Runner, *, verbose: bool, quiet: bool = False) -> Execution:
         """Checks Beam's arguments, and asks a cluster for what they leave open.
-
-        Args:
-          quiet: whether the user is not told what was filled in.
 
         Raises:
           RequestError: Beam does not know an argument, or not the runner, or what it needs is not installed.

@@ -47,12 +47,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def work(worker_id: str, endpoint: str) -> None:
-    """Works in this process until the runner ends it.
-
-    Args:
-      worker_id: the runner's name for the worker.
-      endpoint: where the runner provides its options.
-    """
+    """Works in this process until the runner ends it."""
     os.environ.update(_environment(_provision_info(endpoint, worker_id), worker_id))
     # Reads WORKER_ID as it is imported.
     from apache_beam.runners.worker import sdk_worker_main

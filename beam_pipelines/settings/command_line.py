@@ -173,8 +173,6 @@ class Arguments:
 
     Attributes:
       words: name of a setting -> its word, from flags and spec file; defaults are left out.
-      quiet: whether a build that succeeds prints nothing.
-      no_wait: whether to return when the cluster has the job.
     """
 
     words: Mapping[str, Any]

@@ -104,8 +104,6 @@ def _to_srgb(pixels: np.ndarray, profile: bytes, order: str, *, grey: bool) -> n
 
     Args:
       pixels: [H, W] uint8, or [H, W, 3] in the given order.
-      profile: for these pixels.
-      order: "RGB" or "BGR".
       grey: return [H, W] in any case.
     """
     height, width = pixels.shape[:2]

@@ -91,10 +91,6 @@ def plan_geometry(height: int, width: int, *, orientation: int, spec: ImageSpec)
     `upscale` no side of the image grows: SHORTER, LONGER, PAD and CROP leave a smaller image at scale 1, EXACT
     limits each side by itself, CROP cuts no more than there is, and PAD's canvas keeps its size.
 
-    Args:
-      height: of the image in the file, in pixels.
-      width: of the same.
-
     Raises:
       SampleError: reason `too_many_pixels` if the resized image or the canvas would exceed `max_pixels`.
     """

@@ -33,7 +33,6 @@ def shrink_large(
     """Converts a large image strip by strip and shrinks it.
 
     Args:
-      convert: makes an L, RGB or RGBA image of it.
       resample: filter, not NEAREST or BOX.
     """
     width, height = image.size
