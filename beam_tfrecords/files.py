@@ -44,8 +44,7 @@ class ShardNames:
 
     def is_shard(self, name: str) -> bool:
         """Whether a file without a split has the name of a shard, of whatever number."""
-        stem = re.escape(self.prefix + self.suffix)
-        return re.fullmatch(rf"{stem}-\d{{5,}}-of-\d{{5,}}", name) is not None
+        return re.fullmatch(rf"{re.escape(self.prefix)}\.tfrecord-\d{{5,}}-of-\d{{5,}}", name) is not None
 
     def index(self, key: ShardKey) -> str:
         """Name of a shard's index file, relative to the dataset's folder."""

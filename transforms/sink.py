@@ -144,7 +144,7 @@ def _size_of(part: Part) -> Size:
 def _remove_old_files(_: bytes, shards: Iterable[Shard], folder: str, *, names: ShardNames) -> None:
     """Removes the parts, and the shards of an earlier run; waits for all shards because it reads them."""
     new = {shard.file for shard in shards}
-    found = storage.list_files(glob.escape(storage.join(names.folder, f"{names.prefix}{names.suffix}-")) + "*")
+    found = storage.list_files(glob.escape(storage.join(names.folder, f"{names.prefix}.tfrecord-")) + "*")
     storage.delete_files(
         [entry.path for entry in found if names.is_shard(name := storage.basename(entry.path)) and name not in new]
     )

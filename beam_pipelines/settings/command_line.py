@@ -263,8 +263,8 @@ def make_parser() -> Parser:
         if not setting.is_switch:
             group.add_argument(f"--{setting.name}", metavar="", help=shown)
             continue
-        group.add_argument(f"--{one.name}", nargs=0, const=True, help=shown)
-        group.add_argument(f"--no_{one.name}", dest=one.name, nargs=0, const=False, help=argparse.SUPPRESS)
+        group.add_argument(f"--{setting.name}", nargs=0, const=True, help=shown)
+        group.add_argument(f"--no_{setting.name}", dest=setting.name, nargs=0, const=False, help=argparse.SUPPRESS)
     # As the other commands call it.
     parser.add_argument("--dataset", dest="output", help=argparse.SUPPRESS)
     return parser

@@ -184,7 +184,7 @@ def read_chunk(chunk: str) -> Iterator[bytes]:
             ref = next(refs, None)
         if ref is None:
             return
-        yield one
+        yield ref
 
 
 def write_chunk_names(listing: Listing, folder: str) -> None:
