@@ -16,6 +16,7 @@ from beam_pipelines.checking import open_spec_source
 from beam_pipelines.execution.dataflow import add_nothing
 from beam_pipelines.execution.jobs import JobRecord
 from beam_pipelines.execution.runners import Execution, find_runner
+from beam_pipelines.limits import check_limits
 from beam_pipelines.preparing import hold_output, prepare_build
 from beam_pipelines.settings.definitions import read_build_spec
 from beam_pipelines.terminal import show
@@ -167,6 +168,7 @@ def build_dataset(
       RequestError: the request is wrong; nothing has been started.
       BuildError: the build failed.
     """
+    check_limits()
     runner = find_runner(beam_arguments)
     if not wait:
         runner.check_detached()

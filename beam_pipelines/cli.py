@@ -7,6 +7,7 @@ import contextlib
 import difflib
 import errno
 import importlib
+import io
 import logging
 import os
 import select
@@ -78,6 +79,13 @@ def run_command(name: str, argv: Sequence[str]) -> int:
         if isinstance(error, Terminated):
             return _fail(f"terminated{resumes}", code=TERMINATED)
         return _fail(f"interrupted{resumes}", code=INTERRUPTED)
+    except Exception as error:
+        from beam_pipelines.limits import describe_shortage
+
+        shortage = describe_shortage(error)
+        if shortage is None:
+            raise
+        return _fail(f"the run failed: {shortage}", code=FAILED)
 
 
 def run(*command: str) -> None:
@@ -103,8 +111,9 @@ def run(*command: str) -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
             stream.flush()
-    # Beam's job servers end here, and temporary folders go.
-    atexit._run_exitfuncs()
+    # Beam's job servers end here, and temporary folders go; one that is gone already would be a traceback.
+    with contextlib.redirect_stderr(io.StringIO()):
+        atexit._run_exitfuncs()
     # A runner's threads may never end; and unloading Beam's thousand modules would take 0.2 s.
     os._exit(code)
 

@@ -124,6 +124,7 @@ def plan_build(
             read_images=layout.needs_image,
             max_file_size=spec.max_file_size,
             image_timeout=spec.image_timeout,
+            max_image_memory=spec.image.max_image_memory if layout.needs_image else 0,
             hashes_files=spec.source.fingerprint is Fingerprint.CONTENT,
             reuse=reuse,
             libraries=facts["versions"],

@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
+import hashlib
 import json
 import os
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from beam_pipelines.execution.runners import Execution, find_runner
 from beam_pipelines.exit_codes import DONE, FAILED
+from beam_pipelines.limits import check_limits
 from beam_pipelines.settings.command_line import Parser, argument
 from beam_pipelines.terminal import show
 from beam_tfrecords import storage
@@ -36,6 +38,7 @@ def verify(argv: Sequence[str]) -> int:
       0 if everything is right, 1 if anything is not.
     """
     arguments, beam_arguments = make_parser().read_words(argv)
+    check_limits()
     dataset = open_dataset(arguments.dataset)
     execution = _prepare(beam_arguments, verbose=arguments.verbose)
     findings = notes = 0
@@ -107,17 +110,17 @@ def _find(dataset: Dataset, execution: Execution) -> Iterator[Finding]:
             _add_stages,
             dataset=dataset,
             check=ShardCheck.of(dataset),
-            prefix=storage.join(folder, "findings"),
+            folder=folder,
             processes=execution.runner.processes,
         )
         try:
             execution.run(stages)
-            files = [entry.path for entry in storage.list_files(folder, literal=True)]
-            lines = [line for file in files for line in storage.read_bytes(file).decode().splitlines()]
+            found = storage.list_files(folder, literal=True) if storage.is_folder(folder) else ()
+            lines = [line for entry in found for line in storage.read_bytes(entry.path).decode().splitlines()]
         finally:
             _remove(folder)
-    found = [Finding(*json.loads(line)) for line in lines]
-    yield from sorted(found, key=lambda finding: (finding.file, finding.record is None, finding.record or 0))
+    findings = [Finding(*json.loads(line)) for line in lines]
+    yield from sorted(findings, key=lambda finding: (finding.file, finding.record is None, finding.record or 0))
 
 
 def _remove(folder: str) -> None:
@@ -127,7 +130,7 @@ def _remove(folder: str) -> None:
         show(f"note: {folder} could not be removed: {error}", file=sys.stderr)
 
 
-def _add_stages(root: beam.Pipeline, *, dataset: Dataset, check: ShardCheck, prefix: str, processes: int) -> None:
+def _add_stages(root: beam.Pipeline, *, dataset: Dataset, check: ShardCheck, folder: str, processes: int) -> None:
     import apache_beam as beam
 
     from transforms.verifying.stage import VerifyShards
@@ -136,6 +139,14 @@ def _add_stages(root: beam.Pipeline, *, dataset: Dataset, check: ShardCheck, pre
         root
         | "ListShards" >> beam.Create(dataset.shards)
         | "VerifyShards" >> VerifyShards(check, processes=processes)
-        | "ToJson" >> beam.Map(lambda finding: json.dumps(dataclasses.astuple(finding)))
-        | "WriteFindings" >> beam.io.WriteToText(prefix)
+        | "ByFile" >> beam.Map(lambda finding: (finding.file, json.dumps(dataclasses.astuple(finding))))
+        | "GroupByFile" >> beam.GroupByKey()
+        | "WriteFindings" >> beam.Map(_write_findings, folder)
     )
+
+
+def _write_findings(of_file: tuple[str, Iterable[str]], folder: str) -> None:
+    """Writes the findings of one file. Beam's own sink needs room in /dev/shm."""
+    name, lines = of_file
+    stem = hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
+    storage.write_bytes(storage.join(folder, f"{stem}.jsonl"), "".join(f"{line}\n" for line in lines).encode())

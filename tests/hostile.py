@@ -13,16 +13,19 @@ from transforms.refs import SampleRef
 
 @dataclasses.dataclass(frozen=True)
 class Hostile:
-    """Crashes on one key, never returns on another, raises on a third; converts the rest as `convert` does."""
+    """Crashes on one key, never returns on another, raises on a third, is killed on a fourth; converts the rest."""
 
     convert: Convert
     crash: str = ""
     hang: str = ""
     bug: str = ""
+    killed: str = ""
 
     def __call__(self, ref: SampleRef, data: bytes | None) -> ConvertedSample:
         if ref.key == self.crash:
             os.kill(os.getpid(), signal.SIGSEGV)
+        if ref.key == self.killed:
+            os.kill(os.getpid(), signal.SIGKILL)
         while ref.key == self.hang:
             pass
         if ref.key == self.bug:

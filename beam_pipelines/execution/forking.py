@@ -93,10 +93,13 @@ def _connect(job: str) -> socket.socket | None:
 
 def _socket_path(job: str) -> str | None:
     """The socket of the template, in a folder that only this user can enter; None if that folder cannot be had."""
-    folder = os.path.join(tempfile.gettempdir(), f"beam-tfrecords-{os.getuid()}")
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(folder, 0o700)
-    facts = os.lstat(folder)
+    try:
+        folder = os.path.join(tempfile.gettempdir(), f"beam-tfrecords-{os.getuid()}")
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        facts = os.lstat(folder)
+    except OSError:
+        return None
     path = os.path.join(folder, f"{os.getppid()}-{job}")
     # The kernel takes no longer names.
     is_safe = facts.st_uid == os.getuid() and facts.st_mode & 0o777 == 0o700 and len(path) < 100

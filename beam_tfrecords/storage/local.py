@@ -29,7 +29,12 @@ _COPY_BYTES = 1 << 30
 _copy_file_range = getattr(os, "copy_file_range", lambda *_: 0)
 # What file systems answer that cannot copy within the system, or not from another one.
 _NOT_COPIED = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM, errno.ETXTBSY)
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+# What file systems answer to a write, and what the same command waits for.
+_FULL = {
+    errno.ENOSPC: "there is room",
+    errno.EDQUOT: "there is room",
+    errno.EFBIG: "files may be larger, see `ulimit -f`",
+}
 # What file systems answer that have no hard links.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 # What file systems answer that cannot sync a folder, or a folder above the output that is not ours to open.
@@ -132,7 +137,7 @@ def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
             os.remove(temporary)
         if isinstance(error, OSError) and error.errno in _FULL:
             raise BuildError(
-                f"{path} cannot be written: {error.strerror}; the same command resumes once there is room"
+                f"{path} cannot be written: {error.strerror}; the same command resumes once {_FULL[error.errno]}"
             ) from error
         raise
 

@@ -25,6 +25,7 @@ from transforms.hashing import content_hash, order_hash
 from transforms.libraries import check_libraries
 from transforms.parts import PartPolicy, PartWriter
 from transforms.processes.isolation import isolated, time_limit
+from transforms.processes.memory_left import check_memory_left
 from transforms.refs import BlockKey, SampleRef, split_refs, unpack_key_and_split
 from transforms.service_faults import describe_fault
 from transforms.stats import Change, Key, Stats, count_record
@@ -45,6 +46,7 @@ class BlockPlan:
     Attributes:
       policies: split -> when its parts end.
       image_timeout: seconds that the conversion of one sample may take.
+      max_image_memory: bytes that it may take.
       hashes_files: whether the fingerprint of a file is the hash of its bytes.
       libraries: library -> version of the launcher; those that decide records have to be the same here.
       launch: tells this launch of the build from others, which try again what may not be the sample's fault.
@@ -58,6 +60,7 @@ class BlockPlan:
     read_images: bool
     max_file_size: int
     image_timeout: float
+    max_image_memory: int = 0
     hashes_files: bool = False
     reuse: ReusePlan | None = None
     libraries: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -69,7 +72,7 @@ def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, c
     """Converts one block, unless it is finished.
 
     Raises:
-      BuildError: this machine has other versions of the libraries that decide records.
+      BuildError: this machine has other versions of the libraries that decide records, or too little memory.
     """
     check_libraries(plan.libraries)
     (split, number), joined = block
@@ -79,9 +82,11 @@ def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, c
     finished = read_marker(marker)
     if finished is not None and finished.is_final(plan.launch):
         return finished
-    attempt = functools.partial(convert_sample, convert)
+    # A decoder that cannot have the memory says anything, such as that the file is damaged.
+    check_memory_left(plan.max_image_memory)
+    attempt = functools.partial(convert_sample, convert, memory=plan.max_image_memory)
     if storage.exists(started):
-        guard = isolated(attempt, plan.image_timeout)
+        guard = isolated(attempt, plan.image_timeout, name=_name)
     else:
         storage.write_bytes(started, b"")
         guard = _in_time(attempt, plan.image_timeout)
@@ -105,16 +110,28 @@ def read_block(joined: Iterable[bytes], *, seed: int) -> Iterator[SampleRef]:
         yield SampleRef.unpack(ref)
 
 
-def convert_sample(convert: Convert, ref: SampleRef, data: bytes | None) -> ConvertedSample | SampleError:
+def convert_sample(
+    convert: Convert, ref: SampleRef, data: bytes | None, *, memory: int = 0
+) -> ConvertedSample | SampleError:
     """Converts one sample; whatever `convert` raises is a failure of this sample, and of no other.
 
+    Args:
+      convert: converts it.
+      ref: the sample.
+      data: the bytes of its image; None for a row without an image.
+      memory: bytes that its conversion may take.
+
     Raises:
-      BuildError: a service fault, such as no more file handles; no sample is to blame for it.
+      BuildError: a service fault, such as no more file handles or memory; no sample is to blame for it.
     """
     try:
         return convert(ref, data)
     except SampleError as error:
         return error
+    except MemoryError as error:
+        check_memory_left(memory)
+        detail = f"the conversion needs more memory than there is: {error}".removesuffix(": ")
+        return SampleError(Stage.CONVERT, FailureReason.TOO_MUCH_MEMORY, detail)
     except Exception as error:
         if isinstance(error, OSError) and storage.is_service_fault(error):
             raise BuildError(describe_fault(ref.uri or ref.key, error)) from error
@@ -230,6 +247,10 @@ def _in_time(attempt: Callable[..., Any], seconds: float) -> Iterator[Callable[.
             return attempt(ref, data)
 
     yield convert_in_time
+
+
+def _name(ref: SampleRef, _: bytes | None) -> str:
+    return ref.uri or ref.key
 
 
 def _index_row(ref: SampleRef, sample: ConvertedSample) -> dict[str, Any]:

@@ -37,7 +37,9 @@ def convert_image(data: bytes, spec: ImageSpec) -> ConvertedImage:
     """Decodes, turns, resizes and encodes one image; pure.
 
     Raises:
-      SampleError: the bytes are no image, or one that cannot be converted; the only error there is.
+      SampleError: the bytes are no image, or one that cannot be converted.
+      OSError: a service fault.
+      MemoryError: memory ran out.
     """
     if spec.image_encoding is ImageEncoding.KEEP:
         return _keep_plain_jpeg(data, spec) or _keep(data, spec)

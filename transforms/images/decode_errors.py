@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.storage import is_service_fault
 
 # Pillow documents OSError, SyntaxError and ValueError; its header parsers let the others through.
 DECODER_ERRORS = (
@@ -58,16 +59,19 @@ def decoder_errors() -> Iterator[None]:
     """Turns what a decoder raises in the block into a `SampleError`.
 
     Raises:
-      SampleError: reason `truncated`, `corrupt`, `unsupported_mode`, or `too_many_pixels` if memory runs out.
+      SampleError: reason `truncated`, `corrupt`, `unsupported_mode` or `too_many_pixels`.
+      OSError: a service fault.
+      MemoryError: the decoder ran out of memory.
     """
     try:
         yield
     except DECODER_ERRORS as error:
+        if isinstance(error, OSError) and is_service_fault(error):
+            raise
         detail = " ".join(str(error).split())[:200] or type(error).__name__
         raise decode_error(_reason(detail.lower()), detail) from error
-    except (MemoryError, Image.DecompressionBombError) as error:
-        detail = str(error) or "the decoder ran out of memory"
-        raise decode_error(FailureReason.TOO_MANY_PIXELS, detail) from error
+    except Image.DecompressionBombError as error:
+        raise decode_error(FailureReason.TOO_MANY_PIXELS, str(error)) from error
 
 
 def _reason(message: str) -> FailureReason:

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from transforms.processes.worker import Worker, WorkerDiedError, WorkerTimeoutError
+from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
+from transforms.processes.worker import OUT_OF_MEMORY, Worker, WorkerDiedError, WorkerTimeoutError
 
 Result = TypeVar("Result")
 
@@ -50,11 +50,21 @@ def _set_timer() -> None:
 
 
 @contextlib.contextmanager
-def isolated(function: Callable[..., Result], seconds: float) -> Iterator[Callable[..., Result | SampleError]]:
-    """The function in a child process: a call that kills the child, or takes too long, returns a `SampleError`."""
+def isolated(
+    function: Callable[..., Result], seconds: float, *, name: Callable[..., str] = str
+) -> Iterator[Callable[..., Result | SampleError]]:
+    """The function in a child process: a call that kills the child, or takes too long, returns a `SampleError`.
+
+    No decoder ends with SIGKILL; if the child does twice, the call raises `BuildError`.
+
+    Args:
+      function: as for `Worker.call`.
+      seconds: for one call.
+      name: of what the function does with its arguments, for that error.
+    """
     worker = Worker()
 
-    def call(*arguments: Any) -> Result | SampleError:
+    def call(*arguments: Any, may_be_killed: bool = True) -> Result | SampleError:
         try:
             # Time for starting and importing does not count.
             worker.call(_do_nothing, function)
@@ -65,6 +75,10 @@ def isolated(function: Callable[..., Result], seconds: float) -> Iterator[Callab
             detail = f"the decoder did not end within {seconds:g} seconds"
             return SampleError(Stage.DECODE, FailureReason.DECODE_TIMEOUT, detail)
         except WorkerDiedError as error:
+            if error.is_killed and may_be_killed:
+                return call(*arguments, may_be_killed=False)
+            if error.is_killed:
+                raise BuildError(f"the conversion of {name(*arguments)} was killed twice; {OUT_OF_MEMORY}") from error
             return SampleError(Stage.DECODE, FailureReason.DECODER_CRASH, f"the decoder ended its process: {error}")
         return result
 

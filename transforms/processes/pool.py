@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from beam_tfrecords.errors import BuildError
-from transforms.processes.worker import Worker, WorkerDiedError
+from transforms.processes.worker import OUT_OF_MEMORY, Worker, WorkerDiedError
 
 
 class WorkerPool:
@@ -44,7 +44,8 @@ class WorkerPool:
                 return worker.call(function, *arguments)
             return worker.call(function, *arguments)
         except WorkerDiedError as error:
-            raise BuildError(f"a worker process ended twice at the same work: {error}") from error
+            why = f"; {OUT_OF_MEMORY}" if error.is_killed else ""
+            raise BuildError(f"a worker process ended twice at the same work: {error}{why}") from error
         finally:
             self._idle.put(worker)
 

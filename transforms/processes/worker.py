@@ -9,12 +9,14 @@ import multiprocessing.resource_tracker
 import os
 import signal
 import sys
+import tempfile
 import threading
 import traceback
 import types
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from beam_tfrecords.errors import BuildError, SampleError
@@ -22,10 +24,20 @@ from transforms.processes.process_setup import prepare_process
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _server_lock = threading.Lock()
+# What to do about a worker that was killed.
+OUT_OF_MEMORY = (
+    "the system kills a process when memory runs out; allow more, or say less with `max_image_memory` or "
+    "--direct_num_workers; the same command resumes"
+)
 
 
 class WorkerDiedError(Exception):
     """The worker process ended during a call; the message says how."""
+
+    @property
+    def is_killed(self) -> bool:
+        """Whether the system ended it, as it does when memory runs out, and not what it was running."""
+        return str(self) == signal.SIGKILL.name
 
 
 class WorkerTimeoutError(Exception):
@@ -49,6 +61,7 @@ class Worker:
           timeout: seconds that the call may take; None for no limit.
 
         Raises:
+          BuildError: raised by the function, or the process cannot be started.
           RuntimeError: the function raised anything else; the message is its traceback.
           WorkerDiedError: the process ended, or this worker is closed.
           WorkerTimeoutError: the call took longer than `timeout`.
@@ -77,15 +90,22 @@ class Worker:
         with self._lock:
             if self._is_closed:
                 raise WorkerDiedError("it was closed")
-            start_fork_server()
-            self._connection, theirs = _CONTEXT.Pipe()
-            self._process = _CONTEXT.Process(target=_serve, args=(theirs, dict(os.environ)))
-            with _without_main():
-                self._process.start()
+            try:
+                start_fork_server()
+                connection, theirs = _CONTEXT.Pipe()
+                process = _CONTEXT.Process(target=_serve, args=(theirs, dict(os.environ)))
+                with _without_main():
+                    process.start()
+            except (OSError, EOFError) as error:
+                # Its socket is among the temporary files.
+                where = f"{tempfile.gettempdir()} has to stay as it is while a build runs"
+                why = where if isinstance(error, FileNotFoundError) else str(error) or "the system ends it at once"
+                raise BuildError(f"no worker process can be started: {why}; the same command resumes") from error
             # Otherwise an interpreter that exits would wait for a worker that nobody has closed.
-            weakref.finalize(self, self._process.kill)
+            weakref.finalize(self, process.kill)
+            self._process, self._connection = process, connection
         theirs.close()
-        return self._connection
+        return connection
 
     def _stop(self) -> str:
         """Kills the process; returns how it ended."""
@@ -137,10 +157,13 @@ def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
     os.environ.clear()
     os.environ.update(environment)
     prepare_process()
+    # If memory runs out, the kernel ends a worker, and the launcher lives to say so (proc(5)).
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("500")
     while True:
         try:
             function, arguments = connection.recv()
-        except (EOFError, ConnectionError):  # the parent closed the connection, or ended
+        except (EOFError, OSError):  # the parent closed the connection, or ended, also in the middle of a message
             return
         try:
             outcome = function(*arguments)

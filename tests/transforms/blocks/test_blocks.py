@@ -6,6 +6,7 @@ import dataclasses
 import errno
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,12 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
+from beam_tfrecords.examples.layouts import parse_layout
 from beam_tfrecords.tfrecord import read_records
 from tests.hostile import Hostile, echo
-from transforms.blocks.convert_block import BlockPlan, convert_block, read_block
-from transforms.blocks.convert_sample import ConvertedSample
+from transforms.blocks.convert_block import BlockPlan, convert_block, convert_sample, read_block
+from transforms.blocks.convert_sample import ConvertedSample, ConvertSample
 from transforms.blocks.results import BlockResult, read_marker
 from transforms.hashing import order_hash
+from transforms.images import decode
+from transforms.images.image_spec import ImageSpec
+from transforms.labels import ClassNames
 from transforms.libraries import library_versions
 from transforms.parts import PartPolicy
 from transforms.processes.worker import Worker, WorkerDiedError
@@ -30,6 +35,7 @@ from transforms.refs import File, SampleRef, pack_refs
 from transforms.workspace.counts import BlockCounts, read_block_counts
 
 ROOT = Path(__file__).parents[3]
+PNG = ConvertSample(ImageSpec(), parse_layout({"image": "image.encoded"}), ClassNames(()))
 KEYS = [f"{number}.jpg" for number in range(12)]
 
 
@@ -231,6 +237,39 @@ def test_a_fault_of_the_machine_while_converting_ends_the_build(block):
 
     with pytest.raises(BuildError, match=r"\.jpg cannot be read: Too many open files"):
         block.convert(convert)
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOMEM, errno.EIO])
+def test_a_fault_of_the_machine_within_a_decoder_ends_the_build(monkeypatch, code):
+    def fail(_):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setitem(decode._OPENERS, "png", fail)
+    with pytest.raises(BuildError, match=rf"^1\.png cannot be read: {os.strerror(code)}; the same command resumes"):
+        convert_sample(PNG, SampleRef("1.png", None), b"\x89PNG\r\n\x1a\n" + bytes(100))
+
+
+def test_a_decoder_that_runs_out_of_memory_rejects_its_sample_only_if_there_is_what_it_may_take():
+    worker = Worker()
+    with pytest.raises(SampleError, match="too_much_memory"):
+        worker.call(run_out_of_memory, 1 << 30)
+    with pytest.raises(
+        BuildError, match=r"cannot have the 1,000 MiB of memory that an image may take: .* allows \d,\d+ MiB in all"
+    ):
+        worker.call(run_out_of_memory, 1000 << 20, 900 << 20)
+    worker.close()
+
+
+def run_out_of_memory(memory: int, left: int = 0) -> ConvertedSample | SampleError:
+    """Converts a sample with a decoder that runs out of memory, in a process that may take `left` bytes more."""
+
+    def fail(ref: SampleRef, data: bytes | None) -> ConvertedSample:
+        raise MemoryError
+
+    if left:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + left,) * 2)
+    return convert_sample(fail, SampleRef("1.png", None), b"", memory=memory)
 
 
 def test_a_block_with_a_part_in_which_a_bit_flipped_is_done_again(block):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from tests.hostile import Hostile, echo
 from transforms.blocks.convert_block import convert_sample
 from transforms.processes.isolation import isolated
@@ -42,6 +45,28 @@ def test_a_decoder_that_hangs_costs_its_sample_and_the_next_one_is_converted(con
     assert error.reason is FailureReason.DECODE_TIMEOUT
     assert "0.5 seconds" in error.detail
     assert convert(OK, b"next").example == b"next"
+
+
+def test_a_child_that_the_system_kills_twice_ends_the_build_and_rejects_nothing():
+    hostile = Hostile(echo, killed="large.jpg")
+    with isolated(functools.partial(convert_sample, hostile), 5, name=lambda ref, _: ref.key) as convert:
+        with pytest.raises(
+            BuildError, match=r"^the conversion of large\.jpg was killed twice; .* when memory runs out"
+        ):
+            convert(SampleRef("large.jpg", None), b"")
+        assert convert(OK, b"next").example == b"next"
+
+
+def test_a_child_that_the_system_kills_once_is_tried_again(tmp_path):
+    with isolated(_killed_first, 5) as call:
+        assert call(tmp_path / "tried") == "done"
+
+
+def _killed_first(tried: Path) -> str:
+    if not tried.exists():
+        tried.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "done"
 
 
 def test_a_rejected_sample_is_rejected_as_without_the_child():

@@ -1,0 +1,62 @@
+"""Limits of the system on this process (`ulimit`), and errors that mean that one was reached."""
+
+from __future__ import annotations
+
+import errno
+import resource
+import tempfile
+
+from beam_tfrecords.errors import RequestError
+from transforms.processes.pool import usable_cores
+
+# Files that a build has open, at most, and each of its workers besides; with room to spare.
+_FILES, _FILES_PER_WORKER = 64, 8
+# Bytes of address space without which libraries end a process with messages of their own, if any. More is checked
+# where images are converted.
+_ADDRESS_SPACE = 1 << 30
+_SHORTAGES = {
+    errno.EMFILE: "allow more open files, see `ulimit -n`",
+    errno.ENFILE: "the system has too many open files; end other programs",
+    errno.ENOMEM: "allow more memory, see `ulimit -v`",
+    errno.EAGAIN: "allow more processes, see `ulimit -u`",
+    errno.EFBIG: "allow larger files, see `ulimit -f`",
+    errno.ENOSPC: "make room on the disk",
+    errno.EDQUOT: "make room on the disk",
+    errno.EROFS: "mount it for writing, or set TMPDIR to another folder",
+}
+
+
+def check_limits() -> None:
+    """Allows this process and its children to open as many files as a build needs; checks the other limits.
+
+    Raises:
+      RequestError: the system does not allow that, or too little memory, or there is no temporary folder.
+    """
+    needed = _FILES + _FILES_PER_WORKER * usable_cores()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        if hard != resource.RLIM_INFINITY and hard < needed:
+            raise RequestError(
+                f"this process may open {hard} files, and a build on {usable_cores()} cores needs {needed}; say "
+                f"`ulimit -n {needed}` first"
+            )
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    memory, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if memory != resource.RLIM_INFINITY and memory < _ADDRESS_SPACE:
+        raise RequestError(
+            f"a process may have {memory >> 10:,} KiB of memory; say `ulimit -v {_ADDRESS_SPACE >> 10}` first, or more"
+        )
+    try:
+        tempfile.gettempdir()
+    except OSError as error:
+        raise RequestError(f"{error.strerror or error}; set TMPDIR to a folder that can be written") from error
+
+
+def describe_shortage(error: Exception) -> str | None:
+    """One line about an error that is the machine's: what there is too little of, and what to do; None of any other."""
+    if isinstance(error, OSError):
+        remedy = _SHORTAGES.get(error.errno or 0)
+        return remedy and f"{error.filename or 'this process'}: {error.strerror}; {remedy}"
+    if isinstance(error, MemoryError) or "can't start new thread" in str(error):
+        return f"out of memory; {_SHORTAGES[errno.ENOMEM]}"
+    return None

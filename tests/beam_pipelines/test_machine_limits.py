@@ -1,0 +1,219 @@
+"""Builds under limits of the system: one clear line, no rejected sample, and the same command resumes without them."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
+
+FLAGS = ["--image_size=32", "--image_encoding=png", "--num_shards=2"]
+WORKERS = "--direct_num_workers=2"
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory, picture, save) -> Path:
+    """Sixty pictures of two classes, half of them JPEGs."""
+    root = tmp_path_factory.mktemp("limits") / "photos"
+    for number in range(60):
+        kind = ("png", "jpg")[number // 2 % 2]
+        save(root / ("cat", "dog")[number % 2] / f"{number}.{kind}", picture(number, 200, 300))
+    return root
+
+
+@pytest.fixture(scope="module")
+def expected(photos, tmp_path_factory, build) -> dict[str, bytes]:
+    """The shards of a build without limits."""
+    return shards_of(build(tmp_path_factory.mktemp("expected"), f"--input={photos}", *FLAGS))
+
+
+def run(
+    command: str,
+    *words: object,
+    limits: Mapping[int, tuple[int, int]] | None = None,
+    prefix: tuple[str, ...] = (),
+    timeout: float = 120,
+    **variables: object,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command under limits: (soft, hard) of each resource."""
+
+    def set_limits() -> None:
+        for one, values in (limits or {}).items():
+            resource.setrlimit(one, values)
+
+    return subprocess.run(
+        [*prefix, BEAM_TFRECORDS, command, *map(str, words)],
+        preexec_fn=set_limits,
+        env={**os.environ, **{name: str(value) for name, value in variables.items()}},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def assert_refused(ran: subprocess.CompletedProcess[str], code: int, said: str) -> None:
+    assert (ran.returncode, ran.stdout) == (code, ""), ran.stderr
+    assert ran.stderr.startswith("beam-tfrecords: ")
+    assert ran.stderr.count("\n") == 1, ran.stderr
+    assert said in ran.stderr
+
+
+# Open files
+
+
+@pytest.mark.parametrize("files", [12, 20])
+def test_too_few_open_files_are_refused_with_the_number_that_is_needed(photos, expected, tmp_path, files):
+    flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, WORKERS]
+    limits = {resource.RLIMIT_NOFILE: (files, files)}
+    ran = run("convert", *flags, limits=limits)
+    assert_refused(ran, 2, f"this process may open {files} files")
+    assert not (tmp_path / "out").exists()
+    needed = int(ran.stderr.split("`ulimit -n ")[1].split("`")[0])
+    ran = run("convert", *flags, limits={resource.RLIMIT_NOFILE: (needed, needed)})
+    assert ran.returncode == 0, ran.stderr
+    assert shards_of(tmp_path / "out") == expected
+    assert_refused(
+        run("verify", f"--dataset={tmp_path / 'out'}", limits=limits), 2, f"this process may open {files} files"
+    )
+    assert (
+        run("verify", f"--dataset={tmp_path / 'out'}", limits={resource.RLIMIT_NOFILE: (needed, needed)}).returncode
+        == 0
+    )
+
+
+def test_a_soft_limit_of_open_files_is_raised_as_far_as_needed(photos, expected, tmp_path):
+    limits = {resource.RLIMIT_NOFILE: (20, 4096)}
+    ran = run("convert", f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, limits=limits)
+    assert ran.returncode == 0, ran.stderr
+    assert shards_of(tmp_path / "out") == expected
+
+
+@pytest.mark.parametrize("command", ["status", "inspect"])
+def test_what_only_looks_at_a_dataset_needs_few_open_files(photos, tmp_path, build, command):
+    output = build(tmp_path / "out", f"--input={photos}", *FLAGS)
+    flag = f"--output={output}" if command == "status" else f"--dataset={output}"
+    ran = run(command, flag, limits={resource.RLIMIT_NOFILE: (12, 12)})
+    assert "Traceback" not in ran.stderr
+    assert ran.returncode == 0 or len(ran.stderr.splitlines()) == 1, ran.stderr
+
+
+# Memory
+
+
+@pytest.mark.parametrize("megabytes", [150, 900, 1100, 1500, 2500])
+def test_under_any_limit_of_memory_a_build_is_right_or_says_so_in_one_line(photos, expected, tmp_path, megabytes):
+    flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, WORKERS]
+    ran = run("convert", *flags, limits={resource.RLIMIT_AS: (megabytes * MIB,) * 2})
+    if ran.returncode:
+        assert_refused(ran, 2 if megabytes < 1024 else 1, "memory")
+        ran = run("convert", *flags)
+        assert ran.returncode == 0, ran.stderr
+    assert shards_of(tmp_path / "out") == expected
+    assert manifest_of(tmp_path / "out")["failures"] == 0
+
+
+# Size of files
+
+
+@pytest.mark.parametrize("kilobytes", [1, 20])
+def test_a_limit_of_the_size_of_files_ends_a_build_which_resumes_without_it(photos, expected, tmp_path, kilobytes):
+    flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, WORKERS]
+    ran = run("convert", *flags, limits={resource.RLIMIT_FSIZE: (kilobytes << 10,) * 2})
+    assert_refused(ran, 1, "File too large; the same command resumes once files may be larger, see `ulimit -f`")
+    ran = run("convert", *flags)
+    assert ran.returncode == 0, ran.stderr
+    assert shards_of(tmp_path / "out") == expected
+
+
+# Temporary files
+
+
+def test_a_missing_temporary_folder_is_not_missed(photos, expected, tmp_path):
+    ran = run("convert", f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, TMPDIR=tmp_path / "gone")
+    assert ran.returncode == 0, ran.stderr
+    assert shards_of(tmp_path / "out") == expected
+
+
+@pytest.fixture
+def read_only_system(tmp_path) -> tuple[str, ...]:
+    """Runs a command where no disk can be written."""
+    (tmp_path / "root").mkdir()
+    script = 'mount --rbind / "$0" && mount -o remount,bind,ro "$0" && mount -t tmpfs -o ro tmpfs "$0/dev/shm" &&'
+    prefix = ("unshare", "--mount", "sh", "-c", f'{script} exec chroot "$0" "$@"', str(tmp_path / "root"))
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("needs to mount a disk: root and unshare")
+    return prefix
+
+
+def test_without_a_temporary_folder_nothing_is_started(photos, tmp_path, read_only_system):
+    ran = run("convert", f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, prefix=read_only_system)
+    assert_refused(ran, 2, "No usable temporary directory found in ")
+    assert "; set TMPDIR to a folder that can be written" in ran.stderr
+
+
+def test_a_temporary_folder_that_is_removed_while_a_build_runs_ends_it_and_it_resumes(photos, expected, tmp_path):
+    (tmp_path / "tmp").mkdir()
+    flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, WORKERS]
+    process = subprocess.Popen(
+        [BEAM_TFRECORDS, "convert", *flags],
+        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("out/.build/*/blocks/*.started")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    shutil.rmtree(tmp_path / "tmp")
+    # What takes its place cannot be started.
+    for worker in workers_of(process.pid):
+        os.kill(worker, signal.SIGSEGV)
+    out, err = process.communicate(timeout=60)
+    ended = subprocess.CompletedProcess([], process.returncode, out, err)
+    assert_refused(ended, 1, f"no worker process can be started: {tmp_path / 'tmp'} has to stay as it is")
+    ran = run("convert", *flags)
+    assert ran.returncode == 0, ran.stderr
+    assert shards_of(tmp_path / "out") == expected
+
+
+def workers_of(launcher: int) -> list[int]:
+    """The processes that the launcher's fork server has forked."""
+    rows = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True)
+    listed = [row.split(maxsplit=2) for row in rows.stdout.splitlines()]
+    (server,) = [
+        pid for pid, parent, args in listed if parent == str(launcher) and "multiprocessing.forkserver" in args
+    ]
+    return [int(pid) for pid, parent, _ in listed if parent == server]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/shm")
+def test_shared_memory_is_not_needed(photos, expected, tmp_path):
+    script = 'set -e; mount -t tmpfs -o size=4k tmpfs /dev/shm; head -c 4096 /dev/zero > /dev/shm/full; exec "$@"'
+    prefix = ("unshare", "--mount", "sh", "-c", script, "sh")
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("needs to mount a disk: root and unshare")
+    ran = run("convert", f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, prefix=prefix)
+    assert ran.returncode == 0, ran.stderr
+    assert shards_of(tmp_path / "out") == expected
+    ran = run("verify", f"--dataset={tmp_path / 'out'}", prefix=prefix)
+    assert ran.returncode == 0, ran.stderr

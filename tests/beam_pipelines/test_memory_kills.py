@@ -1,0 +1,72 @@
+"""Processes that the kernel kills when memory runs out: one line names it, no sample is rejected, and it resumes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of
+
+CONTROLLER = Path("/sys/fs/cgroup/memory")
+MIB = 1 << 20
+FLAGS = ["--image_size=32", "--num_shards=1", "--direct_num_workers=2"]
+
+
+@contextlib.contextmanager
+def _group(limit: int) -> Iterator[Path]:
+    """A control group with this many bytes of memory; version 1 or 2 of the kernel's interface."""
+    is_old = CONTROLLER.is_dir()
+    folder = (CONTROLLER if is_old else CONTROLLER.parent) / f"beam-tfrecords-test-{os.getpid()}"
+    try:
+        folder.mkdir()
+        (folder / ("memory.limit_in_bytes" if is_old else "memory.max")).write_text(str(limit))
+    except OSError as error:
+        pytest.skip(f"needs a control group for memory: {error}")
+    try:
+        yield folder
+    finally:
+        deadline = time.monotonic() + 60
+        while (folder / "cgroup.procs").read_text() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        folder.rmdir()
+
+
+def convert(*words: str, group: Path | None = None) -> subprocess.CompletedProcess[str]:
+    def enter() -> None:
+        if group is not None:
+            (group / "cgroup.procs").write_text(str(os.getpid()))
+
+    command = [BEAM_TFRECORDS, "convert", *words, *FLAGS]
+    return subprocess.run(command, preexec_fn=enter, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_a_build_whose_workers_are_killed_for_their_memory_says_so_and_resumes(tmp_path, picture, save):
+    for number in range(40):
+        save(tmp_path / "in" / ("cat", "dog")[number % 2] / f"{number}.png", picture(number, 30, 30))
+    save(tmp_path / "in/cat/large.png", np.zeros((12_000, 12_000, 3), np.uint8), compress_level=1)
+    flags = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}"]
+    with _group(400 * MIB) as group:
+        ran = convert(*flags, group=group)
+        assert (ran.returncode, ran.stdout) == (1, ""), ran.stderr
+        (line,) = ran.stderr.splitlines()
+        assert line == (
+            f"beam-tfrecords: the run failed: the conversion of {tmp_path}/in/cat/large.png was killed twice; the "
+            "system kills a process when memory runs out; allow more, or say less with --max_image_memory or "
+            "--direct_num_workers; the same command resumes"
+        )
+        # With the remedy, it is rejected.
+        ran = convert(
+            flags[0], f"--output={tmp_path / 'other'}", "--max_image_memory=100MB", "--max_failures=1", group=group
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert manifest_of(tmp_path / "other")["failure_reasons"] == {"too_much_memory": 1}
+    ran = convert(*flags)
+    assert ran.returncode == 0, ran.stderr
+    assert (manifest_of(tmp_path / "out")["records"], manifest_of(tmp_path / "out")["failures"]) == (41, 0)
