@@ -34,6 +34,7 @@ INTEGRATION = [
     *GCP,
     *AWS,
     "moto[server]>=5.2,<6",
+    "mfusepy>=3.1,<4",
     "tensorflow-datasets>=4.9.9,<5",
     # They check the files in deploy/.
     "croniter>=6,<8",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
+from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 
 _TRACEBACK = "Traceback (most recent call last):"
 _BUILD_ERROR = re.compile(r"^(?:beam_tfrecords\.errors\.)?BuildError: (.*?)(?: \[while running .*\])?$", re.MULTILINE)
+_OS_ERROR = re.compile(r"\w+Error: \[Errno (\d+)\] (.*)")
 _WHILE_RUNNING = re.compile(r" \[while running .*\]")
 _JAVA_FRAME = re.compile(r"^\s+at ", re.MULTILINE)
 _JAVA_ERROR = re.compile(r"^(?:Caused by: )?((?:[\w$]+\.)+[\w$]+(?:: .*)?)$", re.MULTILINE)
@@ -34,6 +36,9 @@ def describe_trace(text: str, *, more: str) -> str:
         python = text.split(_TRACEBACK, 1)[-1]
         lines = re.split(r"\n\s+at |\nCaused by: ", _WHILE_RUNNING.sub("", python))[0].splitlines()
     lines = [line.strip() for line in lines if line.strip()] or ["no reason is given"]
+    fault = _OS_ERROR.fullmatch(lines[-1])
+    if fault and storage.is_service_fault(OSError(int(fault[1]), "")):
+        return f"{fault[2]}; the same command resumes once that is mended"
     return f"{lines[-1]} ({more})"
 
 

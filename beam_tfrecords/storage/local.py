@@ -18,7 +18,7 @@ from typing import IO
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import paths
 from beam_tfrecords.storage.entries import ChangedError, FileEntry, StorageError
-from beam_tfrecords.storage.faults import read_complete
+from beam_tfrecords.storage.faults import is_service_fault, read_complete
 from beam_tfrecords.storage.locks import is_at, lock_file
 
 # Large enough for few system calls, small enough to stay in a core's cache.
@@ -29,8 +29,9 @@ _COPY_BYTES = 1 << 30
 _copy_file_range = getattr(os, "copy_file_range", lambda *_: 0)
 # What file systems answer that cannot copy within the system, or not from another one.
 _NOT_COPIED = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM, errno.ETXTBSY)
-# What file systems answer to a write, and what the same command waits for.
-_FULL = {
+# What file systems answer to a write, beside service faults, and what the same command waits for.
+_REMEDIES = {
+    errno.EROFS: "it can be",
     errno.ENOSPC: "there is room",
     errno.EDQUOT: "there is room",
     errno.EFBIG: "files may be larger, see `ulimit -f`",
@@ -135,9 +136,12 @@ def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.remove(temporary)
-        if isinstance(error, OSError) and error.errno in _FULL:
+        # A name is that of this file, or of a folder that cannot be made; else another file is at fault.
+        is_own = isinstance(error, OSError) and (error.filename is None or temporary.startswith(error.filename))
+        if isinstance(error, OSError) and is_own and (error.errno in _REMEDIES or is_service_fault(error)):
+            remedy = _REMEDIES.get(error.errno or 0, "it can be")
             raise BuildError(
-                f"{path} cannot be written: {error.strerror}; the same command resumes once {_FULL[error.errno]}"
+                f"{path} cannot be written: {error.strerror}; the same command resumes once {remedy}"
             ) from error
         raise
 

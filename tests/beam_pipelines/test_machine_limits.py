@@ -16,7 +16,7 @@ import pytest
 
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
 
-FLAGS = ["--image_size=32", "--image_encoding=png", "--num_shards=2"]
+FLAGS = ["--quiet", "--image_size=32", "--image_encoding=png", "--num_shards=2"]
 WORKERS = "--direct_num_workers=2"
 MIB = 1 << 20
 

@@ -16,7 +16,7 @@ from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of
 
 CONTROLLER = Path("/sys/fs/cgroup/memory")
 MIB = 1 << 20
-FLAGS = ["--image_size=32", "--num_shards=1", "--direct_num_workers=2"]
+FLAGS = ["--quiet", "--image_size=32", "--num_shards=1", "--direct_num_workers=2"]
 
 
 @contextlib.contextmanager

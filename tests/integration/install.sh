@@ -32,6 +32,7 @@ debian javac default-jdk-headless
 debian go golang-go
 debian curl curl
 debian unzip unzip
+debian fusermount3 fuse3
 debian mvn maven
 debian systemd-analyze systemd
 if ((${#packages[@]})); then

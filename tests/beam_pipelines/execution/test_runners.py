@@ -66,6 +66,16 @@ def test_a_bug_in_a_worker_is_named_in_one_line():
         run(FnApiRunner(), divide)
 
 
+def lose_the_disk(_: object) -> None:
+    raise OSError(errno.EIO, "Input/output error", "out/file")
+
+
+def test_a_service_fault_in_a_worker_says_what_to_do():
+    said = r"^Input/output error: 'out/file'; the same command resumes once that is mended$"
+    with pytest.raises(BuildError, match=said):
+        run(FnApiRunner(), lose_the_disk)
+
+
 def test_an_error_of_the_build_keeps_its_message():
     with pytest.raises(BuildError, match=r"^gs://bucket does not answer$"):
         run(FnApiRunner(), break_build)

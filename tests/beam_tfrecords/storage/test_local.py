@@ -118,14 +118,30 @@ def test_an_unfinished_file_of_a_dataset_is_in_the_staging_folder(tmp_path):
     assert list(staging.iterdir()) == []
 
 
-def test_a_full_disk_is_an_error_of_the_build_that_names_the_file(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        (errno.ENOSPC, "there is room"),
+        (errno.EFBIG, "files may be larger, see `ulimit -f`"),
+        (errno.EIO, "it can be"),
+        (errno.EROFS, "it can be"),
+    ],
+)
+def test_a_disk_that_is_full_or_fails_is_an_error_of_the_build_that_names_the_file(tmp_path, monkeypatch, code, remedy):
+    def refuse(*names):
+        raise OSError(code, os.strerror(code), *names[:1])
 
     monkeypatch.setattr(os, "replace", refuse)
-    with pytest.raises(BuildError, match=r"out cannot be written: No space left on device; the same command resumes"):
+    with pytest.raises(BuildError) as raised:
         storage.write_bytes(str(tmp_path / "out"), b"data")
+    said = f"{tmp_path}/out cannot be written: {os.strerror(code)}; the same command resumes once {remedy}"
+    assert str(raised.value) == said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_fault_of_another_file_is_not_taken_for_one_of_the_file_that_is_written(tmp_path):
+    with pytest.raises(OSError, match="other"), storage.open_write(str(tmp_path / "out")):
+        raise OSError(errno.EIO, os.strerror(errno.EIO), "/other")
 
 
 def test_files_are_whole_if_they_are_there_and_have_their_sizes(tmp_path):
