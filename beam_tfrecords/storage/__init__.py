@@ -19,17 +19,29 @@ from typing import IO, Protocol
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import local
-from beam_tfrecords.storage.entries import ChangedError, FileEntry, SchemeError, ServiceFaultError, StorageError
+from beam_tfrecords.storage.entries import (
+    AccessDeniedError,
+    ChangedError,
+    FileEntry,
+    SchemeError,
+    ServiceFaultError,
+    StorageError,
+)
 from beam_tfrecords.storage.faults import is_service_fault
 from beam_tfrecords.storage.paths import absolute, basename, dirname, has_scheme, is_glob, join
+from beam_tfrecords.storage.requester_pays import read_payer, set_payer
+from beam_tfrecords.storage.traffic import add_traffic, take_traffic
 
 __all__ = [
+    "AccessDeniedError",
     "ChangedError",
     "FileEntry",
     "SchemeError",
     "ServiceFaultError",
     "StorageError",
+    "abort_uploads",
     "absolute",
+    "add_traffic",
     "basename",
     "check_scheme",
     "concatenate",
@@ -52,12 +64,15 @@ __all__ = [
     "open_write",
     "read_bytes",
     "read_chunks",
+    "read_payer",
     "read_range",
     "read_state",
     "replace",
+    "set_payer",
     "sha256",
     "stat",
     "sync_folder",
+    "take_traffic",
     "write_bytes",
     "write_new",
     "write_once",
@@ -318,6 +333,14 @@ def delete_files(paths: Iterable[str]) -> None:
     """Deletes files; one that is not there is no error."""
     for system, files in itertools.groupby(paths, _system):
         system.delete_files(files)
+
+
+def abort_uploads(folder: str) -> None:
+    """Discards unfinished uploads below a folder, left by processes that were killed: S3 charges for them."""
+    if folder.startswith("s3://"):
+        from beam_tfrecords.storage import s3
+
+        s3.abort_uploads(folder)
 
 
 def delete_if_empty(folder: str) -> None:

@@ -19,6 +19,21 @@ class ServiceFaultError(StorageError):
     """The store is at fault, not the file: no permission, too many requests, damaged answers."""
 
 
+class AccessDeniedError(ServiceFaultError):
+    """The credentials lack a permission.
+
+    Attributes:
+      permission: as the store names it.
+    """
+
+    def __init__(self, path: str, permission: str) -> None:
+        super().__init__(f"{path}: access denied: the credentials lack the permission {permission}")
+        self.path, self.permission = path, permission
+
+    def __reduce__(self) -> tuple[type[AccessDeniedError], tuple[str, str]]:
+        return type(self), (self.path, self.permission)
+
+
 class SchemeError(RequestError):
     """There is no file system for the path's scheme: it is unknown, or its extra is not installed."""
 

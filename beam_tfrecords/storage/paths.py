@@ -47,6 +47,11 @@ def absolute(path: str) -> str:
     return path if has_scheme(path) else os.path.abspath(os.path.expanduser(path))
 
 
+def folder_prefix(name: str) -> str:
+    """What the name of every object in a folder begins with."""
+    return name.rstrip("/") + "/" if name else ""
+
+
 def literal_prefix(pattern: str) -> str:
     """What every match of a glob begins with: all before its first wildcard."""
     return _WILDCARD.split(pattern, maxsplit=1)[0]

@@ -6,6 +6,7 @@ Requests are not signed if there are no credentials; public buckets accept that.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import errno
 import functools
@@ -14,34 +15,26 @@ import itertools
 import os
 import random
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
-import boto3
-import botocore
-from boto3.exceptions import Boto3Error
 from boto3.s3.transfer import TransferConfig
 from botocore import exceptions
-from botocore.config import Config
-from botocore.parsers import ResponseParserError
 
-from beam_tfrecords.errors import BuildError
-from beam_tfrecords.storage import paths
-from beam_tfrecords.storage.entries import ChangedError, FileEntry, SchemeError, ServiceFaultError, StorageError
-from beam_tfrecords.storage.faults import is_fault_status
+from beam_tfrecords import crc32c
+from beam_tfrecords.storage import paths, traffic
+from beam_tfrecords.storage.entries import ChangedError, FileEntry, StorageError
+from beam_tfrecords.storage.name_ranges import Page, list_below
 from beam_tfrecords.storage.range_reader import open_ranges
+from beam_tfrecords.storage.s3_client import BROKEN_OFF, BUSY, client, code_of, errors, split, status_of
 from beam_tfrecords.storage.upload_plan import MIN_BYTES, Piece, plan_upload
 
-# Connections that stay open: readers ask for several objects at once.
-_CONNECTIONS = 32
-# Of one request, the first one included; the pauses between them grow to 20 seconds.
-_ATTEMPTS = 10
-_CONNECT_SECONDS = 10
 # Attempts at a download that breaks off, and at deletes that the store answers with an error of its own.
 _REPEATS = 4
+# Of one conditional write beside another one.
+_ATTEMPTS = 10
 # Objects of up to 8 MiB are one request; larger ones go in parts of this many bytes, two at a time.
 _SINGLE_BYTES = 8 << 20
 _UPLOAD = TransferConfig(
@@ -56,70 +49,13 @@ _COPIERS = 4
 _BATCH = 1000
 # Metadata that names the write that made an object.
 _WRITE_ID = "beam-tfrecords-write"
-# A download that broke off, or that does not have the object's checksum.
-_BROKEN_OFF = (exceptions.HTTPClientError, exceptions.IncompleteReadError, exceptions.FlexibleChecksumError)
-_NO_CREDENTIALS = (
-    exceptions.NoCredentialsError,
-    exceptions.PartialCredentialsError,
-    exceptions.CredentialRetrievalError,
-    exceptions.TokenRetrievalError,
-    exceptions.SSOError,
-    exceptions.ProfileNotFound,
-    exceptions.ConfigParseError,
-    exceptions.InvalidConfigError,
-)
-_REFUSED_CREDENTIALS = frozenset(
-    {
-        "ExpiredToken",
-        "InvalidAccessKeyId",
-        "InvalidToken",
-        "RequestTimeTooSkewed",
-        "SignatureDoesNotMatch",
-        "TokenRefreshRequired",
-    }
-)
-# Codes of the store for "try again" that come with other statuses than 5xx, too.
-_BUSY = frozenset({"InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown", "Throttling"})
-_client_lock = threading.Lock()
-
-
-def client() -> Any:
-    """The client of this process, made at the first call; any thread may use it."""
-    with _client_lock:
-        return _make_client(os.getpid(), os.environ.get("AWS_ENDPOINT_URL_S3"), os.environ.get("AWS_ENDPOINT_URL"))
-
-
-# A forked process must not share its parent's connections.
-@functools.lru_cache(maxsize=1)
-def _make_client(process: int, *endpoints: str | None) -> Any:
-    session = boto3.session.Session()
-    attempts = int(os.environ.get("AWS_MAX_ATTEMPTS", _ATTEMPTS))
-    config = Config(
-        signature_version=None if session.get_credentials() else botocore.UNSIGNED,
-        max_pool_connections=_CONNECTIONS,
-        connect_timeout=_CONNECT_SECONDS,
-        retries={"mode": "standard", "total_max_attempts": attempts},
-    )
-    try:
-        made = session.client("s3", config=config)
-    except ValueError as error:
-        raise SchemeError(f"s3:// cannot be used: {_one_line(error)}; look at AWS_ENDPOINT_URL") from error
-    made.meta.events.register("needs-retry.s3", functools.partial(_retry_too_many, most=attempts))
-    return made
-
-
-def _retry_too_many(response: Any, attempts: int, *, most: int, **_: Any) -> float | None:
-    """Seconds until a request is sent again that was one too many: AWS answers 503, other stores 429."""
-    if response is None or response[0].status_code != 429 or attempts >= most:
-        return None
-    return random.random() * min(2 ** (attempts - 1), 20)
 
 
 def exists(path: str) -> bool:
     """See `storage.exists`."""
-    if not _split(path)[1]:
+    if not split(path)[1]:
         return False
-    with _errors(path):
+    with errors(path):
         return _head(path) is not None
 
 
@@ -128,7 +64,7 @@ is_file = exists
 
 def stat(path: str) -> FileEntry:
     """See `storage.stat`."""
-    with _errors(path):
+    with errors(path):
         found = _head(path)
     if found is None:
         raise StorageError(f"{path} does not exist")
@@ -141,9 +77,9 @@ def _head(path: str) -> Any:
     try:
         return client().head_object(**target)
     except exceptions.ClientError as error:
-        if _status(error) == 404:
+        if status_of(error) == 404:
             return None
-        if _status(error) in (400, 401, 403):
+        if status_of(error) in (400, 401, 403):
             # An answer to HEAD has no body, and so no reason; the answer to GET has one.
             client().get_object(**target)["Body"].close()
         raise
@@ -158,7 +94,7 @@ def open_read(path: str, *, version: str) -> IO[bytes]:
 
 def read_bytes(path: str, *, version: str) -> bytes:
     """See `storage.read_bytes`."""
-    with _errors(path):
+    with errors(path):
         return _download(path, version)[0]
 
 
@@ -167,11 +103,11 @@ def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
     if not length:
         _stat_version(path, version)
         return b""
-    with _errors(path):
+    with errors(path):
         try:
             return _download(path, version, Range=f"bytes={offset}-{offset + length - 1}")[0]
         except exceptions.ClientError as error:
-            if _status(error) == 416:  # the object ends before the range begins
+            if status_of(error) == 416:  # the object ends before the range begins
                 return b""
             raise
 
@@ -185,9 +121,10 @@ def _download(path: str, version: str, **options: str) -> tuple[bytes, str]:
         with contextlib.closing(answer["Body"]) as body:
             try:
                 return body.read(), _version_of(answer)
-            except _BROKEN_OFF:
+            except BROKEN_OFF:
                 if not left:
                     raise
+                traffic.count("retries")
     raise AssertionError
 
 
@@ -209,7 +146,7 @@ def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
         yield file
         size = file.seek(0, io.SEEK_END)
         file.seek(0)
-        with _errors(path):
+        with errors(path):
             if size <= _SINGLE_BYTES:
                 client().put_object(**target, Body=file)
                 return
@@ -228,7 +165,7 @@ def _named_write(path: str) -> Iterator[dict[str, Any]]:
     try:
         yield {"Metadata": {_WRITE_ID: mine}}
     except exceptions.ClientError as error:
-        if _code(error) != "NoSuchUpload" or not _is_mine(path, mine):
+        if code_of(error) != "NoSuchUpload" or not _is_mine(path, mine):
             raise
     target = _object(path)
     # Some stores and roles do not list them.
@@ -252,7 +189,7 @@ def write_new(path: str, data: bytes) -> bool:
 
 def read_state(path: str) -> tuple[bytes, str] | None:
     """See `storage.read_state`."""
-    with _errors(path):
+    with errors(path):
         try:
             return _download(path, "")
         except client().exceptions.NoSuchKey:
@@ -266,13 +203,13 @@ def replace(path: str, data: bytes, *, version: str) -> bool:
 
 def delete(path: str, *, version: str) -> bool:
     """See `storage.delete`."""
-    with _errors(path):
+    with errors(path):
         return _request_if(client().delete_object, **_object(path), IfMatch=f'"{version}"')
 
 
 def _put_if(path: str, data: bytes, **condition: str) -> bool:
     mine = os.urandom(16).hex()
-    with _errors(path):
+    with errors(path):
         if _request_if(client().put_object, **_object(path), Body=data, Metadata={_WRITE_ID: mine}, **condition):
             return True
         # The answer to an attempt that succeeded may get lost; the next attempt then fails.
@@ -286,9 +223,9 @@ def _request_if(request: Callable[..., object], **options: Any) -> bool:
             request(**options)
             return True
         except exceptions.ClientError as error:
-            if _code(error) == "NoSuchBucket" or _status(error) not in (404, 409, 412):
+            if code_of(error) == "NoSuchBucket" or status_of(error) not in (404, 409, 412):
                 raise
-            if _status(error) != 409:
+            if status_of(error) != 409:
                 return False
             # Another conditional write of this object is under way.
             time.sleep(random.random() * min(2**attempt, 64) / 20)
@@ -296,12 +233,15 @@ def _request_if(request: Callable[..., object], **options: Any) -> bool:
     raise conflict
 
 
-def concatenate(sources: Sequence[str], target: str, *, staging: str | None, replaces: bool) -> None:
+def concatenate(sources: Sequence[str], target: str, *, staging: str | None, replaces: bool) -> int | None:
     """See `storage.concatenate`.
 
-    Large sources never leave the store; small ones come here and go back, several in one part.
+    Large sources never leave the store; small ones come here and go back, several in one part. The store computes the
+    CRC of the whole, unless boto3 is told that it cannot (AWS_REQUEST_CHECKSUM_CALCULATION=when_required).
     """
     condition = {} if replaces else {"IfNoneMatch": "*"}
+    has_crc = client().meta.config.request_checksum_calculation != "when_required"
+    checksum = {"ChecksumAlgorithm": "CRC32C", "ChecksumType": "FULL_OBJECT"} if has_crc else {}
     with ThreadPoolExecutor(_COPIERS) as pool:
         entries = list(pool.map(stat, sources))
         parts = plan_upload([entry.size for entry in entries])
@@ -309,44 +249,62 @@ def concatenate(sources: Sequence[str], target: str, *, staging: str | None, rep
             data = b"".join(_read_pieces(entries, part) for part in parts)
             named = {"Metadata": {_WRITE_ID: os.urandom(16).hex()}}
             _create(target, client().put_object, named, **_object(target), Body=data, **named, **condition)
-            return
+            return crc32c.value(data)
         upload = _object(target)
-        with _errors(target), _named_write(target) as named:
-            upload["UploadId"] = client().create_multipart_upload(**upload, **named)["UploadId"]
+        with errors(target), _named_write(target) as named:
+            upload["UploadId"] = client().create_multipart_upload(**upload, **named, **checksum)["UploadId"]
             try:
-                write = functools.partial(_write_part, target, upload, entries)
+                write = functools.partial(_write_part, target, upload, entries, has_crc=has_crc)
                 etags = list(pool.map(write, range(1, len(parts) + 1), parts))
                 finished = {"Parts": [{"ETag": etag, "PartNumber": number} for number, etag in enumerate(etags, 1)]}
                 finish = functools.partial(client().complete_multipart_upload, MultipartUpload=finished)
-                _create(target, finish, named, **upload, **condition)
+                whole = _create(target, finish, named, **upload, **condition)
             except BaseException:
                 # Not before the last part is written: what comes after the abort would stay, and be paid for.
                 pool.shutdown(cancel_futures=True)
                 with contextlib.suppress(exceptions.ClientError, exceptions.BotoCoreError):
                     client().abort_multipart_upload(**upload)
                 raise
+    # A store that does not know the type of checksum gives that of the checksums of the parts, with their number.
+    found = whole.get("ChecksumCRC32C", "-")
+    return None if "-" in found else int.from_bytes(base64.b64decode(found), "big")
 
 
-def _create(path: str, request: Callable[..., object], named: Mapping[str, Any], **options: Any) -> None:
-    """Makes an object; raises FileExistsError if the request says that there may be none, and there is one."""
-    with _errors(path):
+def _create(path: str, request: Callable[..., Any], named: Mapping[str, Any], **options: Any) -> Mapping[str, Any]:
+    """Makes an object, and returns the store's answer, empty if it got lost.
+
+    Raises:
+      FileExistsError: the request says that there may be no object, and there is one.
+    """
+    answers: list[Mapping[str, Any]] = []
+    with errors(path):
         # The answer to an attempt that succeeded may get lost; the next attempt then fails.
-        if _request_if(request, **options) or _is_mine(path, named["Metadata"][_WRITE_ID]):
-            return
+        made = _request_if(lambda **given: answers.append(request(**given)), **options)
+        if made or _is_mine(path, named["Metadata"][_WRITE_ID]):
+            return answers[0] if answers else {}
     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
 
 
 def _write_part(
-    target: str, upload: dict[str, str], entries: Sequence[FileEntry], number: int, pieces: list[Piece]
+    target: str,
+    upload: dict[str, str],
+    entries: Sequence[FileEntry],
+    number: int,
+    pieces: list[Piece],
+    *,
+    has_crc: bool,
 ) -> str:
     """Writes a part of an upload; returns its ETag."""
     piece, *others = pieces
     if others or piece.length < MIN_BYTES:
         data = _read_pieces(entries, pieces)
-        with _errors(target):
-            return str(client().upload_part(**upload, PartNumber=number, Body=data)["ETag"])
+        # boto3 would need another library to compute it.
+        checksum = {"ChecksumCRC32C": base64.b64encode(crc32c.value(data).to_bytes(4, "big")).decode()}
+        with errors(target):
+            answer = client().upload_part(**upload, PartNumber=number, Body=data, **(checksum if has_crc else {}))
+            return str(answer["ETag"])
     source = entries[piece.source]
-    with _errors(source.path):
+    with errors(source.path):
         answer = client().upload_part_copy(
             **upload,
             PartNumber=number,
@@ -364,29 +322,44 @@ def _read_pieces(entries: Sequence[FileEntry], pieces: list[Piece]) -> bytes:
     )
 
 
+def abort_uploads(folder: str) -> None:
+    """See `storage.abort_uploads`."""
+    bucket, name = split(folder)
+    # Some stores have no such list, and some roles may not see it.
+    with contextlib.suppress(StorageError), errors(folder):
+        for page in (
+            client().get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=paths.folder_prefix(name))
+        ):
+            for upload in page.get("Uploads", ()):
+                client().abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+
+
 def list_files(root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]:
     """See `storage.list_files`."""
-    bucket, name = _split(root)
-    is_glob = paths.is_glob(name) and not literal
-    matches = paths.compile_glob(name).fullmatch if is_glob else None
-    prefix = paths.literal_prefix(name) if is_glob else _folder(name)
-    page = _BATCH if is_glob or limit is None else max(1, min(limit, _BATCH))
-    with _errors(root):
-        listed = (
-            found
-            for answer in _pages(bucket, prefix, page)
-            for found in answer.get("Contents", ())
-            if matches is None or matches(found["Key"])
-        )
-        for found in itertools.islice(listed, limit):
-            yield _entry_of(f"s3://{bucket}/{found['Key']}", found["Size"], found)
+    bucket, name = split(root)
+    return list_below(f"s3://{bucket}/", name, functools.partial(_list_page, root), limit=limit, literal=literal)
+
+
+def _list_page(root: str, after: str, before: str | None, *, prefix: str, size: int) -> Page:
+    """See `name_ranges.list_below`."""
+    bucket = split(root)[0]
+    items: list[Any] = []
+    with errors(root):
+        for answer in _pages(bucket, prefix, size, **({"StartAfter": after} if after else {})):
+            items = [item for item in answer.get("Contents", ()) if item["Key"] > after]
+            if items:  # a page may be empty although another one follows
+                break
+    inside = [item for item in items if before is None or item["Key"] <= before]
+    is_last = not answer["IsTruncated"] or len(inside) < len(items)
+    entries = [_entry_of(f"s3://{bucket}/{item['Key']}", item["Size"], item) for item in inside]
+    return Page(entries, "" if is_last else inside[0]["Key"], "" if is_last else inside[-1]["Key"])
 
 
 def list_folders(root: str) -> list[str]:
     """See `storage.list_folders`."""
-    bucket, name = _split(root)
-    prefix = _folder(name)
-    with _errors(root):
+    bucket, name = split(root)
+    prefix = paths.folder_prefix(name)
+    with errors(root):
         return sorted(
             found["Prefix"][len(prefix) : -1]
             for answer in _pages(bucket, prefix, _BATCH, Delimiter="/")
@@ -407,7 +380,7 @@ def delete_files(files: Iterable[str]) -> None:
         for file in batch:
             target = _object(file)
             names.setdefault(target["Bucket"], []).append(target["Key"])
-        with _errors(paths.dirname(batch[0])):
+        with errors(paths.dirname(batch[0])):
             for bucket in names:
                 _delete_batch(bucket, names[bucket])
 
@@ -419,7 +392,7 @@ def _delete_batch(bucket: str, names: list[str]) -> None:
         failed = answer.get("Errors", ())
         if not failed:
             return
-        if not left or any(one["Code"] not in _BUSY for one in failed):
+        if not left or any(one["Code"] not in BUSY for one in failed):
             status = 403 if failed[0]["Code"] == "AccessDenied" else 200
             raise exceptions.ClientError(
                 {"Error": failed[0], "ResponseMetadata": {"HTTPStatusCode": status}}, "DeleteObjects"
@@ -438,84 +411,7 @@ def _version_of(found: Any) -> str:
 
 
 def _object(path: str) -> dict[str, str]:
-    bucket, name = _split(path)
+    bucket, name = split(path)
     if not name:
         raise StorageError(f"{path} is a bucket, not an object")
     return {"Bucket": bucket, "Key": name}
-
-
-def _split(path: str) -> tuple[str, str]:
-    bucket, _, name = path.removeprefix("s3://").partition("/")
-    if not (bucket and bucket[0].isalnum() and bucket[-1].isalnum()) or paths.is_glob(bucket):
-        raise StorageError(f"{path}: {bucket!r} is not the name of a bucket")
-    return bucket, name
-
-
-def _folder(name: str) -> str:
-    return name.rstrip("/") + "/" if name else ""
-
-
-def _status(error: exceptions.ClientError) -> int:
-    return int(error.response["ResponseMetadata"]["HTTPStatusCode"])
-
-
-def _code(error: exceptions.ClientError) -> str:
-    return str(error.response["Error"].get("Code", ""))
-
-
-@contextlib.contextmanager
-def _errors(path: str) -> Iterator[None]:
-    """Raises the client's errors as StorageError, or as BuildError if the store does not answer."""
-    try:
-        yield
-    except exceptions.ClientError as error:
-        raise _error_of(path, error) from error
-    except exceptions.ParamValidationError as error:
-        raise StorageError(f"{path}: {_one_line(error)}") from error
-    except _NO_CREDENTIALS as error:
-        raise BuildError(f"{path}: no AWS credentials can be used: {_one_line(error)}") from error
-    except (exceptions.BotoCoreError, Boto3Error, ResponseParserError) as error:
-        raise BuildError(f"{path} does not answer: {_silence(error)}") from error
-
-
-def _error_of(path: str, error: exceptions.ClientError) -> Exception:
-    """The project's error for an answer that is one."""
-    code, status = _code(error), _status(error)
-    reason = _one_line(error.response["Error"].get("Message", "")) or code
-    if code == "NoSuchBucket":
-        return StorageError(f"{path}: there is no bucket {_split(path)[0]!r}")
-    if status == 404:
-        return StorageError(f"{path} does not exist")
-    if status == 412:
-        return ChangedError(f"{path} has changed since it was listed")
-    if status == 401 or code in _REFUSED_CREDENTIALS or error.operation_name.startswith("AssumeRole"):
-        return BuildError(f"{path}: the AWS credentials are refused: {code}: {reason}")
-    if code == "InvalidObjectState":
-        return StorageError(f"{path} is archived; restore it first")
-    if status == 403:
-        if client().meta.config.signature_version is botocore.UNSIGNED:
-            # The next request looks for credentials again: a busy machine may have had none to give.
-            _make_client.cache_clear()
-            return ServiceFaultError(f"{path}: access denied, and no AWS credentials were found")
-        return ServiceFaultError(f"{path}: access denied to these AWS credentials")
-    if status >= 500 or code in _BUSY:
-        return BuildError(f"{path} does not answer: {code}: {reason}")
-    kind = ServiceFaultError if is_fault_status(status) or status == 409 else StorageError
-    return kind(f"{path}: {code}: {reason}")
-
-
-def _silence(error: Exception) -> str:
-    """Why there was no answer, in one line."""
-    if isinstance(error, exceptions.SSLError):
-        return f"no secure connection to {client().meta.endpoint_url}: {_one_line(error.kwargs.get('error'))}"
-    if isinstance(error, exceptions.ConnectionError):
-        return f"no connection to {client().meta.endpoint_url}"
-    if isinstance(error, ResponseParserError):
-        return f"{client().meta.endpoint_url} does not speak the protocol of S3"
-    if isinstance(error, _BROKEN_OFF):
-        return f"the connection broke off ({type(error).__name__})"
-    return f"{type(error).__name__}: {_one_line(error)}"
-
-
-def _one_line(text: object) -> str:
-    return " ".join(str(text).split())

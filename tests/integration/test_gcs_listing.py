@@ -1,4 +1,4 @@
-"""Listing very many objects: the folders below a prefix are listed at once, and nothing is lost or listed twice."""
+"""Listing very many objects: ranges of names are listed at once, and nothing is lost or listed twice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.storage import gcs as module
+from beam_tfrecords.storage import name_ranges
 from tests.integration.servers import gcs
 
 SHAPES = {
@@ -27,8 +27,8 @@ SHAPES = {
 @pytest.fixture
 def server(tmp_path, monkeypatch):
     """A store whose pages have four objects, so that a few objects are very many."""
-    monkeypatch.setattr(module, "_PAGE", 4)
-    monkeypatch.setattr(module, "_FIRST_PAGES", 2)
+    monkeypatch.setattr(name_ranges, "_PAGE", 4)
+    monkeypatch.setattr(name_ranges, "_FIRST_PAGES", 2)
     with gcs.gcs_server(tmp_path, buckets=("photos",)) as running:
         for name, value in running.environment.items():
             monkeypatch.setenv(name, value)
@@ -53,7 +53,7 @@ def test_an_error_in_one_folder_is_the_error_of_the_listing(server):
     found = storage.list_files("gs://photos")
     next(found)
     server.refuse("GET", "/b/photos/o", status=401, times=100)
-    with pytest.raises(BuildError, match="gs://photos does not answer"):
+    with pytest.raises(BuildError, match="gs://photos: the Google credentials are refused"):
         list(found)
 
 

@@ -1,0 +1,245 @@
+"""The client of Google Cloud Storage: credentials, who pays, what is counted, and what its errors mean."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import http
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import google.auth
+from google.api_core import exceptions
+from google.api_core.retry import Retry
+from google.auth.credentials import AnonymousCredentials
+from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError, InvalidOperation, TransportError
+from google.auth.transport.requests import Request
+from google.cloud.storage import Blob, Bucket, Client
+from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
+from google.cloud.storage.retry import DEFAULT_RETRY
+from requests import PreparedRequest, RequestException, Response, Timeout
+from requests.adapters import HTTPAdapter
+
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.storage import paths, traffic
+from beam_tfrecords.storage.entries import AccessDeniedError, ChangedError, ServiceFaultError, StorageError
+from beam_tfrecords.storage.faults import is_fault_status
+from beam_tfrecords.storage.requester_pays import OWN_PROJECT, read_payer
+
+# Connections that stay open: readers ask for several objects at once.
+_CONNECTIONS = 32
+# Retries 429, 5xx and lost connections, with growing pauses, for two minutes. The library has no public name for when.
+RETRY = Retry(predicate=DEFAULT_RETRY._predicate, on_error=lambda _: traffic.count("retries"))
+# Seconds that a metadata server may take; where there is none, some networks never answer.
+_METADATA_SECONDS = 3
+# Exhausted retries, and errors that are not retried.
+_NO_ANSWER = (exceptions.RetryError, exceptions.ServerError, TransportError, InvalidResponse, RequestException)
+_PERMISSIONS = {
+    traffic.LIST: "storage.objects.list",
+    traffic.READ: "storage.objects.get",
+    traffic.WRITE: "storage.objects.create",
+    traffic.DELETE: "storage.objects.delete",
+}
+_PERMISSION = re.compile(r"\bstorage\.[a-z]+\.[a-zA-Z]+\b")
+_LOG_IN = "log in by `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
+_client_lock = threading.Lock()
+
+
+class _Access(NamedTuple):
+    """How this process reaches the service.
+
+    Attributes:
+      client: of the library.
+      project: of the credentials, if they name one.
+      is_anonymous: whether there are no credentials; public buckets can be read.
+    """
+
+    client: Client
+    project: str | None
+    is_anonymous: bool
+
+
+def client() -> Client:
+    """The client of this process, made at the first call; any thread may use it."""
+    return _access().client
+
+
+def blob_at(path: str, kind: type[Blob] = Blob) -> Blob:
+    """The object at a path."""
+    name = split(path)[1]
+    if not name:
+        raise StorageError(f"{path} is a bucket, not an object")
+    return kind(name, bucket_of(path))
+
+
+def bucket_of(path: str) -> Bucket:
+    """The bucket of a path, whose requests are paid by whom the settings say."""
+    access, payer = _access(), read_payer()
+    if payer == OWN_PROJECT:
+        payer = access.project
+        if payer is None:
+            raise BuildError(
+                "`requester_pays=true`: the Google credentials name no project that pays; say `requester_pays=PROJECT`"
+            )
+    return access.client.bucket(split(path)[0], user_project=payer)
+
+
+def split(path: str) -> tuple[str, str]:
+    """Bucket and name of a path."""
+    bucket, _, name = path.removeprefix("gs://").partition("/")
+    if not (bucket and bucket[0].isalnum() and bucket[-1].isalnum()) or paths.is_glob(bucket):
+        raise StorageError(f"{path}: {bucket!r} is not the name of a bucket")
+    return bucket, name
+
+
+def _access() -> _Access:
+    with _client_lock:
+        return _make_access(os.getpid(), os.environ.get("STORAGE_EMULATOR_HOST"))
+
+
+# A forked process must not share its parent's connections.
+@functools.lru_cache(maxsize=1)
+def _make_access(process: int, emulator: str | None) -> _Access:
+    # Otherwise the library asks for the bucket's metadata in a background thread, again after every 404.
+    os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
+    credentials, project = (AnonymousCredentials(), None) if emulator else _find_credentials()
+    made = Client(project=None, credentials=credentials)
+    session = made._http
+    if not session.is_mtls:  # otherwise the adapter holds the client certificate
+        for scheme in ("https://", "http://"):
+            session.mount(scheme, HTTPAdapter(pool_maxsize=_CONNECTIONS))
+    session.hooks["response"].append(_count)
+    is_anonymous = isinstance(credentials, AnonymousCredentials) and not emulator
+    return _Access(made, project or os.environ.get("GOOGLE_CLOUD_PROJECT"), is_anonymous)
+
+
+def _find_credentials() -> tuple[Any, str | None]:
+    """Credentials and their project; anonymous ones where there are none."""
+    try:
+        credentials, project = google.auth.default(scopes=Client.SCOPE, request=_MetadataRequest())
+    except DefaultCredentialsError as error:
+        if not str(error).startswith("Your default credentials were not found"):
+            raise
+        return AnonymousCredentials(), None
+    return credentials, project
+
+
+class _MetadataRequest(Request):
+    """Asks once whether there is a metadata server: the library would ask three times, for 12 s."""
+
+    def __call__(self, url: str, *words: Any, **options: Any) -> Any:
+        if urlsplit(url).path.strip("/"):
+            return super().__call__(url, *words, **options)
+        try:
+            return super().__call__(url, *words, **{**options, "timeout": _METADATA_SECONDS})
+        except TransportError:
+            return SimpleNamespace(status=0, headers={}, data=b"")
+
+
+def _count(response: Response, **_: Any) -> None:
+    kind = _kind_of(response.request)
+    traffic.count(kind)
+    if kind == traffic.READ:
+        traffic.count("bytes_read", int(response.headers.get("Content-Length", 0)))
+    elif kind == traffic.WRITE:
+        traffic.count("bytes_written", int(response.request.headers.get("Content-Length", 0)))
+
+
+def _kind_of(request: PreparedRequest) -> str:
+    path = urlsplit(request.url or "").path
+    if request.method == "DELETE" or path.startswith("/batch"):
+        return traffic.DELETE
+    if request.method not in ("GET", "HEAD"):
+        return traffic.WRITE
+    return traffic.LIST if path.endswith("/o") else traffic.READ
+
+
+@contextlib.contextmanager
+def errors(path: str) -> Iterator[None]:
+    """Raises the client's errors as StorageError, or as BuildError if the store does not answer."""
+    began = time.monotonic()
+    try:
+        yield
+    except _NO_ANSWER as error:
+        seconds = time.monotonic() - began
+        raise BuildError(f"{path} does not answer: {_silence(error)}, for {seconds:.0f} s") from error
+    except InvalidOperation as error:  # the library tries to renew anonymous credentials that are refused
+        raise _refused(path, "anonymous access is denied") from error
+    except GoogleAuthError as error:
+        reason = _one_line(error.args[0] if error.args else error)
+        raise BuildError(f"{path}: the Google credentials cannot be used: {reason}; {_LOG_IN}") from error
+    except exceptions.GoogleAPICallError as error:
+        raise _error_of(path, error) from error
+    except DataCorruption as error:
+        raise ServiceFaultError(f"{path}: what was downloaded does not have the checksum of the object") from error
+
+
+def _error_of(path: str, error: exceptions.GoogleAPICallError) -> Exception:
+    """The project's error for an answer that is one."""
+    response = error.response
+    kind, message = traffic.READ, _one_line(error.message)
+    if isinstance(response, Response):
+        kind, message = _kind_of(response.request), _message_of(response)
+    if isinstance(error, exceptions.NotFound):
+        is_bucket = "bucket" in message and "exist" in message
+        if is_bucket or (kind in (traffic.LIST, traffic.WRITE)):
+            return StorageError(f"{path}: there is no bucket {split(path)[0]!r}")
+        return StorageError(f"{path} does not exist")
+    if isinstance(error, exceptions.PreconditionFailed):
+        return ChangedError(f"{path} has changed since it was listed")
+    if error.code == 401 or (error.code == 403 and _access().is_anonymous):
+        return _refused(path, message)
+    if error.code == 403:
+        return denied(path, kind, message)
+    if "requester pays" in message:
+        return BuildError(f"{path}: the bucket lets the requester pay; say `requester_pays=PROJECT`")
+    return (ServiceFaultError if is_fault_status(error.code) else StorageError)(f"{path}: {message}")
+
+
+def _refused(path: str, message: str) -> BuildError:
+    if _access().is_anonymous:
+        # The next request looks for credentials again: a busy machine may have had none to give.
+        _make_access.cache_clear()
+        return BuildError(f"{path}: access denied, and no Google credentials were found; {_LOG_IN}")
+    return BuildError(f"{path}: the Google credentials are refused: {message}; {_LOG_IN}")
+
+
+def denied(path: str, kind: str, message: str) -> AccessDeniedError:
+    """The error for a refused permission: the one that the service names, or what the request needs."""
+    named = _PERMISSION.search(message)
+    return AccessDeniedError(path, named[0] if named else _PERMISSIONS[kind])
+
+
+def _message_of(response: Response) -> str:
+    """What an answer says, in one line and without markup."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return _one_line(response.json()["error"]["message"])
+    text = _one_line(response.text)
+    return _phrase(response.status_code) if not text or "<" in text else text[:200]
+
+
+def _silence(error: Exception) -> str:
+    """Why there was no answer, in one line."""
+    cause = error.cause if isinstance(error, exceptions.RetryError) and error.cause else error
+    if isinstance(cause, InvalidResponse):
+        return _phrase(cause.response.status_code)
+    if isinstance(cause, exceptions.GoogleAPICallError) and cause.code:
+        return _phrase(cause.code)
+    host = client()._connection.API_BASE_URL
+    return f"no answer from {host}" if isinstance(cause, Timeout) else f"no connection to {host}"
+
+
+def _phrase(status: int) -> str:
+    with contextlib.suppress(ValueError):
+        return f"{int(status)} {http.HTTPStatus(status).phrase}"
+    return str(status)
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())

@@ -1,0 +1,249 @@
+"""The client of S3: credentials, who pays, what is counted, and what its errors mean."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import functools
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+from xml.etree import ElementTree
+
+import boto3
+import botocore
+from boto3.exceptions import Boto3Error
+from botocore import exceptions
+from botocore.config import Config
+from botocore.parsers import ResponseParserError
+
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.storage import paths, traffic
+from beam_tfrecords.storage.entries import (
+    AccessDeniedError,
+    ChangedError,
+    SchemeError,
+    ServiceFaultError,
+    StorageError,
+)
+from beam_tfrecords.storage.faults import is_fault_status
+from beam_tfrecords.storage.requester_pays import read_payer
+
+# Connections that stay open: readers ask for several objects at once.
+_CONNECTIONS = 32
+# Of one request, the first one included; the pauses between them grow to 20 seconds.
+_ATTEMPTS = 10
+_CONNECT_SECONDS = 10
+# A download that broke off, or that does not have the object's checksum.
+BROKEN_OFF = (exceptions.HTTPClientError, exceptions.IncompleteReadError, exceptions.FlexibleChecksumError)
+# Codes of the store for "try again" that come with other statuses than 5xx, too.
+BUSY = frozenset({"InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown", "Throttling"})
+_NO_CREDENTIALS = (
+    exceptions.NoCredentialsError,
+    exceptions.PartialCredentialsError,
+    exceptions.CredentialRetrievalError,
+    exceptions.TokenRetrievalError,
+    exceptions.SSOError,
+    exceptions.ProfileNotFound,
+    exceptions.ConfigParseError,
+    exceptions.InvalidConfigError,
+)
+_REFUSED_CREDENTIALS = frozenset(
+    {
+        "ExpiredToken",
+        "InvalidAccessKeyId",
+        "InvalidToken",
+        "RequestTimeTooSkewed",
+        "SignatureDoesNotMatch",
+        "TokenRefreshRequired",
+    }
+)
+# Operation -> the permission that it needs; those that are not here write parts of an object.
+_PERMISSIONS = {
+    "GetObject": "s3:GetObject",
+    "HeadObject": "s3:GetObject",
+    "ListObjectsV2": "s3:ListBucket",
+    "DeleteObject": "s3:DeleteObject",
+    "DeleteObjects": "s3:DeleteObject",
+    "ListMultipartUploads": "s3:ListBucketMultipartUploads",
+    "AbortMultipartUpload": "s3:AbortMultipartUpload",
+}
+_KINDS = {
+    "GetObject": traffic.READ,
+    "HeadObject": traffic.READ,
+    "ListObjectsV2": traffic.LIST,
+    "ListMultipartUploads": traffic.LIST,
+    "DeleteObject": traffic.DELETE,
+    "DeleteObjects": traffic.DELETE,
+    "AbortMultipartUpload": traffic.DELETE,
+}
+_LOG_IN = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+_client_lock = threading.Lock()
+
+
+def client() -> Any:
+    """The client of this process, made at the first call; any thread may use it."""
+    with _client_lock:
+        return _make_client(os.getpid(), os.environ.get("AWS_ENDPOINT_URL_S3"), os.environ.get("AWS_ENDPOINT_URL"))
+
+
+# A forked process must not share its parent's connections.
+@functools.lru_cache(maxsize=1)
+def _make_client(process: int, *endpoints: str | None) -> Any:
+    session = boto3.session.Session()
+    attempts = int(os.environ.get("AWS_MAX_ATTEMPTS", _ATTEMPTS))
+    config = Config(
+        signature_version=None if session.get_credentials() else botocore.UNSIGNED,
+        max_pool_connections=_CONNECTIONS,
+        connect_timeout=_CONNECT_SECONDS,
+        retries={"mode": "standard", "total_max_attempts": attempts},
+    )
+    try:
+        made = session.client("s3", config=config)
+    except ValueError as error:
+        raise SchemeError(f"s3:// cannot be used: {one_line(error)}; look at AWS_ENDPOINT_URL") from error
+    made.meta.events.register("before-call.s3", _say_who_pays)
+    made.meta.events.register("before-parse.s3.ListObjectsV2", _read_objects)
+    made.meta.events.register("before-send.s3", _count_request)
+    made.meta.events.register("needs-retry.s3", _count_answer)
+    made.meta.events.register("needs-retry.s3", functools.partial(_retry_too_many, most=attempts))
+    return made
+
+
+def _retry_too_many(response: Any, attempts: int, *, most: int, **_: Any) -> float | None:
+    """Seconds until a request is sent again that was one too many: AWS answers 503, other stores 429."""
+    if response is None or response[0].status_code != 429 or attempts >= most:
+        return None
+    return random.random() * min(2 ** (attempts - 1), 20)
+
+
+def _say_who_pays(params: dict[str, Any], **_: Any) -> None:
+    if read_payer():
+        params["headers"]["x-amz-request-payer"] = "requester"
+
+
+def _read_objects(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
+    """Reads the objects of a page; botocore takes five times as long: 0.1 s for each page."""
+    # If it is no such page, botocore says so.
+    with contextlib.suppress(ElementTree.ParseError, ValueError, KeyError, TypeError):
+        root = ElementTree.fromstring(response_dict["body"])
+        space = root.tag.removesuffix("ListBucketResult")
+        rows = [{field.tag: field.text or "" for field in item} for item in root.iterfind(f"{space}Contents")]
+        customized_response_dict["Contents"] = [
+            {
+                "Key": row[f"{space}Key"],
+                "Size": int(row[f"{space}Size"]),
+                "ETag": row[f"{space}ETag"],
+                "LastModified": datetime.datetime.fromisoformat(f"{row[f'{space}LastModified'][:19]}+00:00"),
+            }
+            for row in rows
+        ]
+        root[:] = [child for child in root if child.tag != f"{space}Contents"]
+        response_dict["body"] = ElementTree.tostring(root)
+
+
+def _count_request(request: Any, event_name: str, **_: Any) -> None:
+    """Counts a request, for each time that it is sent."""
+    kind = _KINDS.get(event_name.rpartition(".")[2], traffic.WRITE)
+    traffic.count(kind)
+    if kind == traffic.WRITE:
+        size = request.headers.get("Content-Length", 0)
+        traffic.count("bytes_written", int(request.headers.get("x-amz-decoded-content-length", size)))
+
+
+def _count_answer(response: Any, attempts: int, event_name: str, **_: Any) -> None:
+    if attempts > 1:
+        traffic.count("retries")
+    if response is not None and event_name.endswith(".GetObject"):
+        traffic.count("bytes_read", int(response[1].get("ContentLength", 0)))
+
+
+@contextlib.contextmanager
+def errors(path: str) -> Iterator[None]:
+    """Raises the client's errors as StorageError, or as BuildError if the store does not answer."""
+    began = time.monotonic()
+
+    def silence(reason: str) -> BuildError:
+        return BuildError(f"{path} does not answer: {reason}, for {time.monotonic() - began:.0f} s")
+
+    try:
+        yield
+    except exceptions.ClientError as error:
+        found = _error_of(path, error)
+        raise silence(_phrase(error)) if found is None else found from error
+    except exceptions.ParamValidationError as error:
+        raise StorageError(f"{path}: {one_line(error)}") from error
+    except _NO_CREDENTIALS as error:
+        raise BuildError(f"{path}: no AWS credentials can be used: {one_line(error)}") from error
+    except (exceptions.BotoCoreError, Boto3Error, ResponseParserError) as error:
+        raise silence(_silence(error)) from error
+
+
+def _error_of(path: str, error: exceptions.ClientError) -> Exception | None:
+    """The project's error for an answer that is one; None if it is that the store is busy."""
+    code, status = code_of(error), status_of(error)
+    reason = one_line(error.response["Error"].get("Message", "")) or code
+    if code == "NoSuchBucket":
+        return StorageError(f"{path}: there is no bucket {split(path)[0]!r}")
+    if status == 404:
+        return StorageError(f"{path} does not exist")
+    if status == 412:
+        return ChangedError(f"{path} has changed since it was listed")
+    if status == 401 or code in _REFUSED_CREDENTIALS or error.operation_name.startswith("AssumeRole"):
+        return BuildError(f"{path}: the AWS credentials are refused: {code}: {reason}")
+    if code == "InvalidObjectState":
+        return StorageError(f"{path} is archived; restore it first")
+    if status == 403:
+        if client().meta.config.signature_version is botocore.UNSIGNED:
+            # The next request looks for credentials again: a busy machine may have had none to give.
+            _make_client.cache_clear()
+            return BuildError(f"{path}: access denied, and no AWS credentials were found; {_LOG_IN}")
+        return AccessDeniedError(path, _PERMISSIONS.get(error.operation_name, "s3:PutObject"))
+    if status >= 500 or code in BUSY:
+        return None
+    kind = ServiceFaultError if is_fault_status(status) or status == 409 else StorageError
+    return kind(f"{path}: {code}: {reason}")
+
+
+def _phrase(error: exceptions.ClientError) -> str:
+    code, message = code_of(error), one_line(error.response["Error"].get("Message", ""))
+    return f"{code}: {message}" if message and "<" not in message else code
+
+
+def _silence(error: Exception) -> str:
+    """Why there was no answer, in one line."""
+    if isinstance(error, exceptions.SSLError):
+        return f"no secure connection to {client().meta.endpoint_url}: {one_line(error.kwargs.get('error'))}"
+    if isinstance(error, exceptions.ConnectionError):
+        return f"no connection to {client().meta.endpoint_url}"
+    if isinstance(error, ResponseParserError):
+        return f"{client().meta.endpoint_url} does not speak the protocol of S3"
+    if isinstance(error, BROKEN_OFF):
+        return f"the connection broke off ({type(error).__name__})"
+    return f"{type(error).__name__}: {one_line(error)}"
+
+
+def split(path: str) -> tuple[str, str]:
+    """Bucket and name of a path."""
+    bucket, _, name = path.removeprefix("s3://").partition("/")
+    if not (bucket and bucket[0].isalnum() and bucket[-1].isalnum()) or paths.is_glob(bucket):
+        raise StorageError(f"{path}: {bucket!r} is not the name of a bucket")
+    return bucket, name
+
+
+def status_of(error: exceptions.ClientError) -> int:
+    """HTTP status of an answer."""
+    return int(error.response["ResponseMetadata"]["HTTPStatusCode"])
+
+
+def code_of(error: exceptions.ClientError) -> str:
+    """Code of the store for what is wrong."""
+    return str(error.response["Error"].get("Code", ""))
+
+
+def one_line(text: object) -> str:
+    """Text of the library or the store, for a message."""
+    return " ".join(str(text).split())

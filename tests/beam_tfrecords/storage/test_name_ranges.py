@@ -1,0 +1,70 @@
+"""Listing by ranges of names: every name once, wherever a range is cut."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_tfrecords.storage import FileEntry, name_ranges
+from beam_tfrecords.storage.name_ranges import Page, find_middle, list_at_once
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
+
+
+def store_of(names: list[str], *, size: int) -> name_ranges.ListPage:
+    """A store with these objects, and so many on a page."""
+
+    def list_page(after: str, before: str | None) -> Page:
+        found = [name for name in sorted(names) if after < name and (before is None or name <= before)]
+        entries = [FileEntry(name, 1, 0.0) for name in found[:size]]
+        return Page(entries, found[0] if found else "", found[size - 1] if len(found) > size else "")
+
+    return list_page
+
+
+@given(names=st.sets(NAMES, max_size=60), size=st.integers(1, 7), first=st.integers(1, 4), threads=st.integers(1, 5))
+def test_every_name_is_listed_once(names, size, first, threads):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(name_ranges, "_FIRST_PAGES", first)
+        patch.setattr(name_ranges, "_THREADS", threads)
+        pages = list_at_once(store_of(sorted(names), size=size))
+        assert sorted(entry.path for page in pages for entry in page.entries) == sorted(names)
+
+
+@given(
+    names=st.tuples(NAMES, NAMES).map(sorted),
+    before=st.none() | NAMES,
+    letters=st.sets(st.characters(exclude_categories=["Cs"]), min_size=1),
+)
+def test_a_middle_lies_behind_the_page_and_within_the_range(names, before, letters):
+    middle = find_middle(*names, before, letters)
+    assert middle is None or (names[1] < middle and (before is None or middle < before))
+    assert middle is None or middle.encode()
+
+
+def test_names_that_share_a_beginning_come_first():
+    middle = find_middle("train/cat_0001.jpg", "train/cat_0999.jpg", None, "abc")
+    assert "train/cat_9" < middle < "train/dog"
+
+
+def test_a_middle_halves_numbered_names():
+    assert find_middle("0010.jpg", "0011.jpg", "0090.jpg", "0123456789.jpg").startswith("005")
+
+
+def test_an_error_ends_the_listing_and_its_threads(monkeypatch):
+    monkeypatch.setattr(name_ranges, "_FIRST_PAGES", 1)
+    list_page = store_of([f"{number:03}" for number in range(500)], size=3)
+    calls = iter(range(1000))
+
+    def fail(after: str, before: str | None) -> Page:
+        if next(calls) == 20:
+            raise ValueError("stop")
+        return list_page(after, before)
+
+    running = set(threading.enumerate())
+    with pytest.raises(ValueError, match="stop"):
+        list(list_at_once(fail))
+    assert set(threading.enumerate()) == running
