@@ -173,6 +173,9 @@ def _convert_refs(
             if isinstance(data, bytes) and (plan.hashes_files or not ref.fingerprint):
                 ref = dataclasses.replace(ref, fingerprint=content_hash(data))
             sample, change = _take_or_convert(ref, data, plan=plan, convert=convert, reuse=reuse)
+            source_bytes = len(data) if isinstance(data, bytes) else ref.size
+            # Otherwise two images would be held while the next one is read.
+            del data
             clock.lap("convert")
             if reuse:
                 reuse.count(ref, sample, change)
@@ -187,7 +190,7 @@ def _convert_refs(
                 continue
             writer.add(sample.example, _index_row(ref, sample))
             counts.update(count_record(split, sample.class_names, sample.facts))
-            counts["source_bytes",] += len(data) if isinstance(data, bytes) else ref.size
+            counts["source_bytes",] += source_bytes
             clock.lap("write")
         parts = tuple(writer.close())
         clock.lap("write")
