@@ -43,10 +43,12 @@ class Published:
     Attributes:
       path: its folder.
       is_unchanged: whether it is the version before, because nothing has changed.
+      traffic: what the workers have asked object stores for.
     """
 
     path: str
     is_unchanged: bool = False
+    traffic: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,6 +171,7 @@ def build_dataset(
       BuildError: the build failed.
     """
     check_limits()
+    storage.set_payer(spec.source.requester_pays)
     runner = find_runner(beam_arguments)
     if not wait:
         runner.check_detached()
@@ -202,7 +205,7 @@ def build_dataset(
         if isinstance(outcome, Published):
             problem = _remove_temporary(spec.output)
     if problem and storage.is_folder(Workspace(spec.output).path):
-        show(f"note: {problem}; the next build into this folder removes it", file=sys.stderr)
+        show(f"note: {problem}; the next build into this folder removes them", file=sys.stderr)
     return outcome
 
 
@@ -213,8 +216,8 @@ def _run(plan: BuildPlan, execution: Execution, *, quiet: bool, wait: bool) -> P
 
     outcome = BuildFolder(plan.block_plan.folder).outcome
     # That of an earlier attempt at the same build does not count.
-    storage.delete_files([outcome])
-    published = Published(plan.publication.output)
+    if storage.exists(outcome):
+        storage.delete_files([outcome])
     try:
         listed, blocks = sum(plan.publication.listed.values()), sum(plan.blocks.values())
         progress = Progress(plan.block_plan.folder, total=listed)
@@ -228,10 +231,10 @@ def _run(plan: BuildPlan, execution: Execution, *, quiet: bool, wait: bool) -> P
         # A runner may fail after the pipeline's last step, which wrote `_SUCCESS`.
         if not _is_published(plan):
             raise
-        return published
+        return _published(plan)
     if not storage.exists(outcome):
         if _is_published(plan):
-            return published
+            return _published(plan)
         raise BuildError(
             f"the pipeline ended without an error, but {plan.publication.output} holds no dataset of this build; "
             "the log of the runner may say why"
@@ -251,6 +254,12 @@ def _run(plan: BuildPlan, execution: Execution, *, quiet: bool, wait: bool) -> P
     )
 
 
+def _published(plan: BuildPlan) -> Published:
+    from transforms.workspace.counts import read_block_counts
+
+    return Published(plan.publication.output, traffic=read_block_counts(plan.block_plan.folder).traffic)
+
+
 def _is_published(plan: BuildPlan) -> bool:
     """Whether `_SUCCESS` is there, and with a manifest of this build."""
     output = plan.publication.output
@@ -264,6 +273,8 @@ def _remove_temporary(output: str) -> str | None:
     """Removes the temporary files of a published dataset; returns what went wrong, if anything did."""
     try:
         delete_temporary(output)
+    except storage.AccessDeniedError as error:
+        return f"the files in {Workspace(output).path} stay: the credentials lack the permission {error.permission}"
     except OSError as error:
         return f"{error.filename or output} could not be removed: {error.strerror or error}"
     except BuildError as error:

@@ -7,7 +7,7 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from beam_pipelines.building import Published, Unpublished, build_dataset
 from beam_pipelines.execution.jobs import JobRecord
@@ -61,13 +61,14 @@ def _convert(arguments: Arguments, report: Report) -> int:
         report.status = "unchanged" if outcome.is_unchanged else "published"
         dataset = open_dataset(outcome.path)
         report.dataset, report.manifest = dataset.path, dataset.manifest
+        report.add_traffic(outcome.traffic)
         if not arguments.quiet:
             # What is published is published, whether or not somebody reads the summary.
             with contextlib.suppress(BrokenPipeError):
                 if outcome.is_unchanged:
                     show(f"nothing has changed since dataset: {outcome.path}")
                 else:
-                    show(*_summarize(dataset, seconds))
+                    show(*_summarize(dataset, seconds, report.add_traffic()))
         return DONE
     lines = list(_explain_refusal(outcome, spec))
     report.status, report.message = "unpublished", lines[0]
@@ -77,13 +78,13 @@ def _convert(arguments: Arguments, report: Report) -> int:
     return UNPUBLISHED
 
 
-def _summarize(dataset: Dataset, seconds: float) -> list[str]:
+def _summarize(dataset: Dataset, seconds: float, traffic: Mapping[str, int]) -> list[str]:
     path, manifest = dataset.path, dataset.manifest
     examples = find_examples(storage.join(path, FAILURES), manifest["failure_reasons"])
     changes = None
     if CHANGES in manifest["files"]:
         changes = json.loads(storage.read_bytes(storage.join(path, CHANGES)))
-    return summarize(manifest, output=path, seconds=seconds, examples=examples, changes=changes)
+    return summarize(manifest, output=path, seconds=seconds, examples=examples, changes=changes, traffic=traffic)
 
 
 def _explain_refusal(outcome: Unpublished, spec: BuildSpec) -> Iterator[str]:

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from beam_pipelines.interrupts import Terminated
 from beam_pipelines.terminal import show
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.storage.traffic import KINDS
 from transforms.stats import FACTS
 
 
@@ -26,6 +28,7 @@ class Report:
       status: published, unchanged, unpublished, submitted, dry_run, refused, failed or interrupted.
       message: what went wrong, one line.
       dataset: the folder of the published or unchanged dataset, or None.
+      traffic: what object stores were asked for.
     """
 
     json_summary: str | None = None
@@ -37,6 +40,13 @@ class Report:
     dataset: str | None = None
     manifest: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     facts: dict[str, Any] = dataclasses.field(default_factory=dict)
+    traffic: Counter[str] = dataclasses.field(default_factory=Counter)
+
+    def add_traffic(self, traffic: Mapping[str, int] | None = None) -> Mapping[str, int]:
+        """Counts what workers have asked object stores for, and what this process has; all that is counted."""
+        self.traffic.update(traffic or {})
+        self.traffic.update(storage.take_traffic())
+        return self.traffic
 
     @contextlib.contextmanager
     def written(self) -> Iterator[None]:
@@ -61,6 +71,7 @@ class Report:
             raise
         finally:
             end = time.time()
+            self.add_traffic()
             if self.json_summary:
                 summary = json.dumps(self._summary(begin, end), indent=2, ensure_ascii=False)
                 _write(self.json_summary, f"{summary}\n".encode())
@@ -85,6 +96,7 @@ class Report:
             "listed": self.manifest.get("listed"),
             **{fact.name: fact.value_of(self.manifest) for fact in FACTS if fact.in_summary},
             "splits": self.manifest.get("splits"),
+            "object_store": dict(sorted(self.traffic.items())),
             **self.facts,
         }
 
@@ -112,6 +124,10 @@ class Report:
                     add(fact.metric, fact.help, count, **{fact.label: name})
             elif value is not None:
                 add(fact.metric, fact.help, value)
+        for kind in KINDS if self.traffic else ():
+            add("object_store_requests", "Requests to object stores, by kind.", self.traffic[kind], kind=kind)
+        for kind in ("retries", "bytes_read", "bytes_written") if self.traffic else ():
+            add(f"object_store_{kind}", f"Object stores: {kind.replace('_', ' ')}.", self.traffic[kind])
         return bytes(generate_latest(registry))
 
 

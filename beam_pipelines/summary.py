@@ -12,6 +12,7 @@ from beam_pipelines.terminal import escape
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.files import FAILURES
+from beam_tfrecords.storage.traffic import KINDS
 from transforms.publishing.guards import Verdict
 from transforms.stats import FACTS, Fact
 
@@ -55,6 +56,7 @@ def summarize(
     seconds: float,
     examples: Mapping[str, Example] | None = None,
     changes: Mapping[str, Any] | None = None,
+    traffic: Mapping[str, int] | None = None,
 ) -> list[str]:
     """The lines of the summary.
 
@@ -64,6 +66,7 @@ def summarize(
       seconds: duration of the build.
       examples: reason -> one of its failures, if there are any.
       changes: the content of `changes.json`, if there is one.
+      traffic: what object stores were asked for.
     """
     counts, sizes = ([fact for fact in FACTS if fact.column and fact.is_size == is_size] for is_size in (False, True))
     rows = [["split", *(fact.column for fact in counts), "shards", *(fact.column for fact in sizes)]]
@@ -80,6 +83,7 @@ def summarize(
     )
     lines += [f"note: {show_flags(note)}" for note in manifest.get("notes", [])]
     lines += describe_changes(manifest["reuse"], changes)
+    lines += describe_traffic(traffic or {})
     rate = manifest["listed"] / seconds
     lines.append(f"{manifest['listed']:,} samples in {seconds:.1f} s ({rate:,.0f}/s, start-up included)")
     lines.append(f"dataset: {output}")
@@ -98,6 +102,18 @@ def describe_changes(reuse: Mapping[str, int], changes: Mapping[str, Any] | None
     elif reuse["copied"] or reuse["reserialized"]:
         lines.append(f"records: {_counts(reuse)}")
     return lines
+
+
+def describe_traffic(traffic: Mapping[str, int]) -> list[str]:
+    """The line about what object stores were asked for; nothing if they were asked for nothing."""
+    requests = {kind: traffic[kind] for kind in KINDS if traffic.get(kind)}
+    if not requests:
+        return []
+    read, written = (format_bytes(traffic.get(f"bytes_{way}", 0)) for way in ("read", "written"))
+    return [
+        f"object store: {sum(requests.values()):,} requests ({_counts(requests)}), {read} read, {written} written, "
+        f"{traffic.get('retries', 0):,} retries"
+    ]
 
 
 def describe_classes(classes: Mapping[str, int]) -> list[str]:

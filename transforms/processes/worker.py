@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, SampleError
 from transforms.processes.process_setup import prepare_process
 
@@ -54,7 +55,7 @@ class Worker:
         self._is_closed = False
 
     def call(self, function: Callable[..., Any], *arguments: Any, timeout: float | None = None) -> Any:
-        """Calls a function and returns its result.
+        """Calls a function and returns its result; what it asked object stores for is counted here.
 
         Args:
           function: importable, or built of what is (a dataclass, a partial).
@@ -72,9 +73,10 @@ class Worker:
             if not connection.poll(timeout):
                 self._stop()
                 raise WorkerTimeoutError(f"no answer within {timeout:g} seconds")
-            outcome = connection.recv()
+            outcome, traffic = connection.recv()
         except (EOFError, ConnectionError) as error:
             raise WorkerDiedError(self._stop()) from error
+        storage.add_traffic(traffic)
         if isinstance(outcome, SampleError | BuildError | RuntimeError):
             raise outcome
         return outcome
@@ -172,6 +174,6 @@ def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
         except Exception:  # a bug: the parent raises it
             outcome = RuntimeError(traceback.format_exc())
         try:
-            connection.send(outcome)
+            connection.send((outcome, storage.take_traffic()))
         except ConnectionError:  # the parent ended meanwhile
             return

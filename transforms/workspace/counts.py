@@ -10,7 +10,8 @@ import dataclasses
 import os
 import threading
 import uuid
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from beam_tfrecords import storage
 from transforms.stats import Stats
@@ -26,11 +27,13 @@ class BlockCounts:
       blocks: number of blocks.
       written: samples written, rows that became part of another sample included.
       failed: samples rejected.
+      traffic: what object stores were asked for, as `storage.take_traffic` has it.
     """
 
     blocks: int = 0
     written: int = 0
     failed: int = 0
+    traffic: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def done(self) -> int:
@@ -45,8 +48,12 @@ class BlockCounts:
     @classmethod
     def sum(cls, counts: Iterable[BlockCounts]) -> BlockCounts:
         """The sum of several."""
-        rows = [dataclasses.astuple(row) for row in counts]
-        return cls(*map(sum, zip(*rows, strict=True))) if rows else cls()
+        blocks = written = failed = 0
+        traffic: Counter[str] = Counter()
+        for one in counts:
+            blocks, written, failed = blocks + one.blocks, written + one.written, failed + one.failed
+            traffic.update(one.traffic)
+        return cls(blocks, written, failed, dict(traffic))
 
 
 _lock = threading.Lock()
@@ -63,10 +70,11 @@ def add_block(folder: str, stats: Stats, *, before: Stats | None = None) -> None
     with _lock:
         new = (storage.join(BuildFolder(folder).workers, f"{uuid.uuid4().hex}.json"), BlockCounts())
         path, earlier = _own.get((os.getpid(), folder), new)
-        counts = BlockCounts.sum([earlier, BlockCounts.of(stats)])
+        found = [earlier, BlockCounts.of(stats), BlockCounts(traffic=storage.take_traffic())]
         if before is not None:
             was = BlockCounts.of(before)
-            counts = BlockCounts(counts.blocks - was.blocks, counts.written - was.written, counts.failed - was.failed)
+            found.append(BlockCounts(-was.blocks, -was.written, -was.failed))
+        counts = BlockCounts.sum(found)
         _own[os.getpid(), folder] = (path, counts)
         write_state(path, counts)
 
