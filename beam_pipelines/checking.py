@@ -59,10 +59,17 @@ def check_output(spec: BuildSpec) -> list[str]:
     Raises:
       RequestError: the output holds a finished dataset that may not be replaced, or files that are not ours.
     """
-    is_finished, versioned = storage.exists(storage.join(spec.output, SUCCESS)), spec.schedule.versioned
+    versioned = spec.schedule.versioned
+    try:
+        is_finished = storage.exists(storage.join(spec.output, SUCCESS))
+        has_versions = not versioned and (
+            bool(read_latest(spec.output)) or any(version.published for version in list_versions(spec.output))
+        )
+    except (OSError, storage.SchemeError) as error:
+        raise RequestError(f"`output={spec.output}`: cannot be reached: {error}") from error
     if versioned and is_finished:
         raise RequestError(f"`output={spec.output}`: holds a dataset without versions; choose another folder")
-    if not versioned and (read_latest(spec.output) or any(version.published for version in list_versions(spec.output))):
+    if has_versions:
         raise RequestError(
             f"`output={spec.output}`: holds versions of a dataset; say `versioned`, or choose another folder"
         )

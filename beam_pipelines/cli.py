@@ -19,6 +19,7 @@ from beam_pipelines.exit_codes import BROKEN_PIPE, DONE, FAILED, INTERRUPTED, TE
 from beam_pipelines.interrupts import Terminated, catch_termination, keep_interrupts
 from beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.storage import StorageError
 
 _USAGE = """\
 usage: beam-tfrecords COMMAND [--flag=value ...]
@@ -72,7 +73,7 @@ def run_command(name: str, argv: Sequence[str]) -> int:
         from beam_pipelines.settings.hints import explain
 
         return _fail(*explain(error, name, argv), code=WRONG_REQUEST)
-    except BuildError as error:
+    except (BuildError, StorageError) as error:
         return _fail(f"the run failed: {error}", code=FAILED)
     except KeyboardInterrupt as error:
         resumes = "; the same command resumes from its finished blocks" if name == "convert" else ""

@@ -7,7 +7,7 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from beam_pipelines.building import Published, Unpublished, build_dataset
 from beam_pipelines.execution.jobs import JobRecord
@@ -68,7 +68,7 @@ def _convert(arguments: Arguments, report: Report) -> int:
                 if outcome.is_unchanged:
                     show(f"nothing has changed since dataset: {outcome.path}")
                 else:
-                    show(*_summarize(dataset, seconds, report.add_traffic()))
+                    show(*_summarize(dataset, seconds, report))
         return DONE
     lines = list(_explain_refusal(outcome, spec))
     report.status, report.message = "unpublished", lines[0]
@@ -78,13 +78,15 @@ def _convert(arguments: Arguments, report: Report) -> int:
     return UNPUBLISHED
 
 
-def _summarize(dataset: Dataset, seconds: float, traffic: Mapping[str, int]) -> list[str]:
+def _summarize(dataset: Dataset, seconds: float, report: Report) -> list[str]:
     path, manifest = dataset.path, dataset.manifest
     examples = find_examples(storage.join(path, FAILURES), manifest["failure_reasons"])
     changes = None
     if CHANGES in manifest["files"]:
         changes = json.loads(storage.read_bytes(storage.join(path, CHANGES)))
-    return summarize(manifest, output=path, seconds=seconds, examples=examples, changes=changes, traffic=traffic)
+    return summarize(
+        manifest, output=path, seconds=seconds, examples=examples, changes=changes, traffic=report.add_traffic()
+    )
 
 
 def _explain_refusal(outcome: Unpublished, spec: BuildSpec) -> Iterator[str]:

@@ -13,6 +13,7 @@ from beam_pipelines.planning import estimate_output
 from beam_pipelines.settings.definitions import show_flags
 from beam_pipelines.summary import describe_classes, describe_reasons, describe_skipped, format_bytes, format_table
 from beam_pipelines.terminal import escape
+from beam_tfrecords import storage
 from beam_tfrecords.examples.layouts import Layout
 from transforms.listing.indexing import read_unchanged
 from transforms.listing.limiting import choose_refs
@@ -52,6 +53,7 @@ def describe_build(spec: BuildSpec) -> list[str]:
     Raises:
       RequestError: the request is wrong, as the build would say too.
     """
+    storage.set_payer(spec.source.requester_pays)
     check_place(spec)
     check_output(spec)
     spec, source = open_spec_source(spec)

@@ -281,8 +281,11 @@ def _open_folder(folder: str, output: Output, execution: Execution) -> None:
     workspace, version = Workspace(output.path), read_version(folder)
     kept = (folder.rstrip("/") + "/", workspace.claim, workspace.lease)
     try:
+        storage.abort_uploads(output.path)
         entries = storage.list_files(workspace.path, literal=True)
-        storage.delete_files(entry.path for entry in entries if not entry.path.startswith(kept))
+        # Who may not delete them keeps them; they do no harm.
+        with contextlib.suppress(storage.AccessDeniedError):
+            storage.delete_files(entry.path for entry in entries if not entry.path.startswith(kept))
         if version and not storage.exists(storage.join(output.path, version, SUCCESS)):
             # Its shards may be others than those that this attempt composes.
             storage.delete_tree(storage.join(output.path, version))

@@ -36,4 +36,5 @@ def retry_faults(name: str, action: Callable[[], Result]) -> Result:
 
 def describe_fault(name: str, error: OSError) -> str:
     """One line about a service fault: the file, the fault, and what to do."""
-    return f"{error.filename or name} cannot be read: {error.strerror or error}; the same command resumes once it can"
+    fault = error.strerror or str(error).removeprefix(f"{name}: ")
+    return f"{error.filename or name} cannot be read: {fault}; the same command resumes once it can"

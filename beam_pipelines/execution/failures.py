@@ -6,9 +6,14 @@ import re
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.storage import StorageError
 
 _TRACEBACK = "Traceback (most recent call last):"
-_BUILD_ERROR = re.compile(r"^(?:beam_tfrecords\.errors\.)?BuildError: (.*?)(?: \[while running .*\])?$", re.MULTILINE)
+# Of the build, and of the stores that it writes to.
+_KINDS = "BuildError|AccessDeniedError|ServiceFaultError|StorageError"
+_BUILD_ERROR = re.compile(
+    rf"^(?:beam_tfrecords\.[a-z.]+\.)?(?:{_KINDS}): (.*?)(?: \[while running .*\])?$", re.MULTILINE
+)
 _OS_ERROR = re.compile(r"\w+Error: \[Errno (\d+)\] (.*)")
 _WHILE_RUNNING = re.compile(r" \[while running .*\]")
 _JAVA_FRAME = re.compile(r"^\s+at ", re.MULTILINE)
@@ -45,7 +50,7 @@ def describe_trace(text: str, *, more: str) -> str:
 def describe_error(error: Exception) -> str:
     """One line about the failure of a pipeline; runners pass on a worker's exception as text, with its traceback."""
     text = str(error)
-    if isinstance(error, BuildError):  # the local runner keeps the type
+    if isinstance(error, BuildError | StorageError):  # the local runner keeps the type
         return _WHILE_RUNNING.sub("", text)
     if "\n" not in text.strip() and not isinstance(error, RuntimeError):  # no traceback that ends with the type
         text = f"{type(error).__name__}: {text}".removesuffix(": ")

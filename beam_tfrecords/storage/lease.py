@@ -90,8 +90,10 @@ class Lease:
             self._thread.join()
         with self._lock:
             state = storage.read_state(self._path)
-            if state is not None and self._is_mine(state[0]):
-                storage.delete(self._path, version=state[1])
+            # Who may not delete it lets it grow stale, in two minutes.
+            with contextlib.suppress(storage.AccessDeniedError):
+                if state is not None and self._is_mine(state[0]):
+                    storage.delete(self._path, version=state[1])
             if self._is_locked:
                 storage.delete_files([f"{self._path}.lock"])
 

@@ -12,6 +12,7 @@ import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
+from beam_tfrecords import storage
 from transforms.processes.pool import WorkerPool
 from transforms.processes.process_setup import prepare_process
 
@@ -52,8 +53,10 @@ class _Call(beam.DoFn):
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
         self._launcher = _THIS_PROCESS
+        self._payer = storage.read_payer()
 
     def setup(self) -> None:
+        storage.set_payer(self._payer)
         self._pool = WorkerPool(1) if self._launcher == _THIS_PROCESS else None
         if self._pool is None:
             prepare_process()

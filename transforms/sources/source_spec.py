@@ -75,6 +75,15 @@ def _read_delimiter(word: Any) -> str:
     return delimiter
 
 
+def _read_payer(word: Any) -> str | None:
+    payer = str(word)
+    if payer.lower() in ("true", "false"):
+        return "true" if payer.lower() == "true" else None
+    if re.fullmatch(r"[a-z][a-z0-9.:-]*[a-z0-9]", payer):
+        return payer
+    raise ValueError("expected true, false, or the project of Google Cloud that pays")
+
+
 def _read_encoding(word: Any) -> str:
     try:
         "a".encode(str(word))
@@ -111,6 +120,7 @@ class SourceSpec:
       classes: labels that are wanted; empty for all.
       group_column: column whose equal values keep samples in one split, where splits are fractions.
       fingerprint: what tells that a file has changed.
+      requester_pays: who pays for requests to buckets whose owner does not, as for `storage.set_payer`.
       input_splits: path of an input -> its split, where the request says it for each (`train=photos/`).
       split_folders: folder below the root, or word of the split column -> split, where the request names them; else
         None.
@@ -209,6 +219,14 @@ class SourceSpec:
         help="what tells that a file has changed: stat (size and modification time) or content (every file is read)",
         read=one_of(Fingerprint),
         decides_bytes=False,
+    )
+    requester_pays: str | None = setting(
+        None,
+        group=INPUT,
+        help="pay for the requests to a bucket whose owner does not: the project that pays (gs://), or true",
+        read=_read_payer,
+        decides_bytes=False,
+        in_spec=False,
     )
     input_splits: Mapping[str, str] = dataclasses.field(default_factory=dict)
     split_folders: Mapping[str, str] | None = None

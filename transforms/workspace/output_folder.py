@@ -51,7 +51,9 @@ def claim_output(output: str, old_files: Sequence[str]) -> None:
       old_files: from `find_old_files`.
     """
     workspace = Workspace(output)
-    storage.write_bytes(workspace.old_files, json.dumps(old_files).encode())
+    # Deleting it later takes a permission that a build into a new folder can do without.
+    if old_files or storage.exists(workspace.old_files):
+        storage.write_bytes(workspace.old_files, json.dumps(old_files).encode())
     storage.write_bytes(workspace.claim, b"")
     storage.sync_folder(workspace.path)
 
