@@ -12,7 +12,7 @@ from beam_tfrecords.files import SUCCESS, ShardNames
 from transforms.blocks.stage import CollectFiles, ConvertBlocks
 from transforms.duplicates.stage import DropDuplicates, FindDuplicates
 from transforms.listing.stage import AssignOrder, ListSource
-from transforms.parts import Part, count_bytes
+from transforms.parts import Part, count_bytes, without_hashes
 from transforms.publishing.publish import Decision
 from transforms.publishing.stage import OpenOutput, PublishDataset
 from transforms.shards.plan import ShardPolicy
@@ -40,9 +40,10 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, 
         # -> BlockResult
         | "ConvertBlocks" >> ConvertBlocks(plan.block_plan, plan.convert, processes=processes)
     )
-    parts = results | "TakeParts" >> beam.FlatMap(operator.attrgetter("parts"))
+    hashed_parts = results | "TakeParts" >> beam.FlatMap(operator.attrgetter("parts"))
+    parts = hashed_parts | "WithoutHashes" >> beam.Map(without_hashes)
     # -> DuplicatesFound
-    duplicates = parts | "FindDuplicates" >> FindDuplicates(plan.search)
+    duplicates = hashed_parts | "FindDuplicates" >> FindDuplicates(plan.search)
     if plan.search.drops:
         folder = BuildFolder(plan.search.folder).distinct
         parts |= "DropDuplicates" >> DropDuplicates(

@@ -21,7 +21,7 @@ from transforms.images.image_spec import ImageEncoding, ImageSpec
 from transforms.labels import ClassNames
 from transforms.libraries import library_versions
 from transforms.listing.listing import Listing
-from transforms.listing.ordering import count_blocks
+from transforms.listing.ordering import SMALL_BLOCKS, count_blocks
 from transforms.parts import PartPolicy
 from transforms.publishing.changes import History
 from transforms.publishing.publish import Publication
@@ -96,7 +96,8 @@ def plan_build(
         for split, samples in listing.samples.items()
     }
     blocks = {
-        split: count_blocks(samples=samples, output_bytes=sizes[split]) for split, samples in listing.samples.items()
+        split: count_blocks(samples=samples, output_bytes=sizes[split], source_bytes=listing.source_bytes[split])
+        for split, samples in listing.samples.items()
     }
     reuse, nothing_reused_because = plan_reuse(spec, earlier.reused, versions=facts["versions"], blocks=blocks)
     before = earlier.version.ref if earlier.version else None
@@ -200,7 +201,8 @@ def build_folder(spec: BuildSpec, input_fingerprint: str, earlier: Earlier = NOT
     }
     # The manifest too: another dataset may have taken the place of one that is not a version.
     reused = dataclasses.astuple(earlier.reused.ref) if earlier.reused else None
-    return Workspace(spec.output).build(_digest([words, input_fingerprint, library_versions(), reused])).path
+    decisive = [words, input_fingerprint, library_versions(), reused, SMALL_BLOCKS]
+    return Workspace(spec.output).build(_digest(decisive)).path
 
 
 def _digest(value: Any) -> str:

@@ -94,7 +94,7 @@ def plan(samples: int, seed: int) -> list[Stage]:
     """The stages of a build, in the order of the data."""
     listing, packed = _list(samples)
     output = estimate_output(ImageSpec(image_size=(256, 256)), parse_layout("tfds"), samples=samples, source_bytes=0)
-    blocks = count_blocks(samples=samples, output_bytes=output)
+    blocks = count_blocks(samples=samples, output_bytes=output, source_bytes=samples * _SOURCE_BYTES)
     chunks = -(-samples // CHUNK_REFS)
     order = _order(samples, blocks, packed)
     generator = np.random.default_rng(seed)
@@ -109,7 +109,7 @@ def plan(samples: int, seed: int) -> list[Stage]:
         objects=2 * blocks + 2 * parts.number + failed_blocks,
         # And the counts of the worker, written over.
         writes=3 * blocks + 2 * parts.number + failed_blocks,
-        reads=samples + 2 * blocks,
+        reads=samples,
     )
     place, shards = _place(parts)
     compose = Stage(
@@ -258,7 +258,6 @@ def _find_duplicates(samples: int, parts: _Parts) -> Stage:
         elements=elements + 2 * parts.number,
         shuffled=elements * len(coder.encode(element)) + 2 * parts.number * 300,
         largest=min(elements // buckets, BUCKET_SAMPLES),
-        reads=parts.number,
     )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import zlib
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -24,7 +26,11 @@ PARTS_PER_SHARD = 8
 # Totals are kept per range of this many blocks: a billion images are some three thousand ranges, which every
 # worker can hold, and each range finds its own shards from a prefix sum.
 RANGE_BLOCKS = 1024
+# Files that are uploaded at once, each held on the disk.
+_UPLOADS = 4
 RangeKey: TypeAlias = "tuple[str, int]"
+# Hashes, one behind the other. `Part` has another meaning of `bytes`.
+Packed: TypeAlias = bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +40,8 @@ class Part:
     Attributes:
       block: block that wrote it; parts of a split are ordered by (block, number).
       stream_bytes: size of its uncompressed content.
+      hashes: the first 8 bytes of the content hash of every image, as `pack_hashes` has them; None if the part is
+        known from a marker, and its index tells.
     """
 
     split: str
@@ -47,6 +55,7 @@ class Part:
     index: str | None
     index_bytes: int = 0
     index_crc32c: int = 0
+    hashes: Packed | None = dataclasses.field(default=None, compare=False, repr=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,10 +99,15 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         self._gzip = compression == "gzip"
         self._parts: list[Part] = []
         self._opened = contextlib.ExitStack()
+        # A store takes its time; the next record need not wait for it.
+        self._threads = ThreadPoolExecutor(_UPLOADS) if storage.has_scheme(folder) else None
+        self._pending: deque[Future[None]] = deque()
         self._begin()
 
     def __exit__(self, *error: Any) -> None:
         self._opened.__exit__(*error)
+        if self._threads:
+            self._threads.shutdown(cancel_futures=True)
 
     def add(self, data: bytes, row: Mapping[str, Any] | None = None) -> None:
         """Appends one record.
@@ -119,6 +133,10 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         """Ends the last part and returns all."""
         if self._records:
             self._roll()
+        while self._pending:
+            self._pending.popleft().result()
+        if self._threads:
+            self._threads.shutdown()
         return self._parts
 
     @property
@@ -140,10 +158,18 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         # A second look at 110 KB takes 4 microseconds; combining the CRC of the frame's data would take 120.
         self._crc32c = crc32c.extend(self._crc32c, piece)
 
+    def _finish(self, action: Callable[..., None], *arguments: Any) -> None:
+        """Writes a file: at once to a disk, meanwhile to a store."""
+        if self._threads is None:
+            return action(*arguments)
+        self._pending.append(self._threads.submit(action, *arguments))
+        if len(self._pending) > _UPLOADS:
+            self._pending.popleft().result()
+
     def _roll(self) -> None:
         if self._gzip:
             self._write(self._compressor.flush())
-        self._opened.close()
+        self._finish(self._opened.pop_all().close)
         index, index_bytes, index_crc32c = None, 0, 0
         if self._columns["key"]:
             index = f"{self._uri}.parquet"
@@ -151,7 +177,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
             pq.write_table(pa.table(self._columns, schema=INDEX_SCHEMA), rows)
             data = rows.getvalue().to_pybytes()
             index_bytes, index_crc32c = len(data), crc32c.value(data)
-            storage.write_bytes(index, data)
+            self._finish(storage.write_bytes, index, data)
         part = Part(
             split=self._split,
             block=self._block,
@@ -164,6 +190,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
             index=index,
             index_bytes=index_bytes,
             index_crc32c=index_crc32c,
+            hashes=pack_hashes(self._columns["content_hash"]),
         )
         self._parts.append(part)
         self._begin()
@@ -172,6 +199,16 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
 def count_bytes(part: Part) -> Stats:
     """What a part adds to the counts of its build."""
     return Stats({("bytes", part.split): part.bytes})
+
+
+def without_hashes(part: Part) -> Part:
+    """A part as it is shuffled: only the search for duplicates needs the hashes."""
+    return dataclasses.replace(part, hashes=None)
+
+
+def pack_hashes(content_hashes: Iterable[str | None]) -> Packed:
+    """The first 8 bytes of every hash, from the column of an index; rows without an image have none."""
+    return bytes.fromhex("".join((one or "")[:16] for one in content_hashes))
 
 
 def read_index(part: Part, *columns: str) -> pa.Table:

@@ -190,6 +190,8 @@ def test_parts_without_a_repeated_hash_are_not_read_again(tmp_path):
     part = write_part(tmp_path, [(content_hash, content_hash, "cat") for content_hash in hashes])
     ((_, (identity, packed)),) = read_hashes(part, buckets=1)
     assert len(packed) == 800
+    # Of a part that is known from a marker, the index tells.
+    assert [(0, (identity, packed))] == list(read_hashes(dataclasses.replace(part, hashes=None), buckets=1))
     assert list(find_repeated((0, [(identity, packed)]))) == []
     assert list(read_images((identity, {"parts": [part], "hashes": []}), search=make_search(tmp_path))) == []
 
@@ -264,6 +266,6 @@ def test_a_later_part_of_a_block_keeps_its_number(tmp_path):
 
 
 def test_an_index_that_lacks_a_row_breaks_the_build_and_both_numbers_are_named(tmp_path):
-    part = dataclasses.replace(write_part(tmp_path, [("a", "a" * 64, None)]), records=2)
+    part = dataclasses.replace(write_part(tmp_path, [("a", "a" * 64, None)]), records=2, hashes=None)
     with pytest.raises(BuildError, match="has 1 rows, but its part has 2 records"):
         list(read_hashes(part, buckets=1))

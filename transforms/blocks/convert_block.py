@@ -79,17 +79,18 @@ def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, c
     stem = f"{split}-{number:06d}"
     folder = BuildFolder(plan.folder)
     marker, started = folder.block(stem), folder.started_block(stem)
-    finished = read_marker(marker)
-    if finished is not None and finished.is_final(plan.launch):
-        return finished
+    attempt = functools.partial(convert_sample, convert, memory=plan.max_image_memory)
+    finished = None
+    # One request tells a store, and us, that this is the first attempt; then there is no marker to look for.
+    if storage.write_new(started, b""):
+        guard = _in_time(attempt, plan.image_timeout)
+    else:
+        finished = read_marker(marker)
+        if finished is not None and finished.is_final(plan.launch):
+            return finished
+        guard = isolated(attempt, plan.image_timeout, name=_name)
     # A decoder that cannot have the memory says anything, such as that the file is damaged.
     check_memory_left(plan.max_image_memory)
-    attempt = functools.partial(convert_sample, convert, memory=plan.max_image_memory)
-    if storage.exists(started):
-        guard = isolated(attempt, plan.image_timeout, name=_name)
-    else:
-        storage.write_bytes(started, b"")
-        guard = _in_time(attempt, plan.image_timeout)
     refs = read_block(joined, seed=plan.seed)
     reuse = (
         BlockReuse(plan.reuse, convert, (split, number)) if plan.reuse and isinstance(convert, ConvertSample) else None

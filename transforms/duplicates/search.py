@@ -16,7 +16,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.tfrecord import Compression, open_stream, read_records
-from transforms.parts import Part, read_index
+from transforms.parts import Part, pack_hashes, read_index
 
 # Samples per range of the hash space: one worker compares their hashes, then the index rows of those that repeat.
 BUCKET_SAMPLES = 100_000
@@ -83,8 +83,9 @@ def find_bucket(prefix: Any, buckets: int) -> Any:
 
 def read_hashes(part: Part, *, buckets: int) -> Iterator[tuple[int, tuple[PartId, bytes]]]:
     """The first 64 bits of a part's content hashes, by range of the hash space."""
-    hashes = read_index(part, "content_hash")["content_hash"].to_pylist()
-    packed = bytes.fromhex("".join(content_hash[:16] for content_hash in hashes))
+    packed = part.hashes
+    if packed is None:
+        packed = pack_hashes(read_index(part, "content_hash")["content_hash"].to_pylist())
     prefixes = np.sort(np.frombuffer(packed, dtype=">u8").astype(np.uint64))
     numbers, starts = np.unique(find_bucket(prefixes, buckets), return_index=True)
     for number, piece in zip(numbers, np.split(prefixes, starts[1:]), strict=False):

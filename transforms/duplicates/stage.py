@@ -13,7 +13,7 @@ from beam_tfrecords.tfrecord import Compression
 from transforms.duplicates.drop import drop_rows
 from transforms.duplicates.groups import DuplicatesFound, describe_groups
 from transforms.duplicates.search import DuplicateSearch, PartId, find_repeated, part_id, read_hashes, read_images
-from transforms.parts import Part
+from transforms.parts import Part, without_hashes
 from transforms.processes.stage import MapInProcesses
 
 
@@ -34,8 +34,9 @@ class FindDuplicates(beam.PTransform):
             # -> (part id, packed hashes)
             | "FindRepeated" >> beam.FlatMap(find_repeated)
         )
+        keyed = parts | "WithoutHashes" >> beam.Map(without_hashes) | "KeyParts" >> beam.WithKeys(part_id)
         return (
-            {"parts": parts | "KeyParts" >> beam.WithKeys(part_id), "hashes": hashes}
+            {"parts": keyed, "hashes": hashes}
             | "JoinParts" >> beam.CoGroupByKey()
             | "ReadImages" >> beam.FlatMap(read_images, search=search)
             # -> (bucket, (part id, packed images))

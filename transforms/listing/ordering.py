@@ -8,14 +8,22 @@ from transforms.hashing import SPACE, order_hash
 from transforms.refs import BlockKey, unpack_key_and_split
 
 BLOCK_BYTES = 16 << 20
-# A small dataset still gets enough blocks for every core.
-SMALL_BLOCKS = 64
-SMALL_BLOCK_SAMPLES = 16
+# A small dataset still gets enough blocks for every core: first a few of few samples, then, as a block takes six
+# requests to a store, as many of more samples or bytes.
+MOST_SMALL_BLOCKS = 64
+SMALL_BLOCKS = ((16, 16), (128, MOST_SMALL_BLOCKS))  # (samples of a block, most blocks)
 
 
-def count_blocks(*, samples: int, output_bytes: int) -> int:
-    """The number of blocks of a split, from its listing alone, never from the number of workers."""
-    return max(1, -(-output_bytes // BLOCK_BYTES), min(SMALL_BLOCKS, samples // SMALL_BLOCK_SAMPLES))
+def count_blocks(*, samples: int, output_bytes: int, source_bytes: int) -> int:
+    """The number of blocks of a split, from its listing alone, never from the number of workers.
+
+    Args:
+      output_bytes: estimate of the bytes of their records.
+      source_bytes: of their images, as far as they are known.
+    """
+    by_samples = max(min(most, samples // each) for each, most in SMALL_BLOCKS)
+    by_source = min(MOST_SMALL_BLOCKS, source_bytes // BLOCK_BYTES)
+    return max(1, -(-output_bytes // BLOCK_BYTES), by_samples, by_source)
 
 
 def find_block(*, order: int, blocks: int) -> int:

@@ -13,8 +13,11 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.files import ShardKey, ShardNames
 from beam_tfrecords.index import INDEX_SCHEMA
 from beam_tfrecords.manifest import Shard
+from beam_tfrecords.storage.threads import map_in_threads
 from transforms.parts import Part, read_index
 from transforms.shards.plan import part_order
+
+_READERS = 8
 
 
 def compose_shard(
@@ -78,14 +81,15 @@ def _compose_records(parts: Sequence[Part], path: str, *, staging: str, replaces
     return crc32c.to_hex(crc)
 
 
-def _compose_index(parts: Iterable[Part], path: str, *, staging: str) -> tuple[str, str | None]:
+def _compose_index(parts: Sequence[Part], path: str, *, staging: str) -> tuple[str, str | None]:
     """Concatenates the indices of parts, offsets moved; returns the hex SHA-256 of the result and its first key."""
     begin = 0
     first_key = None
     sink = pa.BufferOutputStream()
+    # From a store, one after the other would take a request's time for every part.
+    tables = map_in_threads(read_index, parts, threads=_READERS) if storage.has_scheme(path) else map(read_index, parts)
     with pq.ParquetWriter(sink, INDEX_SCHEMA) as writer:
-        for part in parts:
-            table = read_index(part)
+        for part, table in zip(parts, tables, strict=True):
             first_key = first_key or table["key"][0].as_py()
             column = table.schema.get_field_index("offset")
             # Importing Arrow's compute functions, or what pa.array needs of NumPy, takes longer than this does.

@@ -92,6 +92,6 @@ def read_last_block_time(folder: str) -> float | None:
 
 def _list_counts(folder: str) -> list[storage.FileEntry]:
     workers = BuildFolder(folder).workers
-    if not storage.is_folder(workers):
+    if not (storage.has_scheme(workers) or storage.is_folder(workers)):
         return []
     return [entry for entry in storage.list_files(workers, literal=True) if entry.path.endswith(".json")]

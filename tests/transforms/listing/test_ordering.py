@@ -21,13 +21,19 @@ BLOCKS = st.integers(1, 10**9)
 
 
 def test_a_block_has_about_sixteen_mebibytes():
-    assert count_blocks(samples=10**6, output_bytes=1000 * BLOCK_BYTES) == 1000
+    assert count_blocks(samples=10**6, output_bytes=1000 * BLOCK_BYTES, source_bytes=0) == 1000
 
 
-def test_a_small_dataset_has_up_to_64_blocks_of_at_least_16_samples():
-    assert count_blocks(samples=10**4, output_bytes=1) == 64
-    assert count_blocks(samples=48, output_bytes=1) == 3
-    assert count_blocks(samples=3, output_bytes=1) == 1
+@pytest.mark.parametrize(
+    ("samples", "blocks"), [(3, 1), (48, 3), (256, 16), (2000, 16), (4000, 31), (10**4, 64), (10**6, 64)]
+)
+def test_a_small_dataset_has_blocks_for_every_core(samples, blocks):
+    assert count_blocks(samples=samples, output_bytes=1, source_bytes=0) == blocks
+
+
+def test_large_sources_have_more_blocks():
+    assert count_blocks(samples=400, output_bytes=1, source_bytes=400 * 10**6) == 23
+    assert count_blocks(samples=400, output_bytes=1, source_bytes=10**10) == 64
 
 
 @given(ORDERS, BLOCKS)

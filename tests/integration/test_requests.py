@@ -1,0 +1,65 @@
+"""How many requests a build sends to a store."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from beam_tfrecords import storage
+from tests.integration import buckets
+from tests.integration.servers.proxy import StorageServer
+
+COUNT = 2000
+# Requests an image. S3 asks for the size of every part that it joins, and small parts come here.
+MOST = {"gs": 1.1, "s3": 1.15}
+CLASSES = 10
+
+
+@pytest.fixture(scope="module", params=buckets.SCHEMES)
+def scheme(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def names() -> list[str]:
+    return [f"{number % CLASSES}/{number:04}.jpg" for number in range(COUNT)]
+
+
+@pytest.fixture(scope="module")
+def server(scheme: str, names: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[StorageServer]:
+    """A service with 2,000 small images in its bucket `photos`."""
+    file = io.BytesIO()
+    Image.new("RGB", (64, 48), "teal").save(file, "JPEG")
+    with buckets.services(tmp_path_factory.mktemp(scheme), scheme) as running, ThreadPoolExecutor(16) as pool:
+        # Distinct bytes behind the end of the image.
+        images = [file.getvalue() + name.encode() for name in names]
+        list(pool.map(storage.write_bytes, [f"{scheme}://photos/{name}" for name in names], images))
+        yield running[scheme]
+
+
+def test_a_build_sends_few_more_requests_than_there_are_images(server, scheme):
+    server.requests.clear()
+    buckets.build(f"--input={scheme}://photos", f"--output={scheme}://datasets/out", "--image_size=48")
+    assert len(server.requests) <= MOST[scheme] * COUNT, Counter(map(kind_of, server.requests))
+
+
+def test_an_image_that_a_table_names_is_one_request(server, scheme, names):
+    table = "\n".join(["image,label", *(f"{name},{name[0]}" for name in names[:200])])
+    storage.write_bytes(f"{scheme}://tables/labels.csv", table.encode())
+    server.requests.clear()
+    words = [f"--input={scheme}://tables/labels.csv", f"--image_root={scheme}://photos", "--allow_outside_root"]
+    buckets.build(*words, f"--output={scheme}://datasets/table", "--image_size=48")
+    asked = Counter(request for request in server.requests if "photos" in request and ".jpg" in request)
+    assert (len(asked), set(asked.values())) == (200, {1})
+
+
+def kind_of(request: str) -> str:
+    """Method and kind of file of a request, to see where requests go."""
+    words = request.partition("?")[0].split("/")
+    return f"{words[0]} {'/'.join(words[-3:-1])}/*{Path(words[-1]).suffix}"
