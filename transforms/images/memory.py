@@ -20,10 +20,10 @@ from transforms.images.jpeg_header import JpegHeader, parse_jpeg_header
 _DECODER = {"webp": 12.5, "avif": 10, "jpeg": 8}
 _OPENED = {"WEBP": 12, "AVIF": 8}
 _IN_PYTHON, _TEXT_CODECS = 9, ("ppm", "ppm_plain", "bmp_rle")
-_JPEG_COEFFICIENT, _JPEG2000_SAMPLE = 2, 6.2
+_JPEG_COEFFICIENT, _JPEG2000_SAMPLE = 2, 4.2
 # What a conversion adds while it lasts: wide grey to 8 bits, a color profile, blending with white, a copy.
 _WIDE_GREY = {"I": 14, "F": 14, "I;16": 9, "I;16B": 9, "I;16L": 9, "I;16N": 9}
-_PROFILE, _BLEND, _COPY = 9, 5, 4
+_PROFILE, _BLEND, _COPY = 9, 6, 4
 _TIFF_ROWS, _TIFF_TILE_WIDTH, _TIFF_TILE_HEIGHT, _TIFF_BITS, _TIFF_SAMPLES = 278, 322, 323, 258, 277
 
 
@@ -73,7 +73,8 @@ def decoding_memory(data: bytes, name: str, image: ImageFile.ImageFile) -> float
     if name == "jpeg" and (header := parse_jpeg_header(data)):
         beside = jpeg_coefficients(header)
     elif name == "jpeg2000":  # of one tile, which may be the whole image
-        beside = _JPEG2000_SAMPLE * len(image.getbands()) * pixels + len(data)
+        sample = _JPEG2000_SAMPLE + (2 if image.mode.startswith("I;16") else 1)
+        beside = sample * len(image.getbands()) * pixels + len(data)
     elif isinstance(image, TiffImagePlugin.TiffImageFile):
         beside = _tiff_strip(image)
     elif image.tile and image.tile[0][0] in _TEXT_CODECS:
@@ -115,11 +116,11 @@ def _conversion(image: Image.Image, spec: ImageSpec) -> int:
     """Bytes per pixel at the peak of the conversion to the channels of the request."""
     channels = stored_channels(image)
     wanted = min(spec.channels or channels, 3 if spec.image_encoding is ImageEncoding.JPEG else 4)
-    needed = _WIDE_GREY.get(image.mode, 0) + (0 if image.mode == {1: "L", 3: "RGB", 4: "RGBA"}[wanted] else _COPY)
-    if channels == 4 and image.mode != "RGBA":
-        needed += _COPY
+    needed = _WIDE_GREY.get(image.mode, 0)
     if channels == 4 and wanted < 4:
-        needed += _BLEND
+        needed += _BLEND + (0 if image.mode == "RGBA" else _COPY)
+    elif image.mode != {1: "L", 3: "RGB", 4: "RGBA"}[wanted]:
+        needed += _COPY
     profile = image.info.get("icc_profile")
     bands = "L" if channels == 1 else "CMYK" if image.mode == "CMYK" else "RGB"
     if isinstance(profile, bytes) and spec.color_profile is Metadata.APPLY and to_srgb_transform(profile, bands):
