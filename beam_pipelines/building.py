@@ -179,7 +179,7 @@ def build_dataset(
     with hold_output(spec, runner) as output:
         if runner.processes:
             # It imports what the workers need while this process does.
-            start_fork_server()
+            start_fork_server(*storage.modules_for([spec.output, *spec.source.input]))
         spec, source = open_spec_source(spec)
         execution = Execution.prepare(runner, verbose=verbose, quiet=quiet)
         plan = prepare_build(spec, source, execution, output=output)

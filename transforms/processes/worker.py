@@ -133,10 +133,14 @@ def _without_main() -> Iterator[None]:
             sys.modules["__main__"] = main
 
 
-def start_fork_server() -> None:
-    """Starts the server that workers are forked from, and returns while it still imports what they need."""
+def start_fork_server(*modules: str) -> None:
+    """Starts the server that workers are forked from, and returns while it still imports what they need.
+
+    Args:
+      modules: that it imports besides, if they are there.
+    """
     with _server_lock:
-        multiprocessing.set_forkserver_preload(["transforms.processes.preload"])
+        multiprocessing.set_forkserver_preload(["transforms.processes.preload", *modules])
         # Started first, because it resets the signal mask.
         multiprocessing.resource_tracker.ensure_running()
         # Ctrl-C reaches every process of a terminal, and systemd's SIGTERM every process of a service; the server and

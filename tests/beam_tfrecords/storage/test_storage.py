@@ -46,3 +46,10 @@ def test_s3_without_its_extra_is_refused_with_the_command_that_installs_it(monke
 def test_an_unknown_scheme_is_refused():
     with pytest.raises(RequestError, match=r"^nowhere://x/y: unknown scheme nowhere://$"):
         storage.exists("nowhere://x/y")
+
+
+def test_the_modules_of_stores_are_named_for_those_who_import_them_early():
+    paths = ["gs://a/b", "s3://c", "/local", "gs://d", "memory://e", "relative"]
+    found = storage.modules_for(paths)
+    assert found == ["beam_tfrecords.storage.gcs", "beam_tfrecords.storage.s3"]
+    assert storage.modules_for(["/local"]) == []
