@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what `make test-integration` needs, from package registries alone; quick when all is there.
+# Installs what `make test-integration` needs, from package registries alone; quick when all is there. With the
+# argument `minio` MinIO too, which some of its tests are skipped without.
 #
 # Debian's packages go to the system (root is needed where some are missing), the rest below .cache/ in the
 # project. Goes on after a failure, so that the tests that can run do; ends with status 1 and says what is missing.
@@ -7,6 +8,9 @@ set -uo pipefail
 
 BEAM_VERSION=2.77.0
 FAKE_GCS_SERVER_VERSION=1.56.1
+VERSITYGW_VERSION=1.8.0
+# Its releases are no versions of the Go module; this is the newest that Go's proxy has.
+MINIO_VERSION=0.0.0-20260212201848-7aac2a2c5b7c
 # The newest that Maven Central has here.
 FLINK_OPERATOR_VERSION=1.10.0
 
@@ -42,8 +46,13 @@ fi
 
 beam_module=github.com/apache/beam/sdks/v2
 gcs_module=github.com/fsouza/fake-gcs-server
+versitygw_module=github.com/versity/versitygw
+minio_module=github.com/minio/minio
 go_program prism "$beam_module" "$beam_module/go/cmd/prism" "v$BEAM_VERSION"
 go_program fake-gcs-server "$gcs_module" "$gcs_module" "v$FAKE_GCS_SERVER_VERSION"
+go_program versitygw "$versitygw_module" "$versitygw_module/cmd/versitygw" "v$VERSITYGW_VERSION"
+# A second S3 for the tests of storage; building it takes longer than all they do.
+if [[ ${1:-} == minio ]]; then go_program minio "$minio_module" "$minio_module" "v$MINIO_VERSION"; fi
 # The newest Flink that Beam's libraries in Maven Central are for.
 "$project/deploy/flink/local-cluster.sh" install --flink-version=1.19.3 || missing+=("Flink")
 "$project/deploy/flink/job-server/build.sh" || missing+=("Beam for Flink")

@@ -1,4 +1,4 @@
-"""A local S3: moto's server, or MinIO, behind a small proxy."""
+"""A local S3 behind a small proxy: moto's server, the S3 gateway of Versity, or MinIO."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ def _error_text(code: str) -> str:
 
 
 @contextlib.contextmanager
-def s3_server(folder: Path, *, buckets: tuple[str, ...] = (), minio: bool = False) -> Iterator[S3Server]:
+def s3_server(folder: Path, *, buckets: tuple[str, ...] = (), program: str = "moto") -> Iterator[S3Server]:
     """Runs the service on a free loopback port, over plain HTTP, until the block ends.
 
     Sets nothing in this process: pass `environment` to subprocesses, or set it with `monkeypatch.setenv`.
 
     Args:
-      folder: for the log, and the objects of MinIO.
+      folder: for the log, and the objects of servers that keep them in files.
       buckets: created at the start (names of three characters or more).
-      minio: runs MinIO, not moto's server.
+      program: "moto", "versitygw" or "minio".
 
     Raises:
       processes.ServerError: it did not start.
@@ -73,13 +73,24 @@ def s3_server(folder: Path, *, buckets: tuple[str, ...] = (), minio: bool = Fals
         return S3Server(endpoint, processes.free_port(), environment)
 
     with proxy.running(proxy.Handler, before) as server:
-        address = f"127.0.0.1:{server.upstream_port}"
-        command: list[str | Path] = [sys.executable, "-m", "moto.server", "-H127.0.0.1", f"-p{server.upstream_port}"]
-        if minio:
-            command = [processes.binary("minio"), "server", "--quiet", f"--address={address}", folder / "minio"]
-        own = {"MINIO_ROOT_USER": _USER, "MINIO_ROOT_PASSWORD": _PASSWORD, "MINIO_BROWSER": "off"}
+        command, own = _command(program, server.upstream_port, folder)
         log = folder / "s3.log"
         with processes.running(command, port=server.upstream_port, log=log, env={**os.environ, **own}):
             for bucket in buckets:
                 server.client().create_bucket(Bucket=bucket)
             yield server
+
+
+def _command(program: str, port: int, folder: Path) -> tuple[list[str | Path], dict[str, str]]:
+    """The command of a server, and its variables."""
+    if program == "moto":
+        return [sys.executable, "-m", "moto.server", "-H127.0.0.1", f"-p{port}"], {}
+    data, metadata = folder / "data", folder / "metadata"
+    for one in (data, metadata):
+        one.mkdir()
+    if program == "minio":
+        own = {"MINIO_ROOT_USER": _USER, "MINIO_ROOT_PASSWORD": _PASSWORD, "MINIO_BROWSER": "off"}
+        return [processes.binary("minio"), "server", "--quiet", f"--address=127.0.0.1:{port}", data], own
+    options: list[str | Path] = ["--quiet", "--keep-alive", f"--port=127.0.0.1:{port}"]
+    own = {"ROOT_ACCESS_KEY": _USER, "ROOT_SECRET_KEY": _PASSWORD}
+    return [processes.binary("versitygw"), *options, "posix", f"--sidecar={metadata}", data], own
