@@ -44,6 +44,11 @@ def distribution_of(module: str) -> str:
     return known or packages_distributions()[module.partition(".")[0]][0]
 
 
+def test_no_message_installs_a_release_before_there_is_one():
+    for path in (path for package in OURS for path in (ROOT / package).rglob("*.py")):
+        assert not re.search(r"pip install [^.\n]*beam-tfrecords", path.read_text(encoding="utf-8")), path
+
+
 def declared() -> set[str]:
     text = (ROOT / "setup.py").read_text(encoding="utf-8")
     lists = re.findall(r"^(?:INSTALL_REQUIRES|TENSORFLOW|GCP|AWS) = \[(.*?)\]$", text, re.MULTILINE | re.DOTALL)

@@ -30,12 +30,12 @@ def home(tmp_path_factory) -> Path:
     return folder
 
 
-def airflow(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def airflow(home: Path, *words: str, dags: Path = PROJECT / "deploy" / "schedule") -> subprocess.CompletedProcess[str]:
     """Runs a command of Airflow; the DAG's tasks run with the Python of these tests."""
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "PYTHON"))},
         "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "deploy" / "schedule"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "BEAM_TFRECORDS_PYTHON": sys.executable,
         "BEAM_TFRECORDS_SPEC": str(home / "nightly.yaml"),
@@ -75,4 +75,15 @@ def test_a_build_that_fails_fails_its_task(home):
     finally:
         spec.write_text(good)
     assert "did you mean input?" in ran.stdout
+    assert "Apache Beam process failed with return code 2" in ran.stdout
+
+
+def test_the_runner_and_its_flags_reach_the_program(home, tmp_path):
+    """As the page says for a cluster; nothing listens at this address."""
+    text = (PROJECT / "deploy" / "schedule" / f"{DAG}.py").read_text()
+    text = text.replace('runner="DirectRunner"', 'runner="FlinkRunner"')
+    text = text.replace('"spec": SPEC', '"spec": SPEC, "flink_master": "127.0.0.1:9"')
+    (tmp_path / f"{DAG}.py").write_text(text)
+    ran = airflow(home, "tasks", "test", DAG, "build", dags=tmp_path)
+    assert "flink_master=127.0.0.1:9" in ran.stdout, ran.stdout[-2000:]
     assert "Apache Beam process failed with return code 2" in ran.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import re
 import shlex
 import shutil
@@ -15,6 +16,7 @@ import pytest
 
 from beam_pipelines.settings.command_line import parse_arguments
 from beam_pipelines.settings.definitions import SETTINGS
+from beam_tfrecords.dataset import open_dataset
 from tests.integration.servers.processes import PROJECT
 
 FOLDER = PROJECT / "deploy" / "schedule"
@@ -92,6 +94,26 @@ def test_the_command_is_a_versioned_build(command, tmp_path):
     assert parsed.words["versioned"] is True
     assert parsed.words["keep_versions"] == "7"
     assert not parsed.beam
+
+
+@pytest.mark.parametrize("command", [command_of_service(), cron_line()[2]], ids=["systemd", "cron"])
+def test_the_command_builds_a_version_in_the_environment_that_it_gets(command, tmp_path):
+    """With the few variables that cron sets."""
+    state, spec = tmp_path / "state", tmp_path / "nightly.yaml"
+    (state / "metrics").mkdir(parents=True)
+    spec.write_text(f"input: {PROJECT / 'tests' / 'data' / 'photos'}\nimage_size: 64\n")
+    command = command.replace(_INSTALLED, str(Path(sys.executable).with_name("beam-tfrecords")))
+    command = command.replace("/etc/beam-tfrecords/nightly.yaml", str(spec))
+    command = command.replace("/var/lib/beam-tfrecords", str(state))
+    environment = {"HOME": str(state), "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}
+    ran = subprocess.run(["sh", "-c", command], cwd="/", env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert open_dataset(state / "photos").manifest["records"] == 42
+    if "--quiet" in command:
+        assert (ran.stdout, ran.stderr) == ("", "")
+    else:
+        assert json.loads((state / "last_build.json").read_text())["exit_code"] == 0
+        assert "beam_tfrecords_exit_code" in (state / "metrics" / "beam_tfrecords.prom").read_text()
 
 
 def test_cron_does_not_start_a_second_build_beside_the_first(tmp_path):
