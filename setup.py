@@ -19,6 +19,7 @@ INSTALL_REQUIRES = [
     "simplejpeg>=1.8,<2",
     "opencv-python-headless>=4.11,<6",
     "shtab>=1.7,<2",
+    "requests>=2.32,<3",
 ]
 TENSORFLOW = ["tensorflow>=2.19,<2.22"]
 GCP = [
@@ -26,13 +27,13 @@ GCP = [
     "google-api-core>=2.15,<3",
     "google-auth>=2.26,<3",
     "google-cloud-storage>=3,<4",
-    "requests>=2.32,<3",
 ]
 AWS = ["boto3>=1.40,<2"]
 # What the integration tests need besides the servers that tests/integration/install.sh installs.
 INTEGRATION = [
     *GCP,
     *AWS,
+    "apache-beam[azure]",
     "moto[server]>=5.2,<6",
     "mfusepy>=3.1,<4",
     "tensorflow-datasets>=4.9.9,<5",
@@ -85,6 +86,8 @@ setup(
     },
     classifiers=[
         "License :: OSI Approved :: Apache Software License",
-        "Programming Language :: Python :: 3",
+        "Operating System :: MacOS",
+        "Operating System :: POSIX :: Linux",
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in (10, 11, 12, 13)),
     ],
 )

@@ -118,6 +118,7 @@ def build(
       RequestError: the request is wrong; nothing has been started.
       BuildError: the build failed, or published nothing because of failures or duplicates.
     """
+    storage.set_beam_arguments(beam_arguments)
     root = logging.getLogger()
     level = root.level
     # Beam warns on import about extras that are not installed.

@@ -20,6 +20,7 @@ from beam_pipelines.interrupts import Terminated, catch_termination, keep_interr
 from beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.storage import StorageError
+from beam_tfrecords.storage.arguments import set_beam_arguments
 
 _USAGE = """\
 usage: beam-tfrecords COMMAND [--flag=value ...]
@@ -66,6 +67,7 @@ def run_command(name: str, argv: Sequence[str]) -> int:
         os.environ.setdefault(variable, value)
     # Beam warns on import about extras that are not installed; `choose_execution` sets the final level.
     logging.getLogger().setLevel(logging.CRITICAL)
+    set_beam_arguments(argv)
     try:
         with catch_termination(), keep_interrupts():
             return _find_command(name)(argv)

@@ -19,6 +19,7 @@ from typing import IO, Protocol
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import local
+from beam_tfrecords.storage.arguments import set_beam_arguments
 from beam_tfrecords.storage.entries import (
     AccessDeniedError,
     ChangedError,
@@ -69,6 +70,7 @@ __all__ = [
     "read_range",
     "read_state",
     "replace",
+    "set_beam_arguments",
     "set_payer",
     "sha256",
     "stat",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import glob
 import hashlib
 import importlib.util
 import itertools
+import json
+import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,10 +17,12 @@ from typing import IO
 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata, FileSystem
 from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
 from requests import RequestException
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import paths
+from beam_tfrecords.storage.arguments import BEAM_ARGUMENTS
 from beam_tfrecords.storage.entries import FileEntry, SchemeError, ServiceFaultError, StorageError
 from beam_tfrecords.storage.faults import is_fault_status, read_complete
 
@@ -39,7 +44,16 @@ def check_scheme(uri: str) -> None:
 def exists(path: str) -> bool:
     """See `storage.exists`."""
     with _file_system(path) as files:
+        return _exists(files, path)
+
+
+def _exists(files: FileSystem, path: str) -> bool:
+    try:
         return bool(files.exists(path))
+    except BeamIOError as error:
+        if 404 in _statuses(error):  # azfs:// raises for a missing blob
+            return False
+        raise
 
 
 is_file = exists
@@ -162,12 +176,19 @@ def delete_files(files: Iterable[str]) -> None:
                 system.delete(batch)
             except BeamIOError:
                 # Some file systems raise for a file that is not there.
-                if any(system.exists(path) for path in batch):
+                if any(_exists(system, path) for path in batch):
                     raise
 
 
 def _entry_of(metadata: FileMetadata) -> FileEntry:
     return FileEntry(metadata.path, metadata.size_in_bytes, metadata.last_updated_in_seconds or 0.0)
+
+
+@functools.cache
+def _set_options() -> None:
+    """Gives Beam's file systems the arguments of the command; a cluster's workers have got them from Beam."""
+    if FileSystems._pipeline_options is None:
+        FileSystems.set_options(PipelineOptions(json.loads(os.environ.get(BEAM_ARGUMENTS, "[]"))))
 
 
 @contextlib.contextmanager
@@ -184,6 +205,7 @@ def _file_system(path: str) -> Iterator[FileSystem]:
         raise SchemeError(f"{path}: {scheme}:// needs an extra: {command}")
     if not known:
         raise SchemeError(f"{path}: unknown scheme {scheme}://")
+    _set_options()
     try:
         system = FileSystems.get_filesystem(path)
     except ValueError as error:

@@ -11,6 +11,7 @@ FAKE_GCS_SERVER_VERSION=1.56.1
 VERSITYGW_VERSION=1.8.0
 # Its releases are no versions of the Go module; this is the newest that Go's proxy has.
 MINIO_VERSION=0.0.0-20260212201848-7aac2a2c5b7c
+AZURITE_VERSION=3.35.0
 # The newest that Maven Central has here.
 FLINK_OPERATOR_VERSION=1.10.0
 
@@ -39,6 +40,7 @@ debian unzip unzip
 debian fusermount3 fuse3
 debian mvn maven
 debian systemd-analyze systemd
+debian npm npm
 if ((${#packages[@]})); then
   apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "${packages[@]}" ||
     missing+=("Debian packages ${packages[*]}")
@@ -77,6 +79,13 @@ airflow() {
     cp "$versions" "$environment/.installed"
 }
 
+azurite() {
+  local folder=$project/.cache/azurite
+  grep -qF "\"version\": \"$AZURITE_VERSION\"" "$folder/node_modules/azurite/package.json" 2>/dev/null ||
+    npm install --silent --no-fund --no-audit --prefix="$folder" "azurite@$AZURITE_VERSION"
+}
+
+azurite || missing+=("Azurite")
 operator_library || missing+=("the Flink operator's library")
 airflow || missing+=("Airflow")
 
