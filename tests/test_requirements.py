@@ -49,6 +49,12 @@ def test_no_message_installs_a_release_before_there_is_one():
         assert not re.search(r"pip install [^.\n]*beam-tfrecords", path.read_text(encoding="utf-8")), path
 
 
+def test_the_versions_of_python_are_the_same_everywhere():
+    minors = re.search(r"for minor in \(([\d, ]+)\)", (ROOT / "setup.py").read_text())[1].split(", ")
+    assert f"Python 3.{minors[0]} to 3.{minors[-1]}," in (ROOT / "README.md").read_text()
+    assert f"PIN_PYTHONS ?= python3.{minors[0]} python3.{minors[-1]}\n" in (ROOT / "Makefile").read_text()
+
+
 def declared() -> set[str]:
     text = (ROOT / "setup.py").read_text(encoding="utf-8")
     lists = re.findall(r"^(?:INSTALL_REQUIRES|TENSORFLOW|GCP|AWS) = \[(.*?)\]$", text, re.MULTILINE | re.DOTALL)
