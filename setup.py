@@ -21,7 +21,7 @@ INSTALL_REQUIRES = [
     "shtab>=1.7,<2",
     "requests>=2.32,<3",
 ]
-TENSORFLOW = ["tensorflow>=2.19,<2.22"]
+TENSORFLOW = ["tensorflow>=2.20,<2.22"]
 GCP = [
     "apache-beam[gcp]",
     "google-api-core>=2.15,<3",

@@ -7,7 +7,7 @@ import struct
 from transforms.images.formats import sniff
 from transforms.images.jpeg_header import parse_jpeg_header
 
-# Only recent releases of TensorFlow read WebP, and 2.21 aborts the process on an animated one.
+# TensorFlow reads WebP since 2.20, and 2.21 aborts the process on an animated one.
 _UNREADABLE = {
     "avif": "an AVIF image",
     "jpeg2000": "a JPEG 2000 image",
