@@ -19,8 +19,6 @@ from beam_pipelines.exit_codes import BROKEN_PIPE, DONE, FAILED, INTERRUPTED, TE
 from beam_pipelines.interrupts import Terminated, catch_termination, keep_interrupts
 from beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.storage import StorageError
-from beam_tfrecords.storage.arguments import set_beam_arguments
 
 _USAGE = """\
 usage: beam-tfrecords COMMAND [--flag=value ...]
@@ -63,6 +61,8 @@ def main(argv: Sequence[str]) -> int:
 
 def run_command(name: str, argv: Sequence[str]) -> int:
     """Runs one command; an error becomes one line and an exit code."""
+    from beam_tfrecords.storage import StorageError, set_beam_arguments
+
     for variable, value in _NO_IDLE_THREADS.items():
         os.environ.setdefault(variable, value)
     # Beam warns on import about extras that are not installed; `choose_execution` sets the final level.

@@ -70,7 +70,7 @@ def test_load_reads_gzip_shards(bucket, local):
 def test_commands_read_it(dataset):
     verified = run("verify", f"--dataset={dataset}")
     assert (verified.returncode, verified.stdout[:15]) == (0, "OK: 42 records "), verified.stderr
-    shown = run("inspect", f"--dataset={dataset}", "--split=validation", "--limit=1")
+    shown = run("inspect", f"--dataset={dataset}", "--split=validation", "--examples=1")
     assert shown.returncode == 0, shown.stderr
     assert "rocket" in shown.stdout
     status = run("status", f"--output={dataset}", "--json")
