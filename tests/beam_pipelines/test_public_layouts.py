@@ -18,6 +18,7 @@ from beam_pipelines.settings.command_line import parse_arguments
 from beam_pipelines.settings.definitions import read_build_spec
 from beam_pipelines.settings.hints import explain
 from beam_tfrecords.errors import RequestError
+from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.beam_pipelines.public_layouts import LAYOUTS, Layout, Records
 from transforms.listing.listing import read_chunk
 from transforms.refs import SampleRef
@@ -189,3 +190,43 @@ def test_annotations_that_the_request_includes_are_wanted(make, tmp_path):
         read([*argv, "--include=*.jpg"], tmp_path / "listing")
     records, _ = read([*argv, "--include=masks/**"], tmp_path / "listing")
     assert records == {"train": {"": 3}}
+
+
+def test_a_pattern_beats_the_rules_and_the_masks_are_noted(make, tmp_path):
+    root = make(Layout("masks", "images/{cat,dog}_{1..3}.jpg masks/{cat,dog}_{1..3}.png"))
+    argv = [f"--input={root}", "--output=out", r"--label_pattern=(?P<label>[a-z]+)_"]
+    records, notes = read(argv, tmp_path / "listing")
+    assert records == {"train": {"cat": 6, "dog": 6}}
+    assert notes == [
+        f"`input={root}`: the 6 images in masks look like masks or annotations; `exclude=masks/**` leaves them out"
+    ]
+    assert read([*argv, "--exclude=masks/**"], tmp_path / "other") == ({"train": {"cat": 3, "dog": 3}}, [])
+
+
+def test_masks_in_split_folders_that_the_request_names_are_refused(make, tmp_path):
+    root = make(Layout("masks in splits", "{a,b}/{images,masks}/{1..3}.png"))
+    argv = [f"--input={root}", "--output=out", "--splits=train=a,test=b", "--layout=image"]
+    with pytest.raises(RequestError, match="a/masks, b/masks look like masks") as refused:
+        read(argv, tmp_path / "listing")
+    (command,) = commands_of(explain(refused.value, "convert", argv))
+    assert read(command, tmp_path / "listing1")[0] == {"train": {"": 3}, "test": {"": 3}}
+
+
+@pytest.mark.whole_build
+@pytest.mark.parametrize("name", ["Intel image classification", "Oxford Pets", "SUN397", "splits below the classes"])
+@pytest.mark.parametrize("how", ["folder", "archive"])
+def test_a_layout_is_built(name, how, make, pack, convert, tmp_path):
+    layout = next(layout for layout in LAYOUTS if layout.name == name)
+    flags = [f"--input={make(layout) if how == 'folder' else pack(layout)}", f"--output={tmp_path / 'out'}"]
+    expected = layout.records
+    if expected is None:
+        refused = convert(*flags)
+        assert (refused.code, refused.out) == (2, "")
+        assert not (tmp_path / "out").exists()
+        flags, expected = commands_of(refused.err.splitlines())[0], layout.choices[0]
+    ran = convert(*flags)
+    assert ran.code == 0, ran.err
+    manifest = manifest_of(tmp_path / "out")
+    assert {split: entry["classes"] for split, entry in manifest["splits"].items()} == expected
+    assert layout.notes in ran.out
+    assert convert(*flags, "--overwrite", "--dry_run").code == 0

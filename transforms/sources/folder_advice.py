@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import glob
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from transforms.splits import read_splits
 
 _MOST_CHOICES = 3
 _MOST_STEPS = 5
+_MOST_TABLES = 2
 _MOST_CLASSES = 20
 _MOST_GLOBS = 8
 # How names of files give the class: a word before a number (cat.12.jpg), or before the first mark (cat-b2f.jpg).
@@ -70,15 +72,17 @@ class _Advisor:
         self._tree = tree
         self._request = request
         self._place = place
-        # Keys of members of archives begin with some name.
+        # Keys begin with the name of an input.
         self._head = "[^/]+/" if place.key_prefix else ""
 
     def refusal(self) -> RequestError:
         """See `refusal`."""
         choices: list[Choice] = []
         for choice in self._choices():
-            if len(choices) < _MOST_CHOICES and choice.settings not in [one.settings for one in choices]:
+            if choice.settings not in [one.settings for one in choices]:
                 choices.append(choice)
+            if len(choices) == _MOST_CHOICES:
+                break
         beside = describe_annotations(self._tree)
         known = f" (beside them is what looks like {beside}, which this version does not read yet)" if beside else ""
         how = _HOW_TO_LABEL if self._error.kind == "flat" else ""
@@ -88,14 +92,15 @@ class _Advisor:
         error, kind = self._error, self._error.kind
         names = error.names
         if self._request.by_folders and kind not in ("fractions", "nested", "wrapper"):
-            yield from find_tables(self._tree, self._request.spec, self._place.root)
+            yield from itertools.islice(find_tables(self._tree, self._request.spec, self._place.root), _MOST_TABLES)
         if kind == "fractions":
             yield from self._fit("the splits as they are", {"splits": "auto"}, _FOLDERS)
             if self._place.root:
                 inputs = [join(self._place.root, join(base, name)) for base in error.bases for name in names]
                 yield Choice("all images divided anew", {"input": inputs})
             else:
-                yield from self._fit("all images divided anew", {"label_pattern": self._pattern(1)}, "")
+                depth = _depth(min(error.bases)) + 1
+                yield from self._fit("all images divided anew", {"label_pattern": self._pattern(depth)}, "")
         elif kind in ("split among classes", "containers"):
             inside = [join(base, name) for base in error.bases for name in names]
             yield from self._fit(f"without {', '.join(names)}", {"exclude": self._exclude(inside)}, _FOLDERS)
@@ -112,8 +117,8 @@ class _Advisor:
                 path = path.rpartition("/")[0]
             if self._place.root and list(error.bases.values()) == [None]:
                 yield from self._fit(f"the folders in {path} as classes", {"input": join(self._place.root, path)}, "")
-            depth = path.count("/") + 1
-            yield from self._fit(f"the folders in {path} as classes", {"label_pattern": self._pattern(depth)}, "")
+            pattern = self._pattern(_depth(path))
+            yield from self._fit(f"the folders in {path} as classes", {"label_pattern": pattern}, "")
             one = names[0].rpartition("/")[2]
             yield from self._fit(f"one class, {one}", {"class_names": one}, "")
         elif kind == "nested":
@@ -137,7 +142,7 @@ class _Advisor:
         """The folders as classes, or those in them, or those in one of them."""
         names = self._error.names
         base = min(self._error.bases)
-        depth = base.count("/") + 1 if base else 0
+        depth = _depth(base)
         inner = [name for one in names for name in self._tree.below(join(base, one))]
         shown = ", ".join(names[:2]) + (", …" if len(names) > 2 else "")
         yield from self._fit(f"the classes {shown}", {"label_pattern": self._pattern(depth)}, "")
@@ -282,6 +287,8 @@ class _Advisor:
         if "splits" in settings:
             folders = read_splits(settings["splits"]).folders
             spec = dataclasses.replace(spec, split_folders=folders, splits_auto=folders is None)
+            if folders is not None:
+                tree = tree.within(folders)
         if "class_names" in settings:
             spec = dataclasses.replace(spec, class_names=tuple(settings["class_names"].split(",")))
         if "label_pattern" in settings:
@@ -338,6 +345,11 @@ def describe_annotations(tree: FolderTree) -> str:
 def _is_one_per_folder(tree: FolderTree) -> bool:
     """Whether a folder holds one image each, with its masks beside it, and is no class."""
     return all(folder.images < 2 for _, folder in tree.walk())
+
+
+def _depth(path: str) -> int:
+    """Number of folders in a path."""
+    return path.count("/") + 1 if path else 0
 
 
 def _has_classes(tree: FolderTree, path: str) -> bool:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from beam_tfrecords import storage
@@ -30,8 +31,8 @@ _MOST_DEPTH = 20
 _SPLITS = ("train", "validation", "test")
 # Splits that are also things that pictures show.
 _ALSO_THINGS = frozenset({"train", "tr"})
-# Endings of the names of masks that lie beside their photos: 1.png, 1_mask.png.
-_MASK_NAMES = tuple(f"{mark}{word}" for mark in "_-" for word in ("mask", "seg", "gt", "label", "annotation"))
+# How the names of masks end that lie beside their photos: 1.png, 1_mask.png, 1_mask_2.png.
+_MASK_ENDING = re.compile(r"([_-](?:mask|seg|gt|label|annotation))(?:[_-]?\d+)?(?=\.[^.]*$)", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,6 +178,7 @@ class _Rules:
             }
             if not bases:
                 return Roles(dict(named))
+            self._refuse_annotations("")
         else:
             base = self._peel("") if self._request.by_folders or spec.splits_auto else ""
             self._refuse_annotations(base)
@@ -196,6 +198,10 @@ class _Rules:
             return Roles(bases if any(bases.values()) else {"": None})
         return self._find_classes(bases)
 
+    def _note(self, recognised: str) -> None:
+        if self._request.by_folders:
+            self.notes.append(f"{recognised}; `label_pattern` or `class_names` says otherwise")
+
     def _peel(self, path: str) -> str:
         """The folder below a path that holds more than one folder or images, behind those that only wrap it."""
         while True:
@@ -203,7 +209,7 @@ class _Rules:
             if name is None:
                 return path
             path = join(path, name)
-            self.notes.append(f"{printable(path)}/ only wraps other folders")
+            self._note(f"{printable(path)}/ only wraps other folders")
 
     def _wrapped(self, path: str) -> str | None:
         """The one folder in a folder, if it is around others and no class."""
@@ -238,19 +244,22 @@ class _Rules:
 
     def _refuse_annotations(self, base: str) -> None:
         """Refuses images that annotate other images, unless the request says which files are wanted."""
-        if self._request.spec.label_pattern is not None:
-            return
         wanted = {name for one in self._request.spec.include for name in one.split("/")} | self._request.named
         found = [path for path in self._annotation_folders() if storage.basename(path) not in wanted]
         if found:
             count = sum(map(self._tree.total, found))
+            what = f"the {count:,} images in {show_names(found)} look like masks or annotations"
+            if self._request.spec.label_pattern is not None:
+                self.notes.append(f"{what}; `exclude={printable(found[0])}/**` leaves them out")
+                return
             raise UnclearError(
-                f"the {count:,} images in {show_names(found)} look like masks or annotations of the others",
+                f"{what} of the others",
                 "annotations",
                 bases={base: None},
                 names=found,
             )
-        ending = None if self._request.named else self._mask_ending()
+        says = bool(self._request.named) or self._request.spec.label_pattern is not None
+        ending = None if says else self._mask_ending()
         if ending:
             raise UnclearError(
                 f"there are images that end in {ending}, beside images of the same names without it, as masks do",
@@ -286,11 +295,9 @@ class _Rules:
     def _mask_ending(self) -> str | None:
         """The ending by which masks differ from the photos beside them."""
         for _, folder in self._tree.walk():
-            stems = [name.rpartition(".")[0].rstrip("0123456789").rstrip("_-") for _, name in folder.names]
-            for ending in _MASK_NAMES:
-                count = sum(stem.lower().endswith(ending) for stem in stems)
-                if 0.15 * len(stems) <= count <= 0.85 * len(stems) and count:
-                    return ending
+            endings = [found[1] for _, name in folder.names if (found := _MASK_ENDING.search(name))]
+            if 0.15 * len(folder.names) <= len(endings) <= 0.85 * len(folder.names) and endings:
+                return max(endings, key=endings.count)
         return None
 
     # Splits
@@ -423,7 +430,7 @@ class _Rules:
                 where = ", ".join(map(printable, list(found)[:_MOST_NAMES]))
                 what = f"the images are directly in {where}, so that no folder names their class"
                 raise UnclearError(what, "flat", bases=found)
-            self.notes.append(f"{show_names(names)} are read as parts, not as classes")
+            self._note(f"{show_names(names)} are read as parts, not as classes")
             return self._find_classes(found)
         if len(names) == 1 and deep:
             raise UnclearError(
@@ -437,9 +444,9 @@ class _Rules:
             return self._nested(bases, names, inner, paths, is_mixed=len(deep) < len(names))
         with_inner = [name for name in names if inner[name]]
         if with_inner:
-            self.notes.append(f"images in folders of the class folder {printable(with_inner[0])} are of that class")
+            self._note(f"images in folders of the class folder {printable(with_inner[0])} are of that class")
         if len(names) == 1:
-            self.notes.append(f"all images are of one class, {printable(names[0])}")
+            self._note(f"all images are of one class, {printable(names[0])}")
         return Roles(bases)
 
     def _nested(
@@ -457,15 +464,15 @@ class _Rules:
         inner_paths = (join(path, one) for name in names for path in paths[name] for one in inner[name])
         is_flat = not is_mixed and not any(map(self._tree.below, inner_paths))
         if is_flat and len(splits) == len(found) and not any(bases.values()) and self._request.spec.splits_auto:
-            self.notes.append(f"the folders {show_names(sorted(splits))} in the class folders are the splits")
+            self._note(f"the folders {show_names(sorted(splits))} in the class folders are the splits")
             return Roles(bases, inner_splits=splits)
         if is_flat and all(map(is_container, found)):
-            self.notes.append(f"the folders {show_names(sorted(found))} in the class folders are no classes")
+            self._note(f"the folders {show_names(sorted(found))} in the class folders are no classes")
             return Roles(bases)
         if not is_mixed and all(
             len(name) == 1 and all(one[:1].lower() == name.lower() for one in inner[name]) for name in names
         ):
-            self.notes.append(f"the folders {show_names(names)} are the first letters of the class folders in them")
+            self._note(f"the folders {show_names(names)} are the first letters of the class folders in them")
             letters = {join(base, name): split for base, split in bases.items() for name in self._tree.below(base)}
             return Roles(letters, is_nested=True)
         shared = set.intersection(*(set(inner[name]) for name in names)) if names else set()
@@ -493,10 +500,4 @@ def show_names(names: Sequence[str], *, quote: bool = False) -> str:
 
 def _stems(names: Iterable[str]) -> set[str]:
     """Names without their extensions and the words that masks have at their ends."""
-    stems = set()
-    for name in names:
-        stem = name.rpartition(".")[0].lower()
-        for ending in _MASK_NAMES:
-            stem = stem.removesuffix(ending)
-        stems.add(stem)
-    return stems
+    return {_MASK_ENDING.sub("", name).rpartition(".")[0].lower() for name in names}

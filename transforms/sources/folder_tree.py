@@ -8,7 +8,7 @@ import heapq
 import zlib
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from transforms.sources.folder_names import is_known
@@ -196,6 +196,10 @@ class FolderTree:
         """The folders of one of them."""
         start = len(path) + 1 if path else 0
         return FolderTree({one[start:]: folder for one, folder in self.walk(path)})
+
+    def within(self, names: Container[str]) -> FolderTree:
+        """The folders in those of some names directly below the root."""
+        return FolderTree({path: folder for path, folder in self.folders.items() if path.partition("/")[0] in names})
 
     def select(self, is_wanted: Callable[[str], bool]) -> FolderTree:
         """The folders with those of the sampled images that are wanted, by their paths."""

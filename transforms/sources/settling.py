@@ -75,9 +75,8 @@ def settle_roles(tree: FolderTree, spec: SourceSpec, place: Place, *, name: str)
         roles, found = find_roles(tree, request)
     except UnclearError as error:
         raise refusal(error, tree, request, place) from None
-    notes = []
+    notes = [f"{place.where}: {one}" for one in found]
     if request.by_folders:
-        notes = [f"{place.where}: {one}; `label_pattern` or `class_names` says otherwise" for one in found]
         tables = list_tables(tree)
         if tables:
             more = ", …" if len(tables) > _MOST_TABLES else ""
