@@ -24,7 +24,8 @@ def explain(error: RequestError, command: str, argv: Sequence[str]) -> list[str]
     commands = [(choice.meaning, change_command(command, argv, choice.settings)) for choice in error.choices]
     # What the terminal would show as an escape could not be pasted.
     commands = [(meaning, line) for meaning, line in commands if escape(line) == line]
-    lines = [show_flags(error.message) + ("; choose one of:" if commands else "")]
+    asks = "; choose one of:" if len(commands) > 1 else "; instead:" if commands else ""
+    lines = [show_flags(error.message) + asks]
     for meaning, line in commands:
         lines += [f"  {meaning}:", f"    {line}"]
     return lines

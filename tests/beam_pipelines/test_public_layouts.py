@@ -148,6 +148,31 @@ def test_archives_are_refused_by_the_same_rules(layout, archives, pack, tmp_path
         assert records in [*layout.choices, everything], "\n".join(lines)
 
 
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--source=image_folder"],
+        ["--exclude=*.gif"],
+        ["--splits=train=0.5,test=0.5"],
+        ["--spec={folder}/spec.yaml"],
+        ["--include=**", "--image_size=32", "--verbose"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("layout", REFUSED, ids=lambda layout: layout.name)
+def test_the_commands_are_right_with_other_flags_too(layout, flags, make, tmp_path):
+    root = make(layout)
+    (root / "1.gif").write_bytes(b"")
+    (tmp_path / "spec.yaml").write_text("image_size: 32\nseed: 5\n")
+    # An image of its own beside the folders, so that the globs match something.
+    argv = [f"--input={root}", "--output=out", *(flag.format(folder=tmp_path) for flag in flags)]
+    (root / "1.gif").unlink() if "--exclude=*.gif" not in flags else None
+    with pytest.raises(RequestError) as refused:
+        read(argv, tmp_path / "listing")
+    for number, command in enumerate(commands_of(explain(refused.value, "convert", argv))):
+        read(command, tmp_path / f"listing{number}")
+
+
 def test_what_is_excluded_does_not_count(make, tmp_path):
     root = make(Layout("splits beside another folder", "{train,test}/cat/1.jpg extra/3.jpg"))
     records, _ = read([f"--input={root}", "--output=out", "--exclude=extra"], tmp_path / "listing")
@@ -222,7 +247,7 @@ def test_a_layout_is_built(name, how, make, pack, convert, tmp_path):
     if expected is None:
         refused = convert(*flags)
         assert (refused.code, refused.out) == (2, "")
-        assert not (tmp_path / "out").exists()
+        assert not list((tmp_path / "out").rglob("*"))
         flags, expected = commands_of(refused.err.splitlines())[0], layout.choices[0]
     ran = convert(*flags)
     assert ran.code == 0, ran.err

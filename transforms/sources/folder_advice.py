@@ -48,7 +48,7 @@ class Place:
 
     Attributes:
       where: the input, as messages quote it.
-      root: path of the folder; None if it is no folder, or not the only input.
+      root: path of the folder; None if it is no folder, not the only input, or if the request names paths in it.
       key_prefix: what the keys begin with.
       names: of all inputs that are read together with this one, if there are several.
     """
@@ -86,21 +86,18 @@ class _Advisor:
         beside = describe_annotations(self._tree)
         known = f" (beside them is what looks like {beside}, which this version does not read yet)" if beside else ""
         how = _HOW_TO_LABEL if self._error.kind == "flat" else ""
+        if self._request.spec.source in ("image_folder", "filename_pattern"):
+            # A source that the request names may not fit a pattern or a table.
+            choices = [dataclasses.replace(one, settings={**one.settings, "source": None}) for one in choices]
         return RequestError(f"{self._place.where}: {self._error.found}{known}{how}", choices)
 
     def _choices(self) -> Iterator[Choice]:
         error, kind = self._error, self._error.kind
         names = error.names
-        if self._request.by_folders and kind not in ("fractions", "nested", "wrapper"):
+        if self._request.by_folders and kind not in ("nested", "wrapper"):
             yield from itertools.islice(find_tables(self._tree, self._request.spec, self._place.root), _MOST_TABLES)
         if kind == "fractions":
-            yield from self._fit("the splits as they are", {"splits": "auto"}, _FOLDERS)
-            if self._place.root:
-                inputs = [join(self._place.root, join(base, name)) for base in error.bases for name in names]
-                yield Choice("all images divided anew", {"input": inputs})
-            else:
-                depth = _depth(min(error.bases)) + 1
-                yield from self._fit("all images divided anew", {"label_pattern": self._pattern(depth)}, "")
+            yield from self._divide_anew()
         elif kind in ("split among classes", "containers"):
             inside = [join(base, name) for base in error.bases for name in names]
             yield from self._fit(f"without {', '.join(names)}", {"exclude": self._exclude(inside)}, _FOLDERS)
@@ -137,6 +134,28 @@ class _Advisor:
             if kind == "mask files" or (kind == "splits" and len(error.others) >= len(names)) or self._are_classes():
                 yield from self._all_are_classes()
         yield from self._fit("all images", {}, _UNLABELLED)
+
+    def _divide_anew(self) -> Iterator[Choice]:
+        """The splits as they are, or the images of those with class folders, in fractions."""
+        base, names = min(self._error.bases), self._error.names
+        yield from self._fit("the splits as they are", {"splits": "auto"}, _FOLDERS)
+        if self._place.root is None:
+            pattern = self._pattern(_depth(base) + 1)
+            yield from self._fit("all images divided anew", {"label_pattern": pattern}, "")
+            return
+        paths = [join(base, name) for name in names]
+        inputs = [join(self._place.root, path) for path in paths if self._is_clear(path)]
+        if inputs:
+            which = "all images" if len(inputs) == len(names) else f"the images in {', '.join(inputs)}"
+            yield Choice(f"{which} divided anew", {"input": inputs})
+
+    def _is_clear(self, path: str) -> bool:
+        """Whether a folder is clear as an input of its own."""
+        try:
+            find_roles(self._tree.inside(path), Request(self._request.spec, storage.basename(path)))
+        except UnclearError:
+            return False
+        return True
 
     def _outer_or_inner(self) -> Iterator[Choice]:
         """The folders as classes, or those in them, or those in one of them."""
@@ -225,10 +244,11 @@ class _Advisor:
             if goal == _FOLDERS and self._error.kind == "annotations" and _is_one_per_folder(tree):
                 return
             if fitted and any(map(tree.total, roles.bases)) and self._has_labels(tree, request):
-                what = [meaning, goal] if goal else [meaning]
-                if goal == _UNLABELLED and "exclude" in fitted:
-                    what[0] = "the images but not their annotations"
-                yield Choice(", ".join(what), fitted)
+                if self._error.kind in ("annotations", "mask files"):
+                    meaning = meaning.replace("all images", "the images but not their annotations")
+                if "splits" in fitted and meaning in ("the images", "all images"):
+                    meaning = f"the images in {', '.join(read_splits(fitted['splits']).folders or ())}"
+                yield Choice(f"{meaning}, {goal}" if goal else meaning, fitted)
             return
 
     def _mend(

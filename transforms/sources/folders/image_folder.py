@@ -85,7 +85,7 @@ class ImageFolder(Source):
             if not tree.total():
                 roles[root.key_prefix] = Roles()
                 continue
-            path = root.folder if root.is_folder and len(self._roots) == 1 else None
+            path = root.folder if root.is_folder and len(self._roots) == 1 and not self._names_paths() else None
             place = Place(quote_input(root.listing), path, root.key_prefix, names)
             name = storage.basename(root.folder)
             roles[root.key_prefix], notes = settle_roles(tree, self._spec, place, name=name)
@@ -93,6 +93,11 @@ class ImageFolder(Source):
             if root.is_folder and self._spec.needs_label and self._label_pattern is None:
                 self.notes += self._empty_folders(root, tree, roles[root.key_prefix])
         return relabel(roles, trees, self._spec)
+
+    def _names_paths(self) -> bool:
+        """Whether the request names paths below the input, so that another input would make others of them."""
+        spec = self._spec
+        return bool(spec.include or spec.exclude or spec.split_folders or spec.label_pattern)
 
     def _empty_folders(self, root: Root, tree: FolderTree, roles: Roles) -> Iterator[str]:
         """A note on the folders among those of the classes that hold no image."""
