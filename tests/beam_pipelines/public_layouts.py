@@ -309,6 +309,18 @@ LAYOUTS = (
         choices=[unlabelled(train=4)],
     ),
     Layout(
+        "NYU Depth",
+        "rgb/{1..4}.png depth/{1..4}.png",
+        refused="depth look like masks",
+        choices=[unlabelled(train=4), in_train(depth=4, rgb=4)],
+    ),
+    Layout(
+        "images and a few folders",
+        "{1..9}.jpg cat/1.jpg",
+        refused="9 of 10 images are directly in it",
+        choices=[unlabelled(train=10)],
+    ),
+    Layout(
         "Flickr8k",
         "Images/{0001..0003}.jpg captions.txt",
         refused="directly in Images",

@@ -131,9 +131,11 @@ class _Advisor:
             for part in parts if kind in ("splits", "flat") and self._place.root else ():
                 if part:
                     yield from self._fit(f"the images in {part}", {"input": join(self._place.root or "", part)}, _NAMES)
-            if kind == "mask files" or (kind == "splits" and len(error.others) >= len(names)) or self._are_classes():
+            if kind == "mask files" or (kind == "splits" and len(error.others) >= len(names)):
                 yield from self._all_are_classes()
         yield from self._fit("all images", {}, _UNLABELLED)
+        if self._are_classes():
+            yield from self._all_are_classes()
 
     def _divide_anew(self) -> Iterator[Choice]:
         """The splits as they are, or the images of those with class folders, in fractions."""
@@ -186,7 +188,7 @@ class _Advisor:
 
     def _all_are_classes(self) -> Iterator[Choice]:
         names = [name for base in self._error.bases for name in self._tree.below(base)]
-        if len(names) <= _MOST_CLASSES and not any("," in name or name != name.strip() for name in names):
+        if 1 < len(names) <= _MOST_CLASSES and not any("," in name or name != name.strip() for name in names):
             yield from self._fit("all folders as classes", {"class_names": ",".join(sorted(set(names)))}, "")
 
     def _are_classes(self) -> bool:

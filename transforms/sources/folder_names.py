@@ -26,6 +26,7 @@ _SERIES = frozenset({
 _ANNOTATIONS = frozenset({
     "mask", "masks", "label", "labels", "annotation", "annotations", "annot", "annots", "anno", "annos", "gt",
     "groundtruth", "segmentation", "segmentations", "trimap", "trimaps", "matte", "mattes", "bbox", "bboxes", "xmls",
+    "depth", "disparity", "lr", "lq",
 })
 # Words beside these that do not make another thing of them.
 _FILLERS = frozenset({"set", "split", "class", "object", "fine", "coarse", "color", "ids", "ground", "truth", "full"})

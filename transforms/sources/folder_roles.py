@@ -364,6 +364,14 @@ class _Rules:
             if not any(map(self._tree.images, flat)):
                 return Roles(bases)  # No image at all: the caller counts them and says so.
             raise UnclearError(what, "flat", bases=bases)
+        direct, total = sum(map(self._tree.images, bases)), sum(map(self._tree.total, bases))
+        if not flat and direct * 2 > total:
+            where = ", ".join(printable(base) or "it" for base in list(bases)[:_MOST_NAMES])
+            raise UnclearError(
+                f"{direct:,} of {total:,} images are directly in {where}, so that no folder names their class",
+                "flat",
+                bases=bases,
+            )
         if flat:
             raise UnclearError(
                 f"no folders name the classes of the images in {show_names(flat)}, as those in "

@@ -213,11 +213,15 @@ class FolderTree:
 
 def _sample(names: list[tuple[int, str]], name: str, *, most: int) -> None:
     """Keeps a name if its hash is among the smallest: the same of an image and of its mask. A name is added once."""
-    one = (-_hash(name.rpartition(".")[0] or name), name)
+    rank = -_hash(name.rpartition(".")[0] or name)
+    if len(names) >= most and rank < names[0][0]:
+        return
+    one = (rank, name)
+    if one in names:
+        return
     if len(names) < most:
-        if one not in names:
-            heapq.heappush(names, one)
-    elif one > names[0] and one not in names:
+        heapq.heappush(names, one)
+    elif one > names[0]:
         heapq.heapreplace(names, one)
 
 

@@ -47,6 +47,9 @@ class ImageFolder(Source):
         """One reference per image, in the order in which storage lists them; may be iterated once."""
         guess = guess_roles(self._spec)
         only_splits = self._spec.split_folders is not None
+        # Images of one folder come one after the other.
+        last: str | None = None
+        placed: tuple[str | None, str | None] = (None, None)
         for root in self._roots:
             start = root.start
             for entry in storage.list_files(root.listing, special=True, literal=root.is_folder):
@@ -54,7 +57,10 @@ class ImageFolder(Source):
                 kind = skipped_kind(relative)
                 if kind == FOLDER_MARKER and entry.size < 0:
                     kind = "link to a listed folder"
-                label, split = guess.place(relative)
+                folder = relative[: relative.rfind("/") + 1]
+                if folder != last:
+                    last, placed = folder, guess.place(folder)
+                label, split = placed
                 if kind is None and split is None and only_splits:
                     kind = OUTSIDE_SPLITS
                 if kind is None and not has_extension(relative) and not _may_be_an_image(entry):
