@@ -103,10 +103,12 @@ class Request:
     Attributes:
       spec: the request.
       name: of the input, without the folders before it.
+      is_only: whether there is no other input.
     """
 
     spec: SourceSpec
     name: str = ""
+    is_only: bool = True
 
     @property
     def by_folders(self) -> bool:
@@ -453,7 +455,7 @@ class _Rules:
         with_inner = [name for name in names if inner[name]]
         if with_inner:
             self._note(f"images in folders of the class folder {printable(with_inner[0])} are of that class")
-        if len(names) == 1:
+        if len(names) == 1 and self._request.is_only:
             self._note(f"all images are of one class, {printable(names[0])}")
         return Roles(bases)
 

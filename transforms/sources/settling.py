@@ -70,7 +70,7 @@ def settle_roles(tree: FolderTree, spec: SourceSpec, place: Place, *, name: str)
     Raises:
       RequestError: they may be several things; says what to say.
     """
-    request = Request(spec, name)
+    request = Request(spec, name, is_only=not place.key_prefix)
     try:
         roles, found = find_roles(tree, request)
     except UnclearError as error:
