@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from beam_pipelines.cli import main
+from tests.conftest import run_command
 from tests.docs.pages import Passage, passages_of
 
 _FILE_NAME = re.compile(r"# (\S+\.yaml)$", re.MULTILINE)
@@ -63,4 +63,5 @@ def run_here(text: str) -> None:
     for line in text.replace("\\\n", " ").splitlines():
         program, *arguments = shlex.split(line, comments=True)
         assert program == "beam-tfrecords", line
-        assert main(arguments) == 0, line
+        ran = run_command(*arguments)
+        assert ran.code == 0, f"{line}\n{ran.err}"
