@@ -47,10 +47,11 @@ def can_mount() -> bool:
 
 @pytest.mark.skipif(not can_mount(), reason="needs the right to mount a tmpfs: run as root")
 @pytest.mark.parametrize("share", [0.01, 0.5, 1.2, 1.9], ids=["at the start", "in a block", "in a shard", "at the end"])
-def test_a_build_ends_with_one_line_and_resumes_when_there_is_room(pets, expected, tmp_path, share):
+def test_a_build_ends_with_one_line_and_resumes_when_there_is_room(pets, expected, tmp_path, build, share):
     size = int(share * sum(len(data) for data in shards_of(expected).values()))
-    command = [BEAM_TFRECORDS, "convert", f"--input={pets}", f"--output={tmp_path / 'disk/out'}", *FLAGS]
+    flags = [f"--input={pets}", *FLAGS]
     with disk(tmp_path / "disk", size):
+        command = [BEAM_TFRECORDS, "convert", f"--output={tmp_path / 'disk/out'}", *flags]
         full = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
         assert (full.returncode, full.stdout) == (1, "")
         (line,) = full.stderr.splitlines()
@@ -58,7 +59,7 @@ def test_a_build_ends_with_one_line_and_resumes_when_there_is_room(pets, expecte
         assert line.endswith("cannot be written: No space left on device; the same command resumes once there is room")
         assert not (tmp_path / "disk/out/_SUCCESS").exists()
         subprocess.run(["mount", "-o", "remount,size=64m", tmp_path / "disk"], check=True)
-        subprocess.run(command, capture_output=True, timeout=600, check=True)
+        build(tmp_path / "disk/out", *flags)
         assert shards_of(tmp_path / "disk/out") == shards_of(expected)
         assert manifest_of(tmp_path / "disk/out")["shards"] == manifest_of(expected)["shards"]
         assert not (tmp_path / "disk/out/.build").exists()
