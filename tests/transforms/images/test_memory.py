@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import cv2
@@ -101,6 +102,20 @@ def kinds() -> dict[str, bytes]:
     return files
 
 
+# One kind of each decoder, that which takes the most: what is done with the pixels does not depend on the kind.
+ONE_OF_EACH = (
+    "jpeg progressive cmyk",
+    "png with alpha",
+    "png of 16 bits",
+    "gif",
+    "bmp",
+    "tiff of floats",
+    "webp lossless",
+    "jpeg2000 of tiles",
+    "avif",
+)
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -114,11 +129,11 @@ def kinds() -> dict[str, bytes]:
     ids=str,
 )
 def test_the_estimate_is_what_a_file_takes(kinds: dict[str, bytes], words: dict, tmp_path: Path) -> None:
-    jobs = []
-    for name, data in kinds.items():
-        (tmp_path / name).write_bytes(data)
-        jobs.append((tmp_path / name, words))
-    for name, (peak, outcome, limit) in zip(kinds, run(jobs), strict=True):
+    names = ONE_OF_EACH if words else tuple(kinds)
+    for name in names:
+        (tmp_path / name).write_bytes(kinds[name])
+    jobs = [(tmp_path / name, words) for name in names]
+    for name, (peak, outcome, limit) in zip(names, run(jobs), strict=True):
         assert outcome == "ok", name
         assert peak <= limit * 10**6 + CONSTANT, name
         # The estimate of a JPEG 2000 is that of a single tile.
@@ -127,21 +142,23 @@ def test_the_estimate_is_what_a_file_takes(kinds: dict[str, bytes], words: dict,
 
 
 @pytest.mark.parametrize(
-    ("data", "reason"),
+    ("make", "reason"),
     [
-        (webp_bomb(16_383, 10_900), "too_much_memory"),
-        (webp_bomb(16_383, 16_383), "too_many_pixels"),
-        (jpeg2000_bomb(13_000), "too_much_memory"),
-        (avif_bomb(12_000), "too_much_memory"),
-        (png_of(13_377, 2), "ok"),
-        (png_of(13_377, 6), "too_much_memory"),
-        (encoded(Image.new("L", (13_377, 13_377)), "JPEG"), "ok"),
-        (cv2.imencode(".jpg", np.zeros((13_000, 13_000, 3), np.uint8))[1].tobytes(), "ok"),
+        (lambda: webp_bomb(16_383, 10_900), "too_much_memory"),
+        (lambda: webp_bomb(16_383, 16_383), "too_many_pixels"),
+        (lambda: jpeg2000_bomb(13_000), "too_much_memory"),
+        (lambda: avif_bomb(12_000), "too_much_memory"),
+        (lambda: png_of(13_377, 2), "ok"),
+        (lambda: png_of(13_377, 6), "too_much_memory"),
+        (lambda: encoded(Image.new("L", (13_377, 13_377)), "JPEG"), "ok"),
+        (lambda: cv2.imencode(".jpg", np.zeros((13_000, 13_000, 3), np.uint8))[1].tobytes(), "ok"),
     ],
     ids=["webp", "webp too large", "jpeg2000", "avif", "png", "png with alpha", "jpeg grey", "jpeg"],
 )
-def test_no_file_takes_more_than_the_default_and_300_megabytes(data: bytes, reason: str, tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(data)
+def test_no_file_takes_more_than_the_default_and_300_megabytes(
+    make: Callable[[], bytes], reason: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_bytes(make())
     ((peak, outcome),) = run([(tmp_path / "file", {})], "--once")
     assert outcome.split(":")[0] == reason
     assert peak <= 1_300_000_000
