@@ -46,6 +46,7 @@ INTEGRATION = [
 TEST = [
     *TENSORFLOW,
     "pytest>=8.3,<10",
+    "pytest-xdist>=3.6.1,<4",
     "hypothesis>=6.120,<7",
     "ipykernel>=6.29,<8",
     "ruff>=0.17,<0.18",

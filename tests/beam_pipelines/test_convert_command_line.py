@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -100,9 +99,11 @@ def test_the_module_is_the_same_program(tmp_path):
     "command", [[], ["convert"], ["verify"], ["inspect"]], ids=["all", "convert", "verify", "inspect"]
 )
 def test_help_is_short_and_quick(command):
-    start = time.monotonic()
+    # CPU time, because other tests may keep the machine busy.
+    start = os.times()
     ran = subprocess.run([BEAM_TFRECORDS, *command, "--help"], capture_output=True, text=True, check=False)
-    assert time.monotonic() - start < 1
+    end = os.times()
+    assert end.children_user + end.children_system - start.children_user - start.children_system < 1
     assert (ran.returncode, ran.stderr) == (0, "")
     assert len(ran.stdout.splitlines()) < 120
     assert "usage: beam-tfrecords" in ran.stdout
