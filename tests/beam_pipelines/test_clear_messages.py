@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -90,27 +93,33 @@ def _is_installed(package: str) -> bool:
     return True
 
 
+@pytest.fixture
+def public_folder() -> Iterator[Path]:
+    """A folder that everybody may read; those of pytest belong to one user, and any run of pytest sees to it."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 @pytest.mark.parametrize("pattern", ["", "/*/*/*.jpg", "/**/*.jpg"])
-def test_a_folder_that_may_not_be_read_is_refused_by_name(run, tmp_path, photos, pattern):
-    shutil.copytree(photos / "cat", tmp_path / "photos" / "cat")
-    shutil.copytree(photos / "space", tmp_path / "photos" / "space" / "inner")
-    (tmp_path / "photos" / "space" / "inner").chmod(0)
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
+def test_a_folder_that_may_not_be_read_is_refused_by_name(run, public_folder, photos, pattern):
+    shutil.copytree(photos / "cat", public_folder / "photos" / "cat")
+    shutil.copytree(photos / "space", public_folder / "photos" / "space" / "inner")
+    (public_folder / "photos" / "space" / "inner").chmod(0)
     # Labels from names: the folders are not looked into before they are listed.
-    words = [f"--output={tmp_path / 'out'}", "--label_pattern=(?P<label>cat|space)", "--dry_run"]
+    words = [f"--output={public_folder / 'out'}", "--label_pattern=(?P<label>cat|space)", "--dry_run"]
     run("convert", f"--input={photos}", *words)  # imports what nobody might not be able to read
     is_root = os.geteuid() == 0
     try:
         if is_root:
             os.seteuid(65_534)
-        ran = run("convert", f"--input={tmp_path / 'photos'}{pattern}", *words)
+        ran = run("convert", f"--input={public_folder / 'photos'}{pattern}", *words)
     finally:
         if is_root:
             os.seteuid(0)
     assert (ran.code, ran.out) == (2, "")
     assert len(ran.err.splitlines()) == 1
-    assert f"{tmp_path}/photos/space/inner cannot be read: Permission denied; make it readable" in ran.err
+    assert f"{public_folder}/photos/space/inner cannot be read: Permission denied; make it readable" in ran.err
 
 
 @pytest.mark.parametrize("name", ["runner", "temp_location", "direct_num_workers"])
