@@ -7,7 +7,7 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ BUCKETS = ("photos", "tables", "datasets")
 @contextlib.contextmanager
 def services(folder: Path, *schemes: str) -> Iterator[dict[str, StorageServer]]:
     """Runs services with empty `BUCKETS`, for this process and those that it starts: scheme -> service."""
-    serve = {"gs": gcs.gcs_server, "s3": s3.s3_server}
+    serve: dict[str, Callable[..., Any]] = {"gs": gcs.gcs_server, "s3": s3.s3_server}
     with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
         servers: dict[str, StorageServer] = {}
         for scheme in schemes:

@@ -192,7 +192,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def pass_on(self, body: bytes) -> Answer:
         """Sends this request to the service."""
-        return self.ask(self.command, self.path, body, headers=self.headers)
+        return self.ask(self.command, self.path, body, headers=dict(self.headers.items()))
 
     def ask(self, method: str, path: str, body: bytes = b"", *, headers: Mapping[str, str]) -> Answer:
         """Sends any request to the service."""
