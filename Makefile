@@ -64,7 +64,7 @@ test-pins:
 # own; our codec in a bare pool, for more photos too; large photos; files passed through; the next version; a million
 # references; and what a billion images would take. Two hours in all. bench-cold reads from the disk and writes to it;
 # it takes root.
-bench: $(VENV)/.installed
+bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python -m compileall -q beam_tfrecords transforms beam_pipelines
 	$(BIN)/python benchmarks/run.py --name=imagenet_like_8000
 	$(BIN)/python benchmarks/run.py --name=imagenet_like_40000 --count=40000 --only=beam_tfrecords,own_codec
@@ -74,6 +74,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/reuse.py
 	$(BIN)/python benchmarks/group_references.py
 	$(BIN)/python benchmarks/scale_plan.py
+	$(VENV)-integration/bin/python benchmarks/latency.py
 	$(BIN)/python benchmarks/tables.py
 
 bench-cold: $(VENV)/.installed
