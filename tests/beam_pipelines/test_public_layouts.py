@@ -255,3 +255,22 @@ def test_a_layout_is_built(name, how, make, pack, convert, tmp_path):
     assert {split: entry["classes"] for split, entry in manifest["splits"].items()} == expected
     assert layout.notes in ran.out
     assert convert(*flags, "--overwrite", "--dry_run").code == 0
+
+
+@pytest.mark.parametrize(
+    ("files", "flag", "records"),
+    [
+        ("{cat,dog}/{1..3}.jpg test/4.jpg", "--classes=cat,dog", {"train": {"cat": 3, "dog": 3}}),
+        ("{cat,dog}/{1..3}.jpg test/4.jpg", "--class_names=cat,dog,test", {"train": {"cat": 3, "dog": 3, "test": 1}}),
+        ("{color,grey}/{apple,corn}/1.jpg", "--class_names=apple,corn", {"train": {"apple": 2, "corn": 2}}),
+        ("{color,grey}/{apple,corn}/1.jpg", "--classes=apple", {"train": {"apple": 2}}),
+        ("{color,grey}/{apple,corn}/1.jpg", "--classes=color", {"train": {"color": 2}}),
+        ("{images,masks}/{1..2}.jpg", "--class_names=images,masks", {"train": {"images": 2, "masks": 2}}),
+        ("{images,masks}/{1..2}.jpg", "--label_pattern=^(?P<label>[^/]+)/", {"train": {"images": 2, "masks": 2}}),
+        ("{a,b}/{x,y}/1.jpg", "--splits=train=a,test=b", {"train": {"x": 1, "y": 1}, "test": {"x": 1, "y": 1}}),
+        ("train/{a,b}/1.jpg test/{c,d}/1.jpg", "--splits=train=train", {"train": {"a": 1, "b": 1}}),
+    ],
+)
+def test_the_request_has_the_last_word(files, flag, records, make, tmp_path):
+    root = make(Layout("any", files))
+    assert read([f"--input={root}", "--output=out", flag], tmp_path / "listing")[0] == records

@@ -156,7 +156,8 @@ def _is_finished(marker: str, container: Container, launch: str) -> bool:
     if not storage.exists(marker):
         return False
     try:
-        *_, indexed_by, version, written = msgpack.unpackb(storage.read_bytes(marker))
+        packed, *_, indexed_by, version, written = msgpack.unpackb(storage.read_bytes(marker))
+        Listing.unpack(packed)
         _check_version(dataclasses.replace(container, version=version))
         return indexed_by in ("", launch) and all(_checksum(file) == found for file, found in written.items())
     except (ValueError, TypeError, AttributeError, OSError):

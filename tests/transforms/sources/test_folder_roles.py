@@ -8,6 +8,7 @@ import pytest
 
 from beam_tfrecords.errors import RequestError
 from tests.transforms.sources.conftest import settle
+from transforms.sources.folder_tree import FolderSummary
 
 
 def labels(samples):
@@ -214,3 +215,34 @@ def test_class_names_say_that_a_single_class_is_meant(touch, opened, listed, che
 
 def test_a_single_class_without_folders_below_it_is_a_class(touch, opened, listed):
     assert set(labels(listed(opened(touch("cat/1.jpg", "cat/2020/2.jpg", "notes/a.txt")))).values()) == {"cat"}
+
+
+@pytest.mark.parametrize(
+    ("names", "is_right"),
+    [
+        (("cat/1.jpg", "dog/old/2.jpg", "dog/3.jpg"), True),
+        (("train/cat/1.jpg", "val/cat/2.jpg"), True),
+        (("bus/1.jpg", "car/1.jpg", "train/1.jpg", "tram/1.jpg"), True),
+        (("images/cat/1.jpg", "images/dog/1.jpg"), False),
+        (("cat/train/1.jpg", "dog/train/2.jpg"), False),
+        (("train/cat/1.jpg", "val/cat/2.jpg", "3.jpg"), False),
+    ],
+)
+def test_the_listing_is_made_anew_only_where_the_first_guess_was_wrong(touch, opened, names, is_right):
+    source = opened(touch(*names))
+    folders = FolderSummary()
+    for sample in source.samples():
+        folders.add_image(sample.key)
+    assert (source.settle(folders) is None) == is_right
+
+
+def test_one_damaged_archive_does_not_change_what_the_folders_mean(tmp_path, opened, read_containers):
+    for number in range(2):
+        with tarfile.open(tmp_path / f"{number}.tar", "w") as archive:
+            for name in ("images/cat/1.jpg", "images/dog/2.jpg"):
+                archive.addfile(tarfile.TarInfo(name))
+    (tmp_path / "2.tar").write_bytes(b"no archive")
+    source = opened(tmp_path / "*.tar")
+    samples, skipped = read_containers(source)
+    settled = settle(source, samples, skipped)
+    assert [sample.label for sample in settled if sample.failure is None] == ["cat", "dog"] * 2
