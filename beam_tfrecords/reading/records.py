@@ -37,8 +37,8 @@ _GROUP = 64
 class Records(Sequence[Any]):
     """The records of one split in their order: `len`, `[number]`, slices, lists of numbers, iteration.
 
-    It is a map-style dataset for PyTorch (`__getitems__`) and a random access source for Grain (`_getitems`), and
-    processes may share it by pickling or forking.
+    Loaders take it as it is: Grain as a random access source (`_getitems`), PyTorch as a map-style dataset
+    (`__getitems__`). Processes may share it by pickling or forking.
 
     Args:
       path: the dataset's folder.

@@ -237,7 +237,6 @@ def test_masks_in_split_folders_that_the_request_names_are_refused(make, tmp_pat
     assert read(command, tmp_path / "listing1")[0] == {"train": {"": 3}, "test": {"": 3}}
 
 
-@pytest.mark.whole_build
 @pytest.mark.parametrize("name", ["Intel image classification", "Oxford Pets", "SUN397", "splits below the classes"])
 @pytest.mark.parametrize("how", ["folder", "archive"])
 def test_a_layout_is_built(name, how, make, pack, convert, tmp_path):

@@ -107,7 +107,7 @@ def test_a_killed_process_of_this_machine_frees_the_lease_at_once_without_locks_
         {"process": 1},  # somebody else's
         {"process": None},
     ],
-    ids=str,
+    ids=["another machine", "another namespace", "unknown", "number given again", "somebody else's", "no number"],
 )
 def test_a_process_that_is_not_known_to_have_ended_keeps_the_lease(path, change):
     with another_process(path) as holder:
