@@ -51,7 +51,8 @@ def test_a_build_ends_with_one_line_and_resumes_when_there_is_room(pets, expecte
     size = int(share * sum(len(data) for data in shards_of(expected).values()))
     flags = [f"--input={pets}", *FLAGS]
     with disk(tmp_path / "disk", size):
-        command = [BEAM_TFRECORDS, "convert", f"--output={tmp_path / 'disk/out'}", *flags]
+        # Quiet, because a line of progress comes every ten seconds.
+        command = [BEAM_TFRECORDS, "convert", f"--output={tmp_path / 'disk/out'}", *flags, "--quiet"]
         full = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
         assert (full.returncode, full.stdout) == (1, "")
         (line,) = full.stderr.splitlines()

@@ -62,7 +62,8 @@ class Machine:
             "FAULTY_CALL": self.call,
             "FAULTY_WHILE": str(self.switch),
         }
-        command = [BEAM_TFRECORDS, "convert", *map(str, words)]
+        # Quiet, because a line of progress comes every ten seconds.
+        command = [BEAM_TFRECORDS, "convert", *map(str, words), "--quiet"]
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
