@@ -63,13 +63,14 @@ def test_the_steps_have_the_names_of_the_stages(runner, components):
         "ConvertBlocks",
         "TakeParts",
         "FindDuplicates",
+        "DropDuplicates",
         "CountBlocks",
         "CountDuplicates",
+        "CountBytes",
         "AllStats",
         "MergeStats",
         "OpenOutput",
-        "IfPublishable",
-        "DropDuplicates",
+        "IfPublished",
         "PlanShards",
         "ComposeShards",
         "FailureFiles",
@@ -90,7 +91,7 @@ def test_side_inputs_are_those_that_dataflow_has(components):
             if payload.side_inputs:
                 consumers.add("/".join(transform.unique_name.split("/")[:2]))
     assert consumers == {
-        "IfPublishable",
+        "IfPublished",
         "PlanShards/PlaceParts",
         "PlanShards/EveryShard",
         "PublishDataset/WriteMetadata",
