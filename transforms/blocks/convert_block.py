@@ -79,18 +79,15 @@ def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, c
     stem = f"{split}-{number:06d}"
     folder = BuildFolder(plan.folder)
     marker, started = folder.block(stem), folder.started_block(stem)
-    attempt = functools.partial(convert_sample, convert, memory=plan.max_image_memory)
-    finished = None
-    # One request tells a store, and us, that this is the first attempt; then there is no marker to look for.
-    if storage.write_new(started, b""):
-        guard = _in_time(attempt, plan.image_timeout)
-    else:
-        finished = read_marker(marker)
-        if finished is not None and finished.is_final(plan.launch):
-            return finished
-        guard = isolated(attempt, plan.image_timeout, name=_name)
+    is_first = _begin(started)
+    # To a store that would be one more request; on a disk, a power cut may leave the marker alone.
+    finished = None if is_first and storage.has_scheme(marker) else read_marker(marker)
+    if finished is not None and finished.is_final(plan.launch):
+        return finished
     # A decoder that cannot have the memory says anything, such as that the file is damaged.
     check_memory_left(plan.max_image_memory)
+    attempt = functools.partial(convert_sample, convert, memory=plan.max_image_memory)
+    guard = _in_time(attempt, plan.image_timeout) if is_first else isolated(attempt, plan.image_timeout, name=_name)
     refs = read_block(joined, seed=plan.seed)
     reuse = (
         BlockReuse(plan.reuse, convert, (split, number)) if plan.reuse and isinstance(convert, ConvertSample) else None
@@ -100,6 +97,16 @@ def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, c
     storage.write_bytes(marker, json.dumps(result.to_json()).encode())
     add_block(plan.folder, result.stats, before=finished.stats if finished else None)
     return result
+
+
+def _begin(started: str) -> bool:
+    """Marks a block as started; whether this is the first attempt at it. A store is sent one request."""
+    if storage.has_scheme(started):
+        return storage.write_new(started, b"")
+    is_first = not storage.exists(started)
+    if is_first:
+        storage.write_bytes(started, b"")
+    return is_first
 
 
 def read_block(joined: Iterable[bytes], *, seed: int) -> Iterator[SampleRef]:
