@@ -409,10 +409,7 @@ LAYOUTS = (
         "Cityscapes",
         "leftImg8bit/{train,val}/aachen/a_{1..2}_leftImg8bit.png gtFine/{train,val}/aachen/a_{1..2}_gtFine_color.png",
         refused="gtFine look like masks",
-        choices=[
-            {"train": {"aachen": 2}, "validation": {"aachen": 2}},
-            unlabelled(train=2, validation=2),
-        ],
+        choices=[unlabelled(train=2, validation=2)],
     ),
     Layout(
         "ADE20K, scene parsing",
@@ -422,9 +419,9 @@ LAYOUTS = (
     ),
     Layout(
         "COVID-19 Radiography",
-        "{COVID,Normal}/{images,masks}/{1..3}.png COVID.metadata.xlsx",
-        refused="COVID/masks, Normal/masks look like masks",
-        choices=[in_train(COVID=3, Normal=3), unlabelled(train=6)],
+        "{COVID,Lung_Opacity,Normal,Pneumonia}/{images,masks}/{1..3}.png COVID.metadata.xlsx",
+        refused="COVID/masks, Lung_Opacity/masks, Normal/masks, Pneumonia/masks look like masks",
+        choices=[in_train(COVID=3, Lung_Opacity=3, Normal=3, Pneumonia=3), unlabelled(train=12)],
     ),
     Layout(
         "Breast ultrasound (BUSI)",

@@ -6,7 +6,7 @@ import dataclasses
 import glob
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
@@ -15,7 +15,7 @@ from transforms.sources.folder_names import guess_split, is_container, is_known
 from transforms.sources.folder_roles import Request, UnclearError, find_roles, join
 from transforms.sources.folder_tree import FolderTree
 from transforms.sources.registry import source_of_file
-from transforms.sources.tables_beside import find_tables
+from transforms.sources.tables_beside import find_tables, list_tables
 from transforms.splits import read_splits
 
 _MOST_CHOICES = 3
@@ -23,6 +23,7 @@ _MOST_STEPS = 5
 _MOST_TABLES = 2
 _MOST_CLASSES = 20
 _MOST_GLOBS = 8
+_MOST_PATHS = 3
 # How names of files give the class: a word before a number (cat.12.jpg), or before the first mark (cat-b2f.jpg).
 _NAME_PATTERNS = (
     r"(?P<label>[^/]*[^/\d ._-])[ ._-]*\(?\d+\)?\.[^./]+$",
@@ -86,6 +87,9 @@ class _Advisor:
         beside = describe_annotations(self._tree)
         known = f" (beside them is what looks like {beside}, which this version does not read yet)" if beside else ""
         how = _HOW_TO_LABEL if self._error.kind == "flat" else ""
+        tables = list_tables(self._tree)[:_MOST_PATHS] if self._request.by_folders else []
+        if tables and not any("label_column" in one.settings for one in choices):
+            known += f" (tables beside them: {', '.join(tables)})"
         if self._request.spec.source in ("image_folder", "filename_pattern"):
             # A source that the request names may not fit a pattern or a table.
             choices = [dataclasses.replace(one, settings={**one.settings, "source": None}) for one in choices]
@@ -221,7 +225,7 @@ class _Advisor:
         """The setting `exclude` with some folders more."""
         spec = self._request.spec
         head = "*/" if self._place.key_prefix else ""
-        return [*spec.exclude, *_globs(paths, head)]
+        return [*spec.exclude, *_globs(paths, head, self._tree)]
 
     # What makes a choice clear
 
@@ -243,7 +247,7 @@ class _Advisor:
                 continue
             if goal == _NAMES and "label_pattern" not in fitted:
                 return
-            if goal == _FOLDERS and self._error.kind == "annotations" and _is_one_per_folder(tree):
+            if goal == _FOLDERS and self._error.kind == "annotations" and not _look_like_classes(tree, roles.bases):
                 return
             if fitted and any(map(tree.total, roles.bases)) and self._has_labels(tree, request):
                 if self._error.kind in ("annotations", "mask files"):
@@ -292,7 +296,7 @@ class _Advisor:
             if len(beside) == 1 and not inner:
                 return {**settings, "input": join(self._input(settings), join(base, beside[0]))}
         head = "*/" if self._place.key_prefix else ""
-        globs = [f"*{error.names[0]}*"] if error.kind == "mask files" else _globs(error.names, head)
+        globs = [f"*{error.names[0]}*"] if error.kind == "mask files" else _globs(error.names, head, tree)
         if len(globs) > _MOST_GLOBS:
             return None
         return {**settings, "exclude": [*request.spec.exclude, *globs]}
@@ -364,9 +368,10 @@ def describe_annotations(tree: FolderTree) -> str:
     return ", ".join(f"annotations of {kind} ({example})" for kind, example in kinds.items())
 
 
-def _is_one_per_folder(tree: FolderTree) -> bool:
-    """Whether a folder holds one image each, with its masks beside it, and is no class."""
-    return all(folder.images < 2 for _, folder in tree.walk())
+def _look_like_classes(tree: FolderTree, bases: Iterable[str]) -> bool:
+    """Whether images without their masks have several classes, and not a folder for each, or one for all."""
+    classes = {name for base in bases for name in tree.below(base)}
+    return len(classes) > 1 and any(folder.images > 1 for _, folder in tree.walk())
 
 
 def _depth(path: str) -> int:
@@ -378,12 +383,15 @@ def _has_classes(tree: FolderTree, path: str) -> bool:
     return bool(tree.below(path)) and not tree.images(path)
 
 
-def _globs(paths: Sequence[str], head: str) -> list[str]:
-    """Globs of all that is in some folders; one for folders of the same name and depth."""
-    kept = dict.fromkeys((path.count("/"), path.rpartition("/")[2]) for path in paths)
-    if len(kept) == len(paths):
-        return [f"{head}{glob.escape(path)}/**" for path in paths]
-    return [f"{head}{'*/' * depth}{glob.escape(name)}/**" for depth, name in kept]
+def _globs(paths: Sequence[str], head: str, tree: FolderTree) -> list[str]:
+    """Globs of all that is in some folders; of very many, one for those of the same name and depth, if it fits."""
+    if len(paths) > _MOST_PATHS:
+        kinds = dict.fromkeys((path.count("/"), path.rpartition("/")[2]) for path in paths)
+        folders = [path.split("/") for path, folder in tree.walk() if folder.images]
+        found = {"/".join(parts[: depth + 1]) for depth, _ in kinds for parts in folders if len(parts) > depth}
+        if {path for path in found if (path.count("/"), path.rpartition("/")[2]) in kinds} == set(paths):
+            return [f"{head}{'*/' * depth}{glob.escape(name)}/**" for depth, name in kinds]
+    return [f"{head}{glob.escape(path)}/**" for path in paths]
 
 
 def _write(splits: Mapping[str, str | None]) -> str:
