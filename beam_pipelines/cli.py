@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import difflib
-import errno
 import importlib
 import io
 import logging
@@ -17,7 +16,7 @@ from typing import TextIO
 
 from beam_pipelines.exit_codes import BROKEN_PIPE, DONE, FAILED, INTERRUPTED, TERMINATED, WRONG_REQUEST
 from beam_pipelines.interrupts import Terminated, catch_termination, keep_interrupts
-from beam_pipelines.terminal import show
+from beam_pipelines.terminal import PrintError, show
 from beam_tfrecords.errors import BuildError, RequestError
 
 _USAGE = """\
@@ -85,7 +84,7 @@ def run_command(name: str, argv: Sequence[str]) -> int:
     except Exception as error:
         from beam_pipelines.limits import describe_shortage
 
-        shortage = describe_shortage(error)
+        shortage = str(error) if isinstance(error, PrintError) else describe_shortage(error)
         if shortage is None:
             raise
         return _fail(f"the run failed: {shortage}", code=FAILED)
@@ -101,19 +100,19 @@ def run(*command: str) -> None:
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         code = main([*command, *sys.argv[1:]])
-        sys.stdout.flush()
     except BrokenPipeError:
         # A broken pipe to a worker is an error like any other.
         if not any(_has_no_reader(stream) for stream in (sys.stdout, sys.stderr)):
             raise
         code = BROKEN_PIPE
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        pass
     except OSError as error:
-        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO, errno.EFBIG):
-            raise
-        code = _fail(f"standard output cannot be written: {error.strerror}", code=FAILED)
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError):
-            stream.flush()
+        code = _fail(f"the output cannot be printed: {error.strerror}", code=FAILED)
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
     # Beam's job servers end here, and temporary folders go; one that is gone already would be a traceback.
     with contextlib.redirect_stderr(io.StringIO()):
         atexit._run_exitfuncs()

@@ -18,10 +18,19 @@ def escape(text: str) -> str:
     return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+class PrintError(Exception):
+    """What is printed cannot be written, such as to a full disk; the message says why."""
+
+
 def show(*lines: str, file: TextIO | None = None) -> None:
     """Prints lines, escaped.
 
     Args:
       lines: without line breaks; those in a name are escaped.
     """
-    print("\n".join(map(escape, lines)), file=file)
+    try:
+        print("\n".join(map(escape, lines)), file=file)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise PrintError(f"the output cannot be printed: {error.strerror}") from error

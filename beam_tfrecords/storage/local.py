@@ -136,14 +136,20 @@ def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.remove(temporary)
-        # A name is that of this file, or of a folder that cannot be made; else another file is at fault.
-        is_own = isinstance(error, OSError) and (error.filename is None or temporary.startswith(error.filename))
-        if isinstance(error, OSError) and is_own and (error.errno in _REMEDIES or is_service_fault(error)):
-            remedy = _REMEDIES.get(error.errno or 0, "it can be")
-            raise BuildError(
-                f"{path} cannot be written: {error.strerror}; the same command resumes once {remedy}"
-            ) from error
+        if isinstance(error, OSError):
+            _raise_fault(error, path, temporary)
         raise
+
+
+def _raise_fault(error: OSError, path: str, temporary: str) -> None:
+    """Raises BuildError if the disk is at fault that a file cannot be written."""
+    # A name is that of this file, or of a folder that cannot be made; else another file is at fault.
+    is_own = error.filename is None or temporary.startswith(error.filename)
+    if is_own and (error.errno in _REMEDIES or is_service_fault(error)):
+        remedy = _REMEDIES.get(error.errno or 0, "it can be")
+        raise BuildError(
+            f"{path} cannot be written: {error.strerror}; the same command resumes once {remedy}"
+        ) from error
 
 
 def write_new(path: str, data: bytes) -> bool:
@@ -193,10 +199,14 @@ def _temporary(path: str, data: bytes) -> Iterator[str]:
     os.makedirs(folder or ".", exist_ok=True)
     temporary = os.path.join(folder, f"{name}.tmp-{os.getpid()}-{os.urandom(4).hex()}")
     try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with open(temporary, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            _raise_fault(error, path, temporary)
+            raise
         yield temporary
     finally:
         delete_files([temporary])

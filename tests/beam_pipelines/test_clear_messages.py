@@ -55,8 +55,8 @@ def test_a_wrong_value_is_refused_in_one_line(refused, words, message):
 def test_a_misspelt_setting_of_the_python_call_is_refused(photos, tmp_path):
     with pytest.raises(RequestError, match="`image_sise` is no setting; did you mean `image_size`"):
         build(input=str(photos), output=str(tmp_path / "out"), image_sise=32)
-    with pytest.raises(RequestError, match="`dry_run` is no setting"):
-        build(input=str(photos), output=str(tmp_path / "out"), dry_run=True)
+    with pytest.raises(RequestError, match="`no_wait` is no setting"):
+        build(input=str(photos), output=str(tmp_path / "out"), no_wait=True)
     assert not (tmp_path / "out").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -119,10 +120,12 @@ echo "${{COMPREPLY[@]}}"
         assert expected in ran.stdout.split()
 
 
-def test_a_full_standard_output_ends_with_one_line(built):
+@pytest.mark.parametrize("buffered", ["", "1"])
+def test_a_full_standard_output_ends_with_one_line(built, buffered):
+    environment = {**os.environ, "PYTHONUNBUFFERED": buffered}
+    command = [BEAM_TFRECORDS, "status", str(built)]
     with open("/dev/full", "w") as full:
-        ran = subprocess.run(
-            [BEAM_TFRECORDS, "status", str(built)], stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
-    message = "beam-tfrecords: standard output cannot be written: No space left on device\n"
-    assert (ran.returncode, ran.stderr) == (1, message)
+        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr.endswith("the output cannot be printed: No space left on device\n")
+    assert len(ran.stderr.splitlines()) == 1

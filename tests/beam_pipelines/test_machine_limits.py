@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -165,12 +166,27 @@ def test_without_a_temporary_folder_nothing_is_started(photos, tmp_path, read_on
     assert "; set TMPDIR to a folder that can be written" in ran.stderr
 
 
+def test_a_temporary_folder_with_a_long_path_is_refused(photos, tmp_path):
+    (tmp_path / ("long" * 20)).mkdir()
+    ran = subprocess.run(
+        [BEAM_TFRECORDS, "convert", photos, tmp_path / "out"],
+        env={**os.environ, "TMPDIR": str(tmp_path / ("long" * 20))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    (line,) = ran.stderr.splitlines()
+    assert line.endswith("set TMPDIR to one with a shorter path, such as TMPDIR=/tmp")
+
+
 def test_a_temporary_folder_that_is_removed_while_a_build_runs_ends_it_and_it_resumes(photos, expected, tmp_path):
-    (tmp_path / "tmp").mkdir()
+    # A short path: sockets are made in it.
+    temporary = tempfile.mkdtemp(dir="/tmp")
     flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, WORKERS]
     process = subprocess.Popen(
         [BEAM_TFRECORDS, "convert", *flags],
-        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+        env={**os.environ, "TMPDIR": temporary},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -181,13 +197,13 @@ def test_a_temporary_folder_that_is_removed_while_a_build_runs_ends_it_and_it_re
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.001)
-    shutil.rmtree(tmp_path / "tmp")
+    shutil.rmtree(temporary)
     # What takes its place cannot be started.
     for worker in workers_of(process.pid):
         os.kill(worker, signal.SIGSEGV)
     out, err = process.communicate(timeout=60)
     ended = subprocess.CompletedProcess([], process.returncode, out, err)
-    assert_refused(ended, 1, f"no worker process can be started: {tmp_path / 'tmp'} has to stay as it is")
+    assert_refused(ended, 1, f"no worker process can be started: {temporary} has to stay as it is")
     ran = run("convert", *flags)
     assert ran.returncode == 0, ran.stderr
     assert shards_of(tmp_path / "out") == expected

@@ -33,13 +33,18 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "allow_outside_root": (TABLE, {"allow_outside_root": True}),
     "image_path": (TABLE, {"image_path": "in/cat/{id}.png"}),
     "image_root": (TABLE, {"image_root": "moved"}),
+    "label_type": (TABLE, {"label_type": "text"}),
+    "group_rows": ({**TABLE, "image_column": "other"}, {"group_rows": True}),
+    "label_columns": ({**TABLE, "layout": "multilabel"}, {"label_columns": "zero,one"}),
+    "missing_values": (TABLE, {"missing_values": "dog"}),
+    "requester_pays": (FOLDER, {"requester_pays": "true"}),
     "label_separator": (LISTS, {"label_separator": "|"}),
     "delimiter": (TABLE, {"delimiter": ","}),
     "encoding": (TABLE, {"encoding": "cp1252"}),
     "include": (FOLDER, {"include": "cat/*"}),
     "exclude": (FOLDER, {"exclude": "cat/00*"}),
     "classes": (FOLDER, {"classes": "cat"}),
-    "group_column": ({**TABLE, "splits": "train=0.5,test=0.5"}, {"group_column": "fold"}),
+    "group_column": ({**TABLE, "split_column": "", "splits": "train=0.5,test=0.5"}, {"group_column": "fold"}),
     "fingerprint": (FOLDER, {"fingerprint": "content"}),
     "class_names": (FOLDER, {"class_names": "dog,cat"}),
     "splits": (FOLDER, {"splits": "train=0.5,test=0.5"}),
@@ -110,13 +115,13 @@ def make_input(root: Path, picture: Callable, save: Callable) -> None:
     shutil.copytree(root / "in", root / "moved/in")
     save(root / "moved/in/cat/000.png", picture(1000, 30, 40))
     outside = save(root.with_name("outside.png"), picture(95, 30, 40))
-    lines = ["image,other,label,name,several,split,fold,id"]
+    lines = ["image,other,label,name,several,split,fold,id,zero,one"]
     for number in range(8):
         names = ("cat", "dog") if number % 2 else ("dog", "Äpfel")
         folds = ("train", "test") if number % 3 else ("test", "train")
         paths = f"in/cat/{number:03d}.png,in/dog/{number:03d}.png"
-        lines.append(f"{paths},{','.join(names)},{'|'.join(names)},{','.join(folds)},{number:03d}")
-    lines.append(f"../{outside.name},in/dog/copy.png,cat,dog,cat|dog,train,test,000")
+        lines.append(f"{paths},{','.join(names)},{'|'.join(names)},{','.join(folds)},{number:03d},0,1")
+    lines.append(f"../{outside.name},in/dog/copy.png,cat,dog,cat|dog,train,test,000,1,0")
     (root / "rows.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

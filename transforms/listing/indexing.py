@@ -123,10 +123,15 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
 
     def noted() -> Iterator[SampleRef]:
         nonlocal launch
-        for ref in plan.read(container, spool, skipped):
-            if ref.failure is not None and FailureReason(ref.failure[0]) in TRIED_AGAIN:
-                launch = plan.launch
-            yield ref
+        try:
+            for ref in plan.read(container, spool, skipped):
+                if ref.failure is not None and FailureReason(ref.failure[0]) in TRIED_AGAIN:
+                    launch = plan.launch
+                yield ref
+        except OSError as error:
+            # Otherwise it would seem to be one of the file that is written.
+            error.filename = error.filename or container.uri
+            raise
 
     with Spool(BuildFolder(plan.folder).spool, stem, most_bytes=plan.max_file_size) as spool:
         listing = write_listing(

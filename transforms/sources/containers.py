@@ -108,7 +108,12 @@ class Spool:
         assert self._file is not None
         start = self._end
         for chunk in chunks:
-            self._file.write(chunk)
+            try:
+                self._file.write(chunk)
+            except OSError as error:
+                # Not a fault of reading the chunks.
+                error.filename = error.filename or self._path
+                raise
             self._end += len(chunk)
         return Range(self._path, start, self._end - start, name)
 

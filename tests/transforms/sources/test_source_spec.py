@@ -54,7 +54,8 @@ def test_every_setting_is_read_and_the_rest_have_defaults():
 
 
 def test_where_the_input_is_does_not_decide_the_bytes():
-    assert [one.name for one in settings_of(SourceSpec) if not one.decides_bytes] == ["input", "fingerprint"]
+    names = [setting.name for setting in settings_of(SourceSpec) if not setting.decides_bytes]
+    assert names == ["input", "fingerprint", "requester_pays"]
 
 
 def test_the_help_of_source_names_the_sources():
