@@ -62,6 +62,7 @@ def test_the_steps_have_the_names_of_the_stages(runner, components):
         "GroupByKey",
         "ConvertBlocks",
         "TakeParts",
+        "WithoutHashes",
         "FindDuplicates",
         "DropDuplicates",
         "CountBlocks",
