@@ -29,7 +29,7 @@ from transforms.images.image_spec import ImageSpec
 from transforms.listing.listing import CHUNK_REFS, ListPlan, read_chunk, write_listing
 from transforms.listing.ordering import assign_block, count_blocks
 from transforms.parts import RANGE_BLOCKS, Part, PartPolicy
-from transforms.refs import File, SampleRef, pack_refs, unpack_key_and_split
+from transforms.refs import File, SampleRef, one_image, pack_refs, unpack_key_and_split
 from transforms.shards.plan import ShardPolicy, place_parts
 from transforms.splits import Splits
 
@@ -87,7 +87,7 @@ def make_refs(count: int) -> Iterator[SampleRef]:
     """References to photos in a thousand class folders of a bucket."""
     for number in range(count):
         key = f"n{1_440_764 + 7 * (number % 1000):08d}/n{number:010d}.JPEG"
-        yield SampleRef(key, File(f"gs://photos/train/{key}"), _SOURCE_BYTES, "1763750000.123", key[:9])
+        yield SampleRef(key, one_image(File(f"gs://photos/train/{key}")), _SOURCE_BYTES, "1763750000.123", key[:9])
 
 
 def plan(samples: int, seed: int) -> list[Stage]:

@@ -34,7 +34,7 @@ from transforms.images.convert_image import convert_image
 from transforms.images.image_spec import ImageEncoding, ImageSpec
 from transforms.labels import ClassNames
 from transforms.libraries import library_versions, record_versions
-from transforms.refs import File, SampleRef
+from transforms.refs import File, SampleRef, one_image
 from transforms.settings import read_settings
 
 COMMAND = "python -m tests.make_golden_images"
@@ -157,7 +157,7 @@ def _samples() -> Iterator[tuple[str, bytes]]:
     columns = {name.removeprefix(COLUMN): value for name, value in _VALUES.items() if name.startswith(COLUMN)}
     for name, layout in _LAYOUTS.items():
         labels = ["ü", 0] if name == "multilabel" else "ü"
-        ref = SampleRef("a/b.ppm", File("in/a/b.ppm"), 23, "23-1.5", labels, "train", columns)
+        ref = SampleRef("a/b.ppm", one_image(File("in/a/b.ppm")), 23, "23-1.5", labels, "train", columns)
         spec = ImageSpec(image_encoding=ImageEncoding.RAW)
         convert = ConvertSample(
             spec, parse_layout(layout), ClassNames(("a", "ü"), numbers_are_indices=True), "settings"

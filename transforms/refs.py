@@ -57,6 +57,21 @@ class DeflatedRange(Range):
 Locator: TypeAlias = "File | Range | DeflatedRange"
 _LOCATORS = (Range, DeflatedRange, File)
 
+# The name of the image that a sample is about; others, such as a mask, belong to it.
+IMAGE = "image"
+
+
+def one_image(locator: Locator | None) -> Mapping[str, Locator]:
+    """The images of a sample that has one, or none."""
+    return {} if locator is None else {IMAGE: locator}
+
+
+def _pack_locator(locator: Locator) -> tuple[Any, ...]:
+    kind = _LOCATORS.index(type(locator))
+    if isinstance(locator, File):
+        return kind, locator.uri, locator.version
+    return kind, locator.uri, locator.offset, locator.length, locator.name, locator.version
+
 
 @dataclasses.dataclass(frozen=True)
 class SampleRef:
@@ -65,9 +80,10 @@ class SampleRef:
     Attributes:
       key: stable name of the sample: path relative to the input root, or the row's id. Order and split
         depend on it alone.
-      locator: where the image bytes are; None for a row without an image.
-      size: bytes of the image file, or 0 if the source does not say.
-      fingerprint: changes when the image file does (size and modification time, or an etag).
+      images: name -> where the bytes of the image are: `IMAGE`, and others that belong to it, such as a mask; empty
+        for a row without an image.
+      size: bytes of the file of `IMAGE`, or 0 if the source does not say.
+      fingerprint: changes when the file of an image does (size and modification time, or an etag).
       label: as the source has it: a class name, a class index, a list of either, or None.
       split: as the source has it (the name of a folder, the value of a column), or None.
       columns: the table's other cells that the layout asks for, by column name.
@@ -78,7 +94,7 @@ class SampleRef:
     """
 
     key: str
-    locator: Locator | None
+    images: Mapping[str, Locator] = dataclasses.field(default_factory=dict)
     size: int = 0
     fingerprint: str = ""
     label: Value = None
@@ -88,31 +104,29 @@ class SampleRef:
     group: str | None = dataclasses.field(default=None, compare=False)
 
     @property
+    def locator(self) -> Locator | None:
+        """Where the bytes of `IMAGE` are; None for a row without an image."""
+        return self.images.get(IMAGE)
+
+    @property
     def uri(self) -> str | None:
-        """The name of the image that people see; None for a row without an image."""
+        """The name of `IMAGE` that people see; None for a row without an image."""
         return self.locator.name if self.locator else None
 
     def with_split(self, split: str | None) -> SampleRef:
         """The same sample in another split."""
         # `dataclasses.replace` takes three times as long, and this runs once per sample.
         return SampleRef(
-            self.key, self.locator, self.size, self.fingerprint, self.label, split, self.columns, self.failure
+            self.key, self.images, self.size, self.fingerprint, self.label, split, self.columns, self.failure
         )
 
     def pack(self) -> bytes:
         """The reference as a few hundred bytes, for the listing and for the shuffle."""
-        locator = self.locator
-        place: Any = locator
-        if isinstance(locator, File):
-            place = (_LOCATORS.index(File), locator.uri, locator.version)
-        elif locator is not None:
-            kind = _LOCATORS.index(type(locator))
-            place = (kind, locator.uri, locator.offset, locator.length, locator.name, locator.version)
         return msgpack.packb(
             (
                 self.key,
                 self.split,
-                place,
+                {name: _pack_locator(locator) for name, locator in self.images.items()},
                 self.size,
                 self.fingerprint,
                 self.label,
@@ -123,19 +137,17 @@ class SampleRef:
 
     def identity(self) -> bytes:
         """What makes this sample another one when it changes: everything except where its bytes are."""
-        return msgpack.packb(
-            (self.key, self.split, self.size, self.fingerprint, self.label, dict(self.columns), self.failure)
-        )
+        # A name that every image has says nothing, and earlier versions had none.
+        names = sorted(self.images.keys() - {IMAGE})
+        values = (self.key, self.split, self.size, self.fingerprint, self.label, dict(self.columns), self.failure)
+        return msgpack.packb((*values, names) if names else values)
 
     @classmethod
     def unpack(cls, packed: bytes) -> SampleRef:
         """The reverse of `pack`."""
-        key, split, place, size, fingerprint, label, columns, failure = msgpack.unpackb(packed)
-        locator: Locator | None = None
-        if place is not None:
-            kind, *values = place
-            locator = _LOCATORS[kind](*values)
-        return cls(key, locator, size, fingerprint, label, split, columns, tuple(failure) if failure else None)
+        key, split, places, size, fingerprint, label, columns, failure = msgpack.unpackb(packed)
+        images = {name: _LOCATORS[kind](*values) for name, (kind, *values) in places.items()}
+        return cls(key, images, size, fingerprint, label, split, columns, tuple(failure) if failure else None)
 
 
 def pack_refs(packed: Iterable[bytes]) -> bytes:

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.refs import DeflatedRange, File, Range, SampleRef, pack_refs, split_refs, unpack_key_and_split
+from transforms.refs import (
+    DeflatedRange,
+    File,
+    Range,
+    SampleRef,
+    one_image,
+    pack_refs,
+    split_refs,
+    unpack_key_and_split,
+)
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 SCALARS = st.one_of(
@@ -25,7 +34,7 @@ LOCATORS = st.one_of(
 REFS = st.builds(
     SampleRef,
     key=TEXT,
-    locator=LOCATORS,
+    images=st.dictionaries(st.sampled_from(["image", "mask"]), LOCATORS.filter(bool)),
     size=NUMBERS,
     fingerprint=TEXT,
     label=VALUES,
@@ -37,14 +46,16 @@ REFS = st.builds(
 
 def photo(number: int) -> SampleRef:
     uri = f"gs://bucket/photos/train/cat/IMG_{number:04d}.jpg"
-    return SampleRef(f"train/cat/IMG_{number:04d}.jpg", File(uri), 123456, f"123456-17000{number:05d}.1")
+    return SampleRef(f"train/cat/IMG_{number:04d}.jpg", one_image(File(uri)), 123456, f"123456-17000{number:05d}.1")
 
 
 @given(REFS)
 def test_a_reference_survives_packing_with_the_type_of_its_locator(ref):
     unpacked = SampleRef.unpack(ref.pack())
     assert unpacked == ref
-    assert type(unpacked.locator) is type(ref.locator)
+    assert {name: type(one) for name, one in unpacked.images.items()} == {
+        name: type(one) for name, one in ref.images.items()
+    }
 
 
 @given(REFS)
@@ -80,15 +91,18 @@ def test_any_references_packed_together_come_back(refs):
     ids=["row", "file", "range", "deflated"],
 )
 def test_the_version_of_a_file_travels_and_is_no_part_of_what_a_sample_is(locator):
-    ref = SampleRef("a", locator, 5, "f")
+    ref = SampleRef("a", one_image(locator), 5, "f")
     assert SampleRef.unpack(ref.pack()) == ref
-    assert ref.identity() == SampleRef("a", locator and dataclasses.replace(locator, version=""), 5, "f").identity()
+    assert (
+        ref.identity()
+        == SampleRef("a", one_image(locator and dataclasses.replace(locator, version="")), 5, "f").identity()
+    )
 
 
 def test_another_split_changes_nothing_else():
-    ref = SampleRef("a", File("/a"), 5, "f", ["cat"], "train", {"age": 3}, ("corrupt", "why"))
+    ref = SampleRef("a", one_image(File("/a")), 5, "f", ["cat"], "train", {"age": 3}, ("corrupt", "why"))
     moved = ref.with_split("test")
-    assert moved == SampleRef("a", File("/a"), 5, "f", ["cat"], "test", {"age": 3}, ("corrupt", "why"))
+    assert moved == SampleRef("a", one_image(File("/a")), 5, "f", ["cat"], "test", {"age": 3}, ("corrupt", "why"))
 
 
 @pytest.mark.parametrize(
@@ -102,4 +116,13 @@ def test_another_split_changes_nothing_else():
     ids=["row", "file", "range", "deflated"],
 )
 def test_the_uri_of_a_sample_is_the_name_that_people_know(locator, uri):
-    assert SampleRef("key", locator).uri == uri
+    assert SampleRef("key", one_image(locator)).uri == uri
+
+
+def test_an_image_that_belongs_to_another_makes_a_sample_another_one():
+    photo, mask = File("/photos/1.jpg"), File("/masks/1.png")
+    pair = SampleRef("1", {"image": photo, "mask": mask}, 5, "f")
+    assert pair.locator == photo
+    assert pair.uri == "/photos/1.jpg"
+    assert pair.identity() != SampleRef("1", {"image": photo}, 5, "f").identity()
+    assert pair.with_split("test").images == pair.images

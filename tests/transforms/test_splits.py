@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from transforms.refs import File, SampleRef
+from transforms.refs import File, SampleRef, one_image
 from transforms.splits import Splits, assign_split, read_splits, write_splits
 
 
 def refs(count: int) -> list[SampleRef]:
-    return [SampleRef(f"cat/{number}.jpg", File(f"/photos/cat/{number}.jpg")) for number in range(count)]
+    return [SampleRef(f"cat/{number}.jpg", one_image(File(f"/photos/cat/{number}.jpg"))) for number in range(count)]
 
 
 def split_of(ref: SampleRef, splits: Splits) -> SampleRef:
@@ -33,12 +33,12 @@ def test_adding_images_moves_no_other_to_another_split():
     ("word", "split"), [(None, "train"), ("val", "validation"), ("test", "test"), ("fold_1", "fold_1")]
 )
 def test_auto_takes_the_word_of_the_source(word, split):
-    assert split_of(SampleRef("a", None, split=word), Splits()).split == split
+    assert split_of(SampleRef("a", {}, split=word), Splits()).split == split
 
 
 @pytest.mark.parametrize("word", ["Train set", "all", "täst", "1"])
 def test_a_word_that_cannot_name_a_split_is_a_failure(word):
-    ref = split_of(SampleRef("a", None, split=word), Splits())
+    ref = split_of(SampleRef("a", {}, split=word), Splits())
     assert ref.split is None
     assert ref.failure is not None
     assert ref.failure[0] == "unknown_split"
@@ -47,7 +47,7 @@ def test_a_word_that_cannot_name_a_split_is_a_failure(word):
 
 def test_an_earlier_failure_is_kept_when_the_split_is_not_valid_either():
     failure = ("unreadable", "a broken link")
-    assert split_of(SampleRef("a", None, split="all", failure=failure), Splits()).failure == failure
+    assert split_of(SampleRef("a", {}, split="all", failure=failure), Splits()).failure == failure
 
 
 @pytest.mark.parametrize(

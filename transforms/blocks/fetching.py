@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
-from transforms.refs import DeflatedRange, File, Locator, SampleRef
+from transforms.refs import IMAGE, DeflatedRange, File, Locator, SampleRef
 from transforms.service_faults import retry_faults
 
 # An object store takes some 50 ms for an image, whatever its size; this many requests run at once.
@@ -64,7 +64,9 @@ def with_fingerprint(ref: SampleRef) -> SampleRef:
     except OSError:  # reading it says so again
         return ref
     locator = dataclasses.replace(ref.locator, version=entry.version)
-    return dataclasses.replace(ref, locator=locator, size=entry.size, fingerprint=entry.fingerprint)
+    return dataclasses.replace(
+        ref, images={**ref.images, IMAGE: locator}, size=entry.size, fingerprint=entry.fingerprint
+    )
 
 
 def read_image(locator: Locator, *, size: int, max_file_size: int) -> bytes | SampleError:

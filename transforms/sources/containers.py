@@ -13,7 +13,7 @@ import msgpack
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import SampleError
-from transforms.refs import File, Range, SampleRef
+from transforms.refs import File, Range, SampleRef, one_image
 from transforms.sources.names import printable
 from transforms.sources.source_spec import Skipped
 
@@ -55,7 +55,9 @@ class Container:
 
     def rejected(self, error: SampleError) -> SampleRef:
         """The reference that counts this container as one rejected sample."""
-        return SampleRef(storage.basename(self.uri), File(self.uri), failure=(error.reason.value, error.detail))
+        return SampleRef(
+            storage.basename(self.uri), one_image(File(self.uri)), failure=(error.reason.value, error.detail)
+        )
 
 
 class Spool:

@@ -46,7 +46,7 @@ class Relabel:
             failure = failure or _BESIDE_SPLITS
         if self.keeps_splits:
             split = ref.split
-        return SampleRef(ref.key, ref.locator, ref.size, ref.fingerprint, label, split, ref.columns, failure)
+        return SampleRef(ref.key, ref.images, ref.size, ref.fingerprint, label, split, ref.columns, failure)
 
 
 def guess_roles(spec: SourceSpec) -> Guess | Roles:

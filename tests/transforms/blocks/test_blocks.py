@@ -31,7 +31,7 @@ from transforms.labels import ClassNames
 from transforms.libraries import library_versions
 from transforms.parts import PartPolicy
 from transforms.processes.worker import Worker, WorkerDiedError
-from transforms.refs import File, SampleRef, pack_refs
+from transforms.refs import File, SampleRef, one_image, pack_refs
 from transforms.workspace.counts import BlockCounts, read_block_counts
 
 ROOT = Path(__file__).parents[3]
@@ -41,7 +41,7 @@ KEYS = [f"{number}.jpg" for number in range(12)]
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), unique=True), st.randoms())
 def test_the_order_of_a_block_does_not_depend_on_how_its_references_arrive(keys, random):
-    packed = [SampleRef(key, None).pack() for key in keys]
+    packed = [SampleRef(key, {}).pack() for key in keys]
     shuffled = random.sample(packed, len(packed))
     half = len(packed) // 2
     joined = [pack_refs(shuffled[half:]), pack_refs(shuffled[:half])]
@@ -50,7 +50,7 @@ def test_the_order_of_a_block_does_not_depend_on_how_its_references_arrive(keys,
 
 @given(st.randoms())
 def test_references_with_one_key_are_neighbours_in_an_order_of_their_own(random):
-    refs = [SampleRef(key, None, size=size) for key in "abc" for size in range(4)]
+    refs = [SampleRef(key, {}, size=size) for key in "abc" for size in range(4)]
     packed = [pack_refs([ref.pack()]) for ref in random.sample(refs, len(refs))]
     found = list(read_block(packed, seed=0))
     assert [ref.key for ref in found] == [
@@ -93,7 +93,7 @@ def block(tmp_path) -> Block:
     refs = []
     for key in KEYS:
         (tmp_path / key).write_text(key)
-        refs.append(SampleRef(key, File(str(tmp_path / key)), len(key), "print", split="train"))
+        refs.append(SampleRef(key, one_image(File(str(tmp_path / key))), len(key), "print", split="train"))
     plan = BlockPlan(
         folder=str(tmp_path / "build"),
         seed=5,
@@ -246,7 +246,7 @@ def test_a_fault_of_the_machine_within_a_decoder_ends_the_build(monkeypatch, cod
 
     monkeypatch.setitem(decode._OPENERS, "png", fail)
     with pytest.raises(BuildError, match=rf"^1\.png cannot be read: {os.strerror(code)}; the same command resumes"):
-        convert_sample(PNG, SampleRef("1.png", None), b"\x89PNG\r\n\x1a\n" + bytes(100))
+        convert_sample(PNG, SampleRef("1.png", {}), b"\x89PNG\r\n\x1a\n" + bytes(100))
 
 
 def test_a_decoder_that_runs_out_of_memory_rejects_its_sample_only_if_there_is_what_it_may_take():
@@ -269,7 +269,7 @@ def run_out_of_memory(memory: int, left: int = 0) -> ConvertedSample | SampleErr
     if left:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + left,) * 2)
-    return convert_sample(fail, SampleRef("1.png", None), b"", memory=memory)
+    return convert_sample(fail, SampleRef("1.png", {}), b"", memory=memory)
 
 
 def test_a_block_with_a_part_in_which_a_bit_flipped_is_done_again(block):

@@ -22,7 +22,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError
 from transforms.blocks import fetching
 from transforms.blocks.fetching import fetch, read_image
-from transforms.refs import DeflatedRange, File, Range, SampleRef
+from transforms.refs import DeflatedRange, File, Range, SampleRef, one_image
 from transforms.service_faults import PAUSES
 
 PICTURE = bytes(range(256)) * 300
@@ -39,11 +39,11 @@ def test_each_reference_comes_in_order_with_its_bytes_or_its_reason(tmp_path):
     (tmp_path / "a.jpg").write_bytes(b"image")
     (tmp_path / "empty.jpg").write_bytes(b"")
     refs = [
-        SampleRef("a", File(str(tmp_path / "a.jpg")), size=5),
-        SampleRef("empty", File(str(tmp_path / "empty.jpg"))),
-        SampleRef("missing", File(str(tmp_path / "missing.jpg")), size=7),
-        SampleRef("row", None),
-        SampleRef("rejected", None, failure=("invalid_row", "line 3")),
+        SampleRef("a", one_image(File(str(tmp_path / "a.jpg"))), size=5),
+        SampleRef("empty", one_image(File(str(tmp_path / "empty.jpg")))),
+        SampleRef("missing", one_image(File(str(tmp_path / "missing.jpg"))), size=7),
+        SampleRef("row", {}),
+        SampleRef("rejected", {}, failure=("invalid_row", "line 3")),
     ]
     expected = [b"image", FailureReason.EMPTY, FailureReason.UNREADABLE, None, FailureReason.INVALID_ROW]
     assert outcomes(refs, max_file_size=100) == expected
@@ -53,12 +53,12 @@ def test_a_file_above_the_limit_is_rejected_unread(tmp_path):
     with (tmp_path / "huge.jpg").open("wb") as file:
         file.truncate(10**12)  # sparse: reading it would take all memory
     huge = File(str(tmp_path / "huge.jpg"))
-    refs = [SampleRef("size is listed", huge, size=10**12), SampleRef("size is not", huge)]
+    refs = [SampleRef("size is listed", one_image(huge), size=10**12), SampleRef("size is not", one_image(huge))]
     assert outcomes(refs) == [FailureReason.TOO_LARGE_FILE] * 2
 
 
 def test_a_layout_without_images_reads_none(tmp_path):
-    refs = [SampleRef("a", File(str(tmp_path / "missing.jpg")))]
+    refs = [SampleRef("a", one_image(File(str(tmp_path / "missing.jpg"))))]
     assert list(fetch(refs, needs_image=lambda _: False, max_file_size=1)) == [(refs[0], None)]
 
 
@@ -108,19 +108,21 @@ MEMBERS: dict[str, Callable[[Path], Range]] = {
 
 @pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS.keys())
 def test_a_member_of_an_archive_has_the_bytes_that_were_put_into_it(archives, member):
-    assert outcomes([SampleRef("1", member(archives), size=len(PICTURE))]) == [PICTURE]
+    assert outcomes([SampleRef("1", one_image(member(archives)), size=len(PICTURE))]) == [PICTURE]
 
 
 @pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS.keys())
 def test_a_member_above_the_limit_is_rejected(archives, member):
-    refs = [SampleRef("1", member(archives), size=len(PICTURE))]
+    refs = [SampleRef("1", one_image(member(archives)), size=len(PICTURE))]
     assert outcomes(refs, max_file_size=len(PICTURE) - 1) == [FailureReason.TOO_LARGE_FILE]
 
 
 def test_a_deflated_member_that_is_larger_than_it_claims_is_rejected(archives):
     bomb = MEMBERS["deflated"](archives)
     assert bomb.length < 2_000
-    assert outcomes([SampleRef("1", bomb, size=1)], max_file_size=len(PICTURE) - 1) == [FailureReason.TOO_LARGE_FILE]
+    assert outcomes([SampleRef("1", one_image(bomb), size=1)], max_file_size=len(PICTURE) - 1) == [
+        FailureReason.TOO_LARGE_FILE
+    ]
 
 
 @pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS.keys())
@@ -129,7 +131,7 @@ def test_a_member_that_its_archive_ends_within_has_changed_since_it_was_listed(a
     short = tmp_path / "short"
     short.write_bytes(Path(whole.uri).read_bytes()[: whole.offset + whole.length - 1])
     cut = type(whole)(str(short), whole.offset, whole.length, whole.name)
-    assert outcomes([SampleRef("1", cut, size=len(PICTURE))]) == [FailureReason.CHANGED]
+    assert outcomes([SampleRef("1", one_image(cut), size=len(PICTURE))]) == [FailureReason.CHANGED]
 
 
 def test_a_deflated_member_that_is_cut_or_damaged_is_rejected_with_its_reason(tmp_path):
@@ -138,7 +140,7 @@ def test_a_deflated_member_that_is_cut_or_damaged_is_rejected_with_its_reason(tm
     (tmp_path / "cut").write_bytes(stream[:-5])
     (tmp_path / "damaged").write_bytes(b"\xff" * len(stream))
     refs = [
-        SampleRef(name, DeflatedRange(str(tmp_path / name), 0, (tmp_path / name).stat().st_size, name))
+        SampleRef(name, one_image(DeflatedRange(str(tmp_path / name), 0, (tmp_path / name).stat().st_size, name)))
         for name in ("cut", "damaged")
     ]
     assert outcomes(refs) == [FailureReason.TRUNCATED, FailureReason.CORRUPT]
@@ -147,7 +149,7 @@ def test_a_deflated_member_that_is_cut_or_damaged_is_rejected_with_its_reason(tm
 def test_a_range_in_a_gzip_file_is_of_the_bytes_as_they_are_stored(tmp_path):
     stored = gzip.compress(PICTURE)
     (tmp_path / "photos.gz").write_bytes(stored)
-    assert outcomes([SampleRef("1", Range(str(tmp_path / "photos.gz"), 3, 20, "x"))]) == [stored[3:23]]
+    assert outcomes([SampleRef("1", one_image(Range(str(tmp_path / "photos.gz"), 3, 20, "x")))]) == [stored[3:23]]
 
 
 # Stores that answer slowly
@@ -183,7 +185,7 @@ def test_what_is_not_the_file_that_was_listed_is_rejected_as_changed(tmp_path, k
     version = storage.stat(str(path)).version
     length = len(PICTURE) if kind == "cut member" else 500
     locator = File(str(path), version) if kind == "file" else Range(str(path), 100, length, "file#1", version)
-    ref = SampleRef("1", locator, size=len(PICTURE))
+    ref = SampleRef("1", one_image(locator), size=len(PICTURE))
     replace(path, PICTURE[::-1])
     assert outcomes([ref]) == [FailureReason.CHANGED]
 
@@ -303,7 +305,7 @@ def slow_store(monkeypatch) -> Callable[..., SlowStore]:
 
 
 def remote_refs(sizes: dict[str, int], *, known: bool) -> list[SampleRef]:
-    return [SampleRef(path, File(path), size if known else 0) for path, size in sizes.items()]
+    return [SampleRef(path, one_image(File(path)), size if known else 0) for path, size in sizes.items()]
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["sizes are listed", "sizes are not"])
@@ -313,8 +315,8 @@ def test_remote_files_are_read_several_at_once_past_a_rejected_sample(slow_store
     refs = remote_refs(sizes, known=known)
     # Rejected samples and rows without images have nothing to read, and nobody has to wait for them.
     for place in (40, 30, 20, 10):
-        refs.insert(place, SampleRef(f"rejected {place}", None, failure=("invalid_row", "line 3")))
-        refs.insert(place, SampleRef(f"row {place}", None))
+        refs.insert(place, SampleRef(f"rejected {place}", {}, failure=("invalid_row", "line 3")))
+        refs.insert(place, SampleRef(f"row {place}", {}))
     running = []
     expected = {ref.key: FailureReason.INVALID_ROW if ref.failure else ref.locator and bytes(1000) for ref in refs}
     for ref, data in fetch(refs, needs_image=lambda _: True, max_file_size=10**9):

@@ -169,7 +169,7 @@ def cut(path: Path) -> None:
 
 
 def test_a_damaged_chunk_is_named(tmp_path):
-    refs = [SampleRef(f"cat/{number}.jpg", None) for number in range(100)]
+    refs = [SampleRef(f"cat/{number}.jpg", {}) for number in range(100)]
     (chunk,) = write_listing(refs, str(tmp_path), plan=PLAN).chunks
     cut(Path(chunk))
     with pytest.raises(BuildError, match=rf"{chunk} is damaged \(.*\); delete it and run the same command again"):
@@ -181,7 +181,7 @@ def fail(_: bytes) -> None:
 
 
 def test_what_the_reader_of_a_chunk_raises_is_not_taken_for_damage(tmp_path):
-    (chunk,) = write_listing([SampleRef("1", None)], str(tmp_path), plan=PLAN).chunks
+    (chunk,) = write_listing([SampleRef("1", {})], str(tmp_path), plan=PLAN).chunks
     with pytest.raises(ValueError, match="mine"):
         list(map(fail, read_chunk(chunk)))
 

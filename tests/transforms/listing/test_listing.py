@@ -16,7 +16,7 @@ from transforms.listing import listing as listing_module
 from transforms.listing.indexing import IndexPlan, index_container, read_index_markers, write_containers
 from transforms.listing.listing import Listing, ListPlan, read_chunk, read_chunk_names, write_chunk_names, write_listing
 from transforms.listing.stage import IndexContainers, ListSource
-from transforms.refs import File, SampleRef
+from transforms.refs import File, SampleRef, one_image
 from transforms.sources.containers import Container
 from transforms.splits import Splits
 from transforms.workspace.build_folder import BuildFolder
@@ -26,7 +26,7 @@ PLAN = ListPlan(Splits(), seed=0)
 
 def refs(count: int, **fields) -> list[SampleRef]:
     return [
-        SampleRef(f"cat/{number}.jpg", File(f"/photos/cat/{number}.jpg"), size=10, label="cat", **fields)
+        SampleRef(f"cat/{number}.jpg", one_image(File(f"/photos/cat/{number}.jpg")), size=10, label="cat", **fields)
         for number in range(count)
     ]
 
@@ -44,9 +44,9 @@ def test_chunks_hold_all_references_and_the_totals_count_them(tmp_path, monkeypa
 
 
 def test_every_label_of_a_sample_is_counted_and_those_of_rejected_samples_are_not(tmp_path):
-    several = SampleRef("1", None, label=["cat", "dog"])
-    rejected = SampleRef("2", None, label="horse", failure=("corrupt", ""))
-    listing = write_listing([several, rejected, SampleRef("3", None)], str(tmp_path), plan=PLAN)
+    several = SampleRef("1", {}, label=["cat", "dog"])
+    rejected = SampleRef("2", {}, label="horse", failure=("corrupt", ""))
+    listing = write_listing([several, rejected, SampleRef("3", {})], str(tmp_path), plan=PLAN)
     assert (listing.total, listing.labels) == (3, {"cat": 1, "dog": 1, None: 1})
 
 
@@ -62,12 +62,12 @@ def test_the_fingerprint_ignores_the_order_and_notices_changes(tmp_path):
     samples = refs(20)
     assert fingerprint(random.Random(1).sample(samples, 20)) == fingerprint(samples)
     assert fingerprint(samples[1:]) != fingerprint(samples)
-    changed = SampleRef("cat/0.jpg", File("/photos/cat/0.jpg"), size=11)
+    changed = SampleRef("cat/0.jpg", one_image(File("/photos/cat/0.jpg")), size=11)
     assert fingerprint([*samples[1:], changed]) != fingerprint(samples)
 
 
 def test_listings_of_several_containers_add_up_to_the_listing_of_all(tmp_path):
-    samples = [*refs(20), SampleRef("row", None, label=3, split="test")]
+    samples = [*refs(20), SampleRef("row", {}, label=3, split="test")]
     whole = write_listing(samples, str(tmp_path / "whole"), plan=PLAN)
     merged = Listing()
     for number, part in enumerate((samples[:7], [], samples[7:])):
@@ -82,7 +82,7 @@ def test_listings_of_several_containers_add_up_to_the_listing_of_all(tmp_path):
 
 
 def test_the_fingerprint_does_not_depend_on_where_samples_are_stored(tmp_path):
-    here, there = (SampleRef("1.jpg", File(f"/{place}/1.jpg"), 10, "10-1.0") for place in ("here", "there"))
+    here, there = (SampleRef("1.jpg", one_image(File(f"/{place}/1.jpg")), 10, "10-1.0") for place in ("here", "there"))
     first, second = (write_listing([ref], str(tmp_path), plan=PLAN) for ref in (here, there))
     assert first.fingerprint == second.fingerprint
 
@@ -109,7 +109,7 @@ def read_numbers(container: Container, spool, skipped) -> Iterator[SampleRef]:
     skipped.add(".txt", container.uri)
     for number in Path(container.uri).read_text().split():
         locator = spool.add([number.encode()], size=len(number), name=f"{container.uri}#{number}")
-        yield SampleRef(container.key_prefix + number, locator, len(number))
+        yield SampleRef(container.key_prefix + number, one_image(locator), len(number))
 
 
 def make_containers(folder: Path) -> list[Container]:

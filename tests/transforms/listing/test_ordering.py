@@ -48,7 +48,7 @@ def test_blocks_are_consecutive_ranges_of_the_order(one, other, blocks):
 
 
 def test_blocks_joined_in_order_are_the_globally_sorted_dataset():
-    refs = [SampleRef(f"{number}.jpg", None, split="train") for number in range(500)]
+    refs = [SampleRef(f"{number}.jpg", {}, split="train") for number in range(500)]
     blocks: dict[tuple[str, int], list[bytes]] = {}
     for ref in refs:
         packed = ref.pack()
@@ -60,7 +60,7 @@ def test_blocks_joined_in_order_are_the_globally_sorted_dataset():
 @pytest.mark.parametrize("held", [7, 100_000], ids=["emitted several times", "emitted at the end"])
 def test_assign_order_gives_every_reference_its_block(monkeypatch, held):
     monkeypatch.setattr(ordering, "_MOST_REFS", held)
-    refs = [SampleRef(f"{number}.jpg", None, split=("train", "test")[number % 2]) for number in range(50)]
+    refs = [SampleRef(f"{number}.jpg", {}, split=("train", "test")[number % 2]) for number in range(50)]
     packed = [ref.pack() for ref in refs]
     blocks = {"train": 3, "test": 2}
 

@@ -8,7 +8,7 @@ import pytest
 
 from transforms.listing.listing import Listing, ListPlan, read_chunk, write_listing
 from transforms.listing.stratifying import stratify
-from transforms.refs import File, SampleRef
+from transforms.refs import File, SampleRef, one_image
 from transforms.splits import Splits
 
 FRACTIONS = {"train": 0.7, "validation": 0.2, "test": 0.1}
@@ -25,7 +25,7 @@ def stratified(tmp_path):
 
     def run(*, order=1, **classes):
         refs = [
-            SampleRef(f"{name}/{number}.jpg", File(f"/{name}/{number}.jpg"), 10, label=name)
+            SampleRef(f"{name}/{number}.jpg", one_image(File(f"/{name}/{number}.jpg")), 10, label=name)
             for name, count in classes.items()
             for number in range(count)
         ][::order]

@@ -17,7 +17,7 @@ from transforms.blocks.convert_block import convert_sample
 from transforms.processes.isolation import isolated
 from transforms.refs import SampleRef
 
-OK, CRASH, HANG, BUG = (SampleRef(key, None) for key in ("ok", "crash", "hang", "bug"))
+OK, CRASH, HANG, BUG = (SampleRef(key, {}) for key in ("ok", "crash", "hang", "bug"))
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_a_child_that_the_system_kills_twice_ends_the_build_and_rejects_nothing(
         with pytest.raises(
             BuildError, match=r"^the conversion of large\.jpg was killed twice; .* when memory runs out"
         ):
-            convert(SampleRef("large.jpg", None), b"")
+            convert(SampleRef("large.jpg", {}), b"")
         assert convert(OK, b"next").example == b"next"
 
 

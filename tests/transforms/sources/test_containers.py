@@ -6,7 +6,7 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from transforms.refs import File, SampleRef
+from transforms.refs import File, SampleRef, one_image
 from transforms.sources import containers
 from transforms.sources.containers import Container, Spool, member_path
 
@@ -17,7 +17,7 @@ def content(place):
 
 def test_a_rejected_container_is_one_sample_under_its_own_name():
     error = SampleError(Stage.LIST, FailureReason.TRUNCATED, "cut")
-    expected = SampleRef("a.tar", File("/data/a.tar"), failure=("truncated", "cut"))
+    expected = SampleRef("a.tar", one_image(File("/data/a.tar")), failure=("truncated", "cut"))
     assert Container("/data/a.tar", 9, "", "a.tar/").rejected(error) == expected
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.dataset_checks import manifest_of, splits_of
-from transforms.refs import File, SampleRef
+from transforms.refs import File, SampleRef, one_image
 from transforms.sources.selection import Selection
 
 
@@ -43,7 +43,7 @@ def test_exclude_beats_include_and_one_of_several_globs_is_enough():
 
 def test_classes_are_compared_as_labels_are():
     def skips(label, *classes):
-        return Selection(classes=classes).skips(SampleRef("a", File("a"), label=label))
+        return Selection(classes=classes).skips(SampleRef("a", one_image(File("a")), label=label))
 
     assert skips("caf\u00e9", "cafe\u0301") is None
     assert skips(1, "1", "3") is skips("3", "1", "3") is skips(3.0, "1", "3") is None

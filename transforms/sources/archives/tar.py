@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
-from transforms.refs import SampleRef
+from transforms.refs import SampleRef, one_image
 from transforms.sources.archives.tar_reader import open_tar
 from transforms.sources.containers import Container, Spool, member_path
 from transforms.sources.folder_advice import Place
@@ -108,7 +108,7 @@ class ReadTar:
                     if self.label_pattern is not None:
                         label = path_label(key, self.label_pattern)
                     group = path_group(key, self.label_pattern)
-                    yield SampleRef(key, locator, member.size, fingerprint, label, split, group=group)
+                    yield SampleRef(key, one_image(locator), member.size, fingerprint, label, split, group=group)
         except SampleError as error:
             yield container.rejected(error)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError
 from transforms.images.formats import SNIFFED_BYTES, may_be_an_image
-from transforms.refs import File, SampleRef
+from transforms.refs import File, SampleRef, one_image
 from transforms.service_faults import retry_faults
 from transforms.sources.folder_advice import Place
 from transforms.sources.folder_roles import Roles, show_names
@@ -72,14 +72,16 @@ class ImageFolder(Source):
                 entry = _look_again(entry)
                 failure = _failure(entry)
                 if failure is not None and not is_utf8(entry.path):
-                    yield SampleRef(printable(key), File(printable(entry.path)), split=split, failure=failure)
+                    yield SampleRef(
+                        printable(key), one_image(File(printable(entry.path))), split=split, failure=failure
+                    )
                     continue
                 if self._label_pattern is not None:
                     label = path_label(key, self._label_pattern)
                 size = max(entry.size, 0)
                 group = path_group(key, self._label_pattern)
                 locator = File(entry.path, entry.version)
-                yield SampleRef(key, locator, size, entry.fingerprint, label, split, {}, failure, group)
+                yield SampleRef(key, one_image(locator), size, entry.fingerprint, label, split, {}, failure, group)
 
     def settle(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
         """See `Source.settle`."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Stage
-from transforms.refs import File, SampleRef
+from transforms.refs import File, SampleRef, one_image
 from transforms.service_faults import retry_faults
 from transforms.sources.inputs import find_files, quote_input, split_of_file
 from transforms.sources.names import printable
@@ -95,7 +95,7 @@ class _Reader:
                 locator = File(uri, version)
             return SampleRef(
                 self.key_prefix + key,
-                locator,
+                one_image(locator),
                 size,
                 fingerprint,
                 label,
@@ -105,7 +105,7 @@ class _Reader:
             )
         except SampleError as error:
             failure = (error.reason.value, error.detail)
-            return SampleRef(self.key_prefix + key, locator, split=split, failure=failure)
+            return SampleRef(self.key_prefix + key, one_image(locator), split=split, failure=failure)
 
     def _resolve(self, image: str) -> str:
         """Path or URI of an image, in the first folder that has it."""

@@ -11,7 +11,7 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from transforms.refs import File, SampleRef
+from transforms.refs import File, SampleRef, one_image
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_a_row_names_its_image_relative_to_the_table(touch, csv_file, opened, li
     assert (source.unit, source.labels_may_be_indices, source.containers()) == ("row", True, None)
     sample = listed(source)["sub/cat.jpg"]
     entry = storage.stat(str(root / "sub/cat.jpg"))
-    assert sample == SampleRef("sub/cat.jpg", File(entry.path, entry.version), 6, entry.fingerprint, "cat")
+    assert sample == SampleRef("sub/cat.jpg", one_image(File(entry.path, entry.version)), 6, entry.fingerprint, "cat")
 
 
 def test_a_table_given_by_a_relative_path_gives_absolute_ones(touch, csv_file, opened, listed, monkeypatch):
