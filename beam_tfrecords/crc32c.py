@@ -1,11 +1,9 @@
-"""CRC-32C (Castagnoli): of bytes, of files, and of files that are joined without reading them again."""
+"""CRC-32C (Castagnoli): of bytes, and of what is joined of pieces without reading them again."""
 
 from __future__ import annotations
 
 import functools
 import warnings
-
-from beam_tfrecords import storage
 
 with warnings.catch_warnings():
     # Its warning about the pure Python fallback says less than the error below.
@@ -41,15 +39,6 @@ def combine(crc_a: int, crc_b: int, length_b: int) -> int:
     (`crc32_combine` of zlib 1.2.12, crc32.c, with this polynomial).
     """
     return _multiply(_power_of_x8(length_b), crc_a) ^ crc_b
-
-
-def of_file(path: str) -> int:
-    """The CRC of a file."""
-    crc = 0
-    with storage.open_read(path) as file:
-        for chunk in storage.read_chunks(file):
-            crc = extend(crc, bytes(chunk))
-    return crc
 
 
 def to_hex(crc: int) -> str:

@@ -46,6 +46,7 @@ __all__ = [
     "basename",
     "check_scheme",
     "concatenate",
+    "crc32c",
     "delete",
     "delete_files",
     "delete_if_empty",
@@ -380,3 +381,14 @@ def sha256(path: str) -> str:
         for chunk in read_chunks(file):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+def crc32c(path: str) -> int:
+    """CRC-32C of a file."""
+    from beam_tfrecords.crc32c import extend
+
+    crc = 0
+    with open_read(path) as file:
+        for chunk in read_chunks(file):
+            crc = extend(crc, bytes(chunk))
+    return crc

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords import crc32c
+from beam_tfrecords import crc32c, storage
 
 
 @given(st.binary(max_size=300), st.binary(max_size=300))
@@ -49,7 +49,7 @@ def test_the_check_value_of_the_catalogue():
 def test_of_a_file(tmp_path, size):
     data = b"\x5a" * size
     (tmp_path / "file").write_bytes(data)
-    assert crc32c.of_file(str(tmp_path / "file")) == google_crc32c.value(data)
+    assert storage.crc32c(str(tmp_path / "file")) == google_crc32c.value(data)
 
 
 def test_eight_hex_digits():

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from beam_tfrecords import crc32c, storage
+from beam_tfrecords import storage
 from transforms.parts import Part
 from transforms.stats import Stats
 
@@ -86,7 +86,7 @@ def _are_whole(result: BlockResult) -> bool:
     # JSON has no zero bytes.
     lists = [path for path in (result.failures, result.changes) if path]
     try:
-        return all(crc32c.of_file(path) == crc for path, crc in crcs.items()) and not any(
+        return all(storage.crc32c(path) == crc for path, crc in crcs.items()) and not any(
             b"\0" in storage.read_bytes(path) for path in lists
         )
     except OSError:

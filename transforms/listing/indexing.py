@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgpack
 
-from beam_tfrecords import crc32c, storage
+from beam_tfrecords import storage
 from beam_tfrecords.errors import TRIED_AGAIN, BuildError, FailureReason
 from transforms.listing.listing import Listing, ListPlan, read_shared, write_listing
 from transforms.refs import SampleRef
@@ -174,7 +174,7 @@ def _checksum(file: str) -> list[int]:
 
     Reading it takes little beside decompressing the archive again.
     """
-    return [storage.stat(file).size, 0 if storage.has_scheme(file) else crc32c.of_file(file)]
+    return [storage.stat(file).size, 0 if storage.has_scheme(file) else storage.crc32c(file)]
 
 
 def _marker(container: Container, folder: str) -> str:

@@ -64,7 +64,7 @@ def _compose_records(parts: Sequence[Part], path: str, *, staging: str, replaces
     try:
         found = storage.concatenate([part.uri for part in parts], path, staging=staging, replaces=replaces)
     except FileExistsError:  # by an earlier attempt at this shard, or by another build
-        found = crc32c.of_file(path)
+        found = storage.crc32c(path)
     stored, size = storage.stat(path).size, sum(part.bytes for part in parts)
     if stored != size:
         for part in parts:
