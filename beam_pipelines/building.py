@@ -129,7 +129,7 @@ def build(
         if dry_run:
             from beam_pipelines.dry_run import describe_build
 
-            return "\n".join(describe_build(spec))
+            return "\n".join(describe_build(spec).lines)
         outcome = build_dataset(spec, beam_arguments, verbose=verbose, quiet=quiet)
     finally:
         # The caller's own log is not ours to silence.

@@ -45,8 +45,9 @@ def _convert(arguments: Arguments, report: Report) -> int:
         from beam_pipelines.dry_run import describe_build
 
         Execution.prepare(runner, verbose=arguments.verbose)
-        show(*describe_build(spec))
-        return DONE
+        found = describe_build(spec)
+        show(*found.lines)
+        return DONE if found.publishes else UNPUBLISHED
     outcome = build_dataset(
         spec, arguments.beam, verbose=arguments.verbose, quiet=arguments.quiet, wait=not arguments.no_wait
     )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
 
 from beam_pipelines.checking import check_listing, check_output, check_place, open_spec_source
 from beam_pipelines.list_input import list_samples, plan_listing, settle_listing
@@ -14,11 +18,15 @@ from beam_pipelines.settings.definitions import show_flags
 from beam_pipelines.summary import describe_classes, describe_reasons, describe_skipped, format_bytes, format_table
 from beam_pipelines.terminal import escape
 from beam_tfrecords import storage
+from beam_tfrecords.errors import SampleError
 from beam_tfrecords.examples.layouts import Layout
+from transforms.blocks.convert_sample import ConvertSample
+from transforms.blocks.rows import DUPLICATE_KEY
+from transforms.hashing import order_hash
 from transforms.listing.indexing import read_unchanged
 from transforms.listing.limiting import choose_refs
 from transforms.listing.listing import Listing, read_chunk, write_listing
-from transforms.refs import SampleRef, unpack_failure
+from transforms.refs import SampleRef
 from transforms.request.build_spec import BuildSpec
 from transforms.shards.plan import ShardPolicy
 from transforms.sources.containers import Container, Spool
@@ -28,27 +36,62 @@ from transforms.sources.source_spec import Skipped
 _EXAMPLES = 5
 
 
-class _Failures:
-    """Counts the samples that the source has rejected; keeps the first of each reason."""
+@dataclasses.dataclass(frozen=True)
+class DryRun:
+    """What a build would do.
 
-    def __init__(self) -> None:
+    Attributes:
+      lines: for people.
+      publishes: whether it would publish a dataset, as far as the listing tells.
+    """
+
+    lines: list[str]
+    publishes: bool
+
+
+class _Failures:
+    """Counts the samples that a build would reject, as far as the listing tells; keeps the first of each reason.
+
+    Args:
+      convert: rejects what has not the labels that the layout needs.
+      group_rows: whether samples with one key are one sample.
+    """
+
+    def __init__(self, convert: ConvertSample, *, group_rows: bool) -> None:
         self.counts: Counter[str] = Counter()
         self.examples: dict[str, tuple[str, str]] = {}
+        self._convert = convert
+        self._group_rows = group_rows
+        # Eight bytes a sample: those of keys are enough to count equal ones.
+        self._keys = array("Q")
 
     def watch(self, packed: Iterable[bytes]) -> Iterator[bytes]:
         """Passes packed references through."""
         for ref in packed:
-            failure = unpack_failure(ref)
+            sample = SampleRef.unpack(ref)
+            self._keys.append(order_hash(seed=0, key=f"{sample.split}/{sample.key}"))
+            failure = sample.failure or self._reject(sample)
             if failure is not None:
-                reason, detail = failure
-                self.counts[reason] += 1
-                if reason not in self.examples:
-                    self.examples[reason] = (SampleRef.unpack(ref).key, detail)
+                self._add(*failure, key=sample.key)
             yield ref
+        repeated = 0 if self._group_rows else len(self._keys) - len(np.unique(np.frombuffer(self._keys, np.uint64)))
+        if repeated:
+            self._add(*DUPLICATE_KEY, key="", count=repeated)
+
+    def _add(self, reason: str, detail: str, *, key: str, count: int = 1) -> None:
+        self.counts[reason] += count
+        self.examples.setdefault(reason, (key, detail))
+
+    def _reject(self, ref: SampleRef) -> tuple[str, str] | None:
+        try:
+            self._convert.sample_hash(ref)
+        except SampleError as error:
+            return error.reason.value, error.detail
+        return None
 
 
-def describe_build(spec: BuildSpec) -> list[str]:
-    """The lines that say what a build would do.
+def describe_build(spec: BuildSpec) -> DryRun:
+    """Says what a build would do.
 
     Raises:
       RequestError: the request is wrong, as the build would say too.
@@ -64,7 +107,8 @@ def describe_build(spec: BuildSpec) -> list[str]:
         else:
             listing, skipped = list_containers(containers, spec, source, folder)
         class_names = check_listing(spec, source, listing, skipped)
-        failures = _Failures()
+        convert = ConvertSample(spec.image, spec.layout or Layout(()), class_names)
+        failures = _Failures(convert, group_rows=spec.source.group_rows)
         packed = failures.watch(ref for chunk in listing.chunks for ref in read_chunk(chunk))
         refs = choose_refs(packed, limit=_EXAMPLES, seed=spec.seed, samples=listing.samples)
     classes: Counter[str] = Counter()
@@ -72,16 +116,19 @@ def describe_build(spec: BuildSpec) -> list[str]:
         index = class_names.find(label)
         if index is not None:
             classes[class_names.names[index]] += count
-    return [
+    failed = failures.counts.total()
+    publishes = failed < listing.total and failed <= spec.max_failures * listing.total
+    lines = [
         *_describe_splits(spec, listing),
         *describe_classes({name: classes[name] for name in class_names.names if classes[name]}),
         *describe_reasons(failures.counts, failures.examples),
-        *_warn(failures.counts.total(), spec, listing),
+        *([] if publishes else [f"nothing would be published: --max_failures={spec.max_failures:g} allows fewer"]),
         *describe_skipped({kind: (count, skipped.examples[kind]) for kind, count in sorted(skipped.counts.items())}),
         *(f"note: {show_flags(note)}" for note in (*source.notes, *describe_request(spec))),
         *_describe_refs(refs),
         f"dry run: nothing was built or written; {listing.total:,} samples would go to {spec.output}",
     ]
+    return DryRun(lines, publishes)
 
 
 def list_containers(
@@ -108,12 +155,6 @@ def _list_container(
     skipped = Skipped()
     samples = source.read_container(container, Spool(folder, "", most_bytes=-1), skipped)
     return write_listing(samples, folder, plan=plan_listing(spec, source), skipped=skipped, stem=stem), skipped
-
-
-def _warn(failed: int, spec: BuildSpec, listing: Listing) -> list[str]:
-    if failed <= spec.max_failures * listing.total:
-        return []
-    return [f"with these failures nothing would be published: --max_failures={spec.max_failures:g} allows fewer"]
 
 
 def _describe_splits(spec: BuildSpec, listing: Listing) -> list[str]:

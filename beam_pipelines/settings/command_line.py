@@ -26,7 +26,7 @@ _FILES = {
 }
 # Flags that are not settings: what they say is not part of a request.
 _SWITCHES = {
-    "dry_run": "list the input, show what would be built, and build nothing",
+    "dry_run": "list the input, show what would be built, and build nothing; exit code 3 if nothing would be published",
     "no_wait": "submit the job to a cluster and return; `status` shows how far it is",
     "quiet": "print nothing if the build succeeds; errors and warnings only",
     "verbose": "show Beam's own log",

@@ -16,10 +16,10 @@ from tests.beam_pipelines.dataset_checks import manifest_of
 def shown(run, tmp_path):
     """The lines of a dry run, after a look that it wrote nothing."""
 
-    def show(*words) -> list[str]:
+    def show(*words, code: int = 0) -> list[str]:
         output = tmp_path / "nothing"
         ran = run("convert", f"--output={output}", "--dry_run", *words)
-        assert (ran.code, ran.err) == (0, "")
+        assert (ran.code, ran.err) == (code, "")
         assert not output.exists()
         return ran.out.splitlines()
 
@@ -59,7 +59,7 @@ def test_rows_that_cannot_be_read_are_counted_with_an_example(shown, photos, tmp
     with (tmp_path / "labels.csv").open("w", newline="") as file:
         names = [f"cat/cat_0{number}.jpg" for number in (1, 2, 3)]
         csv.writer(file).writerows([("image", "label"), *((name, "cat") for name in (*names, "cat/missing.jpg"))])
-    lines = shown(f"--input={tmp_path / 'labels.csv'}")
+    lines = shown(f"--input={tmp_path / 'labels.csv'}", code=3)
     assert "failures: unreadable 1" in lines
     assert any(re.match(r"  unreadable, for example cat/missing.jpg: no such file", line) for line in lines)
     assert any("nothing would be published: --max_failures=0.01 allows fewer" in line for line in lines)
@@ -103,3 +103,21 @@ def test_a_finished_output_is_refused(run, photos, tmp_path, build):
     assert ran.code == 2
     assert "holds a finished dataset" in ran.err
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
+
+
+def test_rejections_that_the_listing_knows_are_those_of_the_build(shown, photos, tmp_path, convert):
+    shutil.copytree(photos / "cat", tmp_path / "cat")
+    names = [f"cat/cat_0{number}.jpg" for number in (1, 2, 3, 4)]
+    rows = [f"{names[0]},a", f"{names[1]},", f"{names[2]},a", f"{names[2]},b", f"{names[3]},b", "cat/gone.jpg,a"]
+    (tmp_path / "labels.csv").write_text("\n".join(["image,label", *rows]))
+    flags = [f"--input={tmp_path / 'labels.csv'}", "--image_size=8"]
+    lines = shown(*flags, code=3)
+    assert "nothing would be published: --max_failures=0.01 allows fewer" in lines
+    assert convert(*flags, f"--output={tmp_path / 'out'}").code == 3
+    allowed = shown(*flags, "--max_failures=0.5")
+    assert not [line for line in allowed if "nothing would be published" in line]
+    assert convert(*flags, f"--output={tmp_path / 'out'}", "--max_failures=0.5").code == 0
+    reasons = manifest_of(tmp_path / "out")["failure_reasons"]
+    assert reasons == {"duplicate_key": 1, "label_missing": 1, "unreadable": 1}
+    for reason in reasons:
+        assert any(reason in line for line in allowed), allowed

@@ -12,7 +12,7 @@ from beam_tfrecords.errors import FailureReason
 from transforms.refs import SampleRef
 from transforms.stats import Key
 
-_DUPLICATE_KEY = (FailureReason.DUPLICATE_KEY.value, "another sample has the same key")
+DUPLICATE_KEY = (FailureReason.DUPLICATE_KEY.value, "another sample has the same key")
 
 
 def reject_duplicates(refs: Iterable[SampleRef]) -> Iterator[SampleRef]:
@@ -20,7 +20,7 @@ def reject_duplicates(refs: Iterable[SampleRef]) -> Iterator[SampleRef]:
     before = None
     for ref in refs:
         if ref.key == before:
-            ref = dataclasses.replace(ref, failure=_DUPLICATE_KEY)
+            ref = dataclasses.replace(ref, failure=DUPLICATE_KEY)
         before = ref.key
         yield ref
 
