@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import resource
 import tempfile
 
@@ -15,8 +14,6 @@ _FILES, _FILES_PER_WORKER = 64, 8
 # Bytes of address space without which libraries end a process with messages of their own, if any. More is checked
 # where images are converted.
 _ADDRESS_SPACE = 1 << 30
-# Bytes of the path of a folder, so that multiprocessing's sockets in it fit an address, which has 104 bytes on macOS.
-_LONGEST_FOLDER = 104 - len("/pymp-12345678/listener-12345678") - 1
 _SHORTAGES = {
     errno.EMFILE: "allow more open files, see `ulimit -n`",
     errno.ENFILE: "the system has too many open files; end other programs",
@@ -50,14 +47,9 @@ def check_limits() -> None:
             f"a process may have {memory >> 10:,} KiB of memory; say `ulimit -v {_ADDRESS_SPACE >> 10}` first, or more"
         )
     try:
-        folder = tempfile.gettempdir()
+        tempfile.gettempdir()
     except OSError as error:
         raise RequestError(f"{error.strerror or error}; set TMPDIR to a folder that can be written") from error
-    if len(os.fsencode(folder)) > _LONGEST_FOLDER:
-        raise RequestError(
-            f"the folder for temporary files, {folder}, has a path of more than {_LONGEST_FOLDER} bytes, in which "
-            "sockets of worker processes do not fit; set TMPDIR to one with a shorter path, such as TMPDIR=/tmp"
-        )
 
 
 def describe_shortage(error: Exception) -> str | None:

@@ -25,6 +25,8 @@ from transforms.processes.process_setup import prepare_process
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _server_lock = threading.Lock()
+# Bytes: the address of a socket has 104 at most (macOS), and multiprocessing's sockets have names of this length.
+_LONGEST_FOLDER = 104 - len("/pymp-12345678/listener-12345678") - 1
 # What to do about a worker that was killed.
 OUT_OF_MEMORY = (
     "the system kills a process when memory runs out; allow more, or say less with `max_image_memory` or "
@@ -150,12 +152,25 @@ def start_fork_server(*modules: str) -> None:
         safe_path = os.environ.get("PYTHONSAFEPATH")
         os.environ["PYTHONSAFEPATH"] = "1"
         try:
-            multiprocessing.forkserver.ensure_running()
+            with _short_temporary_folder():
+                multiprocessing.forkserver.ensure_running()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             del os.environ["PYTHONSAFEPATH"]
             if safe_path is not None:
                 os.environ["PYTHONSAFEPATH"] = safe_path
+
+
+@contextlib.contextmanager
+def _short_temporary_folder() -> Iterator[None]:
+    """Makes temporary files in /tmp if the path of the usual folder is too long for a socket in it."""
+    earlier = tempfile.tempdir
+    if len(os.fsencode(tempfile.gettempdir())) > _LONGEST_FOLDER:
+        tempfile.tempdir = "/tmp"
+    try:
+        yield
+    finally:
+        tempfile.tempdir = earlier
 
 
 def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
