@@ -21,6 +21,7 @@ from tests.integration.servers import gcs
 from transforms.sources.folders.image_folder import ImageFolder
 from transforms.sources.folders.roots import root_of
 from transforms.sources.inputs import find_files, has_wildcards
+from transforms.sources.source_spec import SourceSpec
 
 
 @pytest.fixture
@@ -285,6 +286,7 @@ def test_a_folder_or_file_named_like_a_glob_is_an_input(server, name):
     assert not has_wildcards(f"gs://photos/{name}")
     assert not has_wildcards(f"gs://photos/{name}.tar")
     assert has_wildcards("gs://photos/*.tar")
-    images = ImageFolder([root_of(f"gs://photos/{name}")])
+    folder = f"gs://photos/{name}"
+    images = ImageFolder([root_of(folder)], SourceSpec(input=(folder,)))
     assert [sample.key for sample in images.samples()] == ["cat/1.jpg"]
     assert list(find_files([f"gs://photos/{name}.tar"]).values()) == [storage.stat(f"gs://photos/{name}.tar")]

@@ -127,9 +127,9 @@ def test_what_is_written_is_read(root):
         assert storage.sha256(f"{root}/a/b") == hashlib.sha256(data).hexdigest()
 
 
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_any_bytes_are_written(root, kind):
-    storage.write_bytes(f"{root}/a", kind(b"0123"))
+@pytest.mark.parametrize("make", [bytes, bytearray, memoryview])
+def test_any_bytes_are_written(root, make):
+    storage.write_bytes(f"{root}/a", make(b"0123"))
     assert storage.read_bytes(f"{root}/a") == b"0123"
 
 
