@@ -255,9 +255,8 @@ def concatenate(sources: Sequence[str], target: str, *, staging: str | None, rep
             upload["UploadId"] = client().create_multipart_upload(**upload, **named, **checksum)["UploadId"]
             try:
                 write = functools.partial(_write_part, target, upload, entries, has_crc=has_crc)
-                etags = list(pool.map(write, range(1, len(parts) + 1), parts))
-                finished = {"Parts": [{"ETag": etag, "PartNumber": number} for number, etag in enumerate(etags, 1)]}
-                finish = functools.partial(client().complete_multipart_upload, MultipartUpload=finished)
+                written = list(pool.map(write, range(1, len(parts) + 1), parts))
+                finish = functools.partial(client().complete_multipart_upload, MultipartUpload={"Parts": written})
                 whole = _create(target, finish, named, **upload, **condition)
             except BaseException:
                 # Not before the last part is written: what comes after the abort would stay, and be paid for.
@@ -293,8 +292,8 @@ def _write_part(
     pieces: list[Piece],
     *,
     has_crc: bool,
-) -> str:
-    """Writes a part of an upload; returns its ETag."""
+) -> dict[str, Any]:
+    """Writes a part of an upload; returns what finishing the upload has to say of it."""
     piece, *others = pieces
     if others or piece.length < MIN_BYTES:
         data = _read_pieces(entries, pieces)
@@ -302,7 +301,7 @@ def _write_part(
         checksum = {"ChecksumCRC32C": base64.b64encode(crc32c.value(data).to_bytes(4, "big")).decode()}
         with errors(target):
             answer = client().upload_part(**upload, PartNumber=number, Body=data, **(checksum if has_crc else {}))
-            return str(answer["ETag"])
+            return _part(number, answer)
     source = entries[piece.source]
     with errors(source.path):
         answer = client().upload_part_copy(
@@ -312,7 +311,12 @@ def _write_part(
             CopySourceIfMatch=f'"{source.version}"',
             CopySourceRange=f"bytes={piece.offset}-{piece.offset + piece.length - 1}",
         )
-        return str(answer["CopyPartResult"]["ETag"])
+        return _part(number, answer["CopyPartResult"])
+
+
+def _part(number: int, answer: Mapping[str, Any]) -> dict[str, Any]:
+    # Some stores want the checksums again that they gave.
+    return {"PartNumber": number, **{name: answer[name] for name in ("ETag", "ChecksumCRC32C") if name in answer}}
 
 
 def _read_pieces(entries: Sequence[FileEntry], pieces: list[Piece]) -> bytes:
