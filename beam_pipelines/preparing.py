@@ -18,7 +18,7 @@ from beam_pipelines.execution.dataflow import refuse_template
 from beam_pipelines.execution.runners import Execution, RunningJob, find_job
 from beam_pipelines.versioning import Earlier, choose_version, open_earlier, read_version
 from beam_tfrecords import storage
-from beam_tfrecords.errors import TRIED_AGAIN, RequestError
+from beam_tfrecords.errors import TRIED_AGAIN, BuildError, RequestError
 from beam_tfrecords.files import SUCCESS
 from beam_tfrecords.storage.lease import Lease
 from transforms.labels import ClassNames
@@ -273,6 +273,7 @@ def _open_folder(folder: str, output: Output, execution: Execution) -> None:
 
     Raises:
       RequestError: the output cannot be written.
+      BuildError: so far, by a service fault.
     """
     output.lease.name_build(folder)
     if execution.find_running(folder) is not None:
@@ -295,8 +296,11 @@ def _open_folder(folder: str, output: Output, execution: Execution) -> None:
         raise _not_writable(output.path, error) from error
 
 
-def _not_writable(output: str, error: OSError) -> RequestError:
-    return RequestError(f"`output={output}`: cannot be written: {error.strerror or error}")
+def _not_writable(output: str, error: OSError) -> RequestError | BuildError:
+    reason = error.strerror or str(error)
+    if storage.is_service_fault(error) and not isinstance(error, storage.AccessDeniedError):
+        return BuildError(f"{output} cannot be written: {reason}; the same command resumes once it can be")
+    return RequestError(f"`output={output}`: cannot be written: {reason}")
 
 
 def _refuse_other(output: Output, folder: str) -> None:

@@ -88,12 +88,11 @@ class Lease:
         self._end.set()
         if self._thread.ident is not None:
             self._thread.join()
-        with self._lock:
+        # Who may not or cannot delete it lets it grow stale, in two minutes: why the build ended is what counts.
+        with self._lock, contextlib.suppress(OSError, BuildError):
             state = storage.read_state(self._path)
-            # Who may not delete it lets it grow stale, in two minutes.
-            with contextlib.suppress(storage.AccessDeniedError):
-                if state is not None and self._is_mine(state[0]):
-                    storage.delete(self._path, version=state[1])
+            if state is not None and self._is_mine(state[0]):
+                storage.delete(self._path, version=state[1])
             if self._is_locked:
                 storage.delete_files([f"{self._path}.lock"])
 
