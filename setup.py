@@ -27,6 +27,7 @@ GCP = [
     "google-api-core>=2.15,<3",
     "google-auth>=2.26,<3",
     "google-cloud-storage>=3,<4",
+    "urllib3>=2,<3",
 ]
 AWS = ["boto3>=1.40,<2"]
 # What the integration tests need besides the servers that tests/integration/install.sh installs.

@@ -24,6 +24,7 @@ DISTRIBUTIONS = {
     "botocore": "boto3",
     "requests": "requests",
     "tensorflow": "tensorflow",
+    "urllib3": "urllib3",
 }
 
 

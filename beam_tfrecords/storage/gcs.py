@@ -22,6 +22,7 @@ from beam_tfrecords.storage import paths, traffic
 from beam_tfrecords.storage.entries import AccessDeniedError, ChangedError, FileEntry, StorageError
 from beam_tfrecords.storage.faults import read_complete
 from beam_tfrecords.storage.gcs_client import RETRY, blob_at, bucket_of, client, denied, errors, split
+from beam_tfrecords.storage.gcs_download import download
 from beam_tfrecords.storage.name_ranges import Page, list_below
 from beam_tfrecords.storage.range_reader import open_ranges
 
@@ -63,15 +64,14 @@ def open_read(path: str, *, version: str) -> IO[bytes]:
 
 def read_bytes(path: str, *, version: str) -> bytes:
     """See `storage.read_bytes`."""
-    with errors(path):
-        return blob_at(path).download_as_bytes(raw_download=True, retry=RETRY, if_generation_match=_generation(version))
+    return download(path, version=version)[0]
 
 
 def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
     """See `storage.read_range`."""
 
     def read() -> tuple[bytes, int]:
-        data, size = _download_range(path, offset, length, version) if length else (b"", None)
+        data, size = download(path, version=version, offset=offset, length=length) if length else (b"", None)
         if size is None:
             size = _stat_version(path, version).size
         return data, min(length, size - offset)
@@ -79,46 +79,11 @@ def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
     return read_complete(path, read)
 
 
-def _download_range(path: str, offset: int, length: int, version: str) -> tuple[bytes, int | None]:
-    """A range of an object, and the size of the object if the service says it."""
-    with errors(path):
-        blob = blob_at(path, _SizedBlob)
-        try:
-            # The store knows the checksum of the whole object only.
-            data = blob.download_as_bytes(
-                start=offset,
-                end=offset + length - 1,
-                raw_download=True,
-                checksum=None,
-                retry=RETRY,
-                if_generation_match=_generation(version),
-            )
-        except exceptions.RequestRangeNotSatisfiable:  # the object ends before the range begins
-            data = b""
-        return data, blob.full_size
-
-
-class _SizedBlob(Blob):
-    """An object whose size is known after a range of it was downloaded; asking for it would be one more request."""
-
-    full_size: int | None = None
-
-    # The library has no public way to the headers of an answer.
-    def _extract_headers_from_download(self, response: Any) -> None:
-        super()._extract_headers_from_download(response)
-        size = response.headers.get("Content-Range", "").rpartition("/")[2]
-        self.full_size = int(size) if size.isdecimal() else None
-
-
 def _stat_version(path: str, version: str) -> FileEntry:
     entry = stat(path)
     if version and entry.version != version:
         raise ChangedError(f"{path} has changed since it was listed")
     return entry
-
-
-def _generation(version: str) -> int | None:
-    return int(version) if version else None
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import http
+import json
 import os
 import re
 import threading
@@ -15,16 +16,20 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import google.auth
+import requests
 from google.api_core import exceptions
 from google.api_core.retry import Retry
 from google.auth.credentials import AnonymousCredentials
 from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError, InvalidOperation, TransportError
 from google.auth.transport.requests import Request
+from google.auth.transport.urllib3 import AuthorizedHttp
 from google.cloud.storage import Blob, Bucket, Client
 from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
 from google.cloud.storage.retry import DEFAULT_RETRY
 from requests import PreparedRequest, RequestException, Response, Timeout
 from requests.adapters import HTTPAdapter
+from requests.utils import select_proxy
+from urllib3 import PoolManager
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import paths, traffic
@@ -56,11 +61,13 @@ class _Access(NamedTuple):
 
     Attributes:
       client: of the library.
+      connections: with the credentials, certificates and proxies of the client.
       project: of the credentials, if they name one.
       is_anonymous: whether there are no credentials; public buckets can be read.
     """
 
     client: Client
+    connections: AuthorizedHttp
     project: str | None
     is_anonymous: bool
 
@@ -70,12 +77,17 @@ def client() -> Client:
     return _access().client
 
 
-def blob_at(path: str, kind: type[Blob] = Blob) -> Blob:
+def connections() -> AuthorizedHttp:
+    """Connections of this process that send its credentials, for what the client does too slowly."""
+    return _access().connections
+
+
+def blob_at(path: str) -> Blob:
     """The object at a path."""
     name = split(path)[1]
     if not name:
         raise StorageError(f"{path} is a bucket, not an object")
-    return kind(name, bucket_of(path))
+    return bucket_of(path).blob(name)
 
 
 def bucket_of(path: str) -> Bucket:
@@ -116,7 +128,23 @@ def _make_access(process: int, emulator: str | None) -> _Access:
             session.mount(scheme, HTTPAdapter(pool_maxsize=_CONNECTIONS))
     session.hooks["response"].append(_count)
     is_anonymous = isinstance(credentials, AnonymousCredentials) and not emulator
-    return _Access(made, project or os.environ.get("GOOGLE_CLOUD_PROJECT"), is_anonymous)
+    return _Access(made, _connect(made, credentials), project or os.environ.get("GOOGLE_CLOUD_PROJECT"), is_anonymous)
+
+
+def _connect(made: Client, credentials: Any) -> AuthorizedHttp:
+    if made._http.is_mtls:
+        authorized = AuthorizedHttp(credentials)
+        authorized.configure_mtls_channel()
+        return authorized
+    # Proxies and certificates of the environment, which urllib3 does not look for.
+    environment = requests.Session().merge_environment_settings(made.api_endpoint, {}, None, None, None)
+    proxy, trusted = select_proxy(made.api_endpoint, environment["proxies"]), environment["verify"]
+    trusted = requests.certs.where() if trusted is True else trusted
+    if proxy:
+        pool = HTTPAdapter(pool_maxsize=_CONNECTIONS).proxy_manager_for(proxy, ca_certs=trusted)
+    else:
+        pool = PoolManager(maxsize=_CONNECTIONS, ca_certs=trusted)
+    return AuthorizedHttp(credentials, http=pool)
 
 
 def _find_credentials() -> tuple[Any, str | None]:
@@ -185,7 +213,7 @@ def _error_of(path: str, error: exceptions.GoogleAPICallError) -> Exception:
     response = error.response
     kind, message = traffic.READ, _one_line(error.message)
     if isinstance(response, Response):
-        kind, message = _kind_of(response.request), _message_of(response)
+        kind, message = _kind_of(response.request), message_of(response.status_code, response.text)
     if isinstance(error, exceptions.NotFound):
         is_bucket = "bucket" in message and "exist" in message
         if is_bucket or (kind in (traffic.LIST, traffic.WRITE)):
@@ -216,12 +244,12 @@ def denied(path: str, kind: str, message: str) -> AccessDeniedError:
     return AccessDeniedError(path, named[0] if named else _PERMISSIONS[kind])
 
 
-def _message_of(response: Response) -> str:
+def message_of(status: int, text: str) -> str:
     """What an answer says, in one line and without markup."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
-        return _one_line(response.json()["error"]["message"])
-    text = _one_line(response.text)
-    return _phrase(response.status_code) if not text or "<" in text else text[:200]
+        return _one_line(json.loads(text)["error"]["message"])
+    line = _one_line(text)
+    return _phrase(status) if not line or "<" in line else line[:200]
 
 
 def _silence(error: Exception) -> str:
@@ -231,7 +259,7 @@ def _silence(error: Exception) -> str:
         return _phrase(cause.response.status_code)
     if isinstance(cause, exceptions.GoogleAPICallError) and cause.code:
         return _phrase(cause.code)
-    host = client()._connection.API_BASE_URL
+    host = client().api_endpoint
     return f"no answer from {host}" if isinstance(cause, Timeout) else f"no connection to {host}"
 
 

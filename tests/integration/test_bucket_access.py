@@ -16,7 +16,7 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.storage import gcs as gcs_files
+from beam_tfrecords.storage import gcs_download
 from tests.integration.servers import gcs, s3
 from tests.integration.servers.many_objects import many_objects
 
@@ -212,7 +212,9 @@ def test_the_project_of_the_credentials_pays(paid, scheme, tmp_path):
 
 
 def test_a_store_that_never_answers_ends_with_the_time_that_was_waited(server, scheme, monkeypatch):
-    monkeypatch.setattr(gcs_files, "RETRY", gcs_files.RETRY.with_timeout(1.5).with_delay(initial=0.4, maximum=0.4))
+    monkeypatch.setattr(
+        gcs_download, "RETRY", gcs_download.RETRY.with_timeout(1.5).with_delay(initial=0.4, maximum=0.4)
+    )
     for method in ("GET", "HEAD"):
         server.refuse(method, "", times=1000)
     begin = time.monotonic()

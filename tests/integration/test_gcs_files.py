@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.server
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import gcs as gcs_files
+from beam_tfrecords.storage import gcs_client, gcs_download
 from tests.integration.servers import gcs, processes
 
 
@@ -29,7 +32,8 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[gcs.GcsS
 @pytest.fixture
 def short_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries end after half a second instead of two minutes."""
-    monkeypatch.setattr(gcs_files, "RETRY", gcs_files.RETRY.with_timeout(0.5))
+    for module in (gcs_files, gcs_download):
+        monkeypatch.setattr(module, "RETRY", gcs_files.RETRY.with_timeout(0.5))
 
 
 def listed(root: str, **options: object) -> list[str]:
@@ -51,6 +55,32 @@ def test_a_range_is_shorter_only_at_the_end_of_the_object(server):
     assert storage.read_range("gs://photos/a", 12, 4) == b""
     assert storage.read_range("gs://photos/a", 3, 0) == b""
     assert storage.read_range("gs://photos/empty", 0, 4) == b""
+
+
+def test_reading_goes_through_the_proxy_of_the_environment(server, monkeypatch):
+    storage.write_bytes("gs://photos/a", b"0123456789")
+    seen = []
+
+    class Proxy(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            seen.append(self.path)
+            self.send_response(503 if len(seen) == 1 else 200)
+            self.send_header("Content-Length", "4")
+            self.end_headers()
+            self.wfile.write(b"both")
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.server_port}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        gcs_client._make_access.cache_clear()
+        assert storage.read_bytes("gs://photos/a") == b"both"
+        proxy.shutdown()
+    gcs_client._make_access.cache_clear()
+    assert seen == [f"{server.endpoint}/download/storage/v1/b/photos/o/a?alt=media"] * 2
 
 
 def test_reading_and_writing_take_one_request_each(server):

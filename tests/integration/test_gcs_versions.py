@@ -81,13 +81,13 @@ def test_the_head_of_a_small_object_takes_one_request(server):
 @pytest.mark.parametrize("says_size", [True, False])
 def test_missing_bytes_are_read_again_and_then_end_the_build(server, monkeypatch, says_size):
     storage.write_bytes("gs://photos/a", b"0123456789")
-    download, shorter = gcs_files._download_range, [1, 2]
+    download, shorter = gcs_files.download, [1, 2]
 
-    def shortened(*arguments):
-        data, size = download(*arguments)
+    def shortened(path, **range_):
+        data, size = download(path, **range_)
         return data[: -shorter.pop()] if shorter else data, size if says_size else None
 
-    monkeypatch.setattr(gcs_files, "_download_range", shortened)
+    monkeypatch.setattr(gcs_files, "download", shortened)
     monkeypatch.setattr(faults, "_PAUSES", (0.0, 0.0))
     assert storage.read_range("gs://photos/a", 1, 5) == b"12345"
     shorter += [1, 1, 1]
