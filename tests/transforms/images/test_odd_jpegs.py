@@ -24,6 +24,20 @@ KINDS = {
     "grey": encoded(detailed(90, 120).convert("L"), "JPEG"),
     "cmyk": encoded(detailed(90, 120).convert("CMYK"), "JPEG"),
 }
+TIFF = b"Exif\0\0MM\0*\0\0\0\x08"
+UPRIGHT, TURNED = (b"\x01\x12\0\x03\0\0\0\x01\0" + bytes([number, 0, 0]) for number in (1, 6))
+# Malformed EXIF blocks -> whether the orientation is there to be read.
+BAD_EXIF = {
+    "more entries said than there are": (TIFF + b"\0\x20" + TURNED + bytes(90), True),  # as in hopper_bad_exif.jpg
+    "cut behind an entry": (TIFF + b"\0\x05" + TURNED, True),
+    "cut within an entry": (TIFF + b"\0\x05" + TURNED + UPRIGHT[:7], True),
+    "a value beyond the end": (TIFF + b"\0\x02" + b"\x01\x0f\0\x02\0\0\xff\xff\0\0\xff\xff" + TURNED, False),
+    "an unknown type": (TIFF + b"\0\x02" + b"\x01\x0f\0\x63\0\0\0\x01\0\0\0\0" + TURNED, True),
+    "a directory beyond the end": (b"Exif\0\0MM\0*\x7f\0\0\x08\0\x01" + TURNED, False),
+    "a directory in its own header": (b"Exif\0\0MM\0*\0\0\0\0" + TURNED, False),
+    "another byte order": (b"Exif\0\0MI\0*\0\0\0\x08\0\x01" + TURNED, False),
+    "a header alone": (b"Exif\0\0MM\0", False),
+}
 JUNK = {"zeros": b"\0" * 16, "text": b"left over", "stuffed": b"\x12\xff\0\x34", "padding": b"\x01\xff\xff\xff"}
 
 
@@ -100,6 +114,21 @@ def test_an_oddity_in_the_metadata_hides_no_damage_in_the_scan(odd: bytes, codec
     convert_image(odd, ImageSpec(codec=codec))
     assert failure(with_hole(odd), ImageSpec(codec=codec)) is FailureReason.CORRUPT
     assert failure(with_hole(odd), KEEP) is FailureReason.CORRUPT
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:PIL")
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("name", BAD_EXIF)
+def test_a_malformed_exif_block_changes_nothing_but_what_it_says(name: str, codec: Codec) -> None:
+    block, is_read = BAD_EXIF[name]
+    picture = detailed(30, 50)
+    odd, same = encoded(picture, "JPEG", exif=block), encoded(picture, "JPEG", exif=b"Exif\0\0MM\0*" + bytes(8))
+    assert block in odd
+    spec = ImageSpec(image_encoding=ImageEncoding.RAW, codec=codec)
+    expected = pixels(convert_image(same, spec))
+    np.testing.assert_array_equal(pixels(convert_image(odd, spec)), np.rot90(expected, -1) if is_read else expected)
+    assert convert_image(odd, KEEP).data is odd
+    assert failure(with_hole(odd), spec) is FailureReason.CORRUPT
 
 
 def test_the_header_behind_them_is_read() -> None:
