@@ -16,6 +16,8 @@ _UNREADABLE = {
     "webp": "a WebP image",
 }
 _GIF_EXTENSION, _GIF_IMAGE = 0x21, 0x2C
+# GIF89a, appendix F; Pillow reads larger ones.
+_GIF_LARGEST_CODE_SIZE = 8
 
 
 def unreadable_by_tensorflow(data: bytes) -> str | None:
@@ -59,10 +61,14 @@ def _unreadable_gif(data: bytes) -> str | None:
         has_colors = flags & 0x80
         at = 13 + (3 << (flags & 7) + 1 if has_colors else 0)
         while data[at] == _GIF_EXTENSION:
+            if not data[at + 2]:  # TensorFlow would take the next byte for the size of a block
+                return "a GIF with an empty extension"
             at = _skip_blocks(data, at + 2)
         if data[at] != _GIF_IMAGE:
             return broken
         left, top, width, height, flags = struct.unpack_from("<HHHHB", data, at + 1)
+        if data[at + 10 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)] > _GIF_LARGEST_CODE_SIZE:
+            return "a GIF with codes of more than 8 bits"
     except (IndexError, struct.error):
         return broken
     if not (has_colors or flags & 0x80):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from tests.fuzz_images import seed_files
 from tests.image_checks import PHOTO_IDS, PHOTOS, pixels
@@ -96,6 +100,41 @@ def test_a_gif_with_an_unknown_block_is_replaced() -> None:
     irregular = data[:frame] + b"\0" + data[frame:]
     assert unreadable_by_tensorflow(irregular) == "a GIF of irregular structure"
     assert decoded(convert_image(irregular, KEEP)).shape == (32, 48, 3)
+
+
+def with_empty_extension(gif: bytes) -> bytes:
+    """A comment without text before the frame, as in Pillow's test image hopper_zero_comment_subblocks.gif."""
+    frame = gif.index(b",\0\0\0\0")
+    return gif[:frame] + b"!\xfe\0" + gif[frame:]
+
+
+def with_codes_of_11_bits(gif: bytes) -> bytes:
+    """The pixels as codes that begin with 11 bits, as in Pillow's test image issue_2811.gif."""
+    with Image.open(io.BytesIO(gif)) as image:
+        codes = [1 << 11, *image.tobytes(), (1 << 11) + 1]
+    packed = sum(code << 12 * place for place, code in enumerate(codes)).to_bytes(len(codes) * 12 // 8 + 1, "little")
+    blocks = b"".join(bytes([len(packed[at : at + 255])]) + packed[at : at + 255] for at in range(0, len(packed), 255))
+    return gif[: gif.index(b",\0\0\0\0") + 10] + b"\x0b" + blocks + b"\0;"
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (with_empty_extension, "a GIF with an empty extension"),
+        (with_codes_of_11_bits, "a GIF with codes of more than 8 bits"),
+    ],
+)
+@pytest.mark.parametrize("spec", [KEEP, HEADER], ids=["decode", "header"])
+def test_a_gif_that_pillow_reads_and_tensorflow_does_not_is_replaced(
+    change: Callable[[bytes], bytes], kind: str, spec: ImageSpec
+) -> None:
+    odd = change(FILES["not_interlaced.gif"])
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf.io.decode_image(odd)
+    assert unreadable_by_tensorflow(odd) == kind
+    made = convert_image(odd, spec)
+    assert made.replaced_format == "gif"
+    np.testing.assert_array_equal(decoded(made), pixels(convert_image(FILES["not_interlaced.gif"], LOSSLESS)))
 
 
 @pytest.mark.parametrize("name", FILES)
