@@ -77,7 +77,7 @@ def summarize(
     lines += describe_classes(_count_classes(manifest["splits"].values()))
     lines += describe_duplicates(manifest["duplicates"], dropped=manifest["dropped_duplicates"])
     lines += describe_reasons(manifest["failure_reasons"], examples)
-    lines += [fact.line.format(_counts(manifest[fact.name])) for fact in FACTS if fact.line and manifest[fact.name]]
+    lines += [_describe(fact, value) for fact in FACTS if fact.line and (value := manifest.get(fact.name))]
     lines += describe_skipped(
         {kind: (entry["files"], entry["examples"]) for kind, entry in manifest["skipped"].items()}
     )
@@ -175,6 +175,11 @@ def describe_duplicates(counts: Mapping[str, int], *, dropped: int = 0) -> list[
         *([f"dropped: {dropped:,}"] if dropped else []),
     ]
     return [*leaks, f"duplicates: {', '.join(facts)}"]
+
+
+def _describe(fact: Fact, value: int | Mapping[str, int]) -> str:
+    """The line of a fact."""
+    return show_flags(fact.line.format(f"{value:,}" if isinstance(value, int) else _counts(value)))
 
 
 def _counts(counts: Mapping[str, int]) -> str:

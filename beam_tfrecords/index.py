@@ -25,6 +25,8 @@ _FACTS = [
     pa.field("source_height", pa.int32()),
     pa.field("source_width", pa.int32()),
     pa.field("orientation", pa.int8()),
+    # What a kept file still asks for.
+    pa.field("kept_orientation", pa.int8()),
 ]
 FACTS = tuple(field.name for field in _FACTS)
 INDEX_SCHEMA = pa.schema([*_PLACED, *_FACTS])

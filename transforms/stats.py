@@ -41,6 +41,7 @@ class Stats:
     Attributes:
       counts: ("written", split), ("dropped", split), ("merged", split), ("class", split, class name) and
         ("failed", split, reason) -> samples; ("stored_as_png", format) -> images that were to be kept;
+        ("kept_turned",) -> kept files with an EXIF orientation;
         ("duplicates", what) -> groups or images; ("source_bytes",) -> bytes read; ("bytes", split) -> bytes of the
         parts that become shards. Later stages correct counts with negative values.
     """
@@ -99,7 +100,7 @@ class Fact:
       column: header in the tables of the summary for people; "" if it is in none.
       is_size: whether it is a number of bytes.
       in_status: whether `status` shows it of a version.
-      line: of the summary for people, with `{}` for counts by name; "" if none is made of it alone.
+      line: of the summary for people, with `{}` for the number or the counts by name; "" if none is made of it alone.
       metric: name in the metrics; "" if it is not there.
       help: of the metric.
       label: what the metric counts by; "" if it is one number.
@@ -187,6 +188,12 @@ FACTS = (
         _by("stored_as_png"),
         line="stored as PNG, because tf.io.decode_image does not read them: {}",
     ),
+    Fact(
+        "kept_turned",
+        _total("kept_turned"),
+        line="note: kept files with an EXIF orientation, which no reader of the dataset applies: {}; "
+        "`image_encoding=jpeg` stores them upright, `orientation=ignore` says that they are meant as they are",
+    ),
     Fact("duplicates", lambda stats: {what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS}),
     Fact("source_bytes", _total("source_bytes")),
     Fact("median_pixels", lambda stats: _median(stats.by("pixels"))),
@@ -213,6 +220,8 @@ def count_record(split: str, class_names: Iterable[str], facts: Mapping[str, Any
         counts["pixels", str(_round_down(facts["height"] * facts["width"]))] += 1
     if facts.get("replaced_format"):
         counts["stored_as_png", facts["replaced_format"]] += 1
+    if facts.get("kept_orientation"):
+        counts["kept_turned",] += 1
     return counts
 
 

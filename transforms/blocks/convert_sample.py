@@ -141,6 +141,7 @@ class ConvertSample:
 
 def _image_facts(image: ConvertedImage) -> dict[str, Any]:
     geometry = image.geometry
+    rare = {"kept_orientation": image.kept_orientation}
     return {
         "height": image.height,
         "width": image.width,
@@ -148,4 +149,5 @@ def _image_facts(image: ConvertedImage) -> dict[str, Any]:
         "source_height": geometry.height if geometry else None,
         "source_width": geometry.width if geometry else None,
         "orientation": geometry.orientation if geometry else None,
+        **{name: value for name, value in rare.items() if value is not None},
     }

@@ -65,7 +65,8 @@ def _keep_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
         check_memory(needed, spec.max_image_memory, height=header.height, width=header.width)
         if spec.allow_truncated or not check_whole_jpeg(data):
             return None
-    return _kept(data, "jpeg", header.height, header.width, header.components)
+    orientation = header.orientation() if spec.orientation is Metadata.APPLY else 1
+    return _kept(data, "jpeg", header.height, header.width, header.components, orientation=orientation)
 
 
 def _keep(data: bytes, spec: ImageSpec) -> ConvertedImage:
@@ -83,10 +84,14 @@ def _keep(data: bytes, spec: ImageSpec) -> ConvertedImage:
     if spec.image_size is not None and not changes:
         changes = not plan_geometry(height, width, orientation=_orientation(image, spec), spec=spec).keeps_pixels
     if not changes and not unreadable:
+        shown: Image.Image = image
         if spec.check is Check.DECODE:
             # Opened again: to read the orientation of a PNG, Pillow decodes its pixels, and damage goes unnoticed.
-            load_pixels(data, *open_image(data, spec), spec)
-        return _kept(data, name, height, width, channels)
+            loaded = load_pixels(data, *open_image(data, spec), spec)
+            # A PNG may have it behind the pixels; of a decoded TIFF, Pillow has removed it.
+            shown = loaded if name == "png" else image
+        orientation = orientation_of(shown, may_decode=False) if spec.orientation is Metadata.APPLY else 1
+        return _kept(data, name, height, width, channels, orientation=orientation)
 
     encoding = _OWN_ENCODINGS.get(name, ImageEncoding.PNG) if changes else ImageEncoding.PNG
     if IMPOSSIBLE_CHANNELS.get(encoding) == spec.channels or (unreadable and encoding is ImageEncoding.WEBP):
@@ -97,9 +102,17 @@ def _keep(data: bytes, spec: ImageSpec) -> ConvertedImage:
     return dataclasses.replace(converted, replaced_format=name if replaced else None)
 
 
-def _kept(data: bytes, name: str, height: int, width: int, channels: int) -> ConvertedImage:
-    geometry = Geometry.unchanged(height, width)
-    return ConvertedImage(data, name, height, width, channels, COLORSPACES[channels], geometry=geometry)
+def _kept(data: bytes, name: str, height: int, width: int, channels: int, *, orientation: int) -> ConvertedImage:
+    return ConvertedImage(
+        data,
+        name,
+        height,
+        width,
+        channels,
+        COLORSPACES[channels],
+        kept_orientation=orientation if orientation != 1 else None,
+        geometry=Geometry.unchanged(height, width),
+    )
 
 
 def _orientation(image: Image.Image, spec: ImageSpec) -> int:

@@ -17,6 +17,7 @@ class ConvertedImage:
       channels: 1, 3 or 4; of a kept file, what the file has.
       replaced_format: format of a source that was to be kept and is stored as PNG because tf.io.decode_image
         cannot read it, or None.
+      kept_orientation: EXIF orientation of a kept file, 2 to 8, which its pixels still need; None if they need none.
       geometry: how the pixels of the file became those of the stored image; None until the conversion has ended.
     """
 
@@ -27,4 +28,5 @@ class ConvertedImage:
     channels: int
     colorspace: str
     replaced_format: str | None = None
+    kept_orientation: int | None = None
     geometry: Geometry | None = None

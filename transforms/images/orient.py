@@ -17,10 +17,16 @@ _TRANSPOSE = {
 }
 
 
-def orientation_of(image: Image.Image) -> int:
-    """The orientation in EXIF or XMP, 1 to 8; 1 if there is none or it cannot be read."""
+def orientation_of(image: Image.Image, *, may_decode: bool = True) -> int:
+    """The orientation in EXIF or XMP, 1 to 8; 1 if there is none or it cannot be read.
+
+    Args:
+      image: opened, or decoded.
+      may_decode: whether the pixels of a PNG may be decoded to find what is behind them.
+    """
     try:
-        value = image.getexif().get(ExifTags.Base.Orientation)
+        exif = image.getexif() if may_decode else Image.Image.getexif(image)
+        value = exif.get(ExifTags.Base.Orientation)
     except DECODER_ERRORS:  # a malformed block; viewers ignore it too
         return 1
     return value if value in _TRANSPOSE else 1

@@ -40,10 +40,34 @@ def test_height_and_width_are_those_of_the_pixels_in_the_file(file_format: str, 
     assert converted.format == file_format.lower()
 
 
+@pytest.mark.parametrize("file_format", ["JPEG", "TIFF", "PNG", "WEBP"])
+@pytest.mark.parametrize("spec", [KEEP, HEADER], ids=["decode", "header"])
+def test_the_orientation_that_a_kept_file_still_has_is_told(file_format: str, spec: ImageSpec) -> None:
+    spec = dataclasses.replace(spec, keep_any_format=True)
+    assert convert_image(turned(6, file_format), spec).kept_orientation == 6
+    assert convert_image(turned(1, file_format), spec).kept_orientation is None
+    ignoring = dataclasses.replace(spec, orientation=Metadata.IGNORE)
+    assert convert_image(turned(6, file_format), ignoring).kept_orientation is None
+
+
+def test_an_image_that_is_stored_upright_has_no_orientation_left() -> None:
+    assert convert_image(turned(6), dataclasses.replace(KEEP, image_size=(20, 20))).kept_orientation is None
+
+
+def test_the_orientation_behind_the_pixels_of_a_png_is_told() -> None:
+    data = turned(6, "PNG")
+    start = data.index(b"eXIf") - 4
+    end = start + 12 + int.from_bytes(data[start : start + 4], "big")
+    late = data[:start] + data[end:-12] + data[start:end] + data[-12:]
+    assert convert_image(late, KEEP).kept_orientation == 6
+
+
 def test_check_header_reads_no_pixels() -> None:
     data = PHOTOS[0].read_bytes()
     cut = data[: len(data) // 2]
     assert convert_image(cut, HEADER).data is cut
+    png = turned(6, "PNG")
+    assert convert_image(png[: png.index(b"IDAT") + 9], HEADER).kept_orientation == 6
     with pytest.raises(SampleError) as rejected:
         convert_image(cut, KEEP)
     assert rejected.value.reason is FailureReason.TRUNCATED
