@@ -25,6 +25,7 @@ from transforms.images import formats
 from transforms.images.decode_errors import DECODER_ERRORS, check_pixels, decode_error, decoder_errors
 from transforms.images.image_spec import ImageSpec
 from transforms.images.jpeg_header import JpegHeader, bare_jpeg, parse_jpeg_header
+from transforms.images.libtiff_errors import libtiff_errors
 from transforms.images.memory import check_memory, decoding_memory, webp_memory
 
 # Pillow's classes are called directly, not through Image.open: no other decoder (Ghostscript, for example) ever sees
@@ -149,12 +150,17 @@ def _load_whole(data: bytes, name: str, image: ImageFile.ImageFile) -> None:
         check_whole_jpeg(data)
     else:
         formats.check_end(data, name)
-    try:
-        with decoder_errors():
-            image.load()
-    except SampleError:
-        formats.check_cut(data, name)
-        raise
+    with libtiff_errors() as errors:
+        try:
+            with decoder_errors():
+                image.load()
+        except SampleError as error:
+            formats.check_cut(data, name)
+            if errors:
+                raise decode_error(error.reason, errors[0]) from error
+            raise
+    if errors:  # Pillow goes on after some, with pixels that are not the file's
+        raise decode_error(FailureReason.CORRUPT, errors[0])
 
 
 def _load_truncated(data: bytes, name: str) -> ImageFile.ImageFile:
