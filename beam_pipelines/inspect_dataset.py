@@ -125,8 +125,12 @@ def _describe_value(value: Any) -> str:
 def _describe_image(data: bytes) -> str:
     from PIL import Image, UnidentifiedImageError
 
+    from transforms.images.formats import png_depth
+
     try:
         with Image.open(io.BytesIO(data)) as image:
-            return f", a {image.format} of {image.height} x {image.width} pixels (height x width), {image.mode}"
+            is_deep = image.format == "PNG" and png_depth(data) == 16
+            mode = f"{image.mode}, 16 bits per channel" if is_deep else image.mode
+            return f", a {image.format} of {image.height} x {image.width} pixels (height x width), {mode}"
     except UnidentifiedImageError:
         return ""

@@ -35,6 +35,8 @@ def _idle_settings(spec: BuildSpec, layout: Layout) -> Iterator[str]:
     if "jpeg_quality" in image and spec.image.image_encoding not in _QUALITY:
         encoding = spec.image.image_encoding.value
         yield f"{_quote({'jpeg_quality': image['jpeg_quality']})}: without effect with `image_encoding={encoding}`"
+    if "codec" in image and spec.image.bit_depth == 16:
+        yield f"{_quote({'codec': image['codec']})}: without effect with `bit_depth=16`"
     if spec.num_shards is not None and "shard_size" in _changed(spec):
         yield f"`shard_size={spec.shard_size}`: without effect, because `num_shards={spec.num_shards}` sets the number"
 

@@ -218,4 +218,4 @@ def estimate_output(image: ImageSpec, layout: Layout, *, samples: int, source_by
     # A photo's longer side is about 4/3 of its shorter one.
     pixels = image.image_size[0] * image.image_size[1] * 4 / 3
     bytes_per_pixel = _BYTES_PER_PIXEL.get(image.image_encoding, image.channels or 3)
-    return int(samples * (pixels * bytes_per_pixel + _ROW_BYTES))
+    return int(samples * (pixels * bytes_per_pixel * image.bit_depth / 8 + _ROW_BYTES))

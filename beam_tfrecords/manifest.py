@@ -61,11 +61,13 @@ class StoredImages:
       encoding: "jpeg", "png", "webp", "raw" or "keep".
       channels: 1, 3 or 4; None if each image has those of its file.
       size: (height, width) in pixels of every image; None if they differ.
+      bit_depth: bits per channel, 8 or 16.
     """
 
     encoding: str
     channels: int | None
     size: tuple[int, int] | None
+    bit_depth: int = 8
 
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> StoredImages:
@@ -75,5 +77,9 @@ class StoredImages:
         height, width = map(int, size.split("x")) if is_fixed else (0, 0)
         channels = spec["channels"]
         return cls(
-            spec["image_encoding"], None if channels == "keep" else channels, (height, width) if is_fixed else None
+            spec["image_encoding"],
+            None if channels == "keep" else channels,
+            (height, width) if is_fixed else None,
+            # Earlier versions of beam-tfrecords had 8 only.
+            spec.get("bit_depth", 8),
         )

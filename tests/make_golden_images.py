@@ -53,6 +53,8 @@ _REQUESTS: tuple[dict[str, Any], ...] = (
     {"image_encoding": ["png", "keep"], "image_size": "24", "allow_truncated": True},
     {"image_encoding": ["png", "keep"], "max_pixels": 1000},
     {"image_encoding": ["png", "keep"], "max_image_memory": 60_000},
+    {"image_encoding": "png", "bit_depth": 16, "channels": [1, 3, 4, "keep"]},
+    {"image_encoding": "png", "bit_depth": 16, "image_size": "24x32", "resize_mode": ["shorter", "pad", "crop"]},
 )
 # Takes as long as all others together, and is rejected.
 _SLOW = frozenset({"many_texts_bomb.png"})
@@ -122,7 +124,8 @@ def make_digests() -> dict[str, dict[str, str]]:
     def add(image: str, data: bytes, spec: str) -> None:
         made = _convert(data, specs()[spec])
         by_spec[spec].update(made)
-        by_image[image].update(made)
+        # Digests of their own, so that those of 8 bits stay as they are.
+        by_image[image if specs()[spec].bit_depth == 8 else f"{image} in 16 bits"].update(made)
 
     for image, data in images():
         for spec in specs():

@@ -23,7 +23,7 @@ class ReadExample:
     """Reads one serialized example as a dict: feature name -> value.
 
     A feature with one value is a NumPy scalar or `bytes`; one with several is an array, or a list of `bytes`. An image
-    is a [H, W, C] uint8 array.
+    is a [H, W, C] uint8 array, or uint16 if it is stored with 16 bits.
 
     Attributes:
       features: of the layout.
@@ -66,6 +66,8 @@ class ReadExample:
         if self.images.encoding == "raw":
             return np.frombuffer(data, np.uint8).reshape(self._raw_shape(example))
         channels = self.images.channels or 3
+        if self.images.bit_depth == 16:
+            return _decode_16_bits(data, channels)
         if data.startswith(b"\xff\xd8\xff") and channels != 4:
             import simplejpeg
 
@@ -85,3 +87,16 @@ class ReadExample:
         if missing:
             raise BuildError(f"raw images of different sizes need {' and '.join(missing)} in the layout to be decoded")
         return int(example[names["image.height"]]), int(example[names["image.width"]]), self.images.channels or -1
+
+
+def _decode_16_bits(data: bytes, channels: int) -> np.ndarray:
+    """A PNG as [H, W, C] uint16. Pillow has 16 bits of grey only."""
+    import cv2
+
+    flags = {1: cv2.IMREAD_GRAYSCALE, 3: cv2.IMREAD_COLOR, 4: cv2.IMREAD_UNCHANGED}[channels]
+    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), flags | cv2.IMREAD_ANYDEPTH)
+    if pixels is None:
+        raise BuildError("a stored image does not decode; `beam-tfrecords verify` names it")
+    if channels > 1:
+        pixels = cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB if channels == 3 else cv2.COLOR_BGRA2RGBA)
+    return pixels.reshape(*pixels.shape[:2], channels)

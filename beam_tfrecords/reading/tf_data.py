@@ -54,7 +54,8 @@ def load(
       shuffle: examples in the shuffle buffer; True for as many as take 256 MB, False or 0 for the order of the
         dataset, which the build shuffled.
       seed: of the shuffle; with one, every run gives the same order.
-      decode: images as [H, W, C] uint8 tensors; False leaves them as the bytes that are stored.
+      decode: images as [H, W, C] uint8 tensors, or uint16 if they are stored with 16 bits; False leaves them as the
+        bytes that are stored.
       image_size: (height, width) in pixels that decoded images are resized to, or one number for both.
       channels: of decoded images: 1, 3 or 4, or 0 for those of each file. None: those that the build asked
         for, or 3 if it kept those of each file. Raw pixels have the channels they were stored with.
@@ -123,8 +124,9 @@ def load(
             for name in images:
                 example[name] = _decode(example, name, stored, shapes, channels)
                 if image_size:
+                    kind = example[name].dtype
                     resized = tf.image.resize(example[name], image_size, antialias=True)
-                    example[name] = tf.cast(tf.clip_by_value(tf.round(resized), 0, 255), tf.uint8)
+                    example[name] = tf.cast(tf.clip_by_value(tf.round(resized), 0, kind.max), kind)
         for name in hot:
             indices = tf.cast(example[name], tf.int64)
             is_label = tf.one_hot(indices, len(dataset.class_names), on_value=True, off_value=False)
@@ -190,7 +192,8 @@ def _decode(
 ) -> tf.Tensor:
     if stored.encoding != "raw":
         channels = channels if channels is not None else stored.channels or 3
-        image = tf.io.decode_image(example[name], channels=channels, expand_animations=False)
+        kind = tf.uint16 if stored.bit_depth == 16 else tf.uint8
+        image = tf.io.decode_image(example[name], channels=channels, dtype=kind, expand_animations=False)
         image.set_shape([*(stored.size or (None, None)), channels or None])
         return image
     pixels = tf.io.decode_raw(example[name], tf.uint8)

@@ -139,6 +139,11 @@ def test_settings_without_effect_are_noted(photos, tmp_path):
     ]
 
 
+def test_a_codec_without_effect_is_noted(photos, tmp_path):
+    build(input=str(photos), output=str(tmp_path / "out"), image_encoding="png", bit_depth=16, codec="exact", limit=2)
+    assert manifest_of(tmp_path / "out")["notes"] == ["`codec=exact`: without effect with `bit_depth=16`"]
+
+
 def test_settings_with_an_effect_are_not_noted(photos, tmp_path, run):
     flags = ["--image_size=8", "--resample=box", "--no_upscale", "--jpeg_quality=80", "--num_shards=1"]
     ran = run("convert", f"--input={photos}", f"--output={tmp_path / 'out'}", *flags)

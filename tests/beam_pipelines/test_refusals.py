@@ -192,6 +192,8 @@ WRONG = {
     "name that TFDS does not accept": (["--name=My Photos"], ["--name", "My Photos"]),
     # contradictions
     "JPEG with transparency": (["--channels=4"], ["--channels", "4"]),
+    "16 bits without PNG": (["--bit_depth=16"], ["--bit_depth=16", "--image_encoding=png"]),
+    "12 bits": (["--bit_depth=12"], ["--bit_depth=12", "8 or 16"]),
     "WebP in grey": (["--channels=1", "--image_encoding=webp"], ["--channels", "1"]),
     "header check of images that are decoded anyway": (["--check=header"], ["--check", "header", "keep"]),
     "header check with a size": (

@@ -73,6 +73,7 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "codec": (FOLDER, {"codec": "exact"}),
     "jpeg_quality": (FOLDER, {"jpeg_quality": 50}),
     "channels": (FOLDER, {"channels": 1}),
+    "bit_depth": ({**FOLDER, "image_encoding": "png"}, {"bit_depth": 16}),
     "check": (KEPT, {"check": "header"}),
     "max_pixels": (FOLDER, {"max_pixels": 3000}),
     "max_image_memory": (FOLDER, {"max_image_memory": "20KB"}),

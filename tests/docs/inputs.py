@@ -8,6 +8,7 @@ import shutil
 import tarfile
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
@@ -36,6 +37,10 @@ def make_inputs(folder: Path) -> None:
         (folder / "subjects" / f"s{subject}").mkdir(parents=True)
         face.save(folder / "subjects" / f"s{subject}" / "1.pgm")
         face.transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(folder / "subjects" / f"s{subject}" / "2.png")
+    for photo in photos[:12]:
+        file = folder / "scans" / photo.relative_to(PHOTOS).with_suffix(".png")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.asarray(Image.open(photo).convert("L")).astype(np.uint16) * 16).save(file)
     _make_scraped(folder / "scraped", photos)
     for split, chosen in (("train", photos[::2]), ("val", photos[1::2])):
         _copy(chosen, [folder / "split_photos" / split / photo.relative_to(PHOTOS) for photo in chosen])

@@ -82,6 +82,16 @@ def test_every_encoding_and_layout_loads(tmp_path, flags, photos, build_tfds):
     assert len(list(builder.as_dataset(split="train"))) == 42
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_of_16_bits_load_as_uint16(tmp_path, photos, build_tfds, channels):
+    flags = ["--image_encoding=png", "--bit_depth=16", f"--channels={channels}", "--image_size=32"]
+    builder = build_tfds(tmp_path, f"--input={photos}", *flags)
+    theirs = {example["filename"]: example["image"] for example in builder.as_dataset("train").as_numpy_iterator()}
+    for example in load(str(tmp_path), "train").as_numpy_iterator():
+        assert theirs[example["filename"]].dtype == np.uint16
+        np.testing.assert_array_equal(theirs[example["filename"]], example["image"])
+
+
 def test_a_feature_whose_name_begins_the_name_of_another_loads_flat(tmp_path, photos, build_tfds):
     spec = tmp_path / "spec.yaml"
     spec.write_text("layout: {image: image.encoded, image/height: image.height, label: label.index}")

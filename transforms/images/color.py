@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageCms
@@ -143,15 +144,16 @@ def _to_8_bits(image: Image.Image) -> Image.Image:
         values = values.astype(np.uint16)
         grey = (values // 257 + (values % 257 > 128)).astype(np.uint8)
     else:
-        grey = _stretch(values, image.format)
+        grey = stretch(values, image.format, np.uint8)
     converted = Image.fromarray(grey)
     if isinstance(key, int):
         converted.putalpha(Image.fromarray(np.where(values == key, 0, 255).astype(np.uint8)))
     return converted
 
 
-def _stretch(values: np.ndarray, file_format: str | None) -> np.ndarray:
-    """[H, W] int32 or float32 -> [H, W] uint8; see `_to_8_bits`. NaN becomes black."""
+def stretch(values: np.ndarray, file_format: str | None, stored: type[np.unsignedinteger[Any]]) -> np.ndarray:
+    """[H, W] int32 or float32 -> [H, W] of a stored type, uint8 or uint16; see `_to_8_bits`. NaN becomes black."""
+    brightest = np.iinfo(stored).max
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
     whites = [65535.0] if file_format == "PPM" else [255.0, 65535.0]
@@ -160,9 +162,9 @@ def _stretch(values: np.ndarray, file_format: str | None) -> np.ndarray:
     white = next((white for white in whites if low >= 0 and high <= white), None)
     if white is not None:
         low, high = 0.0, white
-    gain = 255 / ((high - low) or 1)
+    gain = brightest / ((high - low) or 1)
     del finite
     values = np.nan_to_num(values.astype(np.float32), copy=False, nan=low, posinf=high, neginf=low)
     values *= gain
     values -= low * gain
-    return values.clip(0, 255, out=values).round(out=values).astype(np.uint8)
+    return values.clip(0, brightest, out=values).round(out=values).astype(stored)

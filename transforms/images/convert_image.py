@@ -10,6 +10,7 @@ from transforms.images.color import stored_channels, to_channels, to_srgb
 from transforms.images.converted_image import ConvertedImage
 from transforms.images.decode import check_whole_jpeg, load_pixels, open_image, stored_size
 from transforms.images.decode_errors import check_pixels
+from transforms.images.deep import convert_deep
 from transforms.images.encode import COLORSPACES, encode
 from transforms.images.fast_jpeg import convert_plain_jpeg
 from transforms.images.fast_resize import fast_resize
@@ -43,6 +44,8 @@ def convert_image(data: bytes, spec: ImageSpec) -> ConvertedImage:
     """
     if spec.image_encoding is ImageEncoding.KEEP:
         return _keep_plain_jpeg(data, spec) or _keep(data, spec)
+    if spec.bit_depth == 16:
+        return convert_deep(data, spec)
     if spec.codec is Codec.FAST and data.startswith(JPEG_START):
         converted = convert_plain_jpeg(data, spec)
         if converted is not None:

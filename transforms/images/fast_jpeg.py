@@ -14,6 +14,7 @@ import numpy as np
 import simplejpeg
 from PIL import Image
 
+from transforms.images.arrays import fit, turn
 from transforms.images.color import apply_profile, to_channels, to_srgb_transform
 from transforms.images.converted_image import ConvertedImage
 from transforms.images.decode_errors import check_pixels
@@ -61,7 +62,7 @@ def convert_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
         return None
     if profile:
         pixels = _to_srgb(pixels, profile, order, grey=spec.channels == 1)
-    pixels = _fit(_turn(pixels, orientation), geometry)
+    pixels = fit(turn(pixels, orientation), geometry)
     if spec.image_encoding is ImageEncoding.JPEG:
         return dataclasses.replace(_encode_jpeg(pixels, spec), geometry=geometry)
     image = Image.fromarray(pixels)
@@ -113,25 +114,6 @@ def _to_srgb(pixels: np.ndarray, profile: bytes, order: str, *, grey: bool) -> n
     if grey or mode == "L":
         return np.asarray(image.convert("L"))
     return np.frombuffer(image.tobytes("raw", order), np.uint8).reshape(height, width, 3)
-
-
-def _turn(pixels: np.ndarray, orientation: int) -> np.ndarray:
-    """Turns an image upright."""
-    if orientation >= 5:
-        pixels = cv2.transpose(pixels)
-    flip = {2: 1, 3: -1, 4: 0, 6: 1, 7: -1, 8: 0}.get(orientation)
-    return pixels if flip is None else cv2.flip(pixels, flip)
-
-
-def _fit(pixels: np.ndarray, geometry: Geometry) -> np.ndarray:
-    """Crops an upright image, or puts it on a black canvas."""
-    height, width = geometry.final_height, geometry.final_width
-    over_height, over_width = height - pixels.shape[0], width - pixels.shape[1]
-    top, left = geometry.offset
-    if over_height > 0 or over_width > 0:
-        bottom, right = over_height + top, over_width + left
-        return cv2.copyMakeBorder(pixels, -top, bottom, -left, right, cv2.BORDER_CONSTANT, value=0)
-    return pixels[top : top + height, left : left + width]
 
 
 def _encode_jpeg(pixels: np.ndarray, spec: ImageSpec) -> ConvertedImage:

@@ -151,6 +151,11 @@ def webp_size(data: bytes) -> tuple[int, int] | None:
     return height, width
 
 
+def png_depth(data: bytes) -> int:
+    """Bits per channel of a PNG, from its header."""
+    return data[24]
+
+
 def check_ppm_header(data: bytes) -> None:
     """Checks that the numbers of a PPM's header come soon; Pillow reads comments before them byte by byte.
 

@@ -97,6 +97,13 @@ def read_channels(word: Any) -> int | None:
     raise ValueError("expected 1, 3, 4 or keep")
 
 
+def read_bit_depth(word: Any) -> int:
+    """Reads a number of bits per channel."""
+    if str(word) in ("8", "16"):
+        return int(word)
+    raise ValueError("expected 8 or 16")
+
+
 def _default_encoding(earlier: Mapping[str, Any]) -> ImageEncoding:
     layout = earlier.get("layout")
     return ImageEncoding.RAW if layout and "image.pixels" in layout.fields else ImageEncoding.JPEG
@@ -177,6 +184,12 @@ class ImageSpec:
         read=read_channels,
         write=lambda channels: channels or "keep",
     )
+    bit_depth: int = setting(
+        8,
+        help="bits per channel of the stored image: 8, or 16 with `image_encoding=png`",
+        group=IMAGES,
+        read=read_bit_depth,
+    )
     check: Check = setting(
         Check.DECODE,
         help="decode every pixel of a kept file, or read its header only: decode or header",
@@ -210,6 +223,12 @@ class ImageSpec:
             raise RequestError(
                 f"`channels={channels}`: {encoding.name} has no {lacks}; "
                 f"say `image_encoding=png`, `image_encoding={other}` or `image_encoding=raw`"
+            )
+        if self.bit_depth not in (8, 16):
+            raise RequestError(f"`bit_depth={self.bit_depth}`: expected 8 or 16")
+        if self.bit_depth == 16 and encoding is not ImageEncoding.PNG:
+            raise RequestError(
+                f"`bit_depth=16`: `image_encoding={encoding.value}` stores 8 bits per channel; say `image_encoding=png`"
             )
         if self.check is Check.HEADER and encoding is not ImageEncoding.KEEP:
             raise RequestError("`check=header`: only `image_encoding=keep` can do without decoding")

@@ -24,6 +24,8 @@ _JPEG_COEFFICIENT, _JPEG2000_SAMPLE = 2, 4.2
 # What a conversion adds while it lasts: wide grey to 8 bits, a color profile, blending with white, a copy.
 _WIDE_GREY = {"I": 14, "F": 14, "I;16": 9, "I;16B": 9, "I;16L": 9, "I;16N": 9}
 _PROFILE, _BLEND, _COPY = 9, 6, 4
+# Of 16 bits: Pillow's image, OpenCV's, and copies with the weights of transparency; of the resized image likewise.
+_DEEP, _DEEP_RESIZED = 44, 44
 _TIFF_ROWS, _TIFF_TILE_WIDTH, _TIFF_TILE_HEIGHT, _TIFF_BITS, _TIFF_SAMPLES = 278, 322, 323, 258, 277
 
 
@@ -98,6 +100,12 @@ def converting_memory(image: Image.Image, spec: ImageSpec, geometry: Geometry, *
     else:
         added += (_conversion(image, spec) + (_COPY if geometry.orientation != 1 else 0)) * pixels
     return (_pixel(image) + _OPENED.get(image.format or "", 0)) * pixels + added
+
+
+def deep_memory(geometry: Geometry) -> float:
+    """Bytes at the peak of what is done with an image in 16 bits."""
+    resized, stored = geometry.resized_height * geometry.resized_width, geometry.final_height * geometry.final_width
+    return _DEEP * geometry.height * geometry.width + _DEEP_RESIZED * max(resized, stored)
 
 
 def _pixel(image: Image.Image) -> int:

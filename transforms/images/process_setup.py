@@ -14,5 +14,6 @@ def prepare_images() -> None:
     cv2.setNumThreads(1)
     # Pillow warns about odd TIFF tags and invalid APNGs, which either do not matter or fail anyway.
     warnings.filterwarnings("ignore", module=r"PIL\.")
-    # Its log names no file; the failure of the sample does.
+    # Their logs name no file; the failure of the sample does.
     logging.getLogger("PIL").setLevel(logging.CRITICAL)
+    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)

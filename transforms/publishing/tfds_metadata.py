@@ -103,7 +103,7 @@ def _image_json(image: ImageSpec) -> dict[str, Any]:
             "pythonClassName": f"{_PACKAGE}.image_feature.Image",
             "image": {
                 "shape": {"dimensions": dimensions},
-                "dtype": "uint8",
+                "dtype": f"uint{image.bit_depth}",
                 "encodingFormat": image.image_encoding.value,
             },
         }

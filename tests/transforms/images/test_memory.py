@@ -73,6 +73,7 @@ def kinds() -> dict[str, bytes]:
     grey, rgba = rgb.convert("L"), rgb.copy()
     rgba.putalpha(grey)
     wide = Image.fromarray(np.asarray(grey).astype(np.uint16) * 257)
+    deep = np.asarray(rgba).astype(np.uint16) * 257
     floats = Image.fromarray(np.asarray(grey).astype(np.float32) * 2.5)
     lab = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     images: dict[str, tuple[Image.Image, str, dict]] = {
@@ -98,6 +99,7 @@ def kinds() -> dict[str, bytes]:
         "ppm": (rgb, "PPM", {}),
     }
     files = {name: encoded(image, file_format, **options) for name, (image, file_format, options) in images.items()}
+    files["png of 16 bits in color"] = png_file(deep)
     files["png interlaced"] = png_file(np.asarray(rgb), interlaced=True)
     return files
 
@@ -107,6 +109,7 @@ ONE_OF_EACH = (
     "jpeg progressive cmyk",
     "png with alpha",
     "png of 16 bits",
+    "png of 16 bits in color",
     "gif",
     "bmp",
     "tiff of floats",
@@ -125,6 +128,8 @@ ONE_OF_EACH = (
         {"image_encoding": "keep", "channels": "keep"},
         {"image_size": "1800", "codec": "exact"},
         {"image_size": "1700", "resize_mode": "pad", "channels": "4", "image_encoding": "png"},
+        {"image_size": "1700", "resize_mode": "pad", "channels": "4", "image_encoding": "png", "bit_depth": "16"},
+        {"channels": "3", "image_encoding": "png", "bit_depth": "16"},
     ],
     ids=str,
 )

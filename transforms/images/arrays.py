@@ -1,0 +1,27 @@
+"""Images as arrays: [H, W] grey, or [H, W, C], of any depth."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+
+from transforms.images.geometry import Geometry
+
+
+def turn(pixels: np.ndarray, orientation: int) -> np.ndarray:
+    """Turns an image upright."""
+    if orientation >= 5:
+        pixels = cv2.transpose(pixels)
+    flip = {2: 1, 3: -1, 4: 0, 6: 1, 7: -1, 8: 0}.get(orientation)
+    return pixels if flip is None else cv2.flip(pixels, flip)
+
+
+def fit(pixels: np.ndarray, geometry: Geometry) -> np.ndarray:
+    """Crops an upright image, or puts it on a black canvas."""
+    height, width = geometry.final_height, geometry.final_width
+    over_height, over_width = height - pixels.shape[0], width - pixels.shape[1]
+    top, left = geometry.offset
+    if over_height > 0 or over_width > 0:
+        bottom, right = over_height + top, over_width + left
+        return cv2.copyMakeBorder(pixels, -top, bottom, -left, right, cv2.BORDER_CONSTANT, value=0)
+    return pixels[top : top + height, left : left + width]

@@ -1,0 +1,157 @@
+"""Images of 16 bits per channel, converted as arrays: in Pillow, only grey has so many."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+from PIL import Image, TiffImagePlugin
+
+from beam_tfrecords.errors import FailureReason
+from transforms.images.arrays import fit, turn
+from transforms.images.color import stretch, to_srgb, to_srgb_transform
+from transforms.images.converted_image import ConvertedImage
+from transforms.images.decode import load_pixels, open_image
+from transforms.images.decode_errors import decode_error
+from transforms.images.encode import COLORSPACES
+from transforms.images.formats import png_depth
+from transforms.images.geometry import Geometry, plan_geometry
+from transforms.images.image_spec import ImageSpec, Metadata, Resample
+from transforms.images.memory import check_memory, deep_memory
+from transforms.images.orient import orientation_of
+from transforms.images.resize import FILTERS
+
+_WHITE = 65535
+# From 8 bits: 255 becomes 65535.
+_GAIN = 257
+_TIFF_BITS = 258
+# The depth is not in what Pillow tells of them; it scales them to the 255 of 8 bits.
+_MAY_BE_DEEP = ("ppm", "jpeg2000")
+# Pillow's default.
+_PNG_OPTIONS = [cv2.IMWRITE_PNG_COMPRESSION, 6]
+_THREE_CHANNELS = cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH | cv2.IMREAD_IGNORE_ORIENTATION
+_CHANNELS = {
+    (1, 3): cv2.COLOR_GRAY2RGB,
+    (1, 4): cv2.COLOR_GRAY2RGBA,
+    (3, 1): cv2.COLOR_RGB2GRAY,
+    (3, 4): cv2.COLOR_RGB2RGBA,
+}
+
+
+def is_deep(data: bytes, name: str, image: Image.Image) -> bool:
+    """Whether the values of a file have more than 8 bits, and no white but 65535.
+
+    Args:
+      data: the file.
+      name: of its format.
+      image: the same, opened by Pillow.
+    """
+    if _is_wide_grey(image):
+        return True
+    if isinstance(image, TiffImagePlugin.TiffImageFile):
+        bits = image.tag_v2.get(_TIFF_BITS, (1,))
+        return max(bits if isinstance(bits, tuple) else (bits,)) > 8
+    return name == "png" and png_depth(data) > 8
+
+
+def _is_wide_grey(image: Image.Image) -> bool:
+    return image.mode in ("I", "F") or image.mode.startswith("I;16")
+
+
+def convert_deep(data: bytes, spec: ImageSpec) -> ConvertedImage:
+    """Does what `convert_image` does, with 16 bits per channel; what has 8 is multiplied by 257.
+
+    Raises:
+      SampleError: as `convert_image`; reason `unsupported_mode` if 16 bits of the file cannot be had, or not in sRGB.
+    """
+    name, opened = open_image(data, spec)
+    image = load_pixels(data, name, opened, spec)
+    orientation = orientation_of(image) if spec.orientation is Metadata.APPLY else 1
+    geometry = plan_geometry(image.height, image.width, orientation=orientation, spec=spec)
+    needed = len(data) + deep_memory(geometry)
+    check_memory(needed, spec.max_image_memory, height=image.height, width=image.width)
+    pixels = _to_16_bits(data, name, image, use_profile=spec.color_profile is Metadata.APPLY)
+    pixels = turn(_to_channels(pixels, spec.channels), orientation)
+    pixels = fit(_resize(pixels, geometry, spec.resample), geometry)
+    height, width = pixels.shape[:2]
+    channels = pixels.shape[2] if pixels.ndim == 3 else 1
+    _, file = cv2.imencode(".png", _swap_red_and_blue(pixels), _PNG_OPTIONS)
+    return ConvertedImage(file.tobytes(), "png", height, width, channels, COLORSPACES[channels], geometry=geometry)
+
+
+def _to_16_bits(data: bytes, name: str, image: Image.Image, *, use_profile: bool) -> np.ndarray:
+    """[H, W], [H, W, 3] or [H, W, 4] uint16."""
+    is_grey, values = _is_wide_grey(image), None
+    if is_deep(data, name, image) or (name in _MAY_BE_DEEP and image.mode in ("RGB", "RGBA")):
+        values = np.asarray(image) if is_grey else _decode_color(data, image)
+    if values is None or values.dtype == np.uint8:
+        return np.asarray(to_srgb(image, use_profile=use_profile)).astype(np.uint16) * _GAIN
+    profile = image.info.get("icc_profile")
+    if use_profile and isinstance(profile, bytes) and to_srgb_transform(profile, "L" if is_grey else "RGB"):
+        detail = "a color profile cannot be applied to 16 bits; `color_profile=ignore` stores the numbers as they are"
+        raise decode_error(FailureReason.UNSUPPORTED_MODE, detail)
+    key = image.info.get("transparency")
+    is_key = None if key is None else np.atleast_3d(values == np.array(key)).all(axis=2)
+    if image.mode in ("I", "F"):
+        values = stretch(values, image.format, np.uint16)
+    values = values.astype(np.uint16, copy=False)
+    if is_key is None or values.shape[2:] == (4,):
+        return values
+    return np.dstack([_to_channels(values, 3), np.where(is_key, 0, _WHITE).astype(np.uint16)])
+
+
+def _decode_color(data: bytes, image: Image.Image) -> np.ndarray:
+    """[H, W, 3] or [H, W, 4] uint16, or uint8 of a file with 8 bits.
+
+    They are OpenCV's, if Pillow has decoded the same upper 8 bits: the two do not agree about every kind of file.
+    """
+    seen = np.asarray(image)
+    # A color that means transparency stays a color; `_to_16_bits` looks for it.
+    flags = cv2.IMREAD_UNCHANGED if image.mode == "RGBA" else _THREE_CHANNELS
+    values = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+    if values is not None and values.dtype == np.uint8:
+        return values
+    if values is not None and values.dtype == np.uint16 and values.shape == seen.shape:
+        values = _swap_red_and_blue(values)
+        # Pillow cuts off, or rounds; of JPEG 2000, it rounds 255.5 to 0.
+        if ((values >> 8).astype(np.uint8) - seen + np.uint8(1)).max() <= 2:
+            return values
+    raise decode_error(FailureReason.UNSUPPORTED_MODE, f"the 16 bits of this kind of {image.format} cannot be decoded")
+
+
+def _swap_red_and_blue(pixels: np.ndarray) -> np.ndarray:
+    """From OpenCV's order of channels, or to it."""
+    if pixels.ndim == 2:
+        return pixels
+    return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB if pixels.shape[2] == 3 else cv2.COLOR_BGRA2RGBA)
+
+
+def _to_channels(pixels: np.ndarray, channels: int | None) -> np.ndarray:
+    """Gives an image 1, 3 or 4 channels; None leaves those that it has. Transparency is blended with white."""
+    has = pixels.shape[2] if pixels.ndim == 3 else 1
+    if has == 4 and channels in (1, 3):
+        alpha = pixels[..., 3:].astype(np.uint32)
+        blended = pixels[..., :3] * alpha + _WHITE * (_WHITE - alpha)
+        pixels, has = ((blended + _WHITE // 2) // _WHITE).astype(np.uint16), 3
+    return pixels if channels in (None, has) else cv2.cvtColor(pixels, _CHANNELS[has, channels])
+
+
+def _resize(pixels: np.ndarray, geometry: Geometry, resample: Resample) -> np.ndarray:
+    """Resizes an upright image, each channel with Pillow's filter; colors count as much as they are opaque."""
+    size = geometry.resized_width, geometry.resized_height
+    if size == pixels.shape[1::-1]:
+        return pixels
+    is_weighted = pixels.ndim == 3 and pixels.shape[2] == 4 and resample is not Resample.NEAREST
+    if is_weighted:
+        alpha = pixels[..., 3:].astype(np.uint32)
+        colors = (pixels[..., :3] * alpha + _WHITE // 2) // _WHITE
+        pixels = np.dstack([colors.astype(np.uint16), pixels[..., 3]])
+    planes = [pixels] if pixels.ndim == 2 else [pixels[..., channel] for channel in range(pixels.shape[2])]
+    resized = [
+        np.asarray(Image.fromarray(np.ascontiguousarray(plane)).resize(size, FILTERS[resample])) for plane in planes
+    ]
+    if not is_weighted:
+        return resized[0] if pixels.ndim == 2 else np.dstack(resized)
+    *colors_of, alpha_of = resized
+    divisor = np.maximum(alpha_of, 1).astype(np.uint32)
+    unweighted = [np.minimum((color * np.uint32(_WHITE) + divisor // 2) // divisor, _WHITE) for color in colors_of]
+    return np.dstack([*(color.astype(np.uint16) for color in unweighted), alpha_of])
