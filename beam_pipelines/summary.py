@@ -179,7 +179,9 @@ def describe_duplicates(counts: Mapping[str, int], *, dropped: int = 0) -> list[
 
 def _describe(fact: Fact, value: int | Mapping[str, int]) -> str:
     """The line of a fact."""
-    return show_flags(fact.line.format(f"{value:,}" if isinstance(value, int) else _counts(value)))
+    if isinstance(value, int):
+        return show_flags(fact.line.format(f"{value:,}"))
+    return show_flags(fact.line.format(_counts(value), **value))
 
 
 def _counts(counts: Mapping[str, int]) -> str:

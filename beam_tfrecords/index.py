@@ -27,6 +27,8 @@ _FACTS = [
     pa.field("orientation", pa.int8()),
     # What a kept file still asks for.
     pa.field("kept_orientation", pa.int8()),
+    # Of 255; of a source with more than 8 bits.
+    pa.field("stored_maximum", pa.int16()),
 ]
 FACTS = tuple(field.name for field in _FACTS)
 INDEX_SCHEMA = pa.schema([*_PLACED, *_FACTS])

@@ -16,6 +16,9 @@ DUPLICATE_COUNTS = ("groups", "images", "groups_across_splits", "groups_with_con
 # Keys that are listed of each kind of change; all are counted.
 MOST_KEYS = 1000
 
+# Of 255: what 14 bits leave of 16.
+_DIM = 64
+
 
 class Change(str, enum.Enum):
     """What became of a sample since the earlier dataset.
@@ -41,7 +44,8 @@ class Stats:
     Attributes:
       counts: ("written", split), ("dropped", split), ("merged", split), ("class", split, class name) and
         ("failed", split, reason) -> samples; ("stored_as_png", format) -> images that were to be kept;
-        ("kept_turned",) -> kept files with an EXIF orientation;
+        ("kept_turned",) -> kept files with an EXIF orientation; ("stored_maximum", value) -> images that had more than
+        8 bits and are stored with 8;
         ("duplicates", what) -> groups or images; ("source_bytes",) -> bytes read; ("bytes", split) -> bytes of the
         parts that become shards. Later stages correct counts with negative values.
     """
@@ -100,7 +104,8 @@ class Fact:
       column: header in the tables of the summary for people; "" if it is in none.
       is_size: whether it is a number of bytes.
       in_status: whether `status` shows it of a version.
-      line: of the summary for people, with `{}` for the number or the counts by name; "" if none is made of it alone.
+      line: of the summary for people, with `{}` for the number or the counts by name, or `{name}` for one of these; ""
+        if none is made of it alone.
       metric: name in the metrics; "" if it is not there.
       help: of the metric.
       label: what the metric counts by; "" if it is one number.
@@ -137,6 +142,18 @@ def _by(kind: str) -> Callable[..., dict[str, int]]:
 def _count_origins(stats: Stats) -> dict[str, int]:
     taken = {change.value: stats.total("change", change.value) for change in (Change.COPIED, Change.RESERIALIZED)}
     return {**taken, "converted": stats.total("written") + stats.total("dropped") - sum(taken.values())}
+
+
+def _find_dim(stats: Stats) -> dict[str, int]:
+    """Images that lost most of their range, if they are most of those that could; {} otherwise.
+
+    Sensors of 10 to 14 bits leave the upper ones empty, and their images become nearly black in 8 bits.
+    """
+    found = {int(value): count for value, count in stats.by("stored_maximum").items()}
+    dim = {value: count for value, count in found.items() if value <= _DIM}
+    if 2 * sum(dim.values()) <= sum(found.values()):
+        return {}
+    return {"images": sum(dim.values()), "maximum": max(dim)}
 
 
 def _median(counts: Mapping[str, int]) -> int | None:
@@ -194,6 +211,12 @@ FACTS = (
         line="note: kept files with an EXIF orientation, which no reader of the dataset applies: {}; "
         "`image_encoding=jpeg` stores them upright, `orientation=ignore` says that they are meant as they are",
     ),
+    Fact(
+        "dim_images",
+        _find_dim,
+        line="note: images of 16 bits that are nearly black in 8: {images:,}, with {maximum} of 255 as the largest "
+        "stored value; `image_encoding=png` `bit_depth=16` stores their values as they are",
+    ),
     Fact("duplicates", lambda stats: {what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS}),
     Fact("source_bytes", _total("source_bytes")),
     Fact("median_pixels", lambda stats: _median(stats.by("pixels"))),
@@ -222,6 +245,8 @@ def count_record(split: str, class_names: Iterable[str], facts: Mapping[str, Any
         counts["stored_as_png", facts["replaced_format"]] += 1
     if facts.get("kept_orientation"):
         counts["kept_turned",] += 1
+    if facts.get("stored_maximum") is not None:
+        counts["stored_maximum", str(facts["stored_maximum"])] += 1
     return counts
 
 

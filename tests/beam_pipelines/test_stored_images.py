@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
+import pytest
 from PIL import ExifTags, Image
 
+from beam_tfrecords import load
 from tests.beam_pipelines.dataset_checks import manifest_of
+from tests.image_writers import png_file
 
 KEEP = "--image_encoding=keep"
 
@@ -15,6 +19,12 @@ KEEP = "--image_encoding=keep"
 def index_of(out: Path) -> dict[str, dict]:
     """Key -> index row."""
     return {row["key"]: row for file in (out / "index").iterdir() for row in pq.read_table(file).to_pylist()}
+
+
+def write_png(path: Path, pixels: np.ndarray) -> None:
+    """Writes 16 bits per channel."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(png_file(pixels))
 
 
 def turned(number: int) -> Image.Exif:
@@ -42,3 +52,43 @@ def test_kept_files_with_an_orientation_are_counted_and_the_ways_out_are_right(t
     assert note not in convert(*flags, "--image_encoding=jpeg").out
     rows = index_of(tmp_path / "out")
     assert (rows["cat/6.jpg"]["height"], rows["cat/6.jpg"]["width"]) == (50, 30)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("flags", [(), (KEEP,), ("--image_size=16",)])
+def test_16_bits_that_become_nearly_black_are_noted_and_the_way_out_is_right(tmp_path, convert, channels, flags):
+    pixels = np.linspace(0, 4095, 24 * 32 * channels).reshape(24, 32, channels).astype(np.uint16)
+    for number in range(3):
+        write_png(tmp_path / f"in/scan/{number}.png", pixels)
+    write_png(tmp_path / "in/scan/bright.png", pixels * np.uint16(16))
+    said = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--overwrite"]
+    ran = convert(*said, *flags)
+    (line,) = [line for line in ran.out.splitlines() if "nearly black" in line]
+    found = manifest_of(tmp_path / "out")["dim_images"]
+    assert found["images"] == 3
+    assert 13 <= found["maximum"] <= 16
+    assert line.startswith(f"note: images of 16 bits that are nearly black in 8: 3, with {found['maximum']} of 255 as ")
+    assert line.endswith("; --image_encoding=png --bit_depth=16 stores their values as they are")
+    assert index_of(tmp_path / "out")["scan/bright.png"]["stored_maximum"] > 200
+    ran = convert(*said, "--image_encoding=png", "--bit_depth=16")
+    assert "nearly black" not in ran.out
+    image = next(
+        image for image in load(tmp_path / "out", "train").as_numpy_iterator() if image["filename"] == b"1.png"
+    )
+    np.testing.assert_array_equal(image["image"], np.broadcast_to(pixels, (24, 32, 3)))
+
+
+def test_a_dark_image_among_bright_ones_is_not_noted(tmp_path, convert):
+    pixels = np.linspace(0, 65535, 24 * 32).reshape(24, 32).astype(np.uint16)
+    for number, gain in enumerate((1, 1, 20)):
+        write_png(tmp_path / f"in/scan/{number}.png", pixels // np.uint16(gain))
+    ran = convert(f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}")
+    assert "nearly black" not in ran.out
+    assert index_of(tmp_path / "out")["scan/2.png"]["stored_maximum"] == 13
+
+
+def test_8_bits_lose_nothing_that_is_noted(tmp_path, save, convert):
+    save(tmp_path / "in/dark/1.png", np.full((8, 8), 3, np.uint8))
+    ran = convert(f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}")
+    assert "nearly black" not in ran.out
+    assert index_of(tmp_path / "out")["dark/1.png"]["stored_maximum"] is None

@@ -141,7 +141,7 @@ class ConvertSample:
 
 def _image_facts(image: ConvertedImage) -> dict[str, Any]:
     geometry = image.geometry
-    rare = {"kept_orientation": image.kept_orientation}
+    rare = {"kept_orientation": image.kept_orientation, "stored_maximum": image.stored_maximum}
     return {
         "height": image.height,
         "width": image.width,

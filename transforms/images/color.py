@@ -68,6 +68,14 @@ def to_channels(image: Image.Image, channels: int) -> Image.Image:
     return image if image.mode == mode else image.convert(mode)
 
 
+def largest_value(image: Image.Image) -> int:
+    """The largest value of an image of 8 bits, transparency aside, or the upper 8 bits of that of 16-bit grey."""
+    extrema: Any = image.getextrema()
+    if len(image.getbands()) > 1:
+        return int(max(high for _, high in extrema[:3]))
+    return int(extrema[1]) >> (8 if image.mode.startswith("I;16") else 0)
+
+
 def apply_profile(image: Image.Image, profile: bytes) -> Image.Image:
     """Converts an L, LA, RGB, RGBA or CMYK image to sRGB by an ICC profile."""
     bands = {"LA": "L", "RGBA": "RGB"}.get(image.mode, image.mode)

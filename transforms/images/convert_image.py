@@ -6,11 +6,11 @@ import dataclasses
 
 from PIL import Image
 
-from transforms.images.color import stored_channels, to_channels, to_srgb
+from transforms.images.color import largest_value, stored_channels, to_channels, to_srgb
 from transforms.images.converted_image import ConvertedImage
 from transforms.images.decode import check_whole_jpeg, load_pixels, open_image, stored_size
 from transforms.images.decode_errors import check_pixels
-from transforms.images.deep import convert_deep
+from transforms.images.deep import convert_deep, is_deep
 from transforms.images.encode import COLORSPACES, encode
 from transforms.images.fast_jpeg import convert_plain_jpeg
 from transforms.images.fast_resize import fast_resize
@@ -54,7 +54,8 @@ def convert_image(data: bytes, spec: ImageSpec) -> ConvertedImage:
     image = load_pixels(data, name, opened, spec)
     pixels, geometry = _convert_pixels(image, spec, file_size=len(data))
     encoded = encode(pixels, spec.image_encoding, quality=spec.jpeg_quality)
-    return dataclasses.replace(encoded, geometry=geometry)
+    maximum = largest_value(pixels) if is_deep(data, name, image) else None
+    return dataclasses.replace(encoded, geometry=geometry, stored_maximum=maximum)
 
 
 def _keep_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
@@ -88,13 +89,16 @@ def _keep(data: bytes, spec: ImageSpec) -> ConvertedImage:
         changes = not plan_geometry(height, width, orientation=_orientation(image, spec), spec=spec).keeps_pixels
     if not changes and not unreadable:
         shown: Image.Image = image
+        maximum = None
         if spec.check is Check.DECODE:
             # Opened again: to read the orientation of a PNG, Pillow decodes its pixels, and damage goes unnoticed.
             loaded = load_pixels(data, *open_image(data, spec), spec)
             # A PNG may have it behind the pixels; of a decoded TIFF, Pillow has removed it.
             shown = loaded if name == "png" else image
+            maximum = largest_value(loaded) if name == "png" and is_deep(data, name, loaded) else None
         orientation = orientation_of(shown, may_decode=False) if spec.orientation is Metadata.APPLY else 1
-        return _kept(data, name, height, width, channels, orientation=orientation)
+        kept = _kept(data, name, height, width, channels, orientation=orientation)
+        return dataclasses.replace(kept, stored_maximum=maximum)
 
     encoding = _OWN_ENCODINGS.get(name, ImageEncoding.PNG) if changes else ImageEncoding.PNG
     if IMPOSSIBLE_CHANNELS.get(encoding) == spec.channels or (unreadable and encoding is ImageEncoding.WEBP):

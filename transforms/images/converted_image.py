@@ -18,6 +18,8 @@ class ConvertedImage:
       replaced_format: format of a source that was to be kept and is stored as PNG because tf.io.decode_image
         cannot read it, or None.
       kept_orientation: EXIF orientation of a kept file, 2 to 8, which its pixels still need; None if they need none.
+      stored_maximum: of a source with more than 8 bits per channel that is stored with 8, the largest value of 255 (of
+        a kept one, as readers give it); None of every other.
       geometry: how the pixels of the file became those of the stored image; None until the conversion has ended.
     """
 
@@ -29,4 +31,5 @@ class ConvertedImage:
     colorspace: str
     replaced_format: str | None = None
     kept_orientation: int | None = None
+    stored_maximum: int | None = None
     geometry: Geometry | None = None
