@@ -289,4 +289,5 @@ def test_a_folder_or_file_named_like_a_glob_is_an_input(server, name):
     folder = f"gs://photos/{name}"
     images = ImageFolder([root_of(folder)], SourceSpec(input=(folder,)))
     assert [sample.key for sample in images.samples()] == ["cat/1.jpg"]
-    assert list(find_files([f"gs://photos/{name}.tar"]).values()) == [storage.stat(f"gs://photos/{name}.tar")]
+    (found,) = find_files(SourceSpec(input=(f"gs://photos/{name}.tar",)))
+    assert found.entry == storage.stat(f"gs://photos/{name}.tar")

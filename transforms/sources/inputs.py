@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
+from transforms.sources.folder_names import guess_split
 from transforms.sources.names import is_utf8, printable
 from transforms.sources.source_spec import SourceSpec
-from transforms.splits import SPLIT_NAMES, split_of_folder
+from transforms.splits import SPLIT_NAMES
 
 _NAMED_INPUT = re.compile(r"([a-z][a-z0-9_]*)=(.+)", re.DOTALL)
 _COLUMN_SETTINGS = (
     "image_column", "label_column", "label_columns", "split_column", "key_column", "group_column", "image_path",
     "image_root", "label_separator", "delimiter", "encoding",
 )  # fmt: skip
+_MOST_NAMES = 5
+
+
+class InputFile(NamedTuple):
+    """A file of the input.
+
+    Attributes:
+      key_prefix: prefix of the keys of its samples.
+      split: of its samples, if the request says it, or the names of all files do.
+    """
+
+    key_prefix: str
+    entry: storage.FileEntry
+    split: str | None
 
 
 def name_inputs(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -35,11 +51,24 @@ def name_inputs(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     return paths, splits
 
 
-def split_of_file(path: str) -> str | None:
-    """The split that the name of a file says, such as `train.csv` or `labels_val.csv`; None if it says none or two."""
-    words = re.split(r"[\W_]+", storage.basename(path).lower())
-    splits = {SPLIT_NAMES[word] for word in words if word in SPLIT_NAMES}
-    return splits.pop() if len(splits) == 1 else None
+def splits_of_names(paths: Sequence[str], spec: SourceSpec) -> list[str | None]:
+    """The splits that the names of several inputs say, such as `train.csv` and `labels_val.csv`.
+
+    They count only if all say one, and not all the same.
+    """
+    names = [storage.basename(path) for path in paths]
+    splits = [guess_split(name) or guess_split(name.partition(".")[0]) for name in names]
+    is_said = spec.splits_auto and not spec.split_column and None not in splits and len(set(splits)) > 1
+    return splits if is_said else [None] * len(paths)
+
+
+def describe_splits(paths: Iterable[str], splits: Sequence[str | None], spec: SourceSpec) -> list[str]:
+    """A note on splits that only the names of the inputs say."""
+    if spec.input_splits or not any(splits):
+        return []
+    shown = [f"{printable(storage.basename(path))} is {split}" for path, split in zip(paths, splits, strict=True)]
+    more = [f"and {len(shown) - _MOST_NAMES:,} more"] if len(shown) > _MOST_NAMES else []
+    return [f"splits from the names of the inputs: {', '.join([*shown[:_MOST_NAMES], *more])}"]
 
 
 def input_path(word: str) -> str:
@@ -65,13 +94,13 @@ def quote_input(path: str) -> str:
     return f"`input={printable(path)}`"
 
 
-def key_prefixes(paths: Sequence[str], *, always: bool = False, splits: Mapping[str, str] | None = None) -> list[str]:
+def key_prefixes(paths: Sequence[str], *, always: bool = False, splits: Sequence[str | None] = ()) -> list[str]:
     """The prefix of the keys of each path: empty for a single path, else its last component and `/`.
 
     Args:
       paths: the paths.
       always: whether a single path has a prefix too.
-      splits: path -> its split, which is then its prefix; empty if the request names none.
+      splits: of the paths, if the request says them; that of a single path is its prefix.
 
     Raises:
       RequestError: two paths have the same last component.
@@ -79,9 +108,8 @@ def key_prefixes(paths: Sequence[str], *, always: bool = False, splits: Mapping[
     if len(paths) == 1 and not always:
         return [""]
     taken: dict[str, str] = {}
-    for path in paths:
-        split = (splits or {}).get(path)
-        is_alone = split is not None and list((splits or {}).values()).count(split) == 1
+    for path, split in zip(paths, splits or [None] * len(paths), strict=True):
+        is_alone = split is not None and splits.count(split) == 1
         prefix = f"{split if is_alone else storage.basename(path)}/"
         if prefix in taken:
             raise RequestError(
@@ -92,45 +120,29 @@ def key_prefixes(paths: Sequence[str], *, always: bool = False, splits: Mapping[
     return list(taken)
 
 
-def find_files(paths: Sequence[str], splits: Mapping[str, str] | None = None) -> dict[str, storage.FileEntry]:
-    """The files that paths and globs name, by their key prefixes.
-
-    Args:
-      paths: files and globs.
-      splits: as in `key_prefixes`.
+def find_files(spec: SourceSpec) -> list[InputFile]:
+    """The files that the paths and globs of an input name.
 
     Raises:
       RequestError: a glob matches no file, or something that is not a file.
     """
     files: list[storage.FileEntry] = []
-    for path in paths:
-        if not has_wildcards(path):
-            files.append(storage.stat(path))
-            continue
-        found = sorted(storage.list_files(path, special=True), key=lambda file: file.path)
+    splits: list[str | None] = []
+    for path in spec.input:
+        found = [storage.stat(path)] if not has_wildcards(path) else sorted(_list(path), key=lambda file: file.path)
         if not found:
             raise RequestError(f"{quote_input(path)} matches no file")
         files += found
+        splits += [spec.input_splits.get(path)] * len(found)
     for file in files:
         _require_utf8(file.path)
         if file.size < 0:
             raise RequestError(f"{quote_input(file.path)} is not a regular file, or is a broken link")
     # A glob may match more files tomorrow: its keys have a prefix from the start.
-    always = any(map(has_wildcards, paths))
-    prefixes = key_prefixes([file.path for file in files], always=always, splits=splits)
-    return dict(zip(prefixes, files, strict=True))
-
-
-def refuse_split_names(paths: Sequence[str]) -> None:
-    """Refuses several inputs that are named like splits, which would all become one split."""
-    names = [storage.basename(path) for path in paths]
-    splits = {split_of_folder(name.partition(".")[0]) for name in names}
-    if len(splits) > 1 and None not in splits:
-        raise RequestError(
-            f"the inputs {', '.join(map(printable, names[:5]))} are named like splits, but all would become one; give "
-            "the folder that holds them or a table with a split column, or say that they are one "
-            "(`splits=train=1`, or other fractions)"
-        )
+    paths = [file.path for file in files]
+    prefixes = key_prefixes(paths, always=any(map(has_wildcards, spec.input)), splits=splits)
+    splits = splits if spec.input_splits else splits_of_names(paths, spec)
+    return [InputFile(*one) for one in zip(prefixes, files, splits, strict=True)]
 
 
 def refuse_columns(spec: SourceSpec) -> None:
@@ -145,6 +157,10 @@ def refuse_columns(spec: SourceSpec) -> None:
         raise RequestError(
             f"`layout` asks for column.{min(spec.columns)}, but {where}; give a table as `input` or another `layout`"
         )
+
+
+def _list(glob: str) -> Iterable[storage.FileEntry]:
+    return storage.list_files(glob, special=True)
 
 
 def _require_utf8(path: str) -> None:

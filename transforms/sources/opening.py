@@ -8,7 +8,7 @@ import importlib
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 from transforms.service_faults import describe_fault
-from transforms.sources.inputs import has_wildcards, name_inputs, quote_input, refuse_split_names
+from transforms.sources.inputs import has_wildcards, name_inputs, quote_input
 from transforms.sources.registry import FILE_EXTENSIONS, Entry, find_source, source_of_file
 from transforms.sources.source import Source
 from transforms.sources.source_spec import SourceSpec
@@ -39,8 +39,6 @@ def open_source(spec: SourceSpec) -> Source:
         if storage.is_service_fault(error):
             raise BuildError(describe_fault(", ".join(paths), error)) from error
         raise RequestError(f"{quote_input(','.join(paths))} cannot be read: {error}") from error
-    if spec.splits_auto and not splits and not source.columns:
-        refuse_split_names(paths)
     return source
 
 

@@ -6,11 +6,12 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
-from beam_tfrecords.errors import FailureReason
+from beam_tfrecords.errors import FailureReason, RequestError
 from transforms.refs import SampleRef
 from transforms.sources.folder_advice import Place, refusal
 from transforms.sources.folder_roles import Guess, Request, Roles, UnclearError, find_roles
-from transforms.sources.folder_tree import FolderTree
+from transforms.sources.folder_tree import FolderSummary, FolderTree
+from transforms.sources.names import printable
 from transforms.sources.path_labels import compile_pattern, named_split_folders, path_label
 from transforms.sources.source_spec import SourceSpec
 from transforms.sources.tables_beside import list_tables
@@ -28,25 +29,50 @@ class Relabel:
         archive.
       pattern: where labels come from; None for folders.
       keeps_splits: whether splits are fractions, which the listing has cut.
+      splits: prefix of keys -> split of all samples below it, if the inputs say it.
     """
 
     roles: Mapping[str, Roles]
     pattern: re.Pattern[str] | None
     keeps_splits: bool
+    splits: Mapping[str, str]
 
     def __call__(self, ref: SampleRef) -> SampleRef:
         """The reference as it goes into the listing."""
-        prefix = next(prefix for prefix in self.roles if prefix == "*" or ref.key.startswith(prefix))
-        path = ref.key.partition("/")[2] if prefix == "*" else ref.key[len(prefix) :]
-        label, split = self.roles[prefix].place(path)
+        roles, path, said = self._find(ref.key)
+        label, split = roles.place(path)
+        split = split or said
         if self.pattern is not None:
             label = path_label(ref.key, self.pattern)
         failure = ref.failure
-        if split is None and self.roles[prefix].has_splits:
+        if split is None and roles.has_splits:
             failure = failure or _BESIDE_SPLITS
         if self.keeps_splits:
             split = ref.split
         return SampleRef(ref.key, ref.images, ref.size, ref.fingerprint, label, split, ref.columns, failure)
+
+    def check_splits(self, folders: FolderSummary) -> None:
+        """Refuses an input that says its split and has folders of another one.
+
+        Raises:
+          RequestError: names input and folder.
+        """
+        for key, folder in folders.folders.items() if self.splits else ():
+            roles, path, said = self._find(f"{key}/")
+            split = roles.place(path)[1]
+            if folder.images and split not in (None, said):
+                raise RequestError(
+                    f"an input is said to be {said}, but its folder {printable(key)} looks like {split}; give inputs "
+                    "of one split each, or leave the splits of the inputs out"
+                )
+
+    def _find(self, key: str) -> tuple[Roles, str, str | None]:
+        """The roles of the folders of a key, the path that they are about, and the split that its input says."""
+        head, _, rest = key.partition("/")
+        for prefix, path in ((f"{head}/", rest), ("*", rest), ("", key)):
+            if prefix in self.roles:
+                return self.roles[prefix], path, self.splits.get("" if prefix == "" else f"{head}/")
+        raise KeyError(key)
 
 
 def guess_roles(spec: SourceSpec) -> Guess | Roles:
@@ -86,15 +112,34 @@ def settle_roles(tree: FolderTree, spec: SourceSpec, place: Place, *, name: str)
     return roles, notes
 
 
-def relabel(roles: Mapping[str, Roles], trees: Mapping[str, FolderTree], spec: SourceSpec) -> Relabel | None:
-    """What gives the references their labels and splits anew; None if the guess was right for all of them."""
+def relabel(
+    roles: Mapping[str, Roles],
+    trees: Mapping[str, FolderTree],
+    spec: SourceSpec,
+    *,
+    folders: FolderSummary,
+    splits: Mapping[str, str],
+) -> Relabel | None:
+    """What gives the references their labels and splits anew; None if the guess was right for all of them.
+
+    Args:
+      folders: of all inputs.
+      splits: as in `Relabel`.
+
+    Raises:
+      RequestError: an input says its split, and its folders another one.
+    """
+    keeps_splits = not spec.splits_auto and spec.split_folders is None
+    change = Relabel(roles, compile_pattern(spec), keeps_splits, splits)
+    change.check_splits(folders)
     guess = guess_roles(spec)
     for prefix, tree in trees.items():
         for path, folder in tree.walk():
             at = f"{path}/" if path else ""
             if folder.images and (
-                guess.place(at) != roles[prefix].place(at)
+                bool(splits)
+                or guess.place(at) != roles[prefix].place(at)
                 or (roles[prefix].has_splits and roles[prefix].place(at)[1] is None)
             ):
-                return Relabel(roles, compile_pattern(spec), not spec.splits_auto and spec.split_folders is None)
+                return change
     return None

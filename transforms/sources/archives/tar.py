@@ -16,7 +16,7 @@ from transforms.sources.containers import Container, Spool, member_path
 from transforms.sources.folder_advice import Place
 from transforms.sources.folder_roles import Guess, Roles
 from transforms.sources.folder_tree import FolderSummary
-from transforms.sources.inputs import find_files, quote_input, refuse_columns, refuse_split_names
+from transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input, refuse_columns
 from transforms.sources.names import NOT_AN_IMAGE, has_extension, skipped_kind
 from transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_group, path_label
 from transforms.sources.settling import guess_roles, relabel, settle_roles
@@ -30,9 +30,11 @@ class TarSource(Source):
     name = "tar"
     is_settled_later = True
 
-    def __init__(self, containers: Sequence[Container], read: ReadTar, spec: SourceSpec) -> None:
+    def __init__(self, files: Sequence[InputFile], read: ReadTar, spec: SourceSpec) -> None:
         super().__init__()
-        self._containers = containers
+        self._containers = [Container.of(file.entry, key_prefix=file.key_prefix) for file in files]
+        self._splits = {file.key_prefix: file.split for file in files if file.split}
+        self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], spec)
         self.read_container: ReadTar = read
         self._spec = spec
 
@@ -61,7 +63,7 @@ class TarSource(Source):
         roles, notes = settle_roles(tree, self._spec, place, name=names[0].partition(".")[0])
         self.notes += notes
         key = "*" if prefix else ""
-        return relabel({key: roles}, {key: tree}, self._spec)
+        return relabel({key: roles}, {key: tree}, self._spec, folders=folders, splits=self._splits)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,10 +123,7 @@ def open_source(spec: SourceSpec) -> TarSource:
     """
     refuse_columns(spec)
     pattern = compile_pattern(spec)
-    containers = [Container.of(file, key_prefix=prefix) for prefix, file in find_files(spec.input).items()]
-    if spec.splits_auto:
-        refuse_split_names([container.uri for container in containers])
-    return TarSource(containers, ReadTar(guess_roles(spec), spec.split_folders is not None, pattern), spec)
+    return TarSource(find_files(spec), ReadTar(guess_roles(spec), spec.split_folders is not None, pattern), spec)
 
 
 def _skipped_kind(member: tarfile.TarInfo, path: str) -> str | None:

@@ -15,7 +15,7 @@ from transforms.sources.folder_advice import Place
 from transforms.sources.folder_roles import Roles, show_names
 from transforms.sources.folder_tree import FolderSummary, FolderTree
 from transforms.sources.folders.roots import Root, check_named_splits, root_of
-from transforms.sources.inputs import key_prefixes, quote_input, refuse_columns
+from transforms.sources.inputs import describe_splits, key_prefixes, quote_input, refuse_columns, splits_of_names
 from transforms.sources.names import FOLDER_MARKER, NOT_AN_IMAGE, has_extension, is_utf8, printable, skipped_kind
 from transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_group, path_label
 from transforms.sources.settling import guess_roles, relabel, settle_roles
@@ -93,19 +93,21 @@ class ImageFolder(Source):
             if not tree.total():
                 roles[root.key_prefix] = Roles()
                 continue
-            path = root.folder if root.is_folder and len(self._roots) == 1 and not self._names_paths() else None
+            is_whole = root.is_folder and len(self._roots) == 1 and not self._names_paths()
+            path = root.folder if is_whole else None
             place = Place(quote_input(root.listing), path, root.key_prefix, names)
             name = storage.basename(root.folder)
             roles[root.key_prefix], notes = settle_roles(tree, self._spec, place, name=name)
             self.notes += notes
             if root.is_folder and self._spec.needs_label and self._label_pattern is None:
                 self.notes += self._empty_folders(root, tree, roles[root.key_prefix])
-        return relabel(roles, trees, self._spec)
+        splits = {root.key_prefix: root.split for root in self._roots if root.split}
+        return relabel(roles, trees, self._spec, folders=folders, splits=splits)
 
     def _names_paths(self) -> bool:
-        """Whether the request names paths below the input, so that another input would make others of them."""
+        """Whether the request says something about the input or paths below it that another input would lose."""
         spec = self._spec
-        return bool(spec.include or spec.exclude or spec.split_folders or spec.label_pattern)
+        return bool(spec.include or spec.exclude or spec.split_folders or spec.label_pattern or spec.input_splits)
 
     def _empty_folders(self, root: Root, tree: FolderTree, roles: Roles) -> Iterator[str]:
         """A note on the folders among those of the classes that hold no image."""
@@ -147,10 +149,18 @@ def open_source(spec: SourceSpec) -> ImageFolder:
     for root in roots:
         if not storage.is_folder(root.folder):
             raise RequestError(f"{quote_input(root.listing)}: there is no folder {printable(root.folder)}")
-    prefixes = key_prefixes([root.folder for root in roots])
-    roots = [dataclasses.replace(root, key_prefix=prefix) for root, prefix in zip(roots, prefixes, strict=True)]
+    folders = [root.folder for root in roots]
+    splits = [spec.input_splits.get(path) for path in spec.input]
+    prefixes = key_prefixes(folders, splits=splits)
+    splits = splits if spec.input_splits else splits_of_names(folders, spec)
+    roots = [
+        dataclasses.replace(root, key_prefix=prefix, split=split)
+        for root, prefix, split in zip(roots, prefixes, splits, strict=True)
+    ]
     check_named_splits(roots, spec)
-    return ImageFolder(roots, spec)
+    source = ImageFolder(roots, spec)
+    source.notes += describe_splits(folders, splits, spec)
+    return source
 
 
 def _may_be_an_image(entry: storage.FileEntry) -> bool:

@@ -24,11 +24,13 @@ class Root:
       listing: the folder or glob.
       folder: the folder that keys are relative to: for a glob, the one before its first wildcard.
       key_prefix: prefix of the keys: empty, or with several roots a name and `/`.
+      split: of all its images, if the request says it, or the names of all roots do.
     """
 
     listing: str
     folder: str
     key_prefix: str = ""
+    split: str | None = None
 
     @property
     def start(self) -> int:

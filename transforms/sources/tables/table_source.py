@@ -11,8 +11,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Stage
 from transforms.refs import File, SampleRef, one_image
 from transforms.service_faults import retry_faults
-from transforms.sources.inputs import find_files, quote_input, split_of_file
-from transforms.sources.names import printable
+from transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input
 from transforms.sources.source import Source
 from transforms.sources.source_spec import SourceSpec
 from transforms.sources.tables.cells import invalid_row, read_flag, read_label, read_text, read_value
@@ -129,9 +128,8 @@ class TableSource(Source):
     """Lists the rows of one or more tables as samples.
 
     Args:
-      tables: key prefix -> table.
-      versions: key prefix -> version of the file, as `storage.FileEntry.version`.
-      splits: key prefix -> split of a table that has no column for it; empty if the inputs do not say it.
+      tables: the files and what is in them.
+      spec: the request.
 
     Raises:
       RequestError: a column of the request does not exist, or the tables do not fit together.
@@ -140,23 +138,16 @@ class TableSource(Source):
     unit = "row"
     labels_may_be_indices = True
 
-    def __init__(
-        self,
-        tables: Mapping[str, Table],
-        spec: SourceSpec,
-        *,
-        versions: Mapping[str, str],
-        splits: Mapping[str, str],
-    ) -> None:
+    def __init__(self, tables: Sequence[tuple[InputFile, Table]], spec: SourceSpec) -> None:
         super().__init__()
         self.name = spec.source
         self._readers: list[_Reader] = []
-        for prefix, table in tables.items():
-            reader, notes = _reader(table, prefix, spec, version=versions[prefix], split=splits.get(prefix))
+        for file, table in tables:
+            reader, notes = _reader(table, file, spec)
             self._readers.append(reader)
             self.notes += notes
-        self.columns = tuple(dict.fromkeys(column for table in tables.values() for column in table.columns))
-        self.column_types = _merge_types(list(tables.values()))
+        self.columns = tuple(dict.fromkeys(column for _, table in tables for column in table.columns))
+        self.column_types = _merge_types([table for _, table in tables])
         self.label_column = self._readers[0].columns.label
         self.has_images = self._readers[0].columns.has_images
         for reader in self._readers[1:]:
@@ -195,30 +186,13 @@ def open_tables(spec: SourceSpec, open_table: Callable[[str], Table]) -> TableSo
             f"`label_pattern={spec.label_pattern}` finds labels in the paths of folders, but {where}; "
             "leave it out and name the column of the labels with `label_column`"
         )
-    files = find_files(spec.input, spec.input_splits)
-    tables = {prefix: open_table(file.path) for prefix, file in files.items()}
-    splits = _splits_of_inputs(files, spec)
-    versions = {prefix: file.version for prefix, file in files.items()}
-    source = TableSource(tables, spec, versions=versions, splits=splits)
-    if splits and not spec.input_splits:
-        names = (f"{printable(storage.basename(file.path))} is {splits[prefix]}" for prefix, file in files.items())
-        source.notes.append(f"splits from the names of the inputs: {', '.join(names)}")
+    files = find_files(spec)
+    source = TableSource([(file, open_table(file.entry.path)) for file in files], spec)
+    source.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], spec)
     return source
 
 
-def _splits_of_inputs(files: Mapping[str, storage.FileEntry], spec: SourceSpec) -> dict[str, str]:
-    """Key prefix -> the split that the request gives a table, or else its name; empty if they do not."""
-    if spec.input_splits:
-        return {prefix: spec.input_splits[file.path] for prefix, file in files.items()}
-    splits = {prefix: split_of_file(file.path) for prefix, file in files.items()}
-    named = {prefix: split for prefix, split in splits.items() if split}
-    is_said = spec.splits_auto and not spec.split_column and len(set(named.values())) > 1
-    return named if is_said and len(named) == len(splits) else {}
-
-
-def _reader(
-    table: Table, key_prefix: str, spec: SourceSpec, *, version: str, split: str | None
-) -> tuple[_Reader, list[str]]:
+def _reader(table: Table, file: InputFile, spec: SourceSpec) -> tuple[_Reader, list[str]]:
     # A split that the request gives an input beats a column; one that only its name tells does not.
     columns, notes = choose_columns(table, dataclasses.replace(spec, split_column="") if spec.input_splits else spec)
     if spec.columns is None:
@@ -233,9 +207,9 @@ def _reader(
                 )
     reader = _Reader(
         table=table,
-        version=version,
-        key_prefix=key_prefix,
-        split=split,
+        version=file.entry.version,
+        key_prefix=file.key_prefix,
+        split=file.split,
         roots=spec.image_root or (storage.dirname(table.path),),
         allow_outside_root=spec.allow_outside_root,
         label_separator=spec.label_separator,
