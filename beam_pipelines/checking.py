@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import read_latest
-from beam_tfrecords.errors import RequestError
+from beam_tfrecords.errors import Choice, RequestError
 from beam_tfrecords.examples.layouts import EVERY_COLUMN, Layout, parse_layout, resolve_types, table_layout, with_values
 from beam_tfrecords.files import SUCCESS
 from beam_tfrecords.label_files import fits_label_file
@@ -105,11 +106,15 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
         layout = _with_label_values(layout, spec, source)
         source = open_source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=False))
     if layout is None or (layout.needs_image and not source.has_images):
-        alone = "`layout=columns`" if source.column_types else f"a spec file with {_column_layout(source)}"
+        choices = [*source.column_choices(needs_label=layout is None or layout.needs_label)]
+        alone = f"; a spec file may say a dataset of columns alone: {_column_layout(source)}"
+        if source.column_types:
+            choices, alone = [*choices, Choice("a dataset of the columns alone", {"layout": "columns"})], ""
         raise RequestError(
             f"`input={spec.source.input[0]}`: no column has the usual name of a column with images, such as image or "
-            f"path; name it with `image_column`, or make paths with `image_path`; {source.describe_columns()}; "
-            f"for a dataset of columns alone say {alone}"
+            "path; name it with `image_column`, or make paths with `image_path`; it has: "
+            f"{', '.join(source.columns)}{alone}",
+            choices,
         )
     if spec.source.label_separator and any(field.startswith("label.") for field in layout.fields):
         raise RequestError(
@@ -134,7 +139,8 @@ def _with_label_values(layout: Layout, spec: BuildSpec, source: Source) -> Layou
 
 
 def _column_layout(source: Source) -> str:
-    return f"layout: {{{source.columns[0]}: {{field: column.{source.columns[0]}, type: …}}}}"
+    column = source.columns[0]
+    return f"layout: {json.dumps({column: {'field': f'column.{column}', 'type': 'bytes'}})}"
 
 
 def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Skipped) -> ClassNames:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -56,7 +57,7 @@ def _convert(arguments: Arguments, report: Report) -> int:
         report.status, report.facts["job"] = "submitted", dataclasses.asdict(outcome)
         if not arguments.quiet:
             show(f"submitted: job {outcome.job_id}", f"watch it: {outcome.url}")
-            show(f"how far it is: beam-tfrecords status --output={spec.output}")
+            show(f"how far it is: beam-tfrecords status --output={shlex.quote(spec.output)}")
         return DONE
     if isinstance(outcome, Published):
         report.status = "unchanged" if outcome.is_unchanged else "published"

@@ -28,7 +28,9 @@ MAX_CLASSES = 1_000_000
 _SEPARATORS = "|;,"
 # So many different numbers with gaps between them are rarely classes.
 _MANY_NUMBERS = 24
-_REMEDY = "say `class_names`, or use the column as a feature of its own"
+_REMEDY = "say `label_type=float` to store numbers, or name the classes with `class_names`"
+# Names that fit into a message.
+_MOST_NAMES = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,8 +96,7 @@ def infer_class_names(labels: Iterable[Scalar], *, numbers_are_indices: bool) ->
     words = [label for label in found if label not in numbers and not _is_fraction(label)]
     if words and (numbers or fractions):
         raise RequestError(
-            f"the labels are names ({_quote(words)}) and numbers ({_quote([*numbers, *fractions])}); "
-            "say `class_names` with all of them in index order"
+            f"the labels are names ({_quote(words)}) and numbers ({_quote([*numbers, *fractions])}); {_say_all(names)}"
         )
     if fractions:
         raise RequestError(f"the labels are fractions ({_quote(fractions)}), which are not classes; {_REMEDY}")
@@ -133,10 +134,12 @@ def describe_labels(labels: Iterable[Scalar], class_names: ClassNames, *, in_cel
     texts = {label for label in labels if isinstance(label, str) and label} if in_cells else set()
     for separator in _SEPARATORS:
         several = [text for text in texts if separator in text]
-        if several and (len(several) == len(texts) or any(_parts(text, separator) & texts for text in several)):
+        are_lists = any(text.strip()[:1] == "[" and text.strip()[-1:] == "]" for text in several)
+        are_all = len(several) == len(texts)
+        if several and (are_all or are_lists or any(_parts(text, separator) & texts for text in several)):
             notes.append(
                 f"labels such as {_quote(several)} look like several labels in one cell; if they are, "
-                f"say `label_separator='{separator}'`"
+                f"say `label_separator={separator}`"
             )
             break
     return notes
@@ -198,6 +201,13 @@ def _has_zeros(name: str) -> bool:
 
 def _is_fraction(label: Scalar) -> bool:
     return isinstance(label, float) or (isinstance(label, str) and bool(_FRACTION.fullmatch(label)))
+
+
+def _say_all(names: Iterable[str]) -> str:
+    ordered = sorted(names)
+    if len(ordered) <= _MOST_NAMES and not any("," in name for name in ordered):
+        return f"say `class_names={','.join(ordered)}`, in the order of the indices"
+    return "say `class_names` with all of them in index order"
 
 
 def _parts(text: str, separator: str) -> set[str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from beam_pipelines.terminal import escape
 from beam_tfrecords.errors import RequestError
 from transforms.images.image_spec import ImageSpec
 from transforms.request.build_spec import BuildSpec
@@ -66,8 +68,14 @@ def fill_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def show_flags(message: str) -> str:
-    """A message with the settings that it quotes as `name` or `name=value` shown as flags."""
-    return _QUOTED.sub(lambda quoted: f"--{quoted[1]}{quoted[2]}" if quoted[1] in _FLAGS else quoted[0], message)
+    """A message with the settings that it quotes as `name` or `name=value` shown as flags, quoted for a shell."""
+    return _QUOTED.sub(lambda quoted: _show_flag(*quoted.groups()) if quoted[1] in _FLAGS else quoted[0], message)
+
+
+def _show_flag(name: str, value: str) -> str:
+    # What a terminal would show as an escape is nothing to paste.
+    word = value[1:]
+    return f"--{name}{value[:1]}{shlex.quote(word) if word and escape(word) == word else word}"
 
 
 _FLAGS = {

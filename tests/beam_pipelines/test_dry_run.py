@@ -84,7 +84,7 @@ def test_a_compressed_archive_is_listed_without_keeping_its_content(shown, photo
     ("word", "message"),
     [
         ("--limt=3", "--limt: unknown flag; did you mean --limit?"),
-        ("--label_pattern=(?P<label>zebra)", "--label_pattern=(?P<label>zebra): matches none of 42 keys"),
+        ("--label_pattern=(?P<label>zebra)", "--label_pattern='(?P<label>zebra)': matches none of 42 keys"),
         ("--num_shards=100", "--num_shards=100: split train has only 42 samples"),
         ("--resize_mode=crop", "--resize_mode=crop: without --image_size, images keep their sizes"),
     ],

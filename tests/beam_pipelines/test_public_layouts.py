@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import shlex
 import tarfile
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
-from beam_pipelines.checking import check_listing, open_spec_source
-from beam_pipelines.dry_run import list_containers
-from beam_pipelines.list_input import list_samples
-from beam_pipelines.settings.command_line import parse_arguments
-from beam_pipelines.settings.definitions import read_build_spec
 from beam_pipelines.settings.hints import explain
 from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.dataset_checks import manifest_of
-from tests.beam_pipelines.public_layouts import LAYOUTS, Layout, Records
-from transforms.listing.listing import read_chunk
-from transforms.refs import SampleRef
-
-
-def _picture() -> bytes:
-    file = io.BytesIO()
-    Image.new("RGB", (8, 8), "red").save(file, "JPEG")
-    return file.getvalue()
-
-
-PICTURE = _picture()
+from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
+from tests.beam_pipelines.public_layouts import LAYOUTS, Layout
 
 
 @pytest.fixture
@@ -48,33 +29,6 @@ def make(tmp_path):
         return root
 
     return write
-
-
-def read(argv: list[str], folder: Path) -> tuple[Records, list[str]]:
-    """The records that a command line lists, as a build does before it starts, and the notes."""
-    spec, source = open_spec_source(read_build_spec(parse_arguments(argv).words))
-    folder.mkdir(exist_ok=True)
-    containers = source.containers()
-    if containers is None:
-        listing, skipped = list_samples(spec, source, str(folder)), source.skipped
-    else:
-        listing, skipped = list_containers(containers, spec, source, str(folder))
-    check_listing(spec, source, listing, skipped)
-    records: dict[str, Counter[str]] = {}
-    for chunk in listing.chunks:
-        for ref in map(SampleRef.unpack, read_chunk(chunk)):
-            assert ref.failure is None, ref
-            label = ref.label if spec.layout.needs_label else ""
-            assert label is not None, ref
-            records.setdefault(ref.split, Counter())[str(label)] += 1
-    return records, source.notes
-
-
-def commands_of(lines: list[str]) -> list[list[str]]:
-    """The arguments of the commands in a refusal, as a shell reads them."""
-    commands = [shlex.split(line) for line in lines if line.startswith("    beam-tfrecords ")]
-    assert all(command[:2] == ["beam-tfrecords", "convert"] for command in commands)
-    return [command[2:] for command in commands]
 
 
 READ = [layout for layout in LAYOUTS if layout.records is not None]
@@ -223,7 +177,8 @@ def test_a_pattern_beats_the_rules_and_the_masks_are_noted(make, tmp_path):
     records, notes = read(argv, tmp_path / "listing")
     assert records == {"train": {"cat": 6, "dog": 6}}
     assert notes == [
-        f"`input={root}`: the 6 images in masks look like masks or annotations; `exclude=masks/**` leaves them out"
+        f"`input={root}`: the 6 images in masks look like masks or annotations; to leave them out, say "
+        "`exclude=masks/**`"
     ]
     assert read([*argv, "--exclude=masks/**"], tmp_path / "other") == ({"train": {"cat": 3, "dog": 3}}, [])
 

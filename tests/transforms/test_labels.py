@@ -13,7 +13,9 @@ def infer(*labels, numbers_are_indices=True):
 
 
 def test_numbers_among_names_are_refused():
-    with pytest.raises(RequestError, match=r"names \('bird', 'cat', 'dog'\) and numbers \(1\); say `class_names`"):
+    with pytest.raises(
+        RequestError, match=r"names \('bird', 'cat', 'dog'\) and numbers \(1\); say `class_names=1,bird,cat,dog`"
+    ):
         infer("cat", "dog", "bird", 1)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import glob
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -252,7 +253,9 @@ class _Rules:
             count = sum(map(self._tree.total, found))
             what = f"the {count:,} images in {show_names(found)} look like masks or annotations"
             if self._request.spec.label_pattern is not None:
-                self.notes.append(f"{what}; `exclude={printable(found[0])}/**` leaves them out")
+                head = "" if self._request.is_only else "*/"
+                globs = [f"`exclude={head}{glob.escape(path)}/**`" for path in found[:_MOST_NAMES]]
+                self.notes.append(f"{what}; to leave them out, say {' '.join(globs)}")
                 return
             raise UnclearError(
                 f"{what} of the others",

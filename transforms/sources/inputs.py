@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError
+from beam_tfrecords.errors import Choice, RequestError
 from transforms.sources.folder_names import guess_split
 from transforms.sources.names import is_utf8, printable
 from transforms.sources.source_spec import SourceSpec
@@ -47,7 +47,10 @@ def name_inputs(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     splits = {path: SPLIT_NAMES.get(match[1], match[1]) for path, match in zip(paths, found, strict=True) if match}
     if splits and len(splits) < len(words):
         one = next(path for path in paths if path not in splits)
-        raise RequestError(f"some inputs say their split and {quote_input(one)} does not; expected train={one}")
+        said = [f"{splits.get(path) or _guess(path, splits)}={path}" for path in paths]
+        raise RequestError(
+            f"some inputs say their split and {quote_input(one)} does not", [Choice("all say it", {"input": said})]
+        )
     return paths, splits
 
 
@@ -157,6 +160,12 @@ def refuse_columns(spec: SourceSpec) -> None:
         raise RequestError(
             f"`layout` asks for column.{min(spec.columns)}, but {where}; give a table as `input` or another `layout`"
         )
+
+
+def _guess(path: str, splits: Mapping[str, str]) -> str:
+    """The split that an input may be, beside those that say theirs."""
+    unused = (split for split in ("train", "validation", "test") if split not in splits.values())
+    return guess_split(storage.basename(path)) or next(unused, "train")
 
 
 def _list(glob: str) -> Iterable[storage.FileEntry]:

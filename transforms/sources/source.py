@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from beam_tfrecords.errors import Choice
 from transforms.refs import SampleRef
 from transforms.sources.containers import Container, ReadContainer
 from transforms.sources.folder_tree import FolderSummary
@@ -40,9 +41,9 @@ class Source:
         self.skipped = Skipped()
         self.notes: list[str] = []
 
-    def describe_columns(self) -> str:
-        """The columns, and which of them look like images and labels, for a message."""
-        return ""
+    def column_choices(self, *, needs_label: bool) -> Sequence[Choice]:
+        """The settings that find images and labels of a table whose columns have no usual names, as its rows look."""
+        return ()
 
     def samples(self) -> Iterator[SampleRef]:
         """The samples that are not in containers, in bounded memory; may be iterated once."""

@@ -15,6 +15,7 @@ from transforms.sources.folder_tree import FolderTree
 from transforms.sources.names import IMAGE_EXTENSIONS
 from transforms.sources.registry import source_of_file
 from transforms.sources.source_spec import SourceSpec
+from transforms.sources.tables.column_choices import LABEL_NAMES, NOT_LABEL_NAMES, plain_name
 from transforms.sources.tables.table import InvalidRow, Table
 
 _MOST_TABLES = 8
@@ -25,13 +26,6 @@ _CHECKED = 5
 _LONGEST_LABEL = 60
 # Tables that name the images of a test, with labels that nobody has given.
 _NO_LABELS = re.compile(r"submission|submit", re.IGNORECASE)
-# Columns whose names, in lower case and without marks, say that they hold the class, or that they do not.
-_LABELS = re.compile(
-    r"label|class|category|species|breed|diagnosis|^dx$|disease|emotion|^target$|^y$|variety|genus|landmark"
-)
-_NOT_LABELS = re.compile(
-    r"source|confidence|conf$|prob|count|group|path|file|url|width|height|age$|year|date|time|score|price|rating|text|caption"
-)
 _FRACTION = re.compile(r"-?\d*\.\d+")
 _SEPARATORS = re.compile(r"[|;,]")
 
@@ -135,13 +129,13 @@ def _has_extension(words: Iterable[str]) -> bool:
 
 def _find_label(cells: Mapping[str, Sequence[Any]]) -> str | None:
     """The column with the labels, if only one can be it."""
-    plain = {name: re.sub(r"[\s_-]", "", name.lower()) for name in cells}
+    plain = {name: plain_name(name) for name in cells}
     found = [
         name
         for name, values in cells.items()
-        if _may_be_labels(values, is_only=len(cells) == 1) and not _NOT_LABELS.search(plain[name])
+        if _may_be_labels(values, is_only=len(cells) == 1) and not NOT_LABEL_NAMES.search(plain[name])
     ]
-    named = [name for name in found if _LABELS.search(plain[name])]
+    named = [name for name in found if LABEL_NAMES.search(plain[name])]
     exact = [name for name in named if plain[name] in ("label", "class", "category")]
     chosen = next((some for some in (exact, named, found) if some), [])
     # Of `label` and `label_name` either is right, but only one is asked for.

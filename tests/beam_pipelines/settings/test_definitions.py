@@ -91,8 +91,8 @@ def test_the_written_spec_is_read_back_as_the_same_request():
     [
         ("`image_size=x`: expected a size", "--image_size=x: expected a size"),
         ("say `overwrite`, or `no_upscale`", "say --overwrite, or --no_upscale"),
-        ("`label_pattern=(?P<label>cat|dog)` finds nothing", "--label_pattern=(?P<label>cat|dog) finds nothing"),
-        ("the column `colour` of `input=a b.csv`", "the column `colour` of --input=a b.csv"),
+        ("`label_pattern=(?P<label>cat|dog)` finds nothing", "--label_pattern='(?P<label>cat|dog)' finds nothing"),
+        ("the column `colour` of `input=a b.csv`", "the column `colour` of --input='a b.csv'"),
         ("nothing `quoted", "nothing `quoted"),
     ],
 )

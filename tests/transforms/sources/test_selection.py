@@ -77,7 +77,7 @@ def test_a_glob_that_matches_nothing_is_refused(inputs, tmp_path, convert, kind,
     flags = [f"--input={inputs[kind]}", f"--output={tmp_path / 'out'}", "--dry_run", f"--{setting}=*_0?.jpg"]
     refused = convert(*flags, f"--{setting}=*.jpgg")
     assert refused.code == 2
-    assert f"--{setting}=*.jpgg matches no path below the input" in refused.err
+    assert f"--{setting}='*.jpgg' matches no path below the input" in refused.err
 
 
 def test_a_glob_that_matches_only_what_is_no_sample_is_not_refused(touch, convert, tmp_path):

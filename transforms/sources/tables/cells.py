@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,9 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from transforms.refs import Scalar, Value
 from transforms.sources.tables.image_paths import shorten
 
+# A list as Python or NumPy prints it, and a text in it.
+_LIST = re.compile(r"\s*[\[(](.*)[\])]\s*", re.DOTALL)
+_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 # The longest path on Linux.
 _MOST_TEXT = 4096
 _FLAGS = {
@@ -63,7 +67,7 @@ def read_label(row: Mapping[str, Any], column: str, *, separator: str | None = N
     if separator and (value is None or value != value):
         return []
     if isinstance(value, str) and separator:
-        return [label for label in map(_label, value.split(separator)) if label is not None]
+        return [label for label in map(_label, _separate(value, separator)) if label is not None]
     return [_label(one) for one in value] if isinstance(value, list) else _label(value)
 
 
@@ -92,6 +96,13 @@ def read_value(row: Mapping[str, Any], column: str) -> Value:
 def invalid_row(detail: str) -> SampleError:
     """The error of a row that cannot be used."""
     return SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail)
+
+
+def _separate(text: str, separator: str) -> list[str]:
+    """The labels in a cell such as `cat|dog` or `['cat', 'dog']`."""
+    found = _LIST.fullmatch(text)
+    quoted = [single or double for single, double in _QUOTED.findall(found[1])] if found else []
+    return quoted or (found[1] if found else text).split(separator)
 
 
 def _label(value: Scalar) -> Scalar:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Mapping
 from urllib.parse import unquote
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
@@ -11,6 +12,7 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+)://")
 _STORAGE_SCHEMES = frozenset({"gs", "s3", "hdfs", "azfs"})
 _MOST_DETAIL = 200
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 
 def resolve(path: str, *, root: str, allow_outside_root: bool) -> str:
@@ -42,6 +44,16 @@ def resolve(path: str, *, root: str, allow_outside_root: bool) -> str:
         raise _rejected(FailureReason.OUTSIDE_ROOT, f"outside {root}; `allow_outside_root` permits it", path)
     # In an object store dots are part of a name. A local path keeps them, because they matter after a link.
     return plain if _SCHEME.match(full) else full
+
+
+def pattern_columns(pattern: str) -> list[str]:
+    """The columns that a pattern such as `train/{id}.jpg` names."""
+    return _PLACEHOLDER.findall(pattern)
+
+
+def fill_pattern(pattern: str, cells: Mapping[str, str]) -> str:
+    """The path that a pattern gives for the cells of a row."""
+    return _PLACEHOLDER.sub(lambda match: cells[match[1]], pattern)
 
 
 def shorten(text: str) -> str:

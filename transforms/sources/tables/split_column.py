@@ -19,7 +19,7 @@ from transforms.splits import SPLIT_NAMES
 # holds are splits. The others are taken if their words are names of splits.
 _NAMES = ("split", "set", "subset", "partition", "phase", "usage", "fold", "kfold")
 # Columns of booleans -> the splits of true and of false.
-_FLAGS = {
+SPLIT_FLAGS = {
     **dict.fromkeys(("isvalid", "isvalidation", "isval", "valid", "validation", "val"), ("validation", "train")),
     **dict.fromkeys(("istrain", "istraining", "istrainingimage", "train"), ("train", "test")),
     **dict.fromkeys(("istest", "test"), ("test", "train")),
@@ -126,10 +126,10 @@ def _guess(table: Table, taken: Sequence[str | None]) -> tuple[SplitColumn | Non
             return None, f"column {column!r} is not used; if it says the splits, say `splits=validation={first}`"
         return None, ""
     for name, plain in _plain(table).items():
-        if plain in _FLAGS and name not in taken:
+        if plain in SPLIT_FLAGS and name not in taken:
             words = {word.lower() for word in _words(table, name)}
             if len(words) == 2 and words <= {*_TRUE, *_FALSE}:
-                true, false = _FLAGS[plain]
+                true, false = SPLIT_FLAGS[plain]
                 meanings = {**dict.fromkeys(_TRUE, true), **dict.fromkeys(_FALSE, false)}
                 return SplitColumn(
                     name, meanings

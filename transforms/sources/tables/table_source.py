@@ -8,23 +8,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.errors import BuildError, Choice, FailureReason, RequestError, SampleError, Stage
 from transforms.refs import File, SampleRef, one_image
 from transforms.service_faults import retry_faults
 from transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input
 from transforms.sources.source import Source
 from transforms.sources.source_spec import SourceSpec
 from transforms.sources.tables.cells import invalid_row, read_flag, read_label, read_text, read_value
-from transforms.sources.tables.image_paths import resolve, shorten
+from transforms.sources.tables.column_choices import column_choices
+from transforms.sources.tables.image_paths import fill_pattern, pattern_columns, resolve, shorten
 from transforms.sources.tables.table import InvalidRow, Row, Table
-from transforms.sources.tables.table_columns import (
-    Columns,
-    available,
-    choose_columns,
-    describe_columns,
-    fill_pattern,
-    pattern_columns,
-)
+from transforms.sources.tables.table_columns import Columns, available, choose_columns
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,9 +151,11 @@ class TableSource(Source):
                     "column with images and the other has none; convert them separately"
                 )
 
-    def describe_columns(self) -> str:
-        """The columns of the first table, and which of them look like images and labels."""
-        return describe_columns(self._readers[0].table)
+    def column_choices(self, *, needs_label: bool) -> Sequence[Choice]:
+        """See `Source.column_choices`; those of the first table."""
+        reader = self._readers[0]
+        has_label = reader.columns.label is not None or bool(reader.columns.labels)
+        return column_choices(reader.table, needs_image=True, needs_label=needs_label and not has_label)
 
     def samples(self) -> Iterator[SampleRef]:
         """One reference per row, in the order of the tables; may be iterated once.

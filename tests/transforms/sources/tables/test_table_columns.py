@@ -101,7 +101,9 @@ def test_columns_of_zeros_and_ones_are_labels(csv_file, opened):
 
 def test_columns_of_zeros_and_ones_are_hinted_at_together(csv_file, opened):
     table = csv_file("image,healthy,rust", "1.jpg,1,0", "2.jpg,0,1")
-    with pytest.raises(RequestError, match=r"look like one class each: say `label_columns=healthy,rust`"):
+    with pytest.raises(
+        RequestError, match=r"a class for each of the columns healthy, rust: `label_columns=healthy,rust`"
+    ):
         opened(table)
 
 
@@ -158,16 +160,16 @@ def test_a_separator_splits_the_cell_into_labels(csv_file, opened):
 
 def test_columns_that_look_like_images_and_labels_are_named_with_their_settings(csv_file, opened):
     table = csv_file("foto,kind,year", "a.jpg,cat,2001", "b.jpg,dog,2002", "c.jpg,cat,2003")
-    described = opened(table, needs_label=False).describe_columns()
-    assert described == (
-        "'foto' looks like images: say `image_column=foto`; 'kind' looks like labels: say `label_column=kind`; "
-        "it has: foto, kind, year"
-    )
-    with pytest.raises(RequestError, match=r"no column 'label'.*say `label_column=kind`; it has: foto, kind, year$"):
+    choices = opened(table, needs_label=False).column_choices(needs_label=True)
+    assert [dict(choice.settings) for choice in choices] == [
+        {"image_column": "foto", "label_column": "kind"},
+        {"image_column": "foto", "layout": "image"},
+    ]
+    with pytest.raises(RequestError, match=r"no column 'label'.*`image_column=foto` `label_column=kind`"):
         opened(table)
 
 
 def test_ids_that_name_files_are_found(csv_file, opened):
-    table = csv_file("id,breed", "7,cat", "8,cat", images=("train/7.jpg",))
-    described = opened(table, needs_label=False).describe_columns()
-    assert described.startswith("there are images at train/{id}.jpg: say `image_path=train/{id}.jpg`; ")
+    table = csv_file("id,breed", "7,cat", "8,cat", images=("train/7.jpg", "train/8.jpg"))
+    (choice,) = opened(table, needs_label=False).column_choices(needs_label=False)
+    assert choice.settings == {"image_path": "train/{id}.jpg"}

@@ -1,0 +1,326 @@
+"""Every hint is executed: what a message offers is taken from its text, and gives the dataset that is meant."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from beam_pipelines.checking import check_output
+from beam_pipelines.settings.command_line import parse_arguments
+from beam_pipelines.settings.definitions import SETTINGS, read_build_spec, show_flags
+from beam_pipelines.settings.hints import explain
+from beam_pipelines.versioning import open_earlier
+from beam_tfrecords.errors import RequestError
+from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
+from tests.beam_pipelines.public_layouts import Layout, Records, in_train, rows, unlabelled
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("beam_tfrecords", "transforms", "beam_pipelines")
+_FLAG = re.compile(r"(leave )?--([a-z_]+)(=(?:'[^']*'|[^\s;()'])*)?")
+
+
+@dataclasses.dataclass(frozen=True)
+class Hint:
+    """A request, and what a message about it offers.
+
+    Attributes:
+      text: of the message as the code has it; what stands from there on is offered.
+      flags: of the request; `{folder}` is where the files are.
+      files: the images, as in `Layout`.
+      gives: what each offer gives, in its order; all together give one dataset if there is one for more offers.
+      tables: name -> text of the other files.
+    """
+
+    text: str
+    flags: str
+    files: str
+    gives: Sequence[Records]
+    tables: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+PETS = "photos/{cat,dog}/{1..2}.jpg"
+PETS_READ = in_train(cat=2, dog=2)
+FLAT = "{1..4}.jpg"
+NAMED = "photos/{cat,dog}_{1..2}.jpg"
+TABLE = "--input={folder}/t.csv"
+FOLDER = "--input={folder}/photos"
+KINDS = ["cat", "dog", "cat", "dog"]
+ALL = unlabelled(train=4)
+
+
+def table(header: str, *columns: Sequence[object]) -> Mapping[str, str]:
+    """A table of four images, `1.jpg` and so on, with more columns."""
+    names = [f"{number}.jpg" for number in range(1, 5)]
+    return {"t.csv": rows(header, *(",".join(map(str, row)) for row in zip(names, *columns, strict=True)))}
+
+
+HINTS = [
+    # Settings that contradict each other
+    Hint("say `image_encoding=png`, `image_encoding=", f"{FOLDER} --channels=4", PETS, [PETS_READ] * 3),
+    Hint("it has a meaning with `image_encoding=keep` only", f"{FOLDER} --keep_any_format", PETS, [PETS_READ]),
+    Hint("say for instance `image_size=224`", f"{FOLDER} --resize_mode=crop", PETS, [PETS_READ] * 2),
+    Hint("say `image_encoding=raw`", f"{FOLDER} --layout=raw --image_encoding=png", PETS, [PETS_READ]),
+    Hint(
+        "{} needs fractions; say for instance",
+        f"{FOLDER} --stratify",
+        "photos/{a,b}/{1..10}.jpg",
+        [{"train": {"a": 9, "b": 9}, "test": {"a": 1, "b": 1}}],
+    ),
+    Hint("; leave `{}` out or give a table", f"{FOLDER} --label_column=x", PETS, [PETS_READ]),
+    Hint(
+        "; give a table as `input` or another `layout`",
+        f"{FOLDER} --spec={{folder}}/s.yaml",
+        PETS,
+        [],
+        {"s.yaml": "layout: {age: {field: column.age, type: int64}}"},
+    ),
+    Hint("`label_pattern` or `class_names` says otherwise", "--input={folder}", PETS, []),
+    Hint(" needs `versioned`; say both, or leave it out", f"{FOLDER} --keep_versions=2", PETS, [PETS_READ]),
+    Hint("; say `versioned`, or choose", f"{FOLDER} --output={{folder}}/versions", PETS, [PETS_READ]),
+    Hint("; say `overwrite` to replace it", f"{FOLDER} --output={{folder}}/out", PETS, [PETS_READ]),
+    Hint(", or `reuse=none`", f"{FOLDER} --reuse={{folder}}", PETS, [PETS_READ]),
+    # Patterns
+    Hint("needs `label_pattern`; say for instance", f"{FOLDER} --source=filename_pattern", NAMED, [PETS_READ]),
+    Hint("has no group named label; say for instance", f"{FOLDER} --label_pattern=cat|dog", NAMED, [PETS_READ]),
+    Hint(
+        "leave it out and name the column",
+        f"{TABLE} --label_pattern=(?P<label>cat)",
+        FLAT,
+        [],
+        table("image,label", KINDS),
+    ),
+    Hint(
+        "to leave them out, say",
+        f"{FOLDER} --label_pattern=(?P<label>cat|dog)",
+        "photos/{images,masks+[1]}/{cat,dog}_{1..2}.jpg",
+        [PETS_READ],
+    ),
+    # Inputs
+    Hint("; give the folder that holds the images", "--input={folder}/photos/cat/1.jpg", PETS, []),
+    Hint(
+        "some inputs say their split",
+        "--input=train={folder}/a+a --input={folder}/b+b",
+        "{a,b}+{a,b}/cat/1.jpg",
+        [{"train": {"cat": 1}, "validation": {"cat": 1}}],
+    ),
+    # Tables: which column is what
+    Hint("name another with", TABLE, FLAT, [PETS_READ, ALL], table("image,breed,subset", KINDS, ["x", "y", "x", "x"])),
+    Hint(
+        "name another with",
+        TABLE,
+        FLAT,
+        [PETS_READ, in_train(**{"0": 1, "1": 3}), ALL],
+        table("image,my kind,flag,other", KINDS, [0, 1, 1, 1], ["p", "q", "r", "p"]),
+    ),
+    Hint(
+        "name it with `image_column`, or make paths with",
+        TABLE,
+        FLAT,
+        [PETS_READ],
+        {"t.csv": rows("mask,photo,label", *(f"m{n}.png,{n}.jpg,{k}" for n, k in enumerate(KINDS, 1)))},
+    ),
+    Hint(
+        "name it with `image_column`, or make paths with",
+        TABLE,
+        "images/{1..4}.jpg",
+        [PETS_READ, ALL],
+        {"t.csv": rows("kind,id", *(f"{k},{n}" for n, k in enumerate(KINDS, 1)))},
+    ),
+    Hint(
+        "name another with",
+        TABLE,
+        FLAT,
+        [in_train(**{"['healthy one']": 1, "['rust']": 2, "[]": 1}), ALL],
+        table("image,healthy one,rust,is_valid", [1, 0, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]),
+    ),
+    Hint(
+        "name it with `image_column`, or make paths with",
+        TABLE,
+        FLAT,
+        [in_train(**{"['bald']": 2, "['old']": 2}), ALL],
+        table("image_id,bald,old", [1, -1, 1, -1], [-1, 1, -1, 1]),
+    ),
+    Hint(
+        "name another with",
+        TABLE,
+        FLAT,
+        [PETS_READ, ALL],
+        table("image,breed,male,old", KINDS, [0, 1, 0, 1], [1, 1, 1, 0]),
+    ),
+    Hint("name another with", TABLE, FLAT, [ALL], table("image,size", [1, 2, 3, 4])),
+    Hint(
+        "; say `layout=multilabel`",
+        f"{TABLE} --label_separator=| --layout=tfds",
+        FLAT,
+        [in_train(**{"['cat', 'pet']": 2, "['dog']": 2})],
+        table("image,label", ["cat|pet", "dog"] * 2),
+    ),
+    Hint("or leave `label_type` out", f"{FOLDER} --label_type=float", PETS, [PETS_READ]),
+    # Labels
+    Hint(
+        "; if they are, say `label_separator=",
+        TABLE,
+        FLAT,
+        [in_train(**{"['cat', 'pet']": 2, "['cat']": 2})],
+        table("image,label", ["cat|pet", "cat", "cat|pet", "cat"]),
+    ),
+    Hint(
+        "; if they are, say `label_separator=",
+        TABLE,
+        FLAT,
+        [in_train(**{str(["cat", "it's, old"]): 1, "['dog']": 2, "[]": 1})],
+        table("image,label", ['"[\'cat\', ""it\'s, old""]"', "['dog']", "['dog']", "[]"]),
+    ),
+    Hint(
+        "; if they are, say `label_separator=",
+        TABLE,
+        FLAT,
+        [in_train(**{"['1', '2']": 2, "['3', '4']": 2})],
+        table("image,label", ['"[1, 2]"', '"[3, 4]"'] * 2),
+    ),
+    Hint("say `label_type=float` to store numbers", TABLE, FLAT, [ALL], table("image,label", [0.25, 0.5, 0.25, 0.5])),
+    Hint(
+        "say `class_names={}`, in the order of the indices",
+        TABLE,
+        FLAT,
+        [in_train(**{"cat 1": 2, "7": 2})],
+        table("image,label", ["cat 1", 7] * 2),
+    ),
+    Hint(
+        "say `class_names` with all of them",
+        TABLE,
+        FLAT,
+        [],
+        table("image,label", ['"cat, 1"', 7] * 2),
+    ),
+    # Splits of tables
+    Hint(
+        "if it says the splits, say",
+        TABLE,
+        FLAT,
+        [{"train": {"cat": 1, "dog": 1}, "validation": {"cat": 1, "dog": 1}}],
+        table("image,label,fold", KINDS, ["0 a", "0 a", 1, 1]),
+    ),
+    Hint(
+        "; leave `splits` out to use it, or say",
+        f"{TABLE} --splits=train=1",
+        FLAT,
+        [{"train": {"cat": 1, "dog": 1}, "test": {"cat": 1, "dog": 1}}, PETS_READ],
+        table("image,label,split", KINDS, ["train", "train", "test", "test"]),
+    ),
+    Hint(
+        "or give fractions (`splits=train=0.9,test=0.1`)",
+        f"{TABLE} --splits=train=a,test=b",
+        FLAT,
+        [{"train": {"cat": 1, "dog": 2}, "test": {"cat": 1}}],
+        table("image,label", KINDS),
+    ),
+]
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes the files of a hint; returns the arguments of its request."""
+
+    def make(hint: Hint) -> list[str]:
+        for name in Layout("", hint.files).paths():
+            (tmp_path / "in put" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "in put" / name).write_bytes(PICTURE)
+        for name, text in hint.tables.items():
+            (tmp_path / "in put" / name).write_text(text)
+        words = hint.flags.replace("+", " ").split(" --")
+        return [f"--{word.removeprefix('--')}".format(folder=tmp_path / "in put") for word in words]
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory, build, photos):
+    """Folders with a dataset: in itself, and in versions of it."""
+    folder = tmp_path_factory.mktemp("built")
+    flags = [f"--input={photos}", "--classes=cat", "--image_size=8"]
+    return build(folder / "out", *flags), build(folder / "versions", *flags, "--versioned")
+
+
+def say(argv: list[str], folder: Path) -> list[str]:
+    """The lines of a refusal, or the notes of what is listed in one line."""
+    try:
+        spec = read_build_spec(parse_arguments(argv).words)
+        check_output(spec)
+        open_earlier(spec)
+        return ["; ".join(map(show_flags, read(argv, folder)[1]))]
+    except RequestError as error:
+        return explain(error, "convert", argv)
+
+
+def apply(argv: Sequence[str], message: str) -> Iterator[list[str]]:
+    """The command lines that the flags of a message make, as a shell reads them."""
+    for leave, name, value in _FLAG.findall(message):
+        others = [word for word in argv if word.partition("=")[0] != f"--{name}"]
+        if leave:
+            yield others
+        elif value or SETTINGS[name].is_switch:
+            yield [*others, *shlex.split(f"--{name}{value if value.endswith('=,') else value.rstrip(',')}")]
+
+
+@pytest.mark.parametrize("hint", HINTS, ids=lambda hint: re.sub(r"\W+", " ", hint.text + hint.flags))
+def test_what_a_message_offers_gives_what_is_meant(hint, write, built, tmp_path):
+    argv = write(hint) if "--output" in hint.flags else [*write(hint), "--output=out"]
+    for path in built:
+        argv = [f"--output={path}" if word.endswith(f"in put/{path.name}") else word for word in argv]
+    line, *more = say(argv, tmp_path / "listing")
+    start = hint.text.partition("{}")[0] or hint.text.partition("{}")[2]
+    start = start.rpartition("`")[0] if start.count("`") % 2 else start
+    _, found, offered = line.partition(show_flags(start))
+    assert found, line
+    commands = commands_of(more) or list(apply(argv, found + offered))
+    for command in commands:
+        check_output(read_build_spec(parse_arguments(command).words))
+    assert [read(command, tmp_path / str(number))[0] for number, command in enumerate(commands)] == list(hint.gives)
+
+
+# Hints whose request is not refused by the listing -> the test that follows them, or the server that they need.
+ELSEWHERE = {
+    "cannot be read at random; read it with `load`": "tests/beam_tfrecords/test_records.py",
+    "the dataset has no index; read it with `load`": "tests/beam_tfrecords/test_records.py",
+    "If that is right, say --accept=": "tests/beam_pipelines/test_guards.py",
+    "say `requester_pays=PROJECT`": "tests/integration/test_gcs.py",
+    "which a template cannot wait for; unpack them, or run `convert`": "tests/integration/test_flex_template.py",
+    "or say what starts Python workers, by `environment_type`": "tests/integration/test_flink.py",
+    "or set `parallelism` for a job that waits": "tests/integration/test_flink.py",
+    "or set `environment_type` and `environment_config`": "tests/beam_pipelines/execution",
+    "allow more, or lower `max_image_memory`": "tests/beam_pipelines/test_memory_kills.py",
+    "allow more, or say less with `max_image_memory`": "tests/beam_pipelines/test_memory_kills.py",
+}
+_IS_HINT = re.compile(r"\b(?:say|leave|lower|set|give|or|run|read)\b[^`;.]{0,60}(?:`[a-z_]+[`=]|--[a-z])")
+
+
+def messages() -> Iterator[tuple[str, str]]:
+    """The texts in the code that offer flags, and where they are; `{}` stands for what is filled in."""
+    for path in (file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        left_out: set[ast.AST] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Expr | ast.JoinedStr):  # docstrings, and the parts of a text
+                left_out.update(ast.iter_child_nodes(node))
+            elif isinstance(node, ast.keyword) and node.arg in ("help", "shown_default"):
+                left_out.update(ast.walk(node.value))
+        for node in set(ast.walk(tree)) - left_out:
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            text = "".join(str(one.value) if isinstance(one, ast.Constant) else "{}" for one in parts)
+            if isinstance(node, ast.JoinedStr | ast.Constant) and _IS_HINT.search(text):
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", text
+
+
+def test_every_message_that_offers_a_flag_is_followed_here():
+    known = [hint.text for hint in HINTS] + list(ELSEWHERE)
+    found = dict(messages())
+    assert len(found) > 25
+    assert {place: text for place, text in found.items() if not any(one in text for one in known)} == {}
+    assert [one for one in ELSEWHERE if not any(one in text for text in found.values())] == []

@@ -1,0 +1,121 @@
+"""What the columns of a table look like: the settings that name its images and its labels, where no name says it."""
+
+from __future__ import annotations
+
+import itertools
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import Choice
+from transforms.sources.names import is_image_name
+from transforms.sources.tables.image_paths import fill_pattern
+from transforms.sources.tables.split_column import SPLIT_FLAGS
+from transforms.sources.tables.table import InvalidRow, Table
+
+_ROWS = 100
+_MOST_LABELS = 2
+_LONGEST_LABEL = 60
+# -1 is "not", as in CelebA's attributes.
+_ONE_HOT = {"0", "1", "0.0", "1.0", "-1", "-1.0"}
+# Columns whose names, in lower case and without marks, say that they hold the class, or that they do not.
+LABEL_NAMES = re.compile(
+    r"label|class|category|species|breed|diagnosis|^dx$|disease|emotion|^target$|^y$|variety|genus|landmark"
+)
+NOT_LABEL_NAMES = re.compile(
+    r"source|confidence|conf$|prob|count|group|path|file|url|width|height|age$|year|date|time|score|price|rating|text|caption"
+    r"|split|^set$|subset|partition|phase|usage|fold"
+)
+# Images too, but not those of a row.
+_MASK_NAMES = re.compile("mask|seg|annot")
+# Where the images of tables with an id instead of a path usually are.
+_FOLDERS = ("", "train", "images", "img", "train_images", "data")
+_EXTENSIONS = (".jpg", ".png", ".jpeg")
+
+_Cells: TypeAlias = Mapping[str, Sequence[str | int]]
+
+
+def column_choices(table: Table, *, needs_image: bool, needs_label: bool) -> list[Choice]:
+    """The settings that read a table, as the first rows look.
+
+    Args:
+      needs_image: whether nothing says yet where the images are.
+      needs_label: whether nothing says yet where the labels are.
+
+    Returns:
+      Complete choices; none if nothing looks like images.
+    """
+    rows = [row for row in itertools.islice(table.rows(table.columns), _ROWS) if not isinstance(row, InvalidRow)]
+    cells = {
+        name: [value for row in rows if isinstance(value := row[name], (str, int)) and value != ""]
+        for name in table.columns
+    }
+    images = _find_images(table, cells) if needs_image else {}
+    if images is None:
+        return []
+    if not needs_label:
+        return [Choice(f"the images in {_describe(images)}", images)] if images else []
+    others = {name: values for name, values in cells.items() if name not in images.values()}
+    choices = [Choice(meaning, {**images, **labels}) for meaning, labels in _find_labels(others, len(rows))]
+    return [*choices, Choice("the images without labels", {**images, "layout": "image"})]
+
+
+def plain_name(name: str) -> str:
+    """A column's name as usual names are compared with it."""
+    return re.sub(r"[\s_-]", "", name.lower())
+
+
+def _describe(images: Mapping[str, str]) -> str:
+    return next((f"column {name!r}" if key == "image_column" else name for key, name in images.items()), "")
+
+
+def _find_images(table: Table, cells: _Cells) -> dict[str, Any] | None:
+    """The setting that finds images: a column of their names, or of ids that files are named by."""
+    names = [
+        name for name, values in cells.items() if values and sum(map(is_image_name, map(str, values))) * 2 > len(values)
+    ]
+    if names:
+        return {"image_column": min(names, key=lambda name: bool(_MASK_NAMES.search(name.lower())))}
+    found = (_find_pattern(table, name, values) for name, values in cells.items() if values)
+    pattern = next(filter(None, found), None)
+    return {"image_path": pattern} if pattern else None
+
+
+def _find_labels(cells: _Cells, rows: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The settings that find labels, and what they mean."""
+    may_be = {name for name in cells if not NOT_LABEL_NAMES.search(plain_name(name))}
+    one_hot = [
+        name
+        for name, values in cells.items()
+        if name in may_be and "," not in name and plain_name(name) not in SPLIT_FLAGS
+        if len(values) == rows and set(map(str, values)) <= _ONE_HOT
+    ]
+    labels = [
+        name
+        for name, values in cells.items()
+        if name in may_be and 1 < len(set(values)) < len(values) and max(map(len, map(str, values))) < _LONGEST_LABEL
+    ]
+    named = [name for name in labels if LABEL_NAMES.search(plain_name(name))]
+    if len(one_hot) > 1 and set(named) <= set(one_hot):
+        yield f"a class for each of the columns {', '.join(one_hot)}", {"label_columns": ",".join(one_hot)}
+        return
+    labels = sorted(named or labels, key=lambda name: len(set(cells[name])))
+    for name in labels[:_MOST_LABELS]:
+        yield f"the classes in column {name!r}", {"label_column": name}
+
+
+def _find_pattern(table: Table, column: str, values: Sequence[str | int]) -> str | None:
+    """The pattern by which some cells of a column name local images; None if they do not."""
+    # Also a class may be the name of a file.
+    if storage.has_scheme(table.path) or "/" in str(values[0]) or len(set(values)) * 2 <= len(values):
+        return None
+    root = storage.dirname(table.path)
+    some = [str(values[index]) for index in (0, len(values) // 2, -1)]
+    for folder in _FOLDERS:
+        for extension in _EXTENSIONS:
+            pattern = posixpath.join(folder, f"{{{column}}}{extension}")
+            if all(storage.is_file(storage.join(root, fill_pattern(pattern, {column: one}))) for one in some):
+                return pattern
+    return None
