@@ -19,14 +19,17 @@ from transforms.refs import Scalar
 from transforms.request.build_spec import BuildSpec
 from transforms.sources.inputs import name_inputs
 from transforms.sources.opening import open_source
+from transforms.sources.other_forms import find_form
 from transforms.sources.source import Source
 from transforms.sources.source_spec import LabelType, Skipped
+from transforms.sources.tables_beside import is_table
 from transforms.workspace.output_folder import find_old_files
 
 if TYPE_CHECKING:
     from transforms.listing.listing import Listing
 
 _MOST_CLASSES = 10
+_MOST_CHOICES = 3
 
 
 def check_place(spec: BuildSpec) -> None:
@@ -151,7 +154,7 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Sk
     """
     where = f"`input={', '.join(spec.source.input)}`"
     if not listing.total:
-        raise RequestError(f"{where}: no {source.unit} found{_describe_skipped(skipped)}")
+        raise RequestError(f"{where}: no {source.unit} found{_describe_skipped(skipped)}", _other_inputs(spec, skipped))
     if spec.source.label_pattern is not None and not any(label is not None for label in listing.labels):
         raise RequestError(
             f"`label_pattern={spec.source.label_pattern}`: matches none of {listing.total} keys; "
@@ -221,6 +224,18 @@ def _describe_missing_classes(spec: BuildSpec, listing: Listing, class_names: Cl
         if missing:
             shown = ", ".join(missing[:_MOST_CLASSES]) + (", …" if len(missing) > _MOST_CLASSES else "")
             yield f"split {split} has no sample of {len(missing):,} of {len(everywhere):,} classes: {shown}"
+
+
+def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Choice]:
+    """The files of a folder without images that may be meant."""
+    folder = spec.source.input[0]
+    if len(spec.source.input) > 1 or not storage.is_folder(folder):
+        return []
+    keys = sorted(key for keys in skipped.examples.values() for key in keys)
+    tables = [key for key in keys if is_table(key) or key.endswith(".json")]
+    # A file of labels beside one of images has nothing to add.
+    forms = [key for key in keys if find_form(key) and "labels" not in storage.basename(key)]
+    return [Choice(f"the file {key}", {"input": storage.join(folder, key)}) for key in (tables + forms)[:_MOST_CHOICES]]
 
 
 def _describe_skipped(skipped: Skipped) -> str:

@@ -16,14 +16,17 @@ class Choice:
     Attributes:
       meaning: what is built then.
       settings: name -> value of the settings that say so; the others of the request stay. None takes one back.
+      before: commands of a shell that make its input.
     """
 
     meaning: str
     settings: Mapping[str, Any]
+    before: Sequence[str] = ()
 
     def __str__(self) -> str:
         written = (f"`{name}={_write(value)}`" for name, value in self.settings.items() if value is not None)
-        return f"{self.meaning}: {' '.join(written)}"
+        after = f", after {'; '.join(self.before)}" if self.before else ""
+        return f"{self.meaning}: {' '.join(written)}{after}"
 
 
 def _write(value: Any) -> str:

@@ -21,14 +21,16 @@ def explain(error: RequestError, command: str, argv: Sequence[str]) -> list[str]
       command: what was run, such as `convert`.
       argv: its arguments.
     """
-    commands = [(choice.meaning, change_command(command, argv, choice.settings)) for choice in error.choices]
+    commands = [
+        (choice.meaning, [*choice.before, change_command(command, argv, choice.settings)]) for choice in error.choices
+    ]
     # What the terminal would show as an escape could not be pasted.
-    commands = [(meaning, line) for meaning, line in commands if escape(line) == line]
+    commands = [(meaning, lines) for meaning, lines in commands if all(escape(line) == line for line in lines)]
     asks = "; choose one of:" if len(commands) > 1 else "; instead:" if commands else ""
-    lines = [show_flags(error.message) + asks]
-    for meaning, line in commands:
-        lines += [f"  {meaning}:", f"    {line}"]
-    return lines
+    shown = [show_flags(error.message) + asks]
+    for meaning, lines in commands:
+        shown += [f"  {meaning}:", *(f"    {line}" for line in lines)]
+    return shown
 
 
 def change_command(command: str, argv: Sequence[str], settings: Mapping[str, Any]) -> str:

@@ -102,7 +102,9 @@ HINTS = [
         [PETS_READ],
     ),
     # Inputs
-    Hint("; give the folder that holds the images", "--input={folder}/photos/cat/1.jpg", PETS, []),
+    Hint(
+        "name its format with `source`", "--input={folder}/t.dat", FLAT, [], {"t.dat": rows("image,label", "1.jpg,a")}
+    ),
     Hint(
         "some inputs say their split",
         "--input=train={folder}/a+a --input={folder}/b+b",

@@ -9,7 +9,9 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 from transforms.service_faults import describe_fault
 from transforms.sources.inputs import has_wildcards, name_inputs, quote_input
-from transforms.sources.registry import FILE_EXTENSIONS, Entry, find_source, source_of_file
+from transforms.sources.names import has_extension, skipped_kind
+from transforms.sources.other_forms import START_BYTES, find_form, refuse_form, refuse_json
+from transforms.sources.registry import FILE_EXTENSIONS, NAMES, Entry, find_source, source_of_file
 from transforms.sources.source import Source
 from transforms.sources.source_spec import SourceSpec
 
@@ -60,15 +62,27 @@ def _choose(path: str, spec: SourceSpec) -> Entry:
         return named
     if named is None:
         name = source_of_file(path)
+        if name not in NAMES:
+            _refuse_other_form(path)
         if name is None:
+            is_image = skipped_kind(storage.basename(path)) is None and has_extension(path)
             raise RequestError(
                 f"{shown} is a file without the extension of a table or an archive ({', '.join(FILE_EXTENSIONS)}); "
-                "give the folder that holds the images, or name its format with `source`"
+                + ("give the folder that holds the images" if is_image else "name its format with `source`")
             )
         return find_source(name, shown)
     if not named.extensions:
         raise RequestError(f"{shown} is a file; `source={named.name}` reads a folder or a glob of images")
     return named
+
+
+def _refuse_other_form(path: str) -> None:
+    """Refuses a file of a form that is known, and that no source reads."""
+    start = storage.read_range(path, 0, min(storage.stat(path).size, START_BYTES))
+    form = find_form(path) or find_form(path, start)
+    refusal = refuse_form(path, form) if form else refuse_json(path, start)
+    if refusal is not None:
+        raise refusal
 
 
 def _is_file(path: str, named: Entry | None) -> bool:

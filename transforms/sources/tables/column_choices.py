@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Choice
 from transforms.sources.names import is_image_name
+from transforms.sources.other_forms import refuse_embedded, refuse_pixels
 from transforms.sources.tables.image_paths import fill_pattern
 from transforms.sources.tables.split_column import SPLIT_FLAGS
 from transforms.sources.tables.table import InvalidRow, Table
@@ -34,6 +35,11 @@ _MASK_NAMES = re.compile("mask|seg|annot")
 _FOLDERS = ("", "train", "images", "img", "train_images", "data")
 _EXTENSIONS = (".jpg", ".png", ".jpeg")
 
+# Pixels as numbers: a column for each, or all in one.
+_PIXEL_NAME = re.compile(r"(?:pixel|px)?_?\d+(?:x\d+)?")
+_PIXELS = re.compile(r"\d+(?: \d+){63,}")
+_LEAST_PIXELS = 64
+
 _Cells: TypeAlias = Mapping[str, Sequence[str | int]]
 
 
@@ -46,12 +52,18 @@ def column_choices(table: Table, *, needs_image: bool, needs_label: bool) -> lis
 
     Returns:
       Complete choices; none if nothing looks like images.
+
+    Raises:
+      RequestError: the table holds the images themselves.
     """
-    rows = [row for row in itertools.islice(table.rows(table.columns), _ROWS) if not isinstance(row, InvalidRow)]
+    # A batch of images would fill the memory.
+    columns = [name for name in table.columns if name not in table.embedded]
+    rows = [row for row in itertools.islice(table.rows(columns), _ROWS) if not isinstance(row, InvalidRow)]
     cells = {
-        name: [value for row in rows if isinstance(value := row[name], (str, int)) and value != ""]
-        for name in table.columns
+        name: [value for row in rows if isinstance(value := row[name], (str, int)) and value != ""] for name in columns
     }
+    if needs_image:
+        _refuse_content(table, cells, len(rows), needs_label=needs_label)
     images = _find_images(table, cells) if needs_image else {}
     if images is None:
         return []
@@ -65,6 +77,25 @@ def column_choices(table: Table, *, needs_image: bool, needs_label: bool) -> lis
 def plain_name(name: str) -> str:
     """A column's name as usual names are compared with it."""
     return re.sub(r"[\s_-]", "", name.lower())
+
+
+def _refuse_content(table: Table, cells: _Cells, rows: int, *, needs_label: bool) -> None:
+    """Refuses a table that holds images or their pixels, and no paths."""
+    if _find_images(table, cells) is not None:
+        return
+    named = [name for name in cells if _PIXEL_NAME.fullmatch(name)]
+    listed = [name for name, values in cells.items() if values and _PIXELS.fullmatch(str(values[0]))]
+    pixels = named if len(named) >= _LEAST_PIXELS else listed[:1]
+    others = {name: values for name, values in cells.items() if name not in pixels}
+    labels = next((labels for _, labels in _find_labels(others, rows)), {}) if needs_label else {}
+    if table.embedded:
+        raise refuse_embedded(table.path, table.embedded[0], labels)
+    if pixels:
+        pattern = _PIXEL_NAME.pattern if pixels == named else re.escape(pixels[0])
+        count = len(pixels) if pixels == named else len(str(cells[pixels[0]][0]).split())
+        refusal = refuse_pixels(table.path, pattern, count, labels)
+        if refusal is not None:
+            raise refusal
 
 
 def _describe(images: Mapping[str, str]) -> str:

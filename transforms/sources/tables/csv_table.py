@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from beam_tfrecords.errors import RequestError
+from transforms.sources.other_forms import name_columns, refuse_json
 from transforms.sources.source_spec import SourceSpec
 from transforms.sources.tables.csv_dialect import Dialect, find_dialect, looks_like_data
 from transforms.sources.tables.csv_rows import Cells, read_rows
@@ -28,6 +29,7 @@ class CsvTable:
     columns: Sequence[str]
     notes: Sequence[str] = ()
     column_types: None = None
+    embedded: Sequence[str] = ()
 
     def may_hold_text(self, column: str) -> bool:
         """Always; all cells of a csv file are strings."""
@@ -68,6 +70,9 @@ def open_csv(path: str, delimiter: str | None = None, encoding: str | None = Non
       RequestError: the file is empty, or its first row cannot name columns.
     """
     start = read_start(path)
+    refusal = refuse_json(path, start) if start.lstrip()[:1] in (b"[", b"{") else None
+    if refusal is not None:
+        raise refusal
     dialect, notes = find_dialect(path, start, delimiter=delimiter, encoding=encoding)
     header = next(_rows(path, dialect, width=0), None)
     if header is None:
@@ -78,7 +83,8 @@ def open_csv(path: str, delimiter: str | None = None, encoding: str | None = Non
     if looks_like_data(names):
         raise RequestError(
             f"`input={path}`: the first row looks like data ({', '.join(names[:5])}), but it must name the columns; "
-            "add a first line such as image,label"
+            "add a first line such as image,label",
+            name_columns(path, names, dialect.delimiter),
         )
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
+from transforms.sources.other_forms import refuse_json
 from transforms.sources.source_spec import SourceSpec
 from transforms.sources.tables.table import InvalidRow, Row
 from transforms.sources.tables.table_source import TableSource, open_tables
@@ -24,6 +25,7 @@ class JsonlTable:
     columns: Sequence[str] = ()
     column_types: None = None
     notes: Sequence[str] = ()
+    embedded: Sequence[str] = ()
 
     def may_hold_text(self, column: str) -> bool:
         """Always; any row may have a string there."""
@@ -73,7 +75,11 @@ def open_jsonl(path: str, encoding: str | None = None) -> JsonlTable:
     Raises:
       RequestError: the file has no object.
     """
-    found = encoding or find_encoding(read_start(path))
+    start = read_start(path)
+    refusal = refuse_json(path, start) if start.lstrip()[:1] == b"[" else None
+    if refusal is not None:
+        raise refusal
+    found = encoding or find_encoding(start)
     table = JsonlTable(path, found, notes=[] if encoding else note_encoding(path, found))
     for row in table.objects():
         if not isinstance(row, InvalidRow):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -39,6 +40,7 @@ class ParquetTable:
     column_types: Mapping[str, str]
     text_columns: frozenset[str]
     notes: Sequence[str] = ()
+    embedded: Sequence[str] = ()
 
     def may_hold_text(self, column: str) -> bool:
         """Whether the schema declares strings."""
@@ -97,6 +99,7 @@ def open_parquet(path: str) -> ParquetTable:
         tuple(schema.names),
         {field.name: _feature_type(field.type) for field in schema},
         frozenset(field.name for field in schema if _is_text(_plain(field.type))),
+        embedded=[field.name for field in schema if _may_hold_images(field)],
     )
 
 
@@ -153,6 +156,15 @@ def _feature_type(kind: pa.DataType) -> str:
 
 def _is_list(kind: pa.DataType) -> bool:
     return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
+def _may_hold_images(field: pa.Field) -> bool:
+    """Whether a column may have the bytes of images: in a struct as Hugging Face writes it, or plain."""
+    kind = field.type
+    if pa.types.is_struct(kind):
+        return {"bytes", "path"} <= {one.name for one in kind}
+    is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    return is_bytes and bool(re.search("image|img|jpe?g|png|photo|picture|bytes", field.name.lower()))
 
 
 def _is_text(kind: pa.DataType) -> bool:

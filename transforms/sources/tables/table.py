@@ -40,6 +40,10 @@ class Table(Protocol):
     def column_types(self) -> Mapping[str, str] | None:
         """Column -> "int64", "float" or "bytes"; None if the format has no types."""
 
+    @property
+    def embedded(self) -> Sequence[str]:
+        """Columns that may hold the bytes of images."""
+
     def may_hold_text(self, column: str) -> bool:
         """Whether the column's values can be strings, as paths of images are."""
 

@@ -16,6 +16,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 from transforms.sources.inputs import quote_input
 from transforms.sources.names import printable
+from transforms.sources.other_forms import find_form, refuse_form
 from transforms.sources.tables.table import MOST_ROW_SIZE
 
 _SAMPLE_BYTES = 1 << 20
@@ -57,13 +58,17 @@ def read_start(path: str) -> bytes:
     """The first MiB of a file.
 
     Raises:
-      RequestError: it is not the gzip file that its name promises.
+      RequestError: it is not the gzip file that its name promises, or no text.
     """
     try:
         with open_bytes(path) as file:
-            return file.read(_SAMPLE_BYTES)
+            start = file.read(_SAMPLE_BYTES)
     except _DAMAGED_FILE as error:
         raise RequestError(f"{quote_input(path)} is not a valid gzip file: {error}") from error
+    form = find_form(path, start)
+    if form is not None:
+        raise refuse_form(path, form)
+    return start
 
 
 def find_encoding(start: bytes) -> str:

@@ -130,7 +130,7 @@ def test_a_damaged_file_stops_the_build(table, tmp_path):
 
 def test_an_image_column_of_bytes_is_refused(tmp_path, opened):
     pq.write_table(pa.table({"image": [b"\xff\xd8"], "label": [1]}), tmp_path / "m.parquet")
-    with pytest.raises(RequestError, match=r"'image' are not strings.*`image_column`.*it has: image, label$"):
+    with pytest.raises(RequestError, match="column 'image' holds the images themselves"):
         opened(tmp_path / "m.parquet")
 
 

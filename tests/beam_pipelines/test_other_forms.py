@@ -1,0 +1,215 @@
+"""Files that no source reads are named, and the commands of the refusal make a dataset of them."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beam_pipelines.settings.hints import explain
+from beam_tfrecords.errors import RequestError
+from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
+from tests.beam_pipelines.public_layouts import Records, in_train, unlabelled
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (6, 8, 8), dtype=np.uint8)
+LABELS = np.array([0, 1, 2, 0, 1, 2])
+SIX = in_train(**{"0": 2, "1": 2, "2": 2})
+PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+
+def save_idx(folder: Path, name: str, data: np.ndarray, *, opened: Callable[..., io.IOBase] = open) -> None:
+    head = bytes([0, 0, 8, data.ndim]) + np.array(data.shape, ">i4").tobytes()
+    with opened(folder / name, "wb") as file:
+        file.write(head + data.astype(np.uint8).tobytes())
+
+
+def save_mnist(folder: Path) -> None:
+    save_idx(folder, "train-images-idx3-ubyte.gz", PIXELS, opened=gzip.open)
+    save_idx(folder, "train-labels-idx1-ubyte.gz", LABELS, opened=gzip.open)
+    save_idx(folder, "t10k-images.idx3-ubyte", PIXELS)
+    save_idx(folder, "t10k-labels.idx1-ubyte", LABELS)
+
+
+def save_npz(folder: Path) -> None:
+    np.savez(folder / "medmnist.npz", train_images=PIXELS, train_labels=LABELS[:, None], val_images=PIXELS[:3],
+             val_labels=LABELS[:3, None], test_images=PIXELS[3:], test_labels=LABELS[3:, None])  # fmt: skip
+    np.savez(folder / "one.npz", x=np.stack([PIXELS] * 3, -1), y=LABELS.astype(str))
+    np.save(folder / "images.npy", PIXELS)
+
+
+def save_cifar(folder: Path) -> None:
+    data = {"data": np.zeros((6, 3072), np.uint8), "labels": LABELS.tolist()}
+    (folder / "data_batch_1").write_bytes(pickle.dumps(data))
+
+
+def save_hdf5(folder: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(folder / "a.h5", "w") as file:
+        file["images"], file["labels"] = PIXELS, LABELS
+
+
+def save_json(folder: Path) -> None:
+    (folder / "imgs").mkdir()
+    for number in range(6):
+        (folder / "imgs" / f"{number}.jpg").write_bytes(PICTURE)
+    table = [{"image": f"imgs/{number}.jpg", "label": f"c{number % 3}"} for number in range(6)]
+    (folder / "array.json").write_text(json.dumps(table, indent=2))
+    (folder / "array.jsonl").write_text(json.dumps(table, indent=2))
+    (folder / "lines.json").write_text("\n".join(map(json.dumps, table)))
+    (folder / "named.json").write_text(json.dumps({row["image"]: row["label"] for row in table}))
+    (folder / "images" / "val").mkdir(parents=True)
+    shutil.copy(folder / "imgs/0.jpg", folder / "images/val/000.jpg")
+    shutil.copy(folder / "imgs/0.jpg", folder / "images/val/001.jpg")
+    (folder / "annotations").mkdir()
+    objects = [(0, 1), (0, 3), (1, 1), (0, 1)]
+    (folder / "annotations/instances_val.json").write_text(
+        json.dumps(
+            {
+                "images": [{"id": number, "file_name": f"00{number}.jpg"} for number in range(2)],
+                "annotations": [{"image_id": image, "category_id": kind} for image, kind in objects],
+                "categories": [{"id": 1, "name": "cat"}, {"id": 3, "name": "dog"}],
+            }
+        )
+    )
+
+
+def save_tables(folder: Path) -> None:
+    with (folder / "fer.csv").open("w") as file:
+        rows = (
+            [label, " ".join(map(str, image.ravel())), "Training"] for image, label in zip(PIXELS, LABELS, strict=True)
+        )
+        csv.writer(file).writerows([["emotion", "pixels", "Usage"], *rows])
+    with (folder / "digits.csv").open("w") as file:
+        names = [f"pixel{number}" for number in range(192)]
+        rows = ([label, *np.zeros(192, int)] for label in LABELS)
+        csv.writer(file).writerows([["label", *names], *rows])
+    embedded = [{"bytes": PICTURE, "path": None}] * 6
+    pq.write_table(pa.table({"img": embedded, "fine_label": LABELS}), folder / "hf.parquet")
+    pq.write_table(pa.table({"image": [PICTURE] * 6, "label": LABELS}), folder / "bytes.parquet")
+
+
+def save_archives(folder: Path) -> None:
+    for label in "ab":
+        (folder / "photos" / label).mkdir(parents=True)
+        (folder / "photos" / label / "1.jpg").write_bytes(PICTURE)
+    if shutil.which("zstd"):
+        packing = "tar -C photos -cf p.tar a b && zstd -q p.tar -o p.tar.zst && rm p.tar"
+        subprocess.run(packing, shell=True, cwd=folder, check=True)
+
+
+def save_examples(folder: Path) -> None:
+    tf = pytest.importorskip("tensorflow")
+    with tf.io.TFRecordWriter(str(folder / "a.tfrecord-00000-of-00001")) as writer:
+        for label in "aab":
+            example = tf.train.Example()
+            example.features.feature["image"].bytes_list.value.append(PICTURE)
+            example.features.feature["label"].bytes_list.value.append(label.encode())
+            writer.write(example.SerializeToString())
+
+
+# What saves a file, its name, what the refusal calls it, and what comes of its command.
+FORMS: list[tuple[Callable[[Path], None], str, str, Records]] = [
+    (save_mnist, "train-images-idx3-ubyte.gz", "a file like MNIST's", SIX),
+    (save_mnist, "t10k-labels.idx1-ubyte", "a file like MNIST's", SIX),
+    (save_npz, "medmnist.npz", "a file of NumPy arrays",
+     {"train": {"0": 2, "1": 2, "2": 2}, "validation": {"0": 1, "1": 1, "2": 1}, "test": {"0": 1, "1": 1, "2": 1}}),
+    (save_npz, "one.npz", "a file of NumPy arrays", SIX),
+    (save_npz, "images.npy", "a NumPy array", unlabelled(train=6)),
+    (save_cifar, "data_batch_1", "a pickle like CIFAR's", SIX),
+    (save_hdf5, "a.h5", "an HDF5 file", SIX),
+    (save_json, "array.json", "a JSON array, not JSON lines", in_train(c0=2, c1=2, c2=2)),
+    (save_json, "array.jsonl", "a JSON array, not JSON lines", in_train(c0=2, c1=2, c2=2)),
+    (save_json, "lines.json", "looks like JSON lines", in_train(c0=2, c1=2, c2=2)),
+    (save_json, "named.json", "a JSON object of names and labels", in_train(c0=2, c1=2, c2=2)),
+    (save_json, "annotations/instances_val.json", "annotations like COCO's", in_train(cat=3, dog=1)),
+    (save_tables, "fer.csv", "holds the pixels of images of 8 x 8", SIX),
+    (save_tables, "digits.csv", "holds the pixels of images of 8 x 8", SIX),
+    (save_tables, "hf.parquet", "column 'img' holds the images themselves", SIX),
+    (save_tables, "bytes.parquet", "column 'image' holds the images themselves", SIX),
+    (save_archives, "p.tar.zst", "compressed by Zstandard", in_train(a=1, b=1)),
+    (save_examples, "a.tfrecord-00000-of-00001", "a TFRecord file", in_train(a=2, b=1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("save", "name", "what", "records"), FORMS, ids=[form[1] for form in FORMS])
+def test_a_form_that_no_source_reads_is_named_and_its_command_is_right(save, name, what, records, tmp_path):
+    folder = tmp_path / "it's here"
+    folder.mkdir()
+    save(folder)
+    if not (folder / name).exists():
+        pytest.skip("no program here writes this form")
+    argv = [f"--input={folder / name}", "--output=out"]
+    with pytest.raises(RequestError) as refused:
+        read(argv, tmp_path / "listing")
+    lines = explain(refused.value, "convert", argv)
+    assert what in lines[0]
+    (command,) = commands_of(lines)
+    for line in lines[2:-1]:
+        subprocess.run(["bash", "-c", line], check=True, env={**os.environ, "PATH": PATH}, cwd=tmp_path)
+    assert read(command, tmp_path / "listing1")[0] == records
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "what", "program"),
+    [
+        ("t.xlsx", b"PK\x03\x04", "an Excel table", "pandas.read_excel"),
+        ("t.csv", b"PK\x03\x04" + bytes(26) + b"[Content_Types].xml", "an Excel table", "pandas.read_excel"),
+        ("t.xls", b"\xd0\xcf\x11\xe0", "an Excel table", "pandas.read_excel"),
+        ("a.7z", b"7z\xbc\xaf", "a 7z archive", "7z x -o"),
+        ("a.rar", b"Rar!", "a RAR archive", "7z x -o"),
+        ("a.pkl", b"\x80\x04", "a pickle, which may run any code", "pandas.read_pickle"),
+        ("a.pt", b"PK\x03\x04", "a file of PyTorch", "torch.load"),
+        ("data.mdb", b"", "an LMDB database", "lmdb.open"),
+        ("unknown", b"\x89HDF\r\n", "an HDF5 file", "h5py.File"),
+    ],
+)
+def test_a_form_is_known_by_its_name_or_its_first_bytes(tmp_path, name, start, what, program):
+    (tmp_path / name).write_bytes(start)
+    argv = [f"--input={tmp_path / name}", "--output=out"]
+    with pytest.raises(RequestError) as refused:
+        read(argv, tmp_path / "listing")
+    line, _, before, command = explain(refused.value, "convert", argv)
+    assert what in line
+    assert "folder that holds" not in line
+    assert program in before
+    assert f"--input={tmp_path / name}." in command
+
+
+def test_a_folder_of_such_files_is_refused_with_the_files(tmp_path):
+    save_mnist(tmp_path)
+    argv = [f"--input={tmp_path}", "--output=out"]
+    with pytest.raises(RequestError, match="no image found") as refused:
+        read(argv, tmp_path / "listing")
+    commands = commands_of(explain(refused.value, "convert", argv))
+    assert [Path(command[-1]).name for command in commands] == [
+        "t10k-images.idx3-ubyte",
+        "train-images-idx3-ubyte.gz",
+    ]
+    for command in commands:
+        with pytest.raises(RequestError, match="a file like MNIST's"):
+            read(command, tmp_path / "listing1")
+
+
+def test_a_table_without_a_header_is_refused_with_a_command_that_writes_one(tmp_path):
+    for number in range(4):
+        (tmp_path / f"{number}.jpg").write_bytes(PICTURE)
+    (tmp_path / "t.csv").write_text("".join(f"{number % 2},{number}.jpg,x\n" for number in range(4)))
+    argv = [f"--input={tmp_path / 't.csv'}", "--output=out"]
+    with pytest.raises(RequestError, match="looks like data") as refused:
+        read(argv, tmp_path / "listing")
+    _, _, before, _ = lines = explain(refused.value, "convert", argv)
+    subprocess.run(["bash", "-c", before], check=True)
+    assert read(*commands_of(lines), tmp_path / "listing1")[0] == in_train(**{"0": 2, "1": 2})

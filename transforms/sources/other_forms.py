@@ -1,0 +1,211 @@
+"""Files that no source reads: what they are, and the commands that make something of them that one reads.
+
+A command writes beside the file, under its name and an ending, so that it replaces nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import Choice, RequestError
+from transforms.sources import form_programs as programs
+from transforms.sources.inputs import quote_input
+from transforms.sources.names import is_image_name
+
+# Enough to know a form by.
+START_BYTES = 1 << 18
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """A kind of file that no source reads.
+
+    Attributes:
+      what: it is, for a message.
+      names: of its files, in lower case.
+      starts: first bytes that it has whatever its name; None if they do not tell.
+      way: path -> what makes something of it that can be read.
+    """
+
+    what: str
+    names: str
+    starts: bytes | None
+    way: Callable[[str], Choice]
+
+
+def find_form(path: str, start: bytes | None = None) -> Form | None:
+    """The form of a file.
+
+    Args:
+      path: of the file; only its name is looked at.
+      start: its first bytes; None if only the name shall tell.
+    """
+    name = storage.basename(path).lower()
+    if start is None:
+        return next((form for form in _FORMS if re.search(form.names, name)), None)
+    return next((form for form in _FORMS if form.starts is not None and re.match(form.starts, start, re.DOTALL)), None)
+
+
+def refuse_form(path: str, form: Form) -> RequestError:
+    """The refusal of a file of a form that no source reads; one in a bucket has to be copied first."""
+    choices = [] if storage.has_scheme(path) else [form.way(path)]
+    where = "; copy it to a disk first, to be told how to convert it" if not choices else ""
+    return RequestError(f"{quote_input(path)} is {form.what}, which no source reads{where}", choices)
+
+
+def refuse_json(path: str, start: bytes) -> RequestError | None:
+    """The refusal of a JSON file that is not JSON lines, or is not called so; None for other text."""
+    text = start.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+    if re.match(r"\[\s*\{", text):
+        way = Choice("its elements as rows", {"input": f"{path}.jsonl"}, [_run(programs.LINES, path, to=".jsonl")])
+        return refuse_form(path, Form("a JSON array, not JSON lines", "", None, lambda _: way))
+    if not text.startswith("{"):
+        return None
+    if re.search(r'"(?:annotations|categories)"\s*:\s*\[', text):
+        settings = {"input": f"{path}.csv", "group_rows": True, **_find_images(path, text)}
+        way = Choice("the classes of the objects in each image", settings, [_run(programs.COCO, path)])
+        return refuse_form(path, Form("a file of annotations like COCO's", "", None, lambda _: way))
+    if re.match(r"\{[^\n]*\}[ \t]*\r?\n\s*\{", text):
+        return RequestError(f"{quote_input(path)} looks like JSON lines", [Choice("its rows", {"source": "jsonl"})])
+    if re.match(r'\{\s*"[^"]*"\s*:\s*(?:"[^"]*"|-?[\d.]+)\s*[,}]', text):
+        way = Choice("its names as images", {"input": f"{path}.jsonl"}, [_run(programs.ITEMS, path, to=".jsonl")])
+        return refuse_form(path, Form("a JSON object of names and labels", "", None, lambda _: way))
+    return RequestError(
+        f"{quote_input(path)} is a JSON object; expected a table, such as JSON lines: an object with image and "
+        "label in every line"
+    )
+
+
+def name_columns(path: str, cells: Sequence[str], delimiter: str) -> list[Choice]:
+    """What writes a table with a first row: the first cell that names an image is one, the first other a label."""
+    images = [number for number, cell in enumerate(cells) if is_image_name(cell)]
+    labels = [number for number in range(len(cells)) if number not in images]
+    if not images or not labels or storage.has_scheme(path) or path.endswith(".gz"):
+        return []
+    names = {images[0]: "image", labels[0]: "label"}
+    header = delimiter.join(names.get(number, f"column_{number + 1}") for number in range(len(cells)))
+    command = f"{shlex.join(['sed', f'1i {header}', path])} > {shlex.quote(path + '.csv')}"
+    return [Choice(f"the columns {header}", {"input": f"{path}.csv"}, [command])]
+
+
+def refuse_embedded(path: str, column: str, settings: Mapping[str, str]) -> RequestError:
+    """The refusal of a Parquet file with the images themselves.
+
+    Args:
+      column: that holds them.
+      settings: that name the other columns.
+    """
+    choice = Choice(
+        "the images as files", {"input": f"{path}.csv", **settings}, [_run(programs.EMBEDDED, path, column)]
+    )
+    choices = [] if storage.has_scheme(path) else [choice]
+    return RequestError(
+        f"{quote_input(path)}: column {column!r} holds the images themselves, as Hugging Face's do; expected paths",
+        choices,
+    )
+
+
+def refuse_pixels(path: str, columns: str, pixels: int, settings: Mapping[str, str]) -> RequestError | None:
+    """The refusal of a csv file with the pixels of square images; None if they are none.
+
+    Args:
+      columns: pattern of the columns that hold them.
+      pixels: numbers of a row.
+      settings: that name the other columns.
+    """
+    for channels in (1, 3):
+        side = round((pixels / channels) ** 0.5)
+        if side * side * channels == pixels:
+            command = _run(programs.PIXELS, path, columns, f"{side},{side}" + (",3" if channels == 3 else ""))
+            choices = [Choice("the pixels as files", {"input": f"{path}.csv", **settings}, [command])]
+            return RequestError(
+                f"{quote_input(path)} holds the pixels of images of {side} x {side}; expected their paths",
+                [] if storage.has_scheme(path) else choices,
+            )
+    return None
+
+
+def _run(code: str, *arguments: str, to: str = "") -> str:
+    """A command that runs Python; its output goes to the first argument and an ending."""
+    words = shlex.join(["python3", "-c", code, *arguments])
+    return f"{words} > {shlex.quote(arguments[0] + to)}" if to else words
+
+
+def _save(load: str, *, layout: str | None = None) -> Callable[[str], Choice]:
+    """The way of a file of arrays, which an expression loads."""
+    return lambda path: _save_arrays(load, path, settings={"layout": layout} if layout else {})
+
+
+def _save_arrays(load: str, path: str, *more: str, settings: Mapping[str, str]) -> Choice:
+    command = _run(programs.SAVE_ARRAYS.format(load=load), path, *more)
+    return Choice("a file for each image", {"input": f"{path}.images", **settings}, [command])
+
+
+def _save_idx(path: str) -> Choice:
+    folder, name = storage.dirname(path), storage.basename(path)
+    images = storage.join(folder, re.sub("labels(.)idx1", r"images\1idx3", name))
+    labels = storage.join(folder, re.sub("images(.)idx3", r"labels\1idx1", name))
+    return _save_arrays(programs.IDX, images, labels, settings={})
+
+
+def _save_examples(path: str) -> Choice:
+    return Choice(
+        "a file for each image", {"input": f"{path}.images"}, [_run(programs.EXAMPLES, path, "image", "label")]
+    )
+
+
+def _table(path: str, kind: str) -> Choice:
+    return Choice("its rows as a csv file", {"input": f"{path}.csv"}, [_run(programs.FRAME.format(kind), path)])
+
+
+def _unpack(path: str) -> Choice:
+    command = shlex.join(["7z", "x", f"-o{path}.images", path])
+    return Choice("its files", {"input": f"{path}.images"}, [command])
+
+
+def _decompress(path: str) -> Choice:
+    return Choice(
+        "the archive in it", {"input": f"{path}.tar"}, [shlex.join(["zstd", "-d", path, "-o", f"{path}.tar"])]
+    )
+
+
+def _save_values(path: str) -> Choice:
+    command = _run(programs.LMDB, path)
+    return Choice("its values as images without labels", {"input": f"{path}.images", "layout": "image"}, [command])
+
+
+def _find_images(path: str, text: str) -> Mapping[str, str]:
+    """The folder beside annotations that has the first image that they name."""
+    name = re.search(r'"file_name"\s*:\s*"([^"]+)"', text)
+    folder = storage.dirname(path)
+    words = re.split(r"[_.]", storage.basename(path))
+    for base in (folder, storage.dirname(folder)):
+        for inner in ("", "images", *words, *(f"images/{word}" for word in words)):
+            root = storage.join(base, inner).rstrip("/")
+            if name and storage.is_file(storage.join(root, name[1])):
+                return {"image_root": root} if root != folder else {}
+    return {}
+
+
+_FORMS = (
+    Form("an Excel table", r"\.(xlsx|xlsm|ods)$", rb"PK\x03\x04.{26}(\[Content_Types\]|_rels/|xl/|docProps/|mimetype)",
+         lambda path: _table(path, "excel")),
+    Form("an Excel table", r"\.xls$", rb"\xd0\xcf\x11\xe0", lambda path: _table(path, "excel")),
+    Form("a file of NumPy arrays", r"\.npz$", None, _save(programs.NPZ)),
+    Form("a NumPy array", r"\.npy$", rb"\x93NUMPY", _save(programs.ONE_ARRAY, layout="image")),
+    Form("a file like MNIST's", r"(images.idx3|labels.idx1).ubyte(\.gz)?$", rb"\0\0\x08[\x01\x03]\0\0", _save_idx),
+    Form("a TFRecord file", r"\.tfrecords?(-\d+-of-\d+)?(\.gz)?$", None, _save_examples),
+    Form("a pickle like CIFAR's", r"^(data_batch_\d|test_batch)$", None, _save(programs.CIFAR)),
+    Form("a file of PyTorch", r"\.pth?$", None, _save(programs.TORCH)),
+    Form("a pickle, which may run any code", r"\.(pkl|pickle)$", rb"\x80[\x02-\x05]",
+         lambda path: _table(path, "pickle")),
+    Form("an HDF5 file", r"\.(h5|hdf5)$", rb"\x89HDF", _save(programs.HDF5)),
+    Form("an LMDB database", r"\.(lmdb|mdb)$", None, _save_values),
+    Form("a 7z archive", r"\.7z$", rb"7z\xbc\xaf", _unpack),
+    Form("a RAR archive", r"\.rar$", rb"Rar!", _unpack),
+    Form("a tar archive compressed by Zstandard", r"\.(tar\.zst|tzst)$", rb"\x28\xb5\x2f\xfd", _decompress),
+)  # fmt: skip
