@@ -78,3 +78,11 @@ ITEMS = (
     'import json, sys; [print(json.dumps({"image": k, "label": v})) for k, v in json.load(open(sys.argv[1])).items()]'
 )
 FRAME = 'import sys, pandas; p = sys.argv[1]; pandas.read_{}(p).to_csv(p + ".csv", index=False)'
+# Arguments: table, column, delimiter, method of str, and pairs of a pattern and what takes its place.
+REWRITE = (
+    "import csv, functools, re, sys; p, c, d, m, *s = sys.argv[1:]; "
+    "f = lambda x: getattr(functools.reduce(lambda x, i: re.sub(s[i], s[i + 1], x), range(0, len(s), 2), x), m)(); "
+    'r = csv.DictReader(open(p, newline=""), delimiter=d); '
+    'w = csv.DictWriter(open(p + ".csv", "w", newline=""), r.fieldnames, delimiter=d); w.writeheader(); '
+    "w.writerows({**row, c: f(row[c])} for row in r)"
+)

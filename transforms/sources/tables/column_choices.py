@@ -32,7 +32,7 @@ NOT_LABEL_NAMES = re.compile(
 # Images too, but not those of a row.
 _MASK_NAMES = re.compile("mask|seg|annot")
 # Where the images of tables with an id instead of a path usually are.
-_FOLDERS = ("", "train", "images", "img", "train_images", "data")
+FOLDERS = ("", "train", "images", "img", "train_images", "data")
 _EXTENSIONS = (".jpg", ".png", ".jpeg")
 
 # Pixels as numbers: a column for each, or all in one.
@@ -74,6 +74,21 @@ def column_choices(table: Table, *, needs_image: bool, needs_label: bool) -> lis
     return [*choices, Choice("the images without labels", {**images, "layout": "image"})]
 
 
+def find_pattern(table: Table, column: str, values: Sequence[str | int]) -> str | None:
+    """The pattern by which some cells of a column name local images; None if they do not."""
+    # Also a class may be the name of a file.
+    if storage.has_scheme(table.path) or "/" in str(values[0]) or len(set(values)) * 2 <= len(values):
+        return None
+    root = storage.dirname(table.path)
+    some = [str(values[index]) for index in (0, len(values) // 2, -1)]
+    for folder in FOLDERS:
+        for extension in _EXTENSIONS:
+            pattern = posixpath.join(folder, f"{{{column}}}{extension}")
+            if all(storage.is_file(storage.join(root, fill_pattern(pattern, {column: one}))) for one in some):
+                return pattern
+    return None
+
+
 def plain_name(name: str) -> str:
     """A column's name as usual names are compared with it."""
     return re.sub(r"[\s_-]", "", name.lower())
@@ -109,7 +124,7 @@ def _find_images(table: Table, cells: _Cells) -> dict[str, Any] | None:
     ]
     if names:
         return {"image_column": min(names, key=lambda name: bool(_MASK_NAMES.search(name.lower())))}
-    found = (_find_pattern(table, name, values) for name, values in cells.items() if values)
+    found = (find_pattern(table, name, values) for name, values in cells.items() if values)
     pattern = next(filter(None, found), None)
     return {"image_path": pattern} if pattern else None
 
@@ -135,18 +150,3 @@ def _find_labels(cells: _Cells, rows: int) -> Iterator[tuple[str, dict[str, Any]
     labels = sorted(named or labels, key=lambda name: len(set(cells[name])))
     for name in labels[:_MOST_LABELS]:
         yield f"the classes in column {name!r}", {"label_column": name}
-
-
-def _find_pattern(table: Table, column: str, values: Sequence[str | int]) -> str | None:
-    """The pattern by which some cells of a column name local images; None if they do not."""
-    # Also a class may be the name of a file.
-    if storage.has_scheme(table.path) or "/" in str(values[0]) or len(set(values)) * 2 <= len(values):
-        return None
-    root = storage.dirname(table.path)
-    some = [str(values[index]) for index in (0, len(values) // 2, -1)]
-    for folder in _FOLDERS:
-        for extension in _EXTENSIONS:
-            pattern = posixpath.join(folder, f"{{{column}}}{extension}")
-            if all(storage.is_file(storage.join(root, fill_pattern(pattern, {column: one}))) for one in some):
-                return pattern
-    return None

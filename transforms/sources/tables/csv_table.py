@@ -31,6 +31,11 @@ class CsvTable:
     column_types: None = None
     embedded: Sequence[str] = ()
 
+    @property
+    def delimiter(self) -> str:
+        """Between the cells."""
+        return self.dialect.delimiter
+
     def may_hold_text(self, column: str) -> bool:
         """Always; all cells of a csv file are strings."""
         return True

@@ -26,6 +26,7 @@ class JsonlTable:
     column_types: None = None
     notes: Sequence[str] = ()
     embedded: Sequence[str] = ()
+    delimiter: None = None
 
     def may_hold_text(self, column: str) -> bool:
         """Always; any row may have a string there."""

@@ -41,6 +41,7 @@ class ParquetTable:
     text_columns: frozenset[str]
     notes: Sequence[str] = ()
     embedded: Sequence[str] = ()
+    delimiter: None = None
 
     def may_hold_text(self, column: str) -> bool:
         """Whether the schema declares strings."""

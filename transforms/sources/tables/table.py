@@ -41,6 +41,10 @@ class Table(Protocol):
         """Column -> "int64", "float" or "bytes"; None if the format has no types."""
 
     @property
+    def delimiter(self) -> str | None:
+        """Between the cells of a csv file; None for other formats."""
+
+    @property
     def embedded(self) -> Sequence[str]:
         """Columns that may hold the bytes of images."""
 

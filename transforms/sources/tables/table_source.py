@@ -17,6 +17,7 @@ from transforms.sources.source_spec import SourceSpec
 from transforms.sources.tables.cells import invalid_row, read_flag, read_label, read_text, read_value
 from transforms.sources.tables.column_choices import column_choices
 from transforms.sources.tables.image_paths import fill_pattern, pattern_columns, resolve, shorten
+from transforms.sources.tables.missing_images import refuse_missing
 from transforms.sources.tables.table import InvalidRow, Row, Table
 from transforms.sources.tables.table_columns import Columns, available, choose_columns
 
@@ -201,6 +202,7 @@ def _reader(table: Table, file: InputFile, spec: SourceSpec) -> tuple[_Reader, l
                 raise RequestError(
                     f"`layout` asks for column.{name}, which {table.path} does not have; {available(table)}"
                 )
+    refuse_missing(table, columns, spec)
     reader = _Reader(
         table=table,
         version=file.entry.version,

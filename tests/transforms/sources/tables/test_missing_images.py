@@ -1,0 +1,82 @@
+"""Tables whose images are at other paths than they say are refused with a command that is right."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from beam_pipelines.settings.hints import explain
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError
+from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
+
+# Files, the cell of the column `image` for each, more flags, and what the command says.
+CASES = [
+    ("extension", "a/{}.jpg", "a/{}", [], "--image_path='{image}.jpg'"),
+    ("extension, column named", "a/{}.jpg", "a/{}", ["--image_column=image"], "--image_path='{image}.jpg'"),
+    ("extension, pattern given", "a/{}.PNG", "{}", ["--image_path=a/{image}"], "--image_path='a/{image}.PNG'"),
+    ("other extension", "a/{}.png", "a/{}.jpg", [], "t.csv.csv"),
+    ("case of the extension", "{}.JPG", "{}.jpg", [], "t.csv.csv"),
+    ("case", "dcim/img_{}.jpg", "DCIM/IMG_{}.JPG", [], "t.csv.csv"),
+    ("backslashes", "a/b/{}.jpg", "a\\b\\{}.jpg", [], "t.csv.csv"),
+    ("a path of Windows", "{}.jpg", "C:\\data\\{}.jpg", [], "t.csv.csv"),
+    ("another machine", "test/{}.jpg", "/kaggle/input/it/test/{}.jpg", ["--allow_outside_root"], "t.csv.csv"),
+    ("folder", "images/{}.jpg", "{}.jpg", [], "--image_root="),
+    ("folder and extension", "train/{}.png", "{}", [], "--image_path='{image}.png'"),
+    ("folder beside the root", "{}.jpg", "{}.jpg", ["--image_root=images"], "--image_root="),
+    ("id", "img/7{}.jpg", "photo {}", [], "--image_path='img/{Image ID}.jpg'"),
+]
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table of six images, in a folder with them; returns its path."""
+
+    def write(file: str, cell: str) -> Path:
+        for number in range(6):
+            path = tmp_path / "in it" / file.format(number)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(PICTURE)
+        lines = [f"{cell.format(number)};{'ab'[number % 2]};7{number}" for number in range(6)]
+        (tmp_path / "in it" / "t.csv").write_text("\n".join(["image;label;Image ID", *lines]))
+        return tmp_path / "in it" / "t.csv"
+
+    return write
+
+
+@pytest.mark.parametrize(("file", "cell", "flags", "says"), [case[1:] for case in CASES], ids=[c[0] for c in CASES])
+def test_images_at_similar_paths_are_found_and_the_command_is_right(table, tmp_path, file, cell, flags, says):
+    path = table(file, cell)
+    argv = [f"--input={path}", "--output=out", *flags]
+    with pytest.raises(RequestError, match="none of the first 5 images is there, such as") as refused:
+        read(argv, tmp_path / "listing")
+    lines = explain(refused.value, "convert", argv)
+    (command,) = commands_of(lines)
+    assert says in lines[-1]
+    for line in lines[2:-1]:
+        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        subprocess.run(["bash", "-c", line], check=True, env=environment)
+    assert read(command, tmp_path / "listing1")[0] == {"train": {"a": 3, "b": 3}}
+
+
+@pytest.mark.parametrize("cell", ["nowhere/x{}.gif", "gs://bucket/{}.jpg", "{}\0.jpg"])
+def test_images_that_are_nowhere_near_are_failures_as_before(table, opened, cell):
+    path = table("{}.jpg", cell)
+    assert {sample.failure is not None or sample.uri.startswith("gs:") for sample in opened(path).samples()} == {True}
+
+
+def test_one_image_that_is_there_is_enough(table, opened):
+    path = table("{}.jpg", "{}.jpg")
+    path.write_text(path.read_text().replace("0.jpg", "0.jpeg").replace("1.jpg", "1.jpeg"))
+    assert [sample.failure is None for sample in opened(path).samples()] == [False, False, True, True, True, True]
+
+
+def test_few_paths_are_looked_at(table, opened, monkeypatch):
+    looks, is_file = [], storage.is_file
+    monkeypatch.setattr(storage, "is_file", lambda path: looks.append(path) or is_file(path))
+    opened(table("{}.jpg", "/a/b/c/d/e/f/g/x{}.jpg"), allow_outside_root=True)
+    assert 100 < len(looks) < 4000

@@ -1,0 +1,127 @@
+"""Tables whose images are not where they say: what they may mean, looked for among a few paths, never by listing."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import Choice, RequestError, SampleError
+from transforms.sources.form_programs import REWRITE
+from transforms.sources.inputs import quote_input
+from transforms.sources.source_spec import SourceSpec
+from transforms.sources.tables.cells import read_text
+from transforms.sources.tables.column_choices import FOLDERS, find_pattern
+from transforms.sources.tables.image_paths import fill_pattern, pattern_columns, shorten
+from transforms.sources.tables.table import InvalidRow, Table
+from transforms.sources.tables.table_columns import Columns
+
+# Rows that are looked at, and folders before a name that may be those of another machine.
+_ROWS = 5
+_MOST_FOLDERS = 6
+_EXTENSIONS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".webp", ".bmp", ".tif", ".gif")
+_IDS = ("id", "imageid", "uid", "uuid")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Change:
+    """What makes another path of one: regular expressions and what takes their place, then a method of `str`."""
+
+    substitutions: tuple[str, ...] = ()
+    case: str = "__str__"
+
+    def __call__(self, path: str) -> str:
+        for pattern, other in zip(self.substitutions[::2], self.substitutions[1::2], strict=True):
+            path = re.sub(pattern, other, path)
+        changed: str = getattr(path, self.case)()
+        return changed
+
+
+def refuse_missing(table: Table, columns: Columns, spec: SourceSpec) -> None:
+    """Refuses a table if none of its first images is there, and all of them are at similar paths.
+
+    Raises:
+      RequestError: says what to say instead.
+    """
+    roots = spec.image_root or (storage.dirname(table.path),)
+    if any(map(storage.has_scheme, (table.path, *roots))):
+        return
+    names = _first_images(table, columns)
+    if not names or any(map(storage.has_scheme, names)):
+        return
+    if any(storage.is_file(storage.join(root, name)) for root in roots for name in names):
+        return
+    choice = next(_choices(table, columns, spec, names, roots[-1]), None)
+    if choice is not None:
+        raise RequestError(
+            f"{quote_input(table.path)}: none of the first {len(names)} images is there, such as "
+            f"{shorten(storage.join(roots[-1], names[0]))}",
+            [choice],
+        )
+
+
+def _first_images(table: Table, columns: Columns) -> list[str]:
+    """Paths of the images in the first rows."""
+    pattern = columns.pattern or f"{{{columns.image}}}"
+    needed = pattern_columns(pattern) if columns.has_images else []
+    names = []
+    for row in itertools.islice(table.rows(needed), _ROWS) if needed else ():
+        try:
+            if not isinstance(row, InvalidRow):
+                names.append(fill_pattern(pattern, {name: read_text(row, name) for name in needed}))
+        except SampleError:
+            continue
+    return names
+
+
+def _choices(table: Table, columns: Columns, spec: SourceSpec, names: Sequence[str], root: str) -> Iterator[Choice]:
+    written = columns.pattern or f"{{{columns.image}}}"
+    for change, folder in _find_changes(names, root, storage.dirname(table.path)):
+        where = {"image_root": folder} if folder != root else {}
+        match change:
+            case _Change(()) if change.case == "__str__":
+                yield Choice(f"the images in {folder}", where)
+            case _Change(("\\Z", extension)):
+                yield Choice(
+                    f"the images with {extension}",
+                    {"image_path": written + extension, "image_column": None, **where},
+                )
+            case _ if table.delimiter and columns.image and len(spec.input) == 1 and not spec.input_splits:
+                words = [table.path, columns.image, table.delimiter, change.case, *change.substitutions]
+                command = shlex.join(["python3", "-c", REWRITE, *words])
+                yield Choice("a table with the right paths", {"input": f"{table.path}.csv", **where}, [command])
+    for name in table.columns:
+        if name != columns.image and re.sub(r"[\s_-]", "", name.lower()) in _IDS:
+            rows = [row for row in itertools.islice(table.rows([name]), _ROWS) if not isinstance(row, InvalidRow)]
+            pattern = find_pattern(table, name, [str(row[name]) for row in rows]) if rows else None
+            if pattern:
+                settings = {"image_path": pattern, "image_column": None, "image_root": None}
+                yield Choice(f"the images that are named by {name!r}", settings)
+
+
+def _find_changes(names: Sequence[str], root: str, beside: str) -> Iterator[tuple[_Change, str]]:
+    """The changes by which all paths lead to files, the simplest first, and the folders that these are in."""
+    slashes = (r"\\", "/") if any("\\" in name for name in names) else ()
+    parts = _Change(slashes)(names[0]).split("/")
+    for count in range(min(len(parts), _MOST_FOLDERS)):
+        prefix = "".join(f"{part}/" for part in parts[:count])
+        start = (*slashes, *((f"^{re.escape(prefix)}", "") if prefix else ()))
+        bases = dict.fromkeys((root, beside, storage.dirname(beside)))
+        for base, folder in itertools.product(bases, FOLDERS):
+            where = posixpath.join(base, folder).rstrip("/")
+            for change in _variants(start, has_extension="." in parts[-1]):
+                if all(storage.is_file(storage.join(where, change(name))) for name in names):
+                    yield change, where
+
+
+def _variants(start: tuple[str, ...], *, has_extension: bool) -> Iterator[_Change]:
+    yield _Change(start)
+    for extension in _EXTENSIONS:
+        yield _Change((*start, r"\Z", extension))
+        if has_extension:
+            yield _Change((*start, r"\.[^./]*\Z", extension))
+    yield from (_Change(start, case) for case in ("lower", "upper"))
