@@ -169,7 +169,12 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Sk
     if spec.layout is None or not spec.layout.needs_label:
         return ClassNames(spec.class_names or ())
     if spec.class_names is None and spec.source.label_columns:
-        return _check_names(ClassNames(spec.source.label_columns))
+        by_column = ClassNames(spec.source.label_columns)
+        source.notes += [
+            f"no row has a one in column {name!r}" for name in by_column.names if not listing.labels.get(name)
+        ]
+        source.notes += _describe_missing_classes(spec, listing, by_column)
+        return _check_names(by_column)
     if spec.class_names is None:
         inferred = infer_class_names(listing.labels, numbers_are_indices=source.labels_may_be_indices)
         in_cells = source.labels_may_be_indices and spec.source.label_separator is None

@@ -23,6 +23,7 @@ from beam_tfrecords.examples.layouts import Layout
 from transforms.blocks.convert_sample import ConvertSample
 from transforms.blocks.rows import DUPLICATE_KEY
 from transforms.hashing import order_hash
+from transforms.labels import ClassNames
 from transforms.listing.indexing import read_unchanged
 from transforms.listing.limiting import choose_refs
 from transforms.listing.listing import Listing, read_chunk, write_listing
@@ -52,15 +53,22 @@ class DryRun:
 class _Failures:
     """Counts the samples that a build would reject, as far as the listing tells; keeps the first of each reason.
 
+    Attributes:
+      counts: reason -> samples.
+      classes: split -> index -> samples with this label that would not be rejected.
+
     Args:
       convert: rejects what has not the labels that the layout needs.
+      class_names: of the classes.
       group_rows: whether samples with one key are one sample.
     """
 
-    def __init__(self, convert: ConvertSample, *, group_rows: bool) -> None:
+    def __init__(self, convert: ConvertSample, class_names: ClassNames, *, group_rows: bool) -> None:
         self.counts: Counter[str] = Counter()
+        self.classes: dict[str, Counter[int]] = {}
         self.examples: dict[str, tuple[str, str]] = {}
         self._convert = convert
+        self._class_names = class_names
         self._group_rows = group_rows
         # Eight bytes a sample: those of keys are enough to count equal ones.
         self._keys = array("Q")
@@ -73,6 +81,10 @@ class _Failures:
             failure = sample.failure or self._reject(sample)
             if failure is not None:
                 self._add(*failure, key=sample.key)
+            else:
+                labels = sample.label if isinstance(sample.label, list) else [sample.label]
+                found = (self._class_names.find(label) for label in labels)
+                self.classes.setdefault(sample.split or "", Counter()).update(one for one in found if one is not None)
             yield ref
         repeated = 0 if self._group_rows else len(self._keys) - len(np.unique(np.frombuffer(self._keys, np.uint64)))
         if repeated:
@@ -108,19 +120,18 @@ def describe_build(spec: BuildSpec) -> DryRun:
             listing, skipped = list_containers(containers, spec, source, folder)
         class_names = check_listing(spec, source, listing, skipped)
         convert = ConvertSample(spec.image, spec.layout or Layout(()), class_names)
-        failures = _Failures(convert, group_rows=spec.source.group_rows)
+        failures = _Failures(convert, class_names, group_rows=spec.source.group_rows)
         packed = failures.watch(ref for chunk in listing.chunks for ref in read_chunk(chunk))
         refs = choose_refs(packed, limit=_EXAMPLES, seed=spec.seed, samples=listing.samples)
-    classes: Counter[str] = Counter()
-    for label, count in listing.labels.items():
-        index = class_names.find(label)
-        if index is not None:
-            classes[class_names.names[index]] += count
+    classes = {
+        split: {class_names.names[index]: count for index, count in sorted(found.items())}
+        for split, found in sorted(failures.classes.items())
+    }
     failed = failures.counts.total()
     publishes = failed < listing.total and failed <= spec.max_failures * listing.total
     lines = [
         *_describe_splits(spec, listing),
-        *describe_classes({name: classes[name] for name in class_names.names if classes[name]}),
+        *describe_classes(classes),
         *describe_reasons(failures.counts, failures.examples),
         *([] if publishes else [f"nothing would be published: --max_failures={spec.max_failures:g} allows fewer"]),
         *describe_skipped({kind: (count, skipped.examples[kind]) for kind, count in sorted(skipped.counts.items())}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from beam_pipelines.settings.definitions import show_flags
@@ -74,7 +74,7 @@ def summarize(
         before, after = ([format_fact(fact, entry[fact.name]) for fact in facts] for facts in (counts, sizes))
         rows.append([split, *before, f"{entry['shards']:,}", *after])
     lines = format_table(rows)
-    lines += describe_classes(_count_classes(manifest["splits"].values()))
+    lines += describe_classes({split: entry["classes"] for split, entry in manifest["splits"].items()})
     lines += describe_duplicates(manifest["duplicates"], dropped=manifest["dropped_duplicates"])
     lines += describe_reasons(manifest["failure_reasons"], examples)
     lines += [_describe(fact, value) for fact in FACTS if fact.line and (value := manifest.get(fact.name))]
@@ -116,11 +116,15 @@ def describe_traffic(traffic: Mapping[str, int]) -> list[str]:
     ]
 
 
-def describe_classes(classes: Mapping[str, int]) -> list[str]:
-    """The line with the first classes and their samples; nothing if there are none."""
-    shown = [f"{name} {count:,}" for name, count in list(classes.items())[:_MOST_CLASSES]]
-    more = [f"and {len(classes) - _MOST_CLASSES} more"] if len(classes) > _MOST_CLASSES else []
-    return [f"classes: {', '.join([*shown, *more])}"] if classes else []
+def describe_classes(splits: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """A line for each split with its first classes and their samples; nothing for one without classes."""
+    lines = []
+    for split, classes in splits.items():
+        shown = [f"{name} {count:,}" for name, count in itertools.islice(classes.items(), _MOST_CLASSES)]
+        more = [f"and {len(classes) - _MOST_CLASSES} more"] if len(classes) > _MOST_CLASSES else []
+        what = f"classes of {split}" if len(splits) > 1 else "classes"
+        lines += [f"{what}: {', '.join([*shown, *more])}"] if classes else []
+    return lines
 
 
 def describe_skipped(skipped: Mapping[str, tuple[int, Sequence[str]]]) -> list[str]:
@@ -187,11 +191,3 @@ def _describe(fact: Fact, value: int | Mapping[str, int]) -> str:
 def _counts(counts: Mapping[str, int]) -> str:
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{what} {count:,}" for what, count in ordered)
-
-
-def _count_classes(splits: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    totals: dict[str, int] = {}
-    for entry in splits:
-        for name, count in entry["classes"].items():
-            totals[name] = totals.get(name, 0) + count
-    return totals

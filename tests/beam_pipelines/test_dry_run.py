@@ -32,7 +32,9 @@ def test_splits_classes_and_samples_are_those_of_the_build(shown, photos, tmp_pa
     manifest = manifest_of(build(tmp_path / "out", *flags))
     for split, entry in manifest["splits"].items():
         assert any(re.match(rf"{split} +{entry['records']} ", line) for line in lines), lines
-    assert "classes: building 6, cat 6, coffee 6, flower 6, person 6, rocket 6, space 6" in lines
+        classes = ", ".join(f"{name} {count}" for name, count in entry["classes"].items())
+        assert f"classes of {split}: {classes}" in lines
+    assert "classes: building 6, cat 6, coffee 6, flower 6, person 6, rocket 6, space 6" in shown(f"--input={photos}")
     assert lines[-1] == f"dry run: nothing was built or written; 42 samples would go to {tmp_path / 'nothing'}"
 
 

@@ -33,12 +33,21 @@ def test_the_summary_shows_splits_classes_reasons_and_skipped_files():
         "split  records  failures  shards      size",
         "train    1,200        10       2  300.0 MB",
         "test       290         0       1   70.0 MB",
-        "classes: cat 990, dog 500",
+        "classes of train: cat 700, dog 500",
+        "classes of test: cat 290",
         "failures: truncated 8, corrupt 2",
         "skipped: 1 hidden (.DS_Store)",
         "1,500 samples in 3.0 s (500/s, start-up included)",
         "dataset: out",
     ]
+
+
+def test_the_classes_of_a_single_split_are_shown_without_its_name():
+    classes = {f"c{number}": 1_000 for number in range(12)}
+    manifest = {**MANIFEST, "splits": {"train": {**MANIFEST["splits"]["train"], "classes": classes}}}
+    (line,) = [line for line in summarize(manifest, output="out", seconds=3) if line.startswith("classes")]
+    assert line.startswith("classes: c0 1,000, c1 1,000, ")
+    assert line.endswith(", c9 1,000, and 2 more")
 
 
 def test_notes_of_the_manifest_are_shown_with_settings_as_flags():
