@@ -20,6 +20,7 @@ from transforms.request.build_spec import BuildSpec
 from transforms.sources.inputs import name_inputs
 from transforms.sources.opening import open_source
 from transforms.sources.other_forms import find_form
+from transforms.sources.selection import OTHER_CLASS
 from transforms.sources.source import Source
 from transforms.sources.source_spec import LabelType, Skipped
 from transforms.sources.tables_beside import is_table
@@ -153,6 +154,11 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Sk
       RequestError: there are no samples, or their labels or splits do not match the request.
     """
     where = f"`input={', '.join(spec.source.input)}`"
+    if not listing.total and skipped.counts[OTHER_CLASS]:
+        raise RequestError(
+            f"`classes={','.join(spec.source.classes)}`: no sample has one of these classes, and "
+            f"{skipped.counts[OTHER_CLASS]:,} have others"
+        )
     if not listing.total:
         raise RequestError(f"{where}: no {source.unit} found{_describe_skipped(skipped)}", _other_inputs(spec, skipped))
     if spec.source.label_pattern is not None and not any(label is not None for label in listing.labels):
@@ -188,9 +194,13 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Sk
     samples = sum(unknown.values())
     if samples > spec.max_failures * listing.total:
         shown = ", ".join(repr(label) for label in list(unknown)[:5])
+        present = {class_names.find(label) for label in listing.labels}
+        known = [name for index, name in enumerate(class_names.names) if index in present]
+        fits = not spec.source.classes and 0 < len(known) <= 2 * _MOST_CLASSES
         raise RequestError(
             f"`class_names={','.join(class_names.names)}`: {samples} of {listing.total} samples have a class "
             f"that is not among them: {shown}{', …' if len(unknown) > 5 else ''}"
+            + (f"; say `classes={','.join(known)}` to leave them out" if fits else "")
         )
     source.notes += _describe_missing_classes(spec, listing, class_names)
     return _check_names(class_names)

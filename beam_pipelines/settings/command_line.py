@@ -86,8 +86,10 @@ class Parser(argparse.ArgumentParser):
             action = self._option_string_actions.get(name)
             if action is None:
                 words.append(word)
-            elif not (sign and action.nargs == 0 and value.lower() in ("true", "false")):
+            elif not (sign and action.nargs == 0):
                 words.append(name + sign + value)
+            elif value.lower() not in ("true", "false"):
+                self.error(f"{name}={value}: expected true or false, or {name} alone")
             elif value.lower() == "true":
                 words.append(name)
             elif (opposite := f"--no_{name[2:]}") in self._option_string_actions:
@@ -228,7 +230,9 @@ def refuse_unknown(unknown: Sequence[str], known: Sequence[str]) -> NoReturn:
     """
     word = unknown[0]
     if not word.startswith("--"):
-        raise RequestError(f"unexpected argument {word!r}; flags are written --flag=value")
+        raise RequestError(
+            f"unexpected argument {word!r}; folders come before all flags, and flags are written --flag=value"
+        )
     name = word[2:].split("=")[0]
     name_there = name.replace("-", "_")
     near = [_OTHER_NAMES.get(name_there), *difflib.get_close_matches(name_there, known, n=1)]

@@ -85,6 +85,12 @@ HINTS = [
     Hint("; say `versioned`, or choose", f"{FOLDER} --output={{folder}}/versions", PETS, [PETS_READ]),
     Hint("; say `overwrite` to replace it", f"{FOLDER} --output={{folder}}/out", PETS, [PETS_READ]),
     Hint(", or `reuse=none`", f"{FOLDER} --reuse={{folder}}", PETS, [PETS_READ]),
+    Hint(
+        "; say `classes={}` to leave them out",
+        f"{FOLDER} --class_names=cat,emu,dog",
+        "photos/{cat,dog,c+w}/{1..2}.jpg",
+        [PETS_READ],
+    ),
     # Patterns
     Hint("needs `label_pattern`; say for instance", f"{FOLDER} --source=filename_pattern", NAMED, [PETS_READ]),
     Hint("has no group named label; say for instance", f"{FOLDER} --label_pattern=cat|dog", NAMED, [PETS_READ]),

@@ -135,6 +135,20 @@ def test_a_class_without_a_one_is_noted_and_one_that_a_split_lacks_too(tmp_path,
     assert "classes of test: rust 1" in ran.out
 
 
+def test_a_table_without_the_labels_that_others_have_is_refused_with_the_others(pictures, capsys):
+    rows = "".join(f"train/{number}.jpg,{number % 2}\n" for number in range(COUNT))
+    for name in ("train", "val"):
+        (pictures / f"{name}.csv").write_text("image,label\n" + rows)
+    (pictures / "test.csv").write_text("image\n" + "".join(f"train/{number}.jpg\n" for number in range(COUNT)))
+    request = [f"--input={pictures / name}" for name in ("train.csv", "test.csv", "val.csv")]
+    assert main(["convert", *request, f"--output={pictures / 'out'}", "--dry_run"]) == 2
+    line, _, command = capsys.readouterr().err.splitlines()
+    assert "test.csv' has no labels, as" in line or "test.csv has no labels, as" in line
+    assert main(shlex.split(command)[1:]) == 0
+    out = capsys.readouterr().out
+    assert "note: splits from the names of the inputs: train.csv is train, val.csv is validation" in out
+
+
 def test_images_without_labels(tmp_path, photos, build):
     dataset = open_dataset(build(tmp_path / "out", f"--input={photos}", "--layout=image", "--image_size=8"))
     assert dataset.class_names == ()

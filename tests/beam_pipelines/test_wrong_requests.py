@@ -135,3 +135,23 @@ def test_a_flag_that_is_given_twice_is_refused(run, command, tmp_path):
     flag = "output" if command == "status" else "dataset"
     ran = run(command, f"--{flag}={tmp_path}", f"--{flag}=elsewhere")
     assert (ran.code, f"--{flag} is given more than once" in ran.err) == (2, True)
+
+
+def test_a_switch_with_another_word_and_folders_behind_flags_are_explained(run, photos, tmp_path):
+    ran = run("convert", photos, tmp_path / "out", "--overwrite=maybe")
+    assert "--overwrite=maybe: expected true or false, or --overwrite alone" in ran.err
+    ran = run("convert", "--image_size=8", photos, tmp_path / "out")
+    assert "folders come before all flags" in ran.err
+
+
+def test_classes_that_no_sample_has_are_refused_by_name(run, photos, tmp_path):
+    ran = run("convert", photos, tmp_path / "out", "--classes=cta")
+    assert ran.code == 2
+    assert "--classes=cta: no sample has one of these classes, and 42 have others" in ran.err
+
+
+def test_an_input_without_an_image_is_noted(run, photos, tmp_path):
+    (tmp_path / "empty").mkdir()
+    ran = run("convert", photos, tmp_path / "empty", tmp_path / "out", "--dry_run")
+    assert ran.code == 0
+    assert f"note: no image in --input={tmp_path / 'empty'}" in ran.out

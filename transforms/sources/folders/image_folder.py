@@ -92,6 +92,7 @@ class ImageFolder(Source):
             tree = trees[root.key_prefix]
             if not tree.total():
                 roles[root.key_prefix] = Roles()
+                self.notes.append(f"no image in {quote_input(root.listing)}")
                 continue
             is_whole = root.is_folder and len(self._roots) == 1 and not self._names_paths()
             path = root.folder if is_whole else None

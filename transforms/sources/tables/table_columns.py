@@ -115,6 +115,11 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
     return Columns(image, spec.image_path, label, split, key, group, spec.label_columns), notes
 
 
+def has_labels(table: Table, named: Sequence[str]) -> bool:
+    """Whether a table has the columns of labels that the request names, or else one of a usual name."""
+    return set(named) <= set(table.columns) if named else _guess(table, _LABELS, text=False) is not None
+
+
 def available(table: Table) -> str:
     """The columns, for a message."""
     return f"it has: {', '.join(table.columns)}"

@@ -19,7 +19,7 @@ from transforms.sources.tables.column_choices import column_choices
 from transforms.sources.tables.image_paths import fill_pattern, pattern_columns, resolve, shorten
 from transforms.sources.tables.missing_images import refuse_missing
 from transforms.sources.tables.table import InvalidRow, Row, Table
-from transforms.sources.tables.table_columns import Columns, available, choose_columns
+from transforms.sources.tables.table_columns import Columns, available, choose_columns, has_labels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,6 +137,7 @@ class TableSource(Source):
         super().__init__()
         self.name = spec.source
         self._readers: list[_Reader] = []
+        _check_labels(tables, spec)
         for file, table in tables:
             reader, notes = _reader(table, file, spec)
             self._readers.append(reader)
@@ -187,6 +188,19 @@ def open_tables(spec: SourceSpec, open_table: Callable[[str], Table]) -> TableSo
     source = TableSource([(file, open_table(file.entry.path)) for file in files], spec)
     source.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], spec)
     return source
+
+
+def _check_labels(tables: Sequence[tuple[InputFile, Table]], spec: SourceSpec) -> None:
+    """Refuses a table without the labels that others have, as those of a test often are."""
+    named = (spec.label_column,) if spec.label_column else spec.label_columns
+    labelled = [(file, table) for file, table in tables if has_labels(table, named)]
+    without = next((table for file, table in tables if not has_labels(table, named)), None)
+    if spec.needs_label and labelled and without is not None:
+        inputs = [f"{file.split}={table.path}" if spec.input_splits else table.path for file, table in labelled]
+        raise RequestError(
+            f"{quote_input(without.path)} has no labels, as {labelled[0][1].path} has; {available(without)}",
+            [Choice("the tables with labels", {"input": inputs})],
+        )
 
 
 def _reader(table: Table, file: InputFile, spec: SourceSpec) -> tuple[_Reader, list[str]]:
