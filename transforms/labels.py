@@ -25,7 +25,7 @@ _SMALL = 100
 _SPARSE = 10_000
 # Integer labels have a name for every index up to the largest; a larger one is not a class index.
 MAX_CLASSES = 1_000_000
-_SEPARATORS = "|;,"
+_SEPARATORS = "|;, "
 # So many different numbers with gaps between them are rarely classes.
 _MANY_NUMBERS = 24
 _REMEDY = "say `label_type=float` to store numbers, or name the classes with `class_names`"
@@ -136,7 +136,11 @@ def describe_labels(labels: Iterable[Scalar], class_names: ClassNames, *, in_cel
         several = [text for text in texts if separator in text]
         are_lists = any(text.strip()[:1] == "[" and text.strip()[-1:] == "]" for text in several)
         are_all = len(several) == len(texts)
-        if several and (are_all or are_lists or any(_parts(text, separator) & texts for text in several)):
+        if separator == " ":  # Names of one class have spaces too.
+            is_meant = any(_parts(text, separator) <= texts for text in several)
+        else:
+            is_meant = are_all or are_lists or any(_parts(text, separator) & texts for text in several)
+        if several and is_meant:
             notes.append(
                 f"labels such as {_quote(several)} look like several labels in one cell; if they are, "
                 f"say `label_separator={separator}`"

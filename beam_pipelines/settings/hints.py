@@ -38,7 +38,7 @@ def change_command(command: str, argv: Sequence[str], settings: Mapping[str, Any
     words = ["beam-tfrecords", command, *_without(argv, settings)]
     for name, value in settings.items():
         values = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
-        words += [f"--{name}={_shorten(str(one))}" for one in values]
+        words += [f"--{name}" if one is True else f"--{name}={_shorten(str(one))}" for one in values]
     return " ".join(map(_quote, words))
 
 

@@ -108,9 +108,7 @@ HINTS = [
         [PETS_READ],
     ),
     # Inputs
-    Hint(
-        "name its format with `source`", "--input={folder}/t.dat", FLAT, [], {"t.dat": rows("image,label", "1.jpg,a")}
-    ),
+    Hint("name its format with `source`", "--input={folder}/t.dat", FLAT, [], {"t.dat": "what?"}),
     Hint(
         "some inputs say their split",
         "--input=train={folder}/a+a --input={folder}/b+b",
@@ -162,6 +160,29 @@ HINTS = [
         table("image,breed,male,old", KINDS, [0, 1, 0, 1], [1, 1, 1, 0]),
     ),
     Hint("name another with", TABLE, FLAT, [ALL], table("image,size", [1, 2, 3, 4])),
+    Hint("name another with", TABLE, FLAT, [ALL] * 2, table("image,age", [21, 35.5, 4, 50])),
+    Hint("name another with", TABLE, FLAT, [ALL] * 2, table("image,caption", ["a b", "c d", "e", "f"])),
+    Hint(
+        "name another with",
+        TABLE,
+        FLAT,
+        [unlabelled(train=6), unlabelled(train=6)],
+        {"t.csv": rows("image,caption", *(f"{n}.jpg,text {n} {k}" for n in (1, 2, 3) for k in "ab"))},
+    ),
+    Hint(
+        "looks like a table, but is not called .csv",
+        "--input={folder}/t.txt",
+        FLAT,
+        [PETS_READ],
+        {"t.txt": table("image;label", KINDS)["t.csv"].replace(",", ";")},
+    ),
+    Hint(
+        "looks like a table, but is not called .csv",
+        "--input={folder}/t.txt --label_column=my_label",
+        FLAT,
+        [PETS_READ],
+        {"t.txt": table("image my_label", KINDS)["t.csv"].replace(",", " ")},
+    ),
     Hint(
         "; say `layout=multilabel`",
         f"{TABLE} --label_separator=| --layout=tfds",
@@ -177,6 +198,13 @@ HINTS = [
         FLAT,
         [in_train(**{"['cat', 'pet']": 2, "['cat']": 2})],
         table("image,label", ["cat|pet", "cat", "cat|pet", "cat"]),
+    ),
+    Hint(
+        "; if they are, say `label_separator=",
+        TABLE,
+        FLAT,
+        [in_train(**{"['traffic', 'light']": 1, "['traffic']": 2, "['light']": 1})],
+        table("image,label", ["traffic light", "traffic", "light", "traffic"]),
     ),
     Hint(
         "; if they are, say `label_separator=",

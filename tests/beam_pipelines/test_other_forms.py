@@ -203,13 +203,23 @@ def test_a_folder_of_such_files_is_refused_with_the_files(tmp_path):
             read(command, tmp_path / "listing1")
 
 
-def test_a_table_without_a_header_is_refused_with_a_command_that_writes_one(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "row", "message", "records"),
+    [
+        ("t.csv", "{label},{image},x", "looks like data", in_train(**{"0": 2, "1": 2})),
+        ("t.tsv", "{image}\t{label}", "looks like data", in_train(**{"0": 2, "1": 2})),
+        ("list.txt", "{image} {label}", "looks like a list of images", in_train(**{"0": 2, "1": 2})),
+        ("list.txt", "{image}", "looks like a list of images", unlabelled(train=4)),
+    ],
+)
+def test_a_table_without_a_header_is_refused_with_a_command_that_writes_one(tmp_path, name, row, message, records):
     for number in range(4):
         (tmp_path / f"{number}.jpg").write_bytes(PICTURE)
-    (tmp_path / "t.csv").write_text("".join(f"{number % 2},{number}.jpg,x\n" for number in range(4)))
-    argv = [f"--input={tmp_path / 't.csv'}", "--output=out"]
-    with pytest.raises(RequestError, match="looks like data") as refused:
+    lines = [row.format(image=f"{number}.jpg", label=number % 2) for number in range(4)]
+    (tmp_path / name).write_text("\n".join([*lines, ""]))
+    argv = [f"--input={tmp_path / name}", "--output=out"]
+    with pytest.raises(RequestError, match=message) as refused:
         read(argv, tmp_path / "listing")
-    _, _, before, _ = lines = explain(refused.value, "convert", argv)
+    _, _, before, _ = shown = explain(refused.value, "convert", argv)
     subprocess.run(["bash", "-c", before], check=True)
-    assert read(*commands_of(lines), tmp_path / "listing1")[0] == in_train(**{"0": 2, "1": 2})
+    assert read(*commands_of(shown), tmp_path / "listing1")[0] == records

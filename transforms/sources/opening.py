@@ -10,7 +10,7 @@ from beam_tfrecords.errors import BuildError, RequestError
 from transforms.service_faults import describe_fault
 from transforms.sources.inputs import has_wildcards, name_inputs, quote_input
 from transforms.sources.names import has_extension, skipped_kind
-from transforms.sources.other_forms import START_BYTES, find_form, refuse_form, refuse_json
+from transforms.sources.other_forms import START_BYTES, find_form, refuse_form, refuse_json, refuse_text
 from transforms.sources.registry import FILE_EXTENSIONS, NAMES, Entry, find_source, source_of_file
 from transforms.sources.source import Source
 from transforms.sources.source_spec import SourceSpec
@@ -80,7 +80,7 @@ def _refuse_other_form(path: str) -> None:
     """Refuses a file of a form that is known, and that no source reads."""
     start = storage.read_range(path, 0, min(storage.stat(path).size, START_BYTES))
     form = find_form(path) or find_form(path, start)
-    refusal = refuse_form(path, form) if form else refuse_json(path, start)
+    refusal = refuse_form(path, form) if form else refuse_json(path, start) or refuse_text(path, start)
     if refusal is not None:
         raise refusal
 

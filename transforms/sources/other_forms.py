@@ -80,16 +80,34 @@ def refuse_json(path: str, start: bytes) -> RequestError | None:
     )
 
 
+def refuse_text(path: str, start: bytes) -> RequestError | None:
+    """The refusal of a text that looks like a table or a list of images, without the extension of one."""
+    first, second, *_ = [*start.decode("utf-8", "replace").splitlines()[:2], "", ""]
+    for delimiter in (",", ";", "\t", " "):
+        cells = first.split(delimiter)
+        settings = {"source": "csv"} if delimiter in ",;\t" else {"source": "csv", "delimiter": delimiter}
+        if any(map(is_image_name, cells)):
+            shown, choices = "a list of images", name_columns(path, cells, delimiter)
+        elif len(cells) > 1 and any(map(is_image_name, second.split(delimiter))):
+            shown, choices = "a table", [Choice("its rows", settings)]
+        else:
+            continue
+        return RequestError(f"{quote_input(path)} looks like {shown}, but is not called .csv", choices)
+    return None
+
+
 def name_columns(path: str, cells: Sequence[str], delimiter: str) -> list[Choice]:
     """What writes a table with a first row: the first cell that names an image is one, the first other a label."""
     images = [number for number, cell in enumerate(cells) if is_image_name(cell)]
     labels = [number for number in range(len(cells)) if number not in images]
-    if not images or not labels or storage.has_scheme(path) or path.endswith(".gz"):
+    if not images or storage.has_scheme(path) or path.endswith(".gz"):
         return []
-    names = {images[0]: "image", labels[0]: "label"}
+    names = {images[0]: "image", **({labels[0]: "label"} if labels else {})}
     header = delimiter.join(names.get(number, f"column_{number + 1}") for number in range(len(cells)))
-    command = f"{shlex.join(['sed', f'1i {header}', path])} > {shlex.quote(path + '.csv')}"
-    return [Choice(f"the columns {header}", {"input": f"{path}.csv"}, [command])]
+    shown = header.replace("\t", "\\t")
+    command = f"{{ printf '{shown}\\n'; cat {shlex.quote(path)}; }} > {shlex.quote(path + '.csv')}"
+    settings = {**({"delimiter": " "} if delimiter == " " else {}), **({} if labels else {"layout": "image"})}
+    return [Choice(f"the columns {shown}", {"input": f"{path}.csv", **settings}, [command])]
 
 
 def refuse_embedded(path: str, column: str, settings: Mapping[str, str]) -> RequestError:

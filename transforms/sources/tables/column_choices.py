@@ -29,6 +29,9 @@ NOT_LABEL_NAMES = re.compile(
     r"source|confidence|conf$|prob|count|group|path|file|url|width|height|age$|year|date|time|score|price|rating|text|caption"
     r"|split|^set$|subset|partition|phase|usage|fold"
 )
+_TEXT_NAMES = re.compile(r"caption|description|^text$|comment|report")
+_VALUE_NAMES = re.compile(r"age$|price|score|rating|value|^target$|^y$")
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 # Images too, but not those of a row.
 _MASK_NAMES = re.compile("mask|seg|annot")
 # Where the images of tables with an id instead of a path usually are.
@@ -43,10 +46,11 @@ _LEAST_PIXELS = 64
 _Cells: TypeAlias = Mapping[str, Sequence[str | int]]
 
 
-def column_choices(table: Table, *, needs_image: bool, needs_label: bool) -> list[Choice]:
+def column_choices(table: Table, *, image: str | None, needs_image: bool, needs_label: bool) -> list[Choice]:
     """The settings that read a table, as the first rows look.
 
     Args:
+      image: column of the images, if it is known.
       needs_image: whether nothing says yet where the images are.
       needs_label: whether nothing says yet where the labels are.
 
@@ -69,8 +73,11 @@ def column_choices(table: Table, *, needs_image: bool, needs_label: bool) -> lis
         return []
     if not needs_label:
         return [Choice(f"the images in {_describe(images)}", images)] if images else []
-    others = {name: values for name, values in cells.items() if name not in images.values()}
-    choices = [Choice(meaning, {**images, **labels}) for meaning, labels in _find_labels(others, len(rows))]
+    column = images.get("image_column") or image
+    others = {name: values for name, values in cells.items() if name != column}
+    repeats = column is not None and len(set(cells[column])) < len(cells[column])
+    found = itertools.islice(_find_labels(others, len(rows), repeats=repeats), _MOST_LABELS)
+    choices = [Choice(meaning, {**images, **labels}) for meaning, labels in found]
     return [*choices, Choice("the images without labels", {**images, "layout": "image"})]
 
 
@@ -129,8 +136,14 @@ def _find_images(table: Table, cells: _Cells) -> dict[str, Any] | None:
     return {"image_path": pattern} if pattern else None
 
 
-def _find_labels(cells: _Cells, rows: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The settings that find labels, and what they mean."""
+def _find_labels(cells: _Cells, rows: int, *, repeats: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The settings that find labels, and what they mean.
+
+    Args:
+      cells: of the columns that may have them.
+      rows: number of rows.
+      repeats: whether rows have the same images.
+    """
     may_be = {name for name in cells if not NOT_LABEL_NAMES.search(plain_name(name))}
     one_hot = [
         name
@@ -150,3 +163,13 @@ def _find_labels(cells: _Cells, rows: int) -> Iterator[tuple[str, dict[str, Any]
     labels = sorted(named or labels, key=lambda name: len(set(cells[name])))
     for name in labels[:_MOST_LABELS]:
         yield f"the classes in column {name!r}", {"label_column": name}
+    for name, values in cells.items():
+        kind = "text" if _TEXT_NAMES.search(plain_name(name)) else "float"
+        is_value = kind == "text" or (
+            _VALUE_NAMES.search(plain_name(name)) and all(map(_NUMBER.fullmatch, map(str, values)))
+        )
+        if is_value and name not in labels and values:
+            # Several captions of an image have a row each.
+            grouped = {"group_rows": True} if repeats and kind == "text" else {}
+            meaning = "texts" if kind == "text" else "numbers"
+            yield f"the {meaning} in column {name!r}", {"label_column": name, "label_type": kind, **grouped}

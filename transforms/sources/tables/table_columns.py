@@ -102,13 +102,13 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
         raise RequestError(
             f"{quote_input(table.path)}: the values in column {image!r} are not strings, but an image is given by its "
             f"path; name the column with the paths with `image_column`; {available(table)}",
-            column_choices(table, needs_image=True, needs_label=label is None and spec.needs_label),
+            column_choices(table, image=None, needs_image=True, needs_label=label is None and spec.needs_label),
         )
     if label is None and spec.needs_label and not spec.label_columns:
         raise RequestError(
             f"{quote_input(table.path)} has no column 'label', which the layout needs; name another with "
             f"`label_column`; {available(table)}",
-            column_choices(table, needs_image=image is None and spec.image_path is None, needs_label=True),
+            column_choices(table, image=image, needs_image=image is None and spec.image_path is None, needs_label=True),
         )
     if taken:
         notes.append(f"{printable(storage.basename(table.path))}: {', '.join(taken)}")

@@ -157,7 +157,7 @@ class TableSource(Source):
         """See `Source.column_choices`; those of the first table."""
         reader = self._readers[0]
         has_label = reader.columns.label is not None or bool(reader.columns.labels)
-        return column_choices(reader.table, needs_image=True, needs_label=needs_label and not has_label)
+        return column_choices(reader.table, image=None, needs_image=True, needs_label=needs_label and not has_label)
 
     def samples(self) -> Iterator[SampleRef]:
         """One reference per row, in the order of the tables; may be iterated once.
