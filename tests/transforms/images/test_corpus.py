@@ -47,7 +47,9 @@ def test_an_unusual_file_of_any_format_can_be_kept_byte_for_byte(name: str) -> N
     spec = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, keep_any_format=True)
     converted = convert_image(data, spec)
     assert converted.data is data
-    assert converted == convert_image(data, dataclasses.replace(spec, check=Check.HEADER))
+    # A header does not tell the values.
+    without = dataclasses.replace(converted, stored_maximum=None)
+    assert without == convert_image(data, dataclasses.replace(spec, check=Check.HEADER))
 
 
 @pytest.mark.parametrize("codec", Codec)
