@@ -209,6 +209,8 @@ class _Advisor:
 
     def _names_are_classes(self) -> bool:
         """Whether the names of the inputs may be classes: not numbered, as parts are."""
+        if self._request.spec.input_splits:
+            return False
         words = {re.sub(r"[\d_.-]", "", name.partition(".")[0]) for name in self._place.names}
         return len(words) > 1 and not any(map(is_known, words))
 

@@ -40,6 +40,8 @@ class Fingerprint(str, enum.Enum):
 
 
 def _read_input(word: Any) -> tuple[str, ...]:
+    if isinstance(word, Mapping):
+        word = [f"{split}={path}" for split, path in word.items()]
     paths = word if isinstance(word, (list, tuple)) else [word]
     return tuple(path and _absolute(str(path)) for path in paths)
 

@@ -110,3 +110,13 @@ def test_an_input_that_says_its_split_and_holds_another_is_refused(touch, place,
     pack({"a.tar": ["train/cat/1.jpg", "test/cat/1.jpg"], "b.tar": ["test/cat/1.jpg"]})
     with pytest.raises(RequestError, match=r"said to be train, but its folder train/test/cat looks like test"):
         place("train=a.tar", "test=b.tar")
+
+
+def test_the_name_of_an_input_that_says_its_split_is_not_offered_as_a_class(touch, place):
+    touch("cat/1x.jpg", "dog/2y.jpg")
+    with pytest.raises(RequestError, match="directly in it") as refused:
+        place("train=cat", "test=dog")
+    assert [choice.settings["layout"] for choice in refused.value.choices] == ["image"]
+    with pytest.raises(RequestError, match="directly in it") as refused:
+        place("cat", "dog")
+    assert "label_pattern" in refused.value.choices[0].settings

@@ -21,6 +21,13 @@ def test_one_input_is_written_as_a_string_and_several_as_a_list(tmp_path):
         assert read_settings(SourceSpec, write_settings(spec)) == spec
 
 
+def test_a_mapping_says_the_splits_of_inputs(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    spec = read(input={"train": "a", "test": "/b"})
+    assert spec.input == (f"train={os.getcwd()}/a", "test=/b")
+    assert read_settings(SourceSpec, write_settings(spec)) == spec
+
+
 def test_relative_inputs_become_absolute(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert read(input="a").input == (f"{os.getcwd()}/a",)
