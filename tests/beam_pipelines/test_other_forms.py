@@ -223,3 +223,25 @@ def test_a_table_without_a_header_is_refused_with_a_command_that_writes_one(tmp_
     _, _, before, _ = shown = explain(refused.value, "convert", argv)
     subprocess.run(["bash", "-c", before], check=True)
     assert read(*commands_of(shown), tmp_path / "listing1")[0] == records
+
+
+def test_the_command_keeps_the_other_inputs_and_their_splits(tmp_path):
+    save_npz(tmp_path)
+    (tmp_path / "more" / "0").mkdir(parents=True)
+    (tmp_path / "more" / "0" / "1.jpg").write_bytes(PICTURE)
+    argv = [f"--input=train={tmp_path / 'one.npz'}", f"--input=test={tmp_path / 'more'}", "--output=out"]
+    with pytest.raises(RequestError) as refused:
+        read(argv, tmp_path / "listing")
+    _, _, before, _ = lines = explain(refused.value, "convert", argv)
+    subprocess.run(["bash", "-c", before], check=True, env={**os.environ, "PATH": PATH})
+    assert read(*commands_of(lines), tmp_path / "listing1")[0] == {**SIX, "test": {"0": 1}}
+
+
+def test_a_glob_of_such_files_has_no_command(tmp_path):
+    save_npz(tmp_path)
+    pq.write_table(pa.table({"image": [PICTURE], "label": ["a"]}), tmp_path / "1.parquet")
+    for name, what in (("*.tfrecord", "a TFRecord file"), ("*.parquet", "holds the images themselves")):
+        (tmp_path / "1.tfrecord").touch()
+        with pytest.raises(RequestError, match=what) as refused:
+            read([f"--input={tmp_path / name}", "--output=out"], tmp_path / "listing")
+        assert refused.value.choices == ()

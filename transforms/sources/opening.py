@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+from collections.abc import Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.errors import BuildError, Choice, RequestError
 from transforms.service_faults import describe_fault
 from transforms.sources.inputs import has_wildcards, name_inputs, quote_input
 from transforms.sources.names import has_extension, skipped_kind
@@ -26,6 +27,28 @@ def open_source(spec: SourceSpec) -> Source:
     paths, splits = name_inputs(spec.input)
     if splits and not spec.splits_auto:
         raise RequestError("`input` and `splits` both say the splits; leave one of them out")
+    try:
+        return _open(paths, splits, spec)
+    except RequestError as error:
+        if not error.choices:
+            raise
+        choices = (_keep_others(choice, paths, splits) for choice in error.choices)
+        raise RequestError(error.message, [choice for choice in choices if choice]) from error
+
+
+def _keep_others(choice: Choice, paths: Sequence[str], splits: Mapping[str, str]) -> Choice | None:
+    """A choice that makes another input of one, with the other inputs and all splits; None if it cannot say them."""
+    given = choice.settings.get("input")
+    if not isinstance(given, str):
+        return choice
+    inputs = [given if given.startswith(f"{path}.") else path for path in paths]
+    if given not in inputs:
+        return None if len(paths) > 1 or splits or has_wildcards(paths[0]) else choice
+    said = [f"{splits[path]}={one}" if splits else one for path, one in zip(paths, inputs, strict=True)]
+    return dataclasses.replace(choice, settings={**choice.settings, "input": said})
+
+
+def _open(paths: Sequence[str], splits: Mapping[str, str], spec: SourceSpec) -> Source:
     entries = [_choose(path, spec) for path in paths]
     for path, entry in zip(paths, entries, strict=True):
         if entry != entries[0]:
@@ -78,11 +101,15 @@ def _choose(path: str, spec: SourceSpec) -> Entry:
 
 def _refuse_other_form(path: str) -> None:
     """Refuses a file of a form that is known, and that no source reads."""
-    start = storage.read_range(path, 0, min(storage.stat(path).size, START_BYTES))
-    form = find_form(path) or find_form(path, start)
-    refusal = refuse_form(path, form) if form else refuse_json(path, start) or refuse_text(path, start)
-    if refusal is not None:
-        raise refusal
+    form = find_form(path)
+    if form is None and not has_wildcards(path):
+        start = storage.read_range(path, 0, min(storage.stat(path).size, START_BYTES))
+        form = find_form(path, start)
+        refusal = refuse_form(path, form) if form else refuse_json(path, start) or refuse_text(path, start)
+        if refusal is not None:
+            raise refusal
+    if form is not None:
+        raise refuse_form(path, form)
 
 
 def _is_file(path: str, named: Entry | None) -> bool:

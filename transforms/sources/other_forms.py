@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Choice, RequestError
 from transforms.sources import form_programs as programs
-from transforms.sources.inputs import quote_input
+from transforms.sources.inputs import has_wildcards, quote_input
 from transforms.sources.names import is_image_name
 
 # Enough to know a form by.
@@ -41,7 +41,7 @@ def find_form(path: str, start: bytes | None = None) -> Form | None:
     """The form of a file.
 
     Args:
-      path: of the file; only its name is looked at.
+      path: of the file, or a glob; only its name is looked at.
       start: its first bytes; None if only the name shall tell.
     """
     name = storage.basename(path).lower()
@@ -52,6 +52,8 @@ def find_form(path: str, start: bytes | None = None) -> Form | None:
 
 def refuse_form(path: str, form: Form) -> RequestError:
     """The refusal of a file of a form that no source reads; one in a bucket has to be copied first."""
+    if has_wildcards(path):
+        return RequestError(f"{quote_input(path)} names {form.what}, which no source reads; give one for what to do")
     choices = [] if storage.has_scheme(path) else [form.way(path)]
     where = "; copy it to a disk first, to be told how to convert it" if not choices else ""
     return RequestError(f"{quote_input(path)} is {form.what}, which no source reads{where}", choices)
