@@ -63,6 +63,7 @@ def table(header: str, *columns: Sequence[object]) -> Mapping[str, str]:
 HINTS = [
     # Settings that contradict each other
     Hint("say `image_encoding=png`, `image_encoding=", f"{FOLDER} --channels=4", PETS, [PETS_READ] * 3),
+    Hint("; say `image_encoding=png`", f"{FOLDER} --bit_depth=16", PETS, [PETS_READ]),
     Hint("it has a meaning with `image_encoding=keep` only", f"{FOLDER} --keep_any_format", PETS, [PETS_READ]),
     Hint("say for instance `image_size=224`", f"{FOLDER} --resize_mode=crop", PETS, [PETS_READ] * 2),
     Hint("say `image_encoding=raw`", f"{FOLDER} --layout=raw --image_encoding=png", PETS, [PETS_READ]),
