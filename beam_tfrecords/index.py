@@ -29,6 +29,11 @@ _FACTS = [
     pa.field("kept_orientation", pa.int8()),
     # Of 255; of a source with more than 8 bits.
     pa.field("stored_maximum", pa.int16()),
+    # Of the stored pixels, see `transforms.images.quality`; null for kept files.
+    pa.field("brightness", pa.float32()),
+    pa.field("contrast", pa.float32()),
+    pa.field("sharpness", pa.float32()),
+    pa.field("phash", pa.uint64()),
 ]
 FACTS = tuple(field.name for field in _FACTS)
 INDEX_SCHEMA = pa.schema([*_PLACED, *_FACTS])

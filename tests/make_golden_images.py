@@ -167,7 +167,10 @@ def _samples() -> Iterator[tuple[str, bytes]]:
         )
         made = convert(ref, _PIXELS)
         taken = convert.take_over(ref, made, whole=False)
-        yield name, repr([(one.example, one.class_names, sorted(one.facts.items())) for one in (made, taken)]).encode()
+        # No record depends on what is measured of pixels.
+        facts = [sorted(item for item in one.facts.items() if item[0] != "grey") for one in (made, taken)]
+        pairs = zip((made, taken), facts, strict=True)
+        yield name, repr([(one.example, one.class_names, found) for one, found in pairs]).encode()
 
 
 def versions() -> dict[str, str | None]:

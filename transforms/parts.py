@@ -28,6 +28,8 @@ PARTS_PER_SHARD = 8
 RANGE_BLOCKS = 1024
 # Files that are uploaded at once, each held on the disk.
 _UPLOADS = 4
+# Rows whose images are measured in a row; 4 KB each are held until then.
+_MEASURED_TOGETHER = 64
 RangeKey: TypeAlias = "tuple[str, int]"
 # Hashes, one behind the other. `Part` has another meaning of `bytes`.
 Packed: TypeAlias = bytes
@@ -86,10 +88,19 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
 
     Args:
       stem: beginning of their names, unique to the content of this writer.
+      measure: makes columns of the index from the `grey` of a row; called for many rows at once.
     """
 
     def __init__(
-        self, *, folder: str, stem: str, split: str, block: int, policy: PartPolicy, compression: Compression
+        self,
+        *,
+        folder: str,
+        stem: str,
+        split: str,
+        block: int,
+        policy: PartPolicy,
+        compression: Compression,
+        measure: Callable[[bytes], Mapping[str, float]] | None = None,
     ) -> None:
         self._folder = folder
         self._stem = stem
@@ -97,6 +108,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         self._block = block
         self._policy = policy
         self._gzip = compression == "gzip"
+        self._measure = measure
         self._parts: list[Part] = []
         self._opened = contextlib.ExitStack()
         # A store takes its time; the next record need not wait for it.
@@ -119,8 +131,12 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
             self._file = self._opened.enter_context(storage.open_write(self._uri))
         if row is not None:
             place = {"offset": self._stream_bytes, "length": len(data) + FRAME_BYTES}
+            if self._measure and row.get("grey"):
+                self._greys[len(self._columns["key"])] = row["grey"]
             for column, values in self._columns.items():
                 values.append(place.get(column, row.get(column)))
+            if len(self._greys) == _MEASURED_TOGETHER:
+                self._measure_greys()
         for piece in frame(data):
             self._write(self._compressor.compress(piece) if self._gzip else piece)
         self._stream_bytes += len(data) + FRAME_BYTES
@@ -149,8 +165,16 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         # 16 + MAX_WBITS: a GZIP member, whose header zlib writes without time or name.
         self._compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
         self._columns: dict[str, list[Any]] = {name: [] for name in INDEX_SCHEMA.names}
+        # Number of a row -> what is measured of it.
+        self._greys: dict[int, bytes] = {}
         self._stream_bytes = 0
         self._records = 0
+
+    def _measure_greys(self) -> None:
+        for row, grey in self._greys.items():
+            for column, value in (self._measure(grey) if self._measure else {}).items():
+                self._columns[column][row] = value
+        self._greys.clear()
 
     def _write(self, piece: bytes) -> None:
         self._file.write(piece)
@@ -171,6 +195,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
             self._write(self._compressor.flush())
         self._finish(self._opened.pop_all().close)
         index, index_bytes, index_crc32c = None, 0, 0
+        self._measure_greys()
         if self._columns["key"]:
             index = f"{self._uri}.parquet"
             rows = pa.BufferOutputStream()

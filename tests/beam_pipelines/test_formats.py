@@ -8,6 +8,7 @@ import os
 import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from beam_tfrecords import load, open_dataset
@@ -93,6 +94,8 @@ def test_the_version_after_one_of_0_1_0_takes_its_images_over(old, inputs, tmp_p
     made = manifest_of(new)
     assert (made["format"], made["reuse"]["converted"]) == (2, 0)
     assert shards_of(new) == shards_of(OLD)
+    rows = [row for index in (new / "index").iterdir() for row in pq.read_table(index).to_pylist()]
+    assert {(row["sharpness"], row["phash"], row["stored_maximum"]) for row in rows} == {(None, None, None)}
     assert verify(output).code == 0
 
 

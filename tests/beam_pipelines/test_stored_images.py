@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from PIL import ExifTags, Image
+from PIL import ExifTags, Image, ImageFilter
 
-from beam_tfrecords import load
+from beam_tfrecords import load, open_dataset
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.image_writers import png_file
 
@@ -92,3 +94,37 @@ def test_8_bits_lose_nothing_that_is_noted(tmp_path, save, convert):
     ran = convert(f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}")
     assert "nearly black" not in ran.out
     assert index_of(tmp_path / "out")["dark/1.png"]["stored_maximum"] is None
+
+
+def test_bad_photos_are_found_by_the_columns_of_quality(photos, tmp_path, build):
+    shutil.copytree(photos, tmp_path / "in")
+    photo = Image.open(photos / "cat/cat_03.jpg")
+    faults = {
+        "sharpness": photo.filter(ImageFilter.GaussianBlur(12)),
+        "brightness": photo.point(lambda value: value // 30),
+        "contrast": Image.blend(photo, Image.new("RGB", photo.size, "grey"), 0.97),
+    }
+    for column, image in faults.items():
+        image.save(tmp_path / f"in/cat/{column}.jpg", quality=95)
+        records = open_dataset(build(tmp_path / f"of_{column}", f"--input={tmp_path / 'in'}", "--image_size=256"))
+        rows = index_of(Path(records.path))
+        assert min(rows, key=lambda key: rows[key][column]) == f"cat/{column}.jpg"
+        found = records.records("train").filter(pc.field(column) <= rows[f"cat/{column}.jpg"][column])
+        assert [example["filename"] for example in found] == [f"{column}.jpg".encode()]
+        (tmp_path / f"in/cat/{column}.jpg").unlink()
+
+
+@pytest.mark.parametrize("count", [3, 130])
+def test_every_row_has_the_values_of_its_own_image(tmp_path, picture, save, build, count):
+    for number in range(count):
+        save(tmp_path / f"in/cat/{number}.png", np.full((8, 8, 3), number, np.uint8))
+    rows = index_of(build(tmp_path / "out", f"--input={tmp_path / 'in'}", "--image_encoding=raw"))
+    brightness = {key: row["brightness"] for key, row in rows.items()}
+    assert brightness == {f"cat/{number}.png": number for number in range(count)}
+    assert {(row["contrast"], row["sharpness"]) for row in rows.values()} == {(0, 0)}
+
+
+def test_kept_files_have_no_quality(photos, tmp_path, build):
+    rows = index_of(build(tmp_path / "out", f"--input={photos}", KEEP))
+    names = ("brightness", "contrast", "sharpness", "phash")
+    assert {row[name] for row in rows.values() for name in names} == {None}

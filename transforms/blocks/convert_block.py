@@ -22,6 +22,7 @@ from transforms.blocks.reuse import BlockReuse, ReusePlan
 from transforms.blocks.rows import merge_rows, reject_duplicates
 from transforms.blocks.stopwatch import Stopwatch
 from transforms.hashing import content_hash, order_hash
+from transforms.images.quality import measure_grey
 from transforms.libraries import check_libraries
 from transforms.parts import PartPolicy, PartWriter
 from transforms.processes.isolation import isolated, time_limit
@@ -173,6 +174,7 @@ def _convert_refs(
         block=number,
         policy=plan.policies[split],
         compression=plan.compression,
+        measure=measure_grey,
     ) as writer:
         if not plan.hashes_files:
             refs = map(with_fingerprint, refs)
@@ -270,7 +272,7 @@ def _index_row(ref: SampleRef, sample: ConvertedSample) -> dict[str, Any]:
         "uri": ref.uri,
         "fingerprint": ref.fingerprint,
         "label": sample.class_names[0] if len(sample.class_names) == 1 else None,
-        **{name: sample.facts.get(name) for name in FACTS},
+        **{name: sample.facts.get(name) for name in (*FACTS, "grey")},
     }
 
 

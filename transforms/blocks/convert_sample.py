@@ -47,7 +47,8 @@ class ConvertedSample:
       class_names: names of its classes; empty if it has no label.
       facts: what the index says of it: column -> value, see `beam_tfrecords.index`. `sample_hash` changes with
         everything that decides the example, and ends with a checksum of the example; `content_hash` is the hex BLAKE3
-        of the image file, "" for a row without an image; sizes are in pixels.
+        of the image file, "" for a row without an image; sizes are in pixels. Instead of the columns of quality there
+        may be `grey`, of which they are measured.
     """
 
     example: bytes
@@ -141,7 +142,11 @@ class ConvertSample:
 
 def _image_facts(image: ConvertedImage) -> dict[str, Any]:
     geometry = image.geometry
-    rare = {"kept_orientation": image.kept_orientation, "stored_maximum": image.stored_maximum}
+    rare = {
+        "kept_orientation": image.kept_orientation,
+        "stored_maximum": image.stored_maximum,
+        "grey": image.grey,
+    }
     return {
         "height": image.height,
         "width": image.width,
