@@ -145,7 +145,8 @@ def _image_facts(image: ConvertedImage) -> dict[str, Any]:
     rare = {
         "kept_orientation": image.kept_orientation,
         "stored_maximum": image.stored_maximum,
-        "grey": image.grey,
+        "sharpness": image.quality.sharpness if image.quality else None,
+        "grey": image.quality.grey if image.quality else None,
     }
     return {
         "height": image.height,

@@ -27,7 +27,7 @@ from transforms.images.image_spec import (
 from transforms.images.jpeg_header import JPEG_START, parse_jpeg_header
 from transforms.images.memory import check_memory, converting_memory, jpeg_coefficients
 from transforms.images.orient import orient, orientation_of
-from transforms.images.quality import pick_grey_of_image
+from transforms.images.quality import Quality
 from transforms.images.resize import FILTERS, resize
 from transforms.images.shrink import shrink_large, strip_factor
 from transforms.images.tensorflow_formats import unreadable_by_tensorflow
@@ -56,7 +56,7 @@ def convert_image(data: bytes, spec: ImageSpec) -> ConvertedImage:
     pixels, geometry = _convert_pixels(image, spec, file_size=len(data))
     encoded = encode(pixels, spec.image_encoding, quality=spec.jpeg_quality)
     maximum = largest_value(pixels) if is_deep(data, name, image) else None
-    return dataclasses.replace(encoded, geometry=geometry, stored_maximum=maximum, grey=pick_grey_of_image(pixels))
+    return dataclasses.replace(encoded, geometry=geometry, stored_maximum=maximum, quality=Quality.of_image(pixels))
 
 
 def _keep_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from transforms.images.geometry import Geometry
+from transforms.images.quality import Quality
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +21,7 @@ class ConvertedImage:
       kept_orientation: EXIF orientation of a kept file, 2 to 8, which its pixels still need; None if they need none.
       stored_maximum: of a source with more than 8 bits per channel that is stored with 8, the largest value of 255 (of
         a kept one, as readers give it); None of every other.
-      grey: of which the quality is measured, from `pick_grey`; None of a kept file.
+      quality: what is measured of the pixels; None of a kept file.
       geometry: how the pixels of the file became those of the stored image; None until the conversion has ended.
     """
 
@@ -35,4 +36,4 @@ class ConvertedImage:
     stored_maximum: int | None = None
     geometry: Geometry | None = None
     # The codecs differ in it as in the pixels.
-    grey: bytes | None = dataclasses.field(default=None, compare=False, repr=False)
+    quality: Quality | None = dataclasses.field(default=None, compare=False, repr=False)

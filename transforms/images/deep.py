@@ -18,7 +18,7 @@ from transforms.images.geometry import Geometry, plan_geometry
 from transforms.images.image_spec import ImageSpec, Metadata, Resample
 from transforms.images.memory import check_memory, deep_memory
 from transforms.images.orient import orientation_of
-from transforms.images.quality import pick_grey
+from transforms.images.quality import Quality
 from transforms.images.resize import FILTERS
 
 _WHITE = 65535
@@ -77,8 +77,8 @@ def convert_deep(data: bytes, spec: ImageSpec) -> ConvertedImage:
     channels = pixels.shape[2] if pixels.ndim == 3 else 1
     _, file = cv2.imencode(".png", _swap_red_and_blue(pixels), _PNG_OPTIONS)
     colors = COLORSPACES[channels]
-    grey = pick_grey(pixels, colors)
-    return ConvertedImage(file.tobytes(), "png", height, width, channels, colors, geometry=geometry, grey=grey)
+    quality = Quality.of(pixels, colors)
+    return ConvertedImage(file.tobytes(), "png", height, width, channels, colors, geometry=geometry, quality=quality)
 
 
 def _to_16_bits(data: bytes, name: str, image: Image.Image, *, use_profile: bool) -> np.ndarray:

@@ -24,7 +24,7 @@ from transforms.images.geometry import Geometry, plan_geometry
 from transforms.images.image_spec import ImageEncoding, ImageSpec, Metadata, Resample
 from transforms.images.jpeg_header import JpegHeader, parse_jpeg_header
 from transforms.images.memory import check_memory, plain_jpeg_memory
-from transforms.images.quality import pick_grey
+from transforms.images.quality import Quality
 from transforms.images.scratch import SCRATCH
 
 # A reduced image keeps at least this many times the target: 47 dB and more on the test photos; 1.5 has 41 dB.
@@ -64,13 +64,13 @@ def convert_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
     if profile:
         pixels = _to_srgb(pixels, profile, order, grey=spec.channels == 1)
     pixels = fit(turn(pixels, orientation), geometry)
-    grey_values = pick_grey(pixels, order)
+    quality = Quality.of(pixels, order)
     if spec.image_encoding is ImageEncoding.JPEG:
-        return dataclasses.replace(_encode_jpeg(pixels, spec), geometry=geometry, grey=grey_values)
+        return dataclasses.replace(_encode_jpeg(pixels, spec), geometry=geometry, quality=quality)
     image = Image.fromarray(pixels)
     image = to_channels(image, spec.channels or len(image.getbands()))
     encoded = encode(image, spec.image_encoding, quality=spec.jpeg_quality)
-    return dataclasses.replace(encoded, geometry=geometry, grey=grey_values)
+    return dataclasses.replace(encoded, geometry=geometry, quality=quality)
 
 
 def _reduction(header: JpegHeader, geometry: Geometry, resample: Resample) -> int:

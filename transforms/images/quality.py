@@ -1,13 +1,16 @@
 """What tells bad pictures and near-duplicates apart, measured on the pixels that are stored, before they are encoded.
 
-All four columns are of 64 x 64 grey values: of an H x W image, the pixels of row floor((i + 0.5) * H / 64) and column
-floor((j + 0.5) * W / 64), as 0.299 R + 0.587 G + 0.114 B in 8 bits. Steps are of whole numbers, so that an index is
-the same on every CPU. A conversion only picks the values: many images measured in a row take a third of the time.
+Brightness, contrast and hash are of 64 x 64 grey values: of an H x W image, the pixels of row floor((i + 0.5) * H / 64)
+and column floor((j + 0.5) * W / 64), as 0.299 R + 0.587 G + 0.114 B in 8 bits. A conversion only picks them: measuring
+many images in a row takes a third of the time. Sharpness is of bands of neighbouring pixels, as a blur is seen in these
+alone. Steps are of whole numbers, so that an index is the same on every CPU.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Iterable, Sequence
 
 import cv2
 import numpy as np
@@ -15,6 +18,8 @@ from PIL import Image
 
 _SIDE = 64
 _VALUES = _SIDE * _SIDE
+# Four bands rank blurred photos as the whole image does, and take an eighth of the time.
+_BANDS, _BAND_ROWS = 4, 8
 # The perceptual hash is made of the 8 x 8 lowest frequencies of 32 x 32 values.
 _SQUARE, _FREQUENCIES = 32, 8
 # The DCT-II in whole numbers: every product and sum fits into the 53 bits that float64 holds exactly.
@@ -37,9 +42,61 @@ def pick_grey(pixels: np.ndarray, order: str) -> bytes:
     return bytes((values if values.ndim == 2 else cv2.cvtColor(values, _TO_GREY[order])).data)
 
 
-def pick_grey_of_image(image: Image.Image) -> bytes:
-    """Does what `pick_grey` does with an L, RGB or RGBA image; only the pixels that count are copied."""
-    return pick_grey(np.asarray(image.resize((_SIDE, _SIDE), Image.Resampling.NEAREST)), image.mode)
+@dataclasses.dataclass(frozen=True)
+class Quality:
+    """What is taken from the pixels of an image when it is converted.
+
+    Attributes:
+      grey: from `pick_grey`; `measure_grey` makes columns of it.
+      sharpness: from `measure_sharpness`.
+    """
+
+    grey: bytes
+    sharpness: float
+
+    @classmethod
+    def of(cls, pixels: np.ndarray, order: str) -> Quality:
+        """That of an image as an array, as in `pick_grey`."""
+        bands = (pixels[begin:end] for begin, end in band_rows(pixels.shape[0]))
+        return cls(pick_grey(pixels, order), measure_sharpness(bands, order))
+
+    @classmethod
+    def of_image(cls, image: Image.Image) -> Quality:
+        """That of an L, RGB or RGBA image; only the pixels that count are copied."""
+        grey = pick_grey(np.asarray(image.resize((_SIDE, _SIDE), Image.Resampling.NEAREST)), image.mode)
+        bands = (np.asarray(image.crop((0, begin, image.width, end))) for begin, end in band_rows(image.height))
+        return cls(grey, measure_sharpness(bands, image.mode))
+
+
+def band_rows(height: int) -> list[tuple[int, int]]:
+    """First row and end of each band of an image."""
+    if height <= _BANDS * _BAND_ROWS:
+        return [(0, height)]
+    middles = (int((band + 0.5) * height / _BANDS) for band in range(_BANDS))
+    return [(middle - _BAND_ROWS // 2, middle + _BAND_ROWS // 2) for middle in middles]
+
+
+def measure_sharpness(bands: Iterable[np.ndarray], order: str) -> float:
+    """The variance of the Laplacian (kernel 0 1 0, 1 -4 1, 0 1 0; mirrored at the edges of a band).
+
+    Args:
+      bands: the rows of the image that `band_rows` names, as the pixels of `pick_grey`.
+      order: as there.
+    """
+    return _pooled_variance([_laplacian(band, order) for band in bands])
+
+
+def _laplacian(pixels: np.ndarray, order: str) -> np.ndarray:
+    if pixels.dtype == np.uint16:
+        pixels = (pixels >> 8).astype(np.uint8)
+    grey = pixels if pixels.ndim == 2 else cv2.cvtColor(pixels, _TO_GREY[order])
+    return cv2.Laplacian(grey, cv2.CV_16S)
+
+
+def _pooled_variance(parts: Sequence[np.ndarray]) -> float:
+    count = sum(part.size for part in parts)
+    mean = sum(cv2.sumElems(part)[0] for part in parts) / count
+    return float(max(0.0, sum(cv2.norm(part, cv2.NORM_L2SQR) for part in parts) / count - mean * mean))
 
 
 def measure_grey(values: bytes) -> dict[str, float]:
@@ -47,26 +104,17 @@ def measure_grey(values: bytes) -> dict[str, float]:
 
     * brightness: the mean, 0 to 255.
     * contrast: the standard deviation.
-    * sharpness: the variance of the Laplacian (kernel 0 1 0, 1 -4 1, 0 1 0; mirrored at the edges).
     * phash: of means of 2 x 2 values, the 8 x 8 lowest frequencies of the DCT-II, row by row, the highest bit first:
       whether each is above the median, the lower of the two (hackerfactor.com, "Looks Like It").
     """
     grey = np.frombuffer(values, np.uint8).reshape(_SIDE, _SIDE)
-    brightness, variance = _moments(grey)
-    _, sharpness = _moments(cv2.Laplacian(grey, cv2.CV_16S))
+    brightness = cv2.sumElems(grey)[0] / _VALUES
     square = cv2.resize(grey, (_SQUARE, _SQUARE), interpolation=cv2.INTER_AREA)
     return {
         "brightness": brightness,
-        "contrast": math.sqrt(variance),
-        "sharpness": sharpness,
+        "contrast": math.sqrt(_pooled_variance([grey])),
         "phash": _perceptual_hash(square),
     }
-
-
-def _moments(values: np.ndarray) -> tuple[float, float]:
-    """Mean and variance."""
-    mean = cv2.sumElems(values)[0] / _VALUES
-    return mean, max(0.0, cv2.norm(values, cv2.NORM_L2SQR) / _VALUES - mean * mean)
 
 
 def _perceptual_hash(square: np.ndarray) -> int:
