@@ -116,6 +116,12 @@ HINTS = [
         "{a,b}+{a,b}/cat/1.jpg",
         [{"train": {"cat": 1}, "validation": {"cat": 1}}],
     ),
+    Hint(
+        "expected one split in each input",
+        "--input=train={folder}/photos",
+        "photos/{train,test}/{cat,dog}/1.jpg",
+        [{"train": {"cat": 1, "dog": 1}, "test": {"cat": 1, "dog": 1}}],
+    ),
     # Tables: which column is what
     Hint("name another with", TABLE, FLAT, [PETS_READ, ALL], table("image,breed,subset", KINDS, ["x", "y", "x", "x"])),
     Hint(

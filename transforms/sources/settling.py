@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
-from beam_tfrecords.errors import FailureReason, RequestError
+from beam_tfrecords.errors import Choice, FailureReason, RequestError
 from transforms.refs import SampleRef
 from transforms.sources.folder_advice import Place, refusal
 from transforms.sources.folder_roles import Guess, Request, Roles, UnclearError, find_roles
@@ -51,7 +51,7 @@ class Relabel:
             split = ref.split
         return SampleRef(ref.key, ref.images, ref.size, ref.fingerprint, label, split, ref.columns, failure)
 
-    def check_splits(self, folders: FolderSummary) -> None:
+    def check_splits(self, folders: FolderSummary, spec: SourceSpec) -> None:
         """Refuses an input that says its split and has folders of another one.
 
         Raises:
@@ -61,9 +61,11 @@ class Relabel:
             roles, path, said = self._find(f"{key}/")
             split = roles.place(path)[1]
             if folder.images and split not in (None, said):
+                by_folders = Choice("the splits of the folders", {"input": list(spec.input)})
                 raise RequestError(
-                    f"an input is said to be {said}, but its folder {printable(key)} looks like {split}; give inputs "
-                    "of one split each, or leave the splits of the inputs out"
+                    f"an input is said to be {said}, but its folder {printable(key)} looks like {split}; expected one "
+                    "split in each input",
+                    [by_folders] if spec.input_splits else [],
                 )
 
     def _find(self, key: str) -> tuple[Roles, str, str | None]:
@@ -131,7 +133,7 @@ def relabel(
     """
     keeps_splits = not spec.splits_auto and spec.split_folders is None
     change = Relabel(roles, compile_pattern(spec), keeps_splits, splits)
-    change.check_splits(folders)
+    change.check_splits(folders, spec)
     guess = guess_roles(spec)
     for prefix, tree in trees.items():
         for path, folder in tree.walk():
