@@ -245,3 +245,15 @@ def test_a_glob_of_such_files_has_no_command(tmp_path):
         with pytest.raises(RequestError, match=what) as refused:
             read([f"--input={tmp_path / name}", "--output=out"], tmp_path / "listing")
         assert refused.value.choices == ()
+
+
+def test_the_command_replaces_no_file(tmp_path):
+    for number in range(4):
+        (tmp_path / f"{number}.jpg").write_bytes(PICTURE)
+    (tmp_path / "train").write_text("0.jpg x\n1.jpg y\n")
+    (tmp_path / "train.csv").write_text("image,label\n2.jpg,a\n3.jpg,a\n")
+    argv = [f"--input={tmp_path / 'train'}", "--output=out"]
+    with pytest.raises(RequestError, match="looks like a list of images") as refused:
+        read(argv, tmp_path / "listing")
+    (choice,) = refused.value.choices
+    assert (choice.meaning, choice.before) == ("the columns image label, which are there already", ())

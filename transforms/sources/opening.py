@@ -41,6 +41,9 @@ def _keep_others(choice: Choice, paths: Sequence[str], splits: Mapping[str, str]
     given = choice.settings.get("input")
     if not isinstance(given, str):
         return choice
+    if choice.before and storage.exists(given):
+        # Whatever it is, the command would replace it.
+        choice = dataclasses.replace(choice, meaning=f"{choice.meaning}, which are there already", before=())
     inputs = [given if given.startswith(f"{path}.") else path for path in paths]
     if given not in inputs:
         return None if len(paths) > 1 or splits or has_wildcards(paths[0]) else choice
