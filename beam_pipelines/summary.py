@@ -149,7 +149,7 @@ def describe_reasons(reasons: Mapping[str, int], examples: Mapping[str, Example]
     lines = [f"failures: {_counts(reasons)}"] if reasons else []
     for reason in sorted(examples or {}, key=lambda reason: (-reasons[reason], reason)):
         key, detail = (examples or {})[reason]
-        lines.append(f"  {reason}, for example {key}: {show_flags(detail)}")
+        lines.append(f"  {reason}{f', for example {key}' if key else ''}: {show_flags(detail)}")
     internal = reasons.get(FailureReason.INTERNAL_ERROR.value, 0)
     if internal:
         lines.append(

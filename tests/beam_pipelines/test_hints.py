@@ -16,6 +16,7 @@ from beam_pipelines.settings.command_line import parse_arguments
 from beam_pipelines.settings.definitions import SETTINGS, read_build_spec, show_flags
 from beam_pipelines.settings.hints import explain
 from beam_pipelines.versioning import open_earlier
+from beam_tfrecords import open_dataset
 from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
 from tests.beam_pipelines.public_layouts import Layout, Records, in_train, rows, unlabelled
@@ -328,10 +329,27 @@ def test_what_a_message_offers_gives_what_is_meant(hint, write, built, tmp_path)
     assert [read(command, tmp_path / str(number))[0] for number, command in enumerate(commands)] == list(hint.gives)
 
 
+def test_rows_that_share_images_are_grouped_as_the_failure_says(photos, convert, tmp_path):
+    paths = sorted(photos.glob("cat/*"))[:3]
+    (tmp_path / "t.csv").write_text(rows("image,label", *(f"{path},{label}" for path in paths for label in "ab")))
+    flags = [f"--input={tmp_path / 't.csv'}", f"--output={tmp_path / 'out'}", "--allow_outside_root", "--image_size=8"]
+    for more in ([], ["--dry_run"]):
+        ran = convert(*flags, *more)
+        assert ran.code == 3
+        assert "duplicate_key 3" in ran.out + ran.err
+        (line,) = [line for line in (ran.out + ran.err).splitlines() if line.startswith("  duplicate_key")]
+        assert "example :" not in line
+    (command,) = apply(flags, line)
+    assert convert(*command).code == 0
+    manifest = open_dataset(tmp_path / "out").manifest
+    assert (manifest["records"], manifest["splits"]["train"]["classes"]) == (3, {"a": 3, "b": 3})
+
+
 # Hints whose request is not refused by the listing -> the test that follows them, or the server that they need.
 ELSEWHERE = {
     "cannot be read at random; read it with `load`": "tests/beam_tfrecords/test_records.py",
     "the dataset has no index; read it with `load`": "tests/beam_tfrecords/test_records.py",
+    "if rows of a table share images, say `group_rows`": "test_rows_that_share_images_are_grouped_as_the_failure_says",
     "If that is right, say --accept=": "tests/beam_pipelines/test_guards.py",
     "say `requester_pays=PROJECT`": "tests/integration/test_gcs.py",
     "which a template cannot wait for; unpack them, or run `convert`": "tests/integration/test_flex_template.py",

@@ -12,7 +12,10 @@ from beam_tfrecords.errors import FailureReason
 from transforms.refs import SampleRef
 from transforms.stats import Key
 
-DUPLICATE_KEY = (FailureReason.DUPLICATE_KEY.value, "another sample has the same key")
+DUPLICATE_KEY = (
+    FailureReason.DUPLICATE_KEY.value,
+    "another sample has the same key; if rows of a table share images, say `group_rows`",
+)
 
 
 def reject_duplicates(refs: Iterable[SampleRef]) -> Iterator[SampleRef]:
