@@ -25,13 +25,14 @@ from transforms.listing.listing import Listing, ListPlan, read_chunk, write_list
 from transforms.parts import Part, read_index
 from transforms.publishing.changes import _collect_keys
 from transforms.refs import SampleRef
-from transforms.sources.archives.tar import ReadTar
+from transforms.sources.archives.archive import ReadArchive
+from transforms.sources.archives.tar_reader import open_tar
 from transforms.sources.containers import Container, Spool
 from transforms.sources.folder_roles import Guess
 from transforms.sources.source_spec import Skipped
 from transforms.splits import Splits
 
-READ_TAR = ReadTar(Guess(splits=False, needs_class=False), only_splits=False, label_pattern=None)
+READ_TAR = ReadArchive(open_tar, Guess(splits=False, needs_class=False), only_splits=False, label_pattern=None)
 PLAN = ListPlan(Splits(), seed=0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import contextlib
+import functools
 import gzip
 import lzma
 import re
@@ -14,8 +15,8 @@ from typing import IO, Any, TypeVar, cast
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Stage
-from transforms.images.formats import SNIFFED_BYTES, may_be_an_image
 from transforms.refs import Range
+from transforms.sources.archives.archive import Member, check_expansion
 from transforms.sources.containers import Container, Spool
 
 _DECOMPRESSORS: dict[bytes, Callable[[IO[bytes]], Any]] = {
@@ -26,10 +27,6 @@ _DECOMPRESSORS: dict[bytes, Callable[[IO[bytes]], Any]] = {
 _MOST_MAGIC_BYTES = 10
 # Bytes of all headers of one member, with its long name and its map of holes; tarfile holds them in memory.
 _MOST_HEADER_BYTES = 1 << 20
-# An archive that expands to more than this, and to more than so many times its size, is a bomb. Apache POI takes the
-# same ratio; photos hardly shrink at all.
-_FREE_BYTES = 1 << 30
-_MOST_EXPANSION = 100
 _CHUNK_BYTES = 1 << 18
 
 Result = TypeVar("Result")
@@ -50,62 +47,58 @@ class TarReader:
         options: dict[str, Any] = {"tarinfo": _Header, "encoding": "utf-8", "errors": "surrogateescape"}
         self._tar = self._read(lambda: tarfile.TarFile(fileobj=cast(IO[bytes], self._stream), **options))
 
-    def members(self) -> Iterator[tarfile.TarInfo]:
-        """The members other than folders, in bounded memory.
-
-        Raises:
-          SampleError: the archive is damaged or cannot be read further; the members before are valid.
-        """
+    def members(self) -> Iterator[Member]:
+        """See `Archive.members`."""
         while (member := self._next()) is not None:
             self._tar.members = []  # type: ignore[attr-defined]  # tarfile would keep all of them.
             if member.size < 0 or self._tar.offset < member.offset_data:
                 raise _corrupt("a member of negative size")
             if member.sparse is not None:
                 _check_holes(member, stored=self._tar.offset - member.offset_data)
-            self._check_expansion(self._tar.offset)
+            check_expansion(self._tar.offset, self._container)
             if not member.isdir():
-                yield member
+                yield self._member(member)
         # Reading to the end also verifies the checksums of a compressed archive.
         while rest := self._read(lambda: self._stream.read(_CHUNK_BYTES)):
             if rest.strip(b"\0"):
                 raise _corrupt("there are bytes after the end-of-archive marker, such as a second archive")
-            self._check_expansion(self._stream.tell())
+            check_expansion(self._stream.tell(), self._container)
 
-    def locate(self, member: tarfile.TarInfo, spool: Spool, *, name: str) -> Range:
+    def _member(self, member: tarfile.TarInfo) -> Member:
+        is_link = member.islnk() or member.issym()
+        return Member(
+            member.name,
+            member.size,
+            member.offset_data,
+            locate=functools.partial(self._locate, member),
+            # A compressed archive is not read twice.
+            chunks=None if self._is_spooled(member) else functools.partial(self._chunks, member),
+            kind="link" if is_link else None if member.isreg() else "special",
+        )
+
+    def _is_spooled(self, member: tarfile.TarInfo) -> bool:
+        return self._is_compressed or member.issparse()
+
+    def _locate(self, member: tarfile.TarInfo, spool: Spool, name: str) -> Range:
         """Where the bytes of the current member are: in the archive, or in the spool if it is compressed or has holes.
 
         Raises:
           SampleError: the archive ends within the member, cannot be read, or expands too much.
         """
-        if self._is_compressed or member.issparse():
+        if self._is_spooled(member):
             place = spool.add(self._chunks(member), size=member.size, name=name)
             self._spooled += member.size if place.uri else 0
-            self._check_expansion(self._spooled)
+            check_expansion(self._spooled, self._container)
             return place
         if member.offset_data + member.size > self._container.size:
             raise _truncated(self._container)
         return Range(self._container.uri, member.offset_data, member.size, name, self._container.version)
-
-    def may_be_an_image(self, member: tarfile.TarInfo) -> bool:
-        """Whether the first bytes of the current member may be an image's; a compressed archive is not read twice."""
-        if self._is_compressed or member.issparse():
-            return True
-        return may_be_an_image(next(self._chunks(member), b"")[:SNIFFED_BYTES])
 
     def _next(self) -> tarfile.TarInfo | None:
         self._stream.left = _MOST_HEADER_BYTES
         member = self._read(self._tar.next)
         self._stream.left = sys.maxsize
         return member
-
-    def _check_expansion(self, size: int) -> None:
-        """Raises SampleError if what the archive holds is out of proportion to its file."""
-        if size > max(_FREE_BYTES, _MOST_EXPANSION * self._container.size):
-            detail = (
-                f"the archive of {self._container.size:,} bytes expands to more than {_MOST_EXPANSION} times its size; "
-                "extract it if that is meant"
-            )
-            raise SampleError(Stage.LIST, FailureReason.TOO_LARGE_FILE, detail)
 
     def _chunks(self, member: tarfile.TarInfo) -> Iterator[bytes]:
         file = self._tar.extractfile(member)

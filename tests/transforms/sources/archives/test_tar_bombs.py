@@ -17,13 +17,14 @@ import pytest
 
 from beam_tfrecords import storage
 from transforms.refs import SampleRef
-from transforms.sources.archives import tar_reader
-from transforms.sources.archives.tar import ReadTar
+from transforms.sources.archives import archive
+from transforms.sources.archives.archive import ReadArchive
+from transforms.sources.archives.tar_reader import open_tar
 from transforms.sources.containers import Container, Spool
 from transforms.sources.folder_roles import Guess
 from transforms.sources.source_spec import Skipped
 
-READ = ReadTar(Guess(splits=False, needs_class=False), only_splits=False, label_pattern=None)
+READ = ReadArchive(open_tar, Guess(splits=False, needs_class=False), only_splits=False, label_pattern=None)
 BOMB = (
     "too_large_file",
     "the archive of {:,} bytes expands to more than 100 times its size; extract it if that is meant",
@@ -33,7 +34,7 @@ BOMB = (
 @pytest.fixture
 def read(tmp_path, monkeypatch) -> Callable[..., tuple[dict[str, bytes], tuple[str, str] | None, int]]:
     """Reads an archive: key -> bytes, the failure if there is one, and the bytes of the spool."""
-    monkeypatch.setattr(tar_reader, "_FREE_BYTES", 1 << 20)
+    monkeypatch.setattr(archive, "_FREE_BYTES", 1 << 20)
 
     def run(path: Path, *, most_bytes: int = 10**9) -> tuple[dict[str, bytes], tuple[str, str] | None, int]:
         container = Container(str(path), path.stat().st_size, "f", "")

@@ -16,12 +16,13 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason
-from transforms.sources.archives.tar import ReadTar
+from transforms.sources.archives.archive import ReadArchive
+from transforms.sources.archives.tar_reader import open_tar
 from transforms.sources.containers import Container, Spool
 from transforms.sources.folder_roles import Guess
 from transforms.sources.source_spec import Skipped
 
-READ = ReadTar(Guess(splits=False, needs_class=True), only_splits=False, label_pattern=None)
+READ = ReadArchive(open_tar, Guess(splits=False, needs_class=True), only_splits=False, label_pattern=None)
 COMPRESS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": functools.partial(lzma.compress, preset=0)}
 SIZE = 1000  # bytes of a member; with its header it takes three blocks
 

@@ -1,0 +1,195 @@
+"""Archives of images, whatever their format: the folders inside say class and split, by the rules of folders."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol, TypeAlias
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from transforms.images.formats import SNIFFED_BYTES, may_be_an_image
+from transforms.refs import Locator, SampleRef, one_image
+from transforms.sources.containers import Container, Spool, member_path
+from transforms.sources.folder_advice import Place
+from transforms.sources.folder_roles import Guess, Roles
+from transforms.sources.folder_tree import FolderSummary
+from transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input, refuse_columns
+from transforms.sources.names import NOT_AN_IMAGE, has_extension, skipped_kind
+from transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_group, path_label
+from transforms.sources.settling import guess_roles, relabel, settle_roles
+from transforms.sources.source import Source
+from transforms.sources.source_spec import Skipped, SourceSpec
+
+# An archive that expands to more than this, and to more than so many times its size, is a bomb. Apache POI takes the
+# same ratio; photos hardly shrink at all.
+_FREE_BYTES = 1 << 30
+_MOST_EXPANSION = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """A member of an archive that is not a folder; what reads it is valid until the next member is asked for.
+
+    Attributes:
+      name: as the archive has it.
+      size: bytes.
+      offset: where it is, which no other member has.
+      locate: (spool, name that people see) -> where its bytes are: in the archive, or in the spool.
+      chunks: its bytes, in pieces; None where reading them here is not for free, or makes `locate` impossible.
+      kind: what it is if it is no file, as `Skipped` counts it.
+      failure: (reason, detail) if it is rejected unread.
+    """
+
+    name: str
+    size: int
+    offset: int
+    locate: Callable[[Spool, str], Locator]
+    chunks: Callable[[], Iterator[bytes]] | None
+    kind: str | None = None
+    failure: tuple[str, str] | None = None
+
+    def may_be_an_image(self) -> bool:
+        """Whether the first bytes may be an image's, as far as they can be looked at."""
+        return self.chunks is None or may_be_an_image(next(self.chunks(), b"")[:SNIFFED_BYTES])
+
+
+class Archive(Protocol):
+    """An open archive."""
+
+    def members(self) -> Iterator[Member]:
+        """The members other than folders, in bounded memory.
+
+        Raises:
+          SampleError: the archive is damaged or cannot be read further; the members before are valid.
+        """
+
+
+# Opens an archive and reads its first header; raises SampleError if it is none, `storage.ChangedError` if it is no
+# longer the version that is listed, and OSError after a service fault. Picklable.
+OpenArchive: TypeAlias = Callable[[Container], AbstractContextManager[Archive]]
+
+
+class ArchiveSource(Source):
+    """Archives of one format."""
+
+    is_settled_later = True
+
+    def __init__(self, files: Sequence[InputFile], read: ReadArchive, spec: SourceSpec) -> None:
+        super().__init__()
+        self.name = spec.source
+        self._containers = [Container.of(file.entry, key_prefix=file.key_prefix) for file in files]
+        self._splits = {file.key_prefix: file.split for file in files if file.split}
+        self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], spec)
+        self.read_container: ReadArchive = read
+        self._spec = spec
+
+    def containers(self) -> Sequence[Container]:
+        """The archives."""
+        return self._containers
+
+    def check_containers(self) -> None:
+        """Refuses the only archive if it is none; with many, looking into each would take long."""
+        if len(self._containers) > 1:
+            return
+        try:
+            # Listing tries again after a service fault.
+            with contextlib.suppress(OSError), self.read_container.open(self._containers[0]):
+                pass
+        except SampleError as error:
+            where = quote_input(self._containers[0].uri)
+            raise RequestError(f"{where} is not a {self.name} archive: {error.detail}") from error
+
+    def settle(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
+        """See `Source.settle`; the folders of all archives are taken together."""
+        prefix = self._containers[0].key_prefix
+        tree = folders.joined() if prefix else folders.tree()
+        names = [storage.basename(container.uri) for container in self._containers]
+        place = Place(quote_input(",".join(self._spec.input)), None, prefix, names if prefix else ())
+        roles, notes = settle_roles(tree, self._spec, place, name=names[0].partition(".")[0])
+        self.notes += notes
+        key = "*" if prefix else ""
+        return relabel({key: roles}, {key: tree}, self._spec, folders=folders, splits=self._splits)
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadArchive:
+    """Lists the images of one archive. Picklable.
+
+    A damaged archive gives the samples before the damage and one rejected sample for the archive itself.
+
+    Attributes:
+      open: opens an archive.
+      guess: what the folders are taken for.
+      only_splits: whether members outside the split folders are skipped.
+      label_pattern: where labels come from; None for folders.
+    """
+
+    open: OpenArchive
+    guess: Guess | Roles
+    only_splits: bool
+    label_pattern: re.Pattern[str] | None
+
+    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+        """Yields one reference per image.
+
+        Args:
+          spool: receives the images of a compressed archive.
+
+        Raises:
+          ChangedError: the archive is no longer the version that is listed.
+        """
+        try:
+            with self.open(container) as archive:
+                for member in archive.members():
+                    path = member_path(member.name)
+                    key = container.key_prefix + path
+                    label, split = self.guess.place(path)
+                    kind = member.kind or skipped_kind(path)
+                    if kind is None and not has_extension(path) and not member.may_be_an_image():
+                        kind = NOT_AN_IMAGE
+                    if kind is None and split is None and self.only_splits:
+                        kind = OUTSIDE_SPLITS
+                    if kind is not None:
+                        skipped.add(kind, key)
+                        continue
+                    images = one_image(member.locate(spool, f"{container.uri}#{path}"))
+                    fingerprint = f"{container.fingerprint}@{member.offset}"
+                    if self.label_pattern is not None:
+                        label = path_label(key, self.label_pattern)
+                    group = path_group(key, self.label_pattern)
+                    yield SampleRef(key, images, member.size, fingerprint, label, split, {}, member.failure, group)
+        except SampleError as error:
+            yield container.rejected(error)
+
+
+def open_archives(spec: SourceSpec, open_archive: OpenArchive) -> ArchiveSource:
+    """Finds the archives of a request.
+
+    Raises:
+      RequestError: an archive does not exist.
+    """
+    refuse_columns(spec)
+    pattern = compile_pattern(spec)
+    read = ReadArchive(open_archive, guess_roles(spec), spec.split_folders is not None, pattern)
+    return ArchiveSource(find_files(spec), read, spec)
+
+
+def check_expansion(size: int, container: Container) -> None:
+    """Refuses an archive whose content is out of proportion to its file.
+
+    Args:
+      size: bytes of the content so far.
+
+    Raises:
+      SampleError: it is a bomb.
+    """
+    if size > max(_FREE_BYTES, _MOST_EXPANSION * container.size):
+        detail = (
+            f"the archive of {container.size:,} bytes expands to more than {_MOST_EXPANSION} times its size; "
+            "extract it if that is meant"
+        )
+        raise SampleError(Stage.LIST, FailureReason.TOO_LARGE_FILE, detail)
