@@ -36,7 +36,7 @@ class File:
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """A byte range of a file: a tar member, a stored zip member, a record of a TFRecord file.
+    """A byte range of a file: a tar member, a record of a TFRecord file.
 
     Attributes:
       name: the name that people see, such as `photos.tar#cat/1.jpg`.
@@ -50,12 +50,26 @@ class Range:
 
 
 @dataclasses.dataclass(frozen=True)
-class DeflatedRange(Range):
-    """A byte range that holds a raw DEFLATE stream (RFC 1951): a compressed zip member."""
+class ZipMember(Range):
+    """A member of a zip archive: the byte range begins with its local header, which says where its content is.
+
+    So an archive is listed from its directory alone. The range may end behind the content.
+
+    Attributes:
+      stored: bytes of the content in the archive.
+      size: bytes of the content.
+      crc: CRC-32 of the content.
+      is_deflated: whether the content is a raw DEFLATE stream (RFC 1951).
+    """
+
+    stored: int = 0
+    size: int = 0
+    crc: int = 0
+    is_deflated: bool = False
 
 
-Locator: TypeAlias = "File | Range | DeflatedRange"
-_LOCATORS = (Range, DeflatedRange, File)
+Locator: TypeAlias = "File | Range | ZipMember"
+_LOCATORS = (Range, ZipMember, File)
 
 # The name of the image that a sample is about; others, such as a mask, belong to it.
 IMAGE = "image"
@@ -70,7 +84,10 @@ def _pack_locator(locator: Locator) -> tuple[Any, ...]:
     kind = _LOCATORS.index(type(locator))
     if isinstance(locator, File):
         return kind, locator.uri, locator.version
-    return kind, locator.uri, locator.offset, locator.length, locator.name, locator.version
+    packed = kind, locator.uri, locator.offset, locator.length, locator.name, locator.version
+    if isinstance(locator, ZipMember):
+        return *packed, locator.stored, locator.size, locator.crc, locator.is_deflated
+    return packed
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,6 +8,7 @@ import os
 import random
 import tarfile
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -50,8 +51,13 @@ def images(picture) -> dict[str, bytes]:
     return found
 
 
-def tar_of(images: dict[str, bytes], names: list[str]) -> bytes:
+def archive_of(images: dict[str, bytes], names: list[str], kind: str) -> bytes:
     content = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(content, "w") as archive:
+            for name in names:
+                archive.writestr(name, images[name])
+        return content.getvalue()
     with tarfile.open(fileobj=content, mode="w") as tar:
         for name in names:
             member = tarfile.TarInfo(name)
@@ -80,12 +86,14 @@ def failures_of(output: Path) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("replace", [rename_over, write_in_place])
 @pytest.mark.parametrize("grows", [False, True], ids=["same size", "grown"])
+@pytest.mark.parametrize("kind", ["tar", "zip"])
 def test_no_record_holds_a_member_of_an_archive_that_was_replaced(
-    images, tmp_path, between, convert, build, replace, grows
+    images, tmp_path, between, convert, build, replace, grows, kind
 ):
     names = random.Random(7).sample(sorted(images), len(images))
-    listed, written = tar_of(images, names[:30]), tar_of(images, names if grows else names[29::-1])
-    path = tmp_path / "in.tar"
+    listed = archive_of(images, names[:30], kind)
+    written = archive_of(images, names if grows else names[29::-1], kind)
+    path = tmp_path / f"in.{kind}"
     path.write_bytes(listed)
     between(lambda: replace(path, written))
     flags = [f"--input={path}", f"--output={tmp_path / 'out'}", *FLAGS]

@@ -181,7 +181,7 @@ WRONG = {
             "check": ["decode", "header"],
             "layout": ["tfds", "imagenet", "tutorial", "raw"],
             "compression": ["none", "gzip"],
-            "source": ["auto", "image_folder", "filename_pattern", "csv", "jsonl", "parquet", "tar"],
+            "source": ["auto", "image_folder", "filename_pattern", "csv", "jsonl", "parquet", "tar", "zip"],
             "orientation": ["apply", "ignore"],
             "color_profile": ["apply", "ignore"],
             "duplicates": ["keep", "drop", "fail"],

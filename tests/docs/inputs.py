@@ -6,6 +6,7 @@ import csv
 import json
 import shutil
 import tarfile
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,9 @@ def make_inputs(folder: Path) -> None:
     _make_tables(folder, names)
     with tarfile.open(folder / "photos.tar", "w") as archive:
         archive.add(PHOTOS, ".")
+    with zipfile.ZipFile(folder / "photos.zip", "w") as archive:
+        for name in names:
+            archive.write(PHOTOS / name, name)
     (folder / "archives").mkdir()
     for name in ("cat", "flower"):
         with tarfile.open(folder / "archives" / f"{name}.tar.gz", "w:gz") as archive:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -52,12 +53,18 @@ def test_a_build_has_the_content_of_one_from_disk_to_disk(on_disk, tmp_path, sou
     buckets.verify(output)
 
 
-@pytest.mark.parametrize(("source", "target", "kind"), [("gs", "s3", "tar"), ("s3", "gs", "tar"), ("gs", "gs", "gz")])
+@pytest.mark.parametrize(
+    ("source", "target", "kind"),
+    [("gs", "s3", "tar"), ("s3", "gs", "tar"), ("gs", "gs", "gz"), ("gs", "gs", "zip"), ("s3", "s3", "zip")],
+)
 def test_an_archive_in_a_bucket_has_the_content_of_one_on_a_disk(on_disk, tmp_path_factory, source, target, kind):
     path = tmp_path_factory.getbasetemp() / f"photos.{kind.replace('gz', 'tar.gz')}"
     if not path.exists():
-        with tarfile.open(path, f"w:{kind.removeprefix('tar')}") as archive:
-            archive.add(PHOTOS, ".")
+        if kind == "zip":
+            shutil.make_archive(str(path.with_suffix("")), "zip", PHOTOS)
+        else:
+            with tarfile.open(path, f"w:{kind.removeprefix('tar')}") as archive:
+                archive.add(PHOTOS, ".")
     storage.write_bytes(f"{source}://tables/{path.name}", path.read_bytes())
     output = f"{target}://datasets/{kind} from {source}"
     buckets.build(f"--input={source}://tables/{path.name}", f"--output={output}", *FLAGS)

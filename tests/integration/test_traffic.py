@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,21 @@ def test_requests_retries_and_bytes_are_counted(server, scheme, tmp_path):
     output = f'output="{scheme}://datasets/out"'
     assert f'beam_tfrecords_object_store_requests{{kind="read",{output}}} {float(requests["read"])}' in metrics
     assert f"beam_tfrecords_object_store_retries{{{output}}} 1.0" in metrics
+
+
+def test_of_a_zip_archive_its_directory_and_its_images_are_read(server, scheme, tmp_path):
+    with zipfile.ZipFile(tmp_path / "in.zip", "w") as archive:
+        archive.writestr("video.mp4", bytes(64 << 20))
+        for number, path in enumerate(PHOTOS):
+            archive.write(path, f"{number % 3}/{number}.jpg")
+        archive.writestr("more.mp4", bytes(64 << 20))
+    storage.write_bytes(f"{scheme}://photos/in.zip", (tmp_path / "in.zip").read_bytes())
+    words = [f"--input={scheme}://photos/in.zip", f"--output={tmp_path}/out", "--image_size=64"]
+    subprocess.run([COMMAND, "convert", *words, f"--json_summary={tmp_path}/run.json"], check=True)
+    counted = json.loads((tmp_path / "run.json").read_text())["object_store"]
+    assert counted["bytes_read"] < sum(path.stat().st_size for path in PHOTOS) + (1 << 20)
+    # One request for each image; none to list it.
+    assert counted["read"] < len(PHOTOS) + 20
 
 
 def test_a_build_on_disk_says_nothing_of_stores(tmp_path):

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.refs import (
-    DeflatedRange,
     File,
     Range,
     SampleRef,
+    ZipMember,
     one_image,
     pack_refs,
     split_refs,
@@ -29,7 +29,7 @@ LOCATORS = st.one_of(
     st.none(),
     st.builds(File, TEXT),
     st.builds(Range, TEXT, NUMBERS, NUMBERS, TEXT),
-    st.builds(DeflatedRange, TEXT, NUMBERS, NUMBERS, TEXT),
+    st.builds(ZipMember, TEXT, NUMBERS, NUMBERS, TEXT, TEXT, NUMBERS, NUMBERS, NUMBERS, st.booleans()),
 )
 REFS = st.builds(
     SampleRef,
@@ -86,9 +86,9 @@ def test_any_references_packed_together_come_back(refs):
         None,
         File("/photos/1.jpg", "5:1:2:3"),
         Range("/photos.tar", 512, 100, "/photos.tar#cat/1.jpg", "5:1:2:3"),
-        DeflatedRange("/spool/0", 0, 100, "/photos.zip#cat/1.jpg", "5:1:2:3"),
+        ZipMember("/photos.zip", 0, 100, "/photos.zip#cat/1.jpg", "5:1:2:3", 60, 90, 1234, True),
     ],
-    ids=["row", "file", "range", "deflated"],
+    ids=["row", "file", "range", "zip"],
 )
 def test_the_version_of_a_file_travels_and_is_no_part_of_what_a_sample_is(locator):
     ref = SampleRef("a", one_image(locator), 5, "f")
@@ -111,9 +111,9 @@ def test_another_split_changes_nothing_else():
         (None, None),
         (File("/photos/1.jpg"), "/photos/1.jpg"),
         (Range("/photos.tar", 512, 100, "/photos.tar#cat/1.jpg"), "/photos.tar#cat/1.jpg"),
-        (DeflatedRange("/spool/0", 0, 100, "/photos.zip#cat/1.jpg"), "/photos.zip#cat/1.jpg"),
+        (ZipMember("/photos.zip", 0, 100, "/photos.zip#cat/1.jpg"), "/photos.zip#cat/1.jpg"),
     ],
-    ids=["row", "file", "range", "deflated"],
+    ids=["row", "file", "range", "zip"],
 )
 def test_the_uri_of_a_sample_is_the_name_that_people_know(locator, uri):
     assert SampleRef("key", one_image(locator)).uri == uri

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,8 +10,9 @@ from typing import TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
-from transforms.refs import IMAGE, DeflatedRange, File, Locator, SampleRef
+from transforms.refs import IMAGE, File, Locator, SampleRef, ZipMember
 from transforms.service_faults import retry_faults
+from transforms.zip_member import unpack_member
 
 # An object store takes some 50 ms for an image, whatever its size; this many requests run at once.
 _THREADS = 16
@@ -80,8 +80,8 @@ def read_image(locator: Locator, *, size: int, max_file_size: int) -> bytes | Sa
     """
     try:
         data = retry_faults(locator.uri, lambda: _read_listed(locator, size=size, max_file_size=max_file_size))
-        if isinstance(locator, DeflatedRange):
-            data = _inflate(data, max_file_size)
+        if isinstance(locator, ZipMember):
+            data = unpack_member(data, locator)
     except BuildError:
         raise
     except Exception as error:
@@ -97,6 +97,8 @@ def _read_listed(locator: Locator, *, size: int, max_file_size: int) -> bytes:
       OSError: they cannot be read.
     """
     found = size or (storage.stat(locator.uri).size if isinstance(locator, File) else 0)
+    if isinstance(locator, ZipMember):
+        found = max(locator.size, locator.stored)
     if found > max_file_size:
         raise _too_large(found, max_file_size)
     if isinstance(locator, File):
@@ -148,24 +150,6 @@ def _finish(waiting: tuple[SampleRef, Future[Fetched], int], max_file_size: int)
     ref, future, _ = waiting
     fetched = future.result()
     return ref, _read(ref, ref.locator, max_file_size) if fetched is None else fetched
-
-
-def _inflate(data: bytes, max_file_size: int) -> bytes:
-    """The content of a raw DEFLATE stream.
-
-    Raises:
-      SampleError: it is damaged, cut, or larger than `max_file_size`.
-    """
-    stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
-    try:
-        content = stream.decompress(data, max_file_size + 1)
-    except zlib.error as error:
-        raise SampleError(Stage.READ, FailureReason.CORRUPT, f"the compressed member is damaged: {error}") from error
-    if len(content) > max_file_size:
-        raise _too_large(len(content), max_file_size)
-    if not stream.eof:
-        raise SampleError(Stage.READ, FailureReason.TRUNCATED, "the compressed member is cut")
-    return content
 
 
 def _too_large(size: int, max_file_size: int) -> SampleError:

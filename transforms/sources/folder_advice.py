@@ -217,7 +217,7 @@ class _Advisor:
     def _input_pattern(self) -> str:
         """The pattern by which the name of an input is the class: of a folder, or of an archive without extension."""
         is_archive = source_of_file(self._place.key_prefix.rstrip("/")) is not None
-        return r"^(?P<label>[^/]+?)\.t[^/]*/" if is_archive else "^(?P<label>[^/]+)/"
+        return r"^(?P<label>[^/]+?)\.(t|zip)[^/]*/" if is_archive else "^(?P<label>[^/]+)/"
 
     def _pattern(self, depth: int) -> str:
         """The pattern by which the class is the folder at a depth below the input."""

@@ -29,9 +29,9 @@ SOURCES = (
     Entry("jsonl", "tables.jsonl_table", (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")),
     Entry("parquet", "tables.parquet_table", (".parquet",)),
     Entry("tar", "archives.tar", (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")),
+    Entry("zip", "archives.zip", (".zip",)),
 )
 _PLANNED: dict[str, tuple[str, ...]] = {
-    "zip": (".zip",),
     "tfrecord": (".tfrecord", ".tfrecords"),
     "coco": (),
     "voc": (),

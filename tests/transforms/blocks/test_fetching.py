@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import gzip
 import io
@@ -12,7 +13,6 @@ import tarfile
 import threading
 import time
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError
 from transforms.blocks import fetching
 from transforms.blocks.fetching import fetch, read_image
-from transforms.refs import DeflatedRange, File, Range, SampleRef, one_image
+from transforms.refs import File, Range, SampleRef, ZipMember, one_image
 from transforms.service_faults import PAUSES
 
 PICTURE = bytes(range(256)) * 300
@@ -88,21 +88,27 @@ def tar_member(archives: Path) -> Range:
     return Range(str(archives / "photos.tar"), member.offset_data, member.size, "photos.tar#cat/1.jpg")
 
 
-def zip_member(archives: Path, name: str, kind: type[Range]) -> Range:
+def zip_member(archives: Path, name: str) -> ZipMember:
     with zipfile.ZipFile(archives / "photos.zip") as archive:
-        member = archive.getinfo(name)
-    with (archives / "photos.zip").open("rb") as file:
-        file.seek(member.header_offset)
-        header = file.read(30)
-    names = int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
-    start = member.header_offset + 30 + names
-    return kind(str(archives / "photos.zip"), start, member.compress_size, f"photos.zip#{name}")
+        members = archive.infolist()
+    number = [member.filename for member in members].index(name)
+    member, following = members[number : number + 2]
+    return ZipMember(
+        str(archives / "photos.zip"),
+        member.header_offset,
+        following.header_offset - member.header_offset,
+        f"photos.zip#{name}",
+        stored=member.compress_size,
+        size=member.file_size,
+        crc=member.CRC,
+        is_deflated=member.compress_type == zipfile.ZIP_DEFLATED,
+    )
 
 
 MEMBERS: dict[str, Callable[[Path], Range]] = {
     "tar": tar_member,
-    "stored": lambda archives: zip_member(archives, "stored.jpg", Range),
-    "deflated": lambda archives: zip_member(archives, "deflated.jpg", DeflatedRange),
+    "stored": lambda archives: zip_member(archives, "stored.jpg"),
+    "deflated": lambda archives: zip_member(archives, "deflated.jpg"),
 }
 
 
@@ -117,12 +123,17 @@ def test_a_member_above_the_limit_is_rejected(archives, member):
     assert outcomes(refs, max_file_size=len(PICTURE) - 1) == [FailureReason.TOO_LARGE_FILE]
 
 
-def test_a_deflated_member_that_is_larger_than_it_claims_is_rejected(archives):
-    bomb = MEMBERS["deflated"](archives)
-    assert bomb.length < 2_000
-    assert outcomes([SampleRef("1", one_image(bomb), size=1)], max_file_size=len(PICTURE) - 1) == [
-        FailureReason.TOO_LARGE_FILE
-    ]
+@pytest.mark.parametrize("size", [5, len(PICTURE) + 1])
+def test_a_deflated_member_of_another_size_than_it_claims_is_rejected(archives, size):
+    member = dataclasses.replace(zip_member(archives, "deflated.jpg"), size=size)
+    assert outcomes([SampleRef("1", one_image(member), size=size)]) == [FailureReason.CORRUPT]
+
+
+@pytest.mark.parametrize("field", ["size", "stored"])
+def test_a_member_that_claims_to_be_above_the_limit_is_not_read(archives, field):
+    member = dataclasses.replace(zip_member(archives, "deflated.jpg"), uri="missing", **{field: 2000})
+    refs = [SampleRef("1", one_image(member), size=0)]
+    assert outcomes(refs, max_file_size=1999) == [FailureReason.TOO_LARGE_FILE]
 
 
 @pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS.keys())
@@ -130,20 +141,35 @@ def test_a_member_that_its_archive_ends_within_has_changed_since_it_was_listed(a
     whole = member(archives)
     short = tmp_path / "short"
     short.write_bytes(Path(whole.uri).read_bytes()[: whole.offset + whole.length - 1])
-    cut = type(whole)(str(short), whole.offset, whole.length, whole.name)
+    cut = dataclasses.replace(whole, uri=str(short))
     assert outcomes([SampleRef("1", one_image(cut), size=len(PICTURE))]) == [FailureReason.CHANGED]
 
 
-def test_a_deflated_member_that_is_cut_or_damaged_is_rejected_with_its_reason(tmp_path):
-    compressor = zlib.compressobj(wbits=-15)
-    stream = compressor.compress(PICTURE) + compressor.flush()
-    (tmp_path / "cut").write_bytes(stream[:-5])
-    (tmp_path / "damaged").write_bytes(b"\xff" * len(stream))
-    refs = [
-        SampleRef(name, one_image(DeflatedRange(str(tmp_path / name), 0, (tmp_path / name).stat().st_size, name)))
-        for name in ("cut", "damaged")
-    ]
-    assert outcomes(refs) == [FailureReason.TRUNCATED, FailureReason.CORRUPT]
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"stored": -5}, FailureReason.TRUNCATED),
+        ({"stored": 5}, FailureReason.CORRUPT),
+        ({"offset": 1, "length": -1}, FailureReason.CORRUPT),
+        ({"crc": 1}, FailureReason.CORRUPT),
+        ({"length": -1_000_000}, FailureReason.CORRUPT),
+    ],
+    ids=["cut", "into the next member", "no header", "another checksum", "no bytes"],
+)
+def test_a_zip_member_that_is_not_as_listed_is_rejected_with_its_reason(archives, changed, reason):
+    whole = zip_member(archives, "deflated.jpg")
+    fields = {name: max(getattr(whole, name) + more, 9) for name, more in changed.items()}
+    member = dataclasses.replace(whole, **fields)
+    assert outcomes([SampleRef("1", one_image(member), size=len(PICTURE))]) == [reason]
+
+
+def test_a_zip_member_with_a_flipped_bit_is_rejected(archives, tmp_path):
+    whole = zip_member(archives, "stored.jpg")
+    data = bytearray(Path(whole.uri).read_bytes())
+    data[whole.offset + 1000] ^= 1
+    (tmp_path / "photos.zip").write_bytes(data)
+    ref = SampleRef("1", one_image(dataclasses.replace(whole, uri=str(tmp_path / "photos.zip"))), size=len(PICTURE))
+    assert outcomes([ref]) == [FailureReason.CORRUPT]
 
 
 def test_a_range_in_a_gzip_file_is_of_the_bytes_as_they_are_stored(tmp_path):

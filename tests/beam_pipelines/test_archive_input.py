@@ -1,4 +1,4 @@
-"""`convert` from tar archives: the dataset of the folder that was archived, listed by the workers."""
+"""`convert` from archives: the dataset of the folder that was archived, listed by the workers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tarfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,9 +14,10 @@ import pytest
 
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 from transforms.sources.archives.tar_reader import TarReader
+from transforms.sources.archives.zip_reader import ZipReader
 
 FLAGS = ["--name=pets", "--image_size=16", "--splits=train=0.7,test=0.3", "--num_shards=2", "--max_failures=0.1"]
-MODES = {".tar": "w", ".tar.gz": "w:gz"}
+EXTENSIONS = [".tar", ".tar.gz", ".zip"]
 
 
 @pytest.fixture(scope="module")
@@ -35,22 +37,29 @@ def from_folder(folder, build) -> Path:
     return build(folder.parent / "from_folder", f"--input={folder}", *FLAGS)
 
 
-@pytest.fixture(scope="module", params=MODES, ids=list(MODES))
+@pytest.fixture(scope="module", params=EXTENSIONS)
 def archive(request, folder) -> Path:
     path = folder.parent / f"pets{request.param}"
-    with tarfile.open(path, MODES[request.param]) as tar:
+    if request.param == ".zip":
+        # Every second member compressed.
+        with zipfile.ZipFile(path, "w") as written:
+            for number, file in enumerate(sorted(folder.rglob("*"))):
+                written.write(file, file.relative_to(folder), compress_type=(0, 8)[number % 2])
+        return path
+    with tarfile.open(path, f"w:{request.param[5:]}") as tar:
         tar.add(folder, arcname=".")
     return path
 
 
 @pytest.fixture(scope="module")
 def from_archive(archive, build) -> Path:
-    def fail(reader: TarReader) -> None:
+    def fail(reader: TarReader | ZipReader) -> None:
         raise AssertionError("the launcher lists an archive")
 
     with pytest.MonkeyPatch.context() as patch:
         # In this process only: workers are forked from another one.
-        patch.setattr(TarReader, "members", fail)
+        for reader in (TarReader, ZipReader):
+            patch.setattr(reader, "members", fail)
         return build(archive.parent / f"from_{archive.name}", f"--input={archive}", "--source=auto", *FLAGS)
 
 

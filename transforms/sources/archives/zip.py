@@ -1,0 +1,16 @@
+"""Zip archives."""
+
+from __future__ import annotations
+
+from transforms.sources.archives.archive import ArchiveSource, open_archives
+from transforms.sources.archives.zip_reader import open_zip
+from transforms.sources.source_spec import SourceSpec
+
+
+def open_source(spec: SourceSpec) -> ArchiveSource:
+    """Finds the archives.
+
+    Raises:
+      RequestError: an archive does not exist.
+    """
+    return open_archives(spec, open_zip)
