@@ -20,6 +20,7 @@ INSTALL_REQUIRES = [
     "opencv-python-headless>=4.11,<6",
     "shtab>=1.7,<2",
     "requests>=2.32,<3",
+    "zstandard>=0.23,<1",
 ]
 TENSORFLOW = ["tensorflow>=2.20,<2.22"]
 GCP = [

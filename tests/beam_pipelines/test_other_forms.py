@@ -101,15 +101,6 @@ def save_tables(folder: Path) -> None:
     pq.write_table(pa.table({"image": [PICTURE] * 6, "label": LABELS}), folder / "bytes.parquet")
 
 
-def save_archives(folder: Path) -> None:
-    for label in "ab":
-        (folder / "photos" / label).mkdir(parents=True)
-        (folder / "photos" / label / "1.jpg").write_bytes(PICTURE)
-    if shutil.which("zstd"):
-        packing = "tar -C photos -cf p.tar a b && zstd -q p.tar -o p.tar.zst && rm p.tar"
-        subprocess.run(packing, shell=True, cwd=folder, check=True)
-
-
 def save_examples(folder: Path) -> None:
     tf = pytest.importorskip("tensorflow")
     with tf.io.TFRecordWriter(str(folder / "a.tfrecord-00000-of-00001")) as writer:
@@ -139,7 +130,6 @@ FORMS: list[tuple[Callable[[Path], None], str, str, Records]] = [
     (save_tables, "digits.csv", "holds the pixels of images of 8 x 8", SIX),
     (save_tables, "hf.parquet", "column 'img' holds the images themselves", SIX),
     (save_tables, "bytes.parquet", "column 'image' holds the images themselves", SIX),
-    (save_archives, "p.tar.zst", "compressed by Zstandard", in_train(a=1, b=1)),
     (save_examples, "a.tfrecord-00000-of-00001", "a TFRecord file", in_train(a=2, b=1)),
 ]  # fmt: skip
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tarfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -141,16 +143,37 @@ def test_a_class_that_is_missing_from_a_split_is_noted(make, tmp_path):
     assert notes == ["split test has no sample of 2 of 3 classes: cow, dog"]
 
 
-def test_the_name_of_an_archive_may_be_the_class(tmp_path):
-    for name in ("cat", "dog"):
-        with tarfile.open(tmp_path / f"{name}.tar.gz", "w:gz") as archive:
-            for number in range(3):
-                archive.addfile(tarfile.TarInfo(f"{name}_{number}x.jpg"))
-    argv = [f"--input={tmp_path}/*.tar.gz", "--output=out"]
-    with pytest.raises(RequestError, match="directly in it") as refused:
-        read(argv, tmp_path / "listing")
-    first, *_ = commands_of(explain(refused.value, "convert", argv))
-    assert read(first, tmp_path / "listing1")[0] == {"train": {"cat": 3, "dog": 3}}
+def pack_each(folder: Path, names: Iterable[str], extension: str, *members: str) -> None:
+    """Packs archives of these names, with three of each member."""
+    for name in names:
+        paths = [folder / name / member.format(number) for member in members for number in range(3)]
+        for path in paths:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        kind = {"tar": "tar", "tar.gz": "gztar", "zip": "zip"}[extension]
+        shutil.make_archive(str(folder / name), kind, folder / name)
+
+
+@pytest.mark.parametrize("extension", ["tar", "tar.gz", "zip"])
+@pytest.mark.parametrize("names", [("cat", "dog"), ("n01440764", "n01443537")], ids=["words", "WordNet"])
+def test_the_name_of_an_archive_without_folders_is_the_class(tmp_path, names, extension):
+    pack_each(tmp_path, names, extension, "{}x.jpg")
+    records, notes = read([f"--input={tmp_path}/*.{extension}", "--output=out"], tmp_path / "listing")
+    assert records == {"train": dict.fromkeys(names, 3)}
+    assert notes == [f"`input={tmp_path}/*.{extension}`: the archives have no folders; the name of each is the class"]
+
+
+@pytest.mark.parametrize("names", [("part1", "part2"), ("a_0", "a_1"), ("images", "more"), ("000", "001")])
+def test_the_names_of_parts_are_no_classes(tmp_path, names):
+    pack_each(tmp_path, names, "tar", "{}.jpg")
+    with pytest.raises(RequestError, match="directly in it"):
+        read([f"--input={tmp_path}/*.tar", "--output=out"], tmp_path / "listing")
+
+
+def test_folders_in_archives_beat_their_names(tmp_path):
+    pack_each(tmp_path, ("red", "green"), "tar", "cat/{}.jpg", "dog/{}.jpg")
+    records, _ = read([f"--input={tmp_path}/*.tar", "--output=out"], tmp_path / "listing")
+    assert records == {"train": {"cat": 6, "dog": 6}}
 
 
 def test_the_names_of_several_inputs_may_be_the_classes(make, tmp_path):

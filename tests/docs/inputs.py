@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import shutil
 import tarfile
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import zstandard
 from PIL import Image
 
 from tests.docs.pages import PROJECT
@@ -55,6 +57,18 @@ def make_inputs(folder: Path) -> None:
     for name in ("cat", "flower"):
         with tarfile.open(folder / "archives" / f"{name}.tar.gz", "w:gz") as archive:
             archive.add(PHOTOS / name, name)
+    for folder_name in ("shards", "wordnet"):
+        (folder / folder_name).mkdir()
+    for number in range(3):
+        content = io.BytesIO()
+        with tarfile.open(fileobj=content, mode="w") as archive:
+            for name in names[number::3]:
+                archive.add(PHOTOS / name, name)
+        (folder / "shards" / f"{number:03d}.tar.zst").write_bytes(zstandard.compress(content.getvalue()))
+    for name, wordnet_id in (("cat", "n02121808"), ("flower", "n11669921")):
+        with tarfile.open(folder / "wordnet" / f"{wordnet_id}.tar", "w") as archive:
+            for photo in sorted((PHOTOS / name).iterdir()):
+                archive.add(photo, photo.name)
 
 
 def _make_scraped(folder: Path, photos: list[Path]) -> None:

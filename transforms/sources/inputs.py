@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Choice, RequestError
+from transforms.sources.braces import braces_as_glob, expand_braces, has_braces
 from transforms.sources.folder_names import guess_split
 from transforms.sources.names import is_utf8, printable
 from transforms.sources.source_spec import SourceSpec
@@ -89,7 +90,12 @@ def input_path(word: str) -> str:
 
 def has_wildcards(path: str) -> bool:
     """Whether the path is a glob, and not a file or folder of that name."""
-    return storage.is_glob(path) and not storage.exists(path) and not storage.is_folder(path)
+    return storage.is_glob(path) and not _is_there(path)
+
+
+def names_several(path: str) -> bool:
+    """Whether the path is a glob or has braces, and is not a file or folder of that name."""
+    return (storage.is_glob(path) or has_braces(path)) and not _is_there(path)
 
 
 def quote_input(path: str) -> str:
@@ -132,9 +138,7 @@ def find_files(spec: SourceSpec) -> list[InputFile]:
     files: list[storage.FileEntry] = []
     splits: list[str | None] = []
     for path in spec.input:
-        found = [storage.stat(path)] if not has_wildcards(path) else sorted(_list(path), key=lambda file: file.path)
-        if not found:
-            raise RequestError(f"{quote_input(path)} matches no file")
+        found = find_entries(path)
         files += found
         splits += [spec.input_splits.get(path)] * len(found)
     for file in files:
@@ -143,9 +147,36 @@ def find_files(spec: SourceSpec) -> list[InputFile]:
             raise RequestError(f"{quote_input(file.path)} is not a regular file, or is a broken link")
     # A glob may match more files tomorrow: its keys have a prefix from the start.
     paths = [file.path for file in files]
-    prefixes = key_prefixes(paths, always=any(map(has_wildcards, spec.input)), splits=splits)
+    prefixes = key_prefixes(paths, always=any(map(names_several, spec.input)), splits=splits)
     splits = splits if spec.input_splits else splits_of_names(paths, spec)
     return [InputFile(*one) for one in zip(prefixes, files, splits, strict=True)]
+
+
+def find_entries(path: str) -> list[storage.FileEntry]:
+    """The file of a path, those of a glob, sorted, or those of a path with braces, in the order of the braces.
+
+    Raises:
+      RequestError: a glob matches no file, or one that braces name does not exist.
+    """
+    if not names_several(path):
+        return [storage.stat(path)]
+    if not has_braces(path):
+        found = sorted(storage.list_files(path, special=True), key=lambda file: file.path)
+        if not found:
+            raise RequestError(f"{quote_input(path)} matches no file")
+        return found
+    names = expand_braces(path)
+    if any(map(storage.is_glob, names)):
+        return [file for name in names for file in find_entries(name)]
+    # A listing has a thousand names in a request; to ask for each would take a request for every name.
+    wanted = set(names)
+    listed = storage.list_files(braces_as_glob(path), special=True)
+    entries = {file.path: file for file in listed if file.path in wanted}
+    missing = [name for name in names if name not in entries]
+    if missing:
+        more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
+        raise RequestError(f"{quote_input(path)}: of {len(names):,} files, {printable(missing[0])}{more} do not exist")
+    return [entries[name] for name in dict.fromkeys(names)]
 
 
 def refuse_columns(spec: SourceSpec) -> None:
@@ -168,8 +199,8 @@ def _guess(path: str, splits: Mapping[str, str]) -> str:
     return guess_split(storage.basename(path)) or next(unused, "train")
 
 
-def _list(glob: str) -> Iterable[storage.FileEntry]:
-    return storage.list_files(glob, special=True)
+def _is_there(path: str) -> bool:
+    return storage.exists(path) or storage.is_folder(path)
 
 
 def _require_utf8(path: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, Choice, RequestError
 from transforms.service_faults import describe_fault
-from transforms.sources.inputs import has_wildcards, name_inputs, quote_input
+from transforms.sources.inputs import name_inputs, names_several, quote_input
 from transforms.sources.names import has_extension, skipped_kind
 from transforms.sources.other_forms import START_BYTES, find_form, refuse_form, refuse_json, refuse_text
 from transforms.sources.registry import FILE_EXTENSIONS, NAMES, Entry, find_source, source_of_file
@@ -46,7 +46,7 @@ def _keep_others(choice: Choice, paths: Sequence[str], splits: Mapping[str, str]
         choice = dataclasses.replace(choice, meaning=f"{choice.meaning}, which are there already", before=())
     inputs = [given if given.startswith(f"{path}.") else path for path in paths]
     if given not in inputs:
-        return None if len(paths) > 1 or splits or has_wildcards(paths[0]) else choice
+        return None if len(paths) > 1 or splits or names_several(paths[0]) else choice
     said = [f"{splits[path]}={one}" if splits else one for path, one in zip(paths, inputs, strict=True)]
     return dataclasses.replace(choice, settings={**choice.settings, "input": said})
 
@@ -105,7 +105,7 @@ def _choose(path: str, spec: SourceSpec) -> Entry:
 def _refuse_other_form(path: str) -> None:
     """Refuses a file of a form that is known, and that no source reads."""
     form = find_form(path)
-    if form is None and not has_wildcards(path):
+    if form is None and not names_several(path):
         start = storage.read_range(path, 0, min(storage.stat(path).size, START_BYTES))
         form = find_form(path, start)
         refusal = refuse_form(path, form) if form else refuse_json(path, start) or refuse_text(path, start)
@@ -117,7 +117,7 @@ def _refuse_other_form(path: str) -> None:
 
 def _is_file(path: str, named: Entry | None) -> bool:
     """Whether the path is a file or a glob of tables or archives; False for a folder or a glob of images."""
-    if has_wildcards(path):
+    if names_several(path):
         return bool(named.extensions) if named else source_of_file(path) is not None
     if storage.is_folder(path):
         return False

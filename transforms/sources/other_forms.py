@@ -187,12 +187,6 @@ def _unpack(path: str) -> Choice:
     return Choice("its files", {"input": f"{path}.images"}, [command])
 
 
-def _decompress(path: str) -> Choice:
-    return Choice(
-        "the archive in it", {"input": f"{path}.tar"}, [shlex.join(["zstd", "-d", path, "-o", f"{path}.tar"])]
-    )
-
-
 def _save_values(path: str) -> Choice:
     command = _run(programs.LMDB, path)
     return Choice("its values as images without labels", {"input": f"{path}.images", "layout": "image"}, [command])
@@ -227,5 +221,4 @@ _FORMS = (
     Form("an LMDB database", r"\.(lmdb|mdb)$", None, _save_values),
     Form("a 7z archive", r"\.7z$", rb"7z\xbc\xaf", _unpack),
     Form("a RAR archive", r"\.rar$", rb"Rar!", _unpack),
-    Form("a tar archive compressed by Zstandard", r"\.(tar\.zst|tzst)$", rb"\x28\xb5\x2f\xfd", _decompress),
 )  # fmt: skip

@@ -28,7 +28,7 @@ SOURCES = (
     Entry("csv", "tables.csv_table", (".csv", ".tsv", ".csv.gz", ".tsv.gz")),
     Entry("jsonl", "tables.jsonl_table", (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")),
     Entry("parquet", "tables.parquet_table", (".parquet",)),
-    Entry("tar", "archives.tar", (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")),
+    Entry("tar", "archives.tar", (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tzst")),
     Entry("zip", "archives.zip", (".zip",)),
 )
 _PLANNED: dict[str, tuple[str, ...]] = {

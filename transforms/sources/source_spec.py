@@ -13,8 +13,9 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from transforms.settings import INPUT, one_of, setting, switch
+from transforms.sources.braces import split_list
 from transforms.sources.folder_tree import FolderSummary
-from transforms.sources.registry import NAMES
+from transforms.sources.registry import NAMES, source_of_file
 from transforms.sources.selection import Selection, read_globs, read_names
 
 # They decide which samples there are, and what their references say.
@@ -22,6 +23,8 @@ _setting = functools.partial(setting, group=INPUT, decides_records=False)
 _INPUT_HELP = "folder, glob, table or archive; local, gs:// or s3://"
 _MOST_KINDS = 100
 _MOST_EXAMPLES = 3
+# An input that says its split: train=photos/.
+_NAMED = re.compile("[a-z][a-z0-9_]*=.")
 
 
 class LabelType(str, enum.Enum):
@@ -42,14 +45,23 @@ class Fingerprint(str, enum.Enum):
 def _read_input(word: Any) -> tuple[str, ...]:
     if isinstance(word, Mapping):
         word = [f"{split}={path}" for split, path in word.items()]
-    paths = word if isinstance(word, (list, tuple)) else [word]
-    return tuple(path and _absolute(str(path)) for path in paths)
+    words = word if isinstance(word, (list, tuple)) else [word]
+    return tuple(path and _absolute(path) for word in words for path in (_read_list(str(word)) if word else [word]))
+
+
+def _read_list(word: str) -> list[str]:
+    """The files of a list such as `train=a.tar,b.tar`; a word that may be something else as it is."""
+    split, sign, paths = word.partition("=") if _NAMED.match(word) else ("", "", word)
+    parts = split_list(paths)
+    if len(parts) < 2 or not all(map(source_of_file, parts)) or storage.exists(paths):
+        return [word]
+    return [f"{split}{sign}{part}" for part in parts]
 
 
 def _absolute(word: str) -> str:
     """The path as an absolute one; `train=photos/` keeps its split, unless that is the name of a file."""
-    split, sign, path = word.partition("=")
-    if sign and path and re.fullmatch("[a-z][a-z0-9_]*", split) and not storage.exists(word):
+    split, _, path = word.partition("=")
+    if _NAMED.match(word) and not storage.exists(word):
         return f"{split}={storage.absolute(path)}"
     return storage.absolute(word)
 

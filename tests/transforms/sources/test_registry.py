@@ -22,6 +22,7 @@ def test_the_module_of_every_source_has_an_opener(entry):
         ("a.b.parquet", "parquet"),
         ("gs://bucket/a.tar.gz", "tar"),
         ("a.TGZ", "tar"),
+        ("a.tar.zst", "tar"),
         ("a.zip", "zip"),
         ("a.gz", None),
         ("a.tar.lz4", None),

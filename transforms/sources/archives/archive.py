@@ -15,12 +15,14 @@ from transforms.images.formats import SNIFFED_BYTES, may_be_an_image
 from transforms.refs import Locator, SampleRef, one_image
 from transforms.sources.containers import Container, Spool, member_path
 from transforms.sources.folder_advice import Place
+from transforms.sources.folder_names import is_known
 from transforms.sources.folder_roles import Guess, Roles
 from transforms.sources.folder_tree import FolderSummary
 from transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input, refuse_columns
 from transforms.sources.names import NOT_AN_IMAGE, has_extension, skipped_kind
 from transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_group, path_label
-from transforms.sources.settling import guess_roles, relabel, settle_roles
+from transforms.sources.registry import find_source
+from transforms.sources.settling import Relabel, guess_roles, relabel, settle_roles
 from transforms.sources.source import Source
 from transforms.sources.source_spec import Skipped, SourceSpec
 
@@ -28,6 +30,8 @@ from transforms.sources.source_spec import Skipped, SourceSpec
 # same ratio; photos hardly shrink at all.
 _FREE_BYTES = 1 << 30
 _MOST_EXPANSION = 100
+# ImageNet's classes.
+_WORDNET_ID = re.compile(r"n\d{8}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,11 +112,27 @@ class ArchiveSource(Source):
         prefix = self._containers[0].key_prefix
         tree = folders.joined() if prefix else folders.tree()
         names = [storage.basename(container.uri) for container in self._containers]
-        place = Place(quote_input(",".join(self._spec.input)), None, prefix, names if prefix else ())
+        where = quote_input(",".join(self._spec.input))
+        if prefix and tree.images("") == tree.total() and self._names_are_classes(names):
+            self.notes.append(f"{where}: the archives have no folders; the name of each is the class")
+            keeps_splits = not self._spec.splits_auto and self._spec.split_folders is None
+            return Relabel({"*": Roles()}, _archive_name(self.name), keeps_splits, self._splits)
+        place = Place(where, None, prefix, names if prefix else ())
         roles, notes = settle_roles(tree, self._spec, place, name=names[0].partition(".")[0])
         self.notes += notes
         key = "*" if prefix else ""
         return relabel({key: roles}, {key: tree}, self._spec, folders=folders, splits=self._splits)
+
+    def _names_are_classes(self, names: Sequence[str]) -> bool:
+        """Whether the names of archives say what is in the pictures, and are no numbered parts, splits or the like."""
+        spec = self._spec
+        if spec.label_pattern is not None or not spec.needs_label or len(names) < 2:
+            return False
+        stems = [name.partition(".")[0] for name in names]
+        if all(map(_WORDNET_ID.fullmatch, stems)):
+            return True
+        words = {re.sub(r"[\d_.-]", "", stem) for stem in stems}
+        return len(words) == len(names) and not any(map(is_known, words))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,6 +196,12 @@ def open_archives(spec: SourceSpec, open_archive: OpenArchive) -> ArchiveSource:
     pattern = compile_pattern(spec)
     read = ReadArchive(open_archive, guess_roles(spec), spec.split_folders is not None, pattern)
     return ArchiveSource(find_files(spec), read, spec)
+
+
+def _archive_name(source: str) -> re.Pattern[str]:
+    """The pattern by which the label is the name of an archive without its extension."""
+    endings = "|".join(map(re.escape, find_source(source, "").extensions))
+    return re.compile(f"^(?P<label>[^/]+?)(?:{endings})/", re.IGNORECASE)
 
 
 def check_expansion(size: int, container: Container) -> None:

@@ -19,17 +19,27 @@ from transforms.refs import Range
 from transforms.sources.archives.archive import Member, check_expansion
 from transforms.sources.containers import Container, Spool
 
-_DECOMPRESSORS: dict[bytes, Callable[[IO[bytes]], Any]] = {
-    rb"\x1f\x8b": gzip.open,
-    rb"BZh[1-9]1AY&SY": bz2.open,
-    rb"\xfd7zXZ\x00": lzma.open,
-}
 _MOST_MAGIC_BYTES = 10
 # Bytes of all headers of one member, with its long name and its map of holes; tarfile holds them in memory.
 _MOST_HEADER_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 18
 
 Result = TypeVar("Result")
+
+
+def _open_zstd(file: IO[bytes]) -> Any:
+    import zstandard
+
+    return zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+
+
+_DECOMPRESSORS: dict[bytes, Callable[[IO[bytes]], Any]] = {
+    rb"\x1f\x8b": gzip.open,
+    rb"BZh[1-9]1AY&SY": bz2.open,
+    rb"\xfd7zXZ\x00": lzma.open,
+    # A frame, or what pzstd writes before one (RFC 8878, 3.1).
+    rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18": _open_zstd,
+}
 
 
 class TarReader:

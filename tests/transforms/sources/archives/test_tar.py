@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import io
+import shutil
 import subprocess
 import tarfile
 
 import pytest
+import zstandard
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from transforms.refs import Range
+from transforms.settings import read_settings
+from transforms.sources.source_spec import SourceSpec
 
-MODES = {".tar": "w", ".tar.gz": "w:gz", ".tgz": "w:gz", ".tar.bz2": "w:bz2", ".tar.xz": "w:xz"}
+MODES = {".tar": "w", ".tar.gz": "w:gz", ".tgz": "w:gz", ".tar.bz2": "w:bz2", ".tar.xz": "w:xz", ".tar.zst": "w"}
 
 
 @pytest.fixture
@@ -20,13 +24,15 @@ def pack(tmp_path):
     """Writes an archive of small files; returns its path."""
 
     def write(*names: str, to: str = "photos.tar", **options):
-        mode = MODES["." + to.partition(".")[2]]
+        mode = MODES.get("." + to.partition(".")[2], "w")
         with tarfile.open(tmp_path / to, mode, **options) as archive:
             for name in names:
                 member = tarfile.TarInfo(name)
                 data = f"bytes of {name}".encode("utf-8", "surrogateescape")
                 member.size = len(data)
                 archive.addfile(member, io.BytesIO(data))
+        if to.endswith(".zst"):
+            (tmp_path / to).write_bytes(zstandard.compress((tmp_path / to).read_bytes()))
         return tmp_path / to
 
     return write
@@ -102,6 +108,30 @@ def test_a_glob_of_one_archive_gives_the_keys_that_it_will_have_with_two(pack, l
     assert list(listed_tar(pack("cat/1.jpg").parent / "*.tar")) == ["photos.tar/cat/1.jpg"]
 
 
+@pytest.mark.parametrize("word", ["{a,c,b}.tar", "{a,c}.tar,{0}/b.tar", "{a,b,c}.ta*"])
+def test_braces_and_lists_name_archives(pack, listed_tar, tmp_path, word):
+    for name in ("a.tar", "b.tar", "c.tar", "d.tar"):
+        pack(f"{name[0]}/1.jpg", to=name)
+    inputs = read_settings(SourceSpec, {"input": f"{tmp_path}/{word.replace('{0}', str(tmp_path))}"}).input
+    assert set(labels(listed_tar(*inputs, source="tar"))) == {"a.tar/a/1.jpg", "b.tar/b/1.jpg", "c.tar/c/1.jpg"}
+
+
+def test_braces_of_one_archive_give_the_keys_that_it_will_have_with_two(pack, listed_tar):
+    assert list(listed_tar(pack("cat/1.jpg", to="0.tar").parent / "{0..0}.tar")) == ["0.tar/cat/1.jpg"]
+
+
+def test_archives_that_braces_name_and_that_are_missing_are_refused_by_name(pack, opened):
+    path = pack("cat/1.jpg", to="001.tar").parent / "{001..003}.tar"
+    with pytest.raises(RequestError, match=r"\{001\.\.003\}\.tar`: of 3 files, /.*002\.tar and 1 more do not exist"):
+        opened(path)
+
+
+def test_an_archive_whose_name_has_braces_or_commas_is_that_archive(pack, listed_tar):
+    for name in ("{a,b}.tar", "a.tar,b.tar"):
+        inputs = read_settings(SourceSpec, {"input": str(pack("cat/1.jpg", to=name))}).input
+        assert list(listed_tar(*inputs)) == ["cat/1.jpg"]
+
+
 def test_two_members_of_the_same_name_are_two_samples(pack, opened, read_containers):
     samples, _ = read_containers(opened(pack("cat/1.jpg", "./cat/1.jpg")))
     assert [sample.key for sample in samples] == ["cat/1.jpg"] * 2
@@ -147,6 +177,18 @@ def test_members_that_are_not_images_are_skipped_and_counted(tmp_path, opened, r
     assert [sample.key for sample in samples] == ["cat/1.jpg"]
     assert dict(skipped.counts) == {".txt": 2, "hidden": 2, "system folder": 1, "link": 2, "special": 2}
     assert skipped.examples[".txt"] == ["cat/a.TXT", "cat/b.txt"]
+
+
+@pytest.mark.parametrize("command", [["zstd"], ["zstd", "--long"], ["pzstd", "-p", "2"]], ids=" ".join)
+def test_an_archive_by_the_programs_of_zstd_is_read(pack, listed_tar, command):
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"needs {command[0]}")
+    path = pack(*(f"cat/{number}.jpg" for number in range(2000)))
+    subprocess.run([*command, "-q", path], check=True)
+    path.unlink()
+    samples = listed_tar(f"{path}.zst")
+    assert [content(sample) for sample in samples.values()] == [f"bytes of {name}".encode() for name in samples]
+    assert len(samples) == 2000
 
 
 @pytest.mark.parametrize("extension", [".tar", ".tar.gz"])

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from beam_tfrecords import storage
 from transforms.refs import SampleRef
@@ -73,7 +74,7 @@ def bomb_of(members: int, size: int, *, name: str = "cat/{}.jpg", compress: Call
     return b"".join([*pieces, compress(bytes(1024))])
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress])
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, zstandard.compress])
 @pytest.mark.parametrize("name", ["cat/{}.jpg", "cat/{}.bin"], ids=["images", "other files"])
 def test_a_bomb_is_read_up_to_a_multiple_of_its_size(tmp_path, read, compress, name):
     data = bomb_of(1000, 1 << 18, name=name, compress=compress)

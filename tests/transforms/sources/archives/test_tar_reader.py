@@ -13,6 +13,7 @@ import tarfile
 import tracemalloc
 
 import pytest
+import zstandard
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason
@@ -23,7 +24,12 @@ from transforms.sources.folder_roles import Guess
 from transforms.sources.source_spec import Skipped
 
 READ = ReadArchive(open_tar, Guess(splits=False, needs_class=True), only_splits=False, label_pattern=None)
-COMPRESS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": functools.partial(lzma.compress, preset=0)}
+COMPRESS = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": functools.partial(lzma.compress, preset=0),
+    "zst": zstandard.compress,
+}
 SIZE = 1000  # bytes of a member; with its header it takes three blocks
 
 

@@ -1,0 +1,64 @@
+"""Braces in the names of inputs: `{000..099}` and `{train,extra}`, as shells write them. Pure functions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Sequence
+
+from beam_tfrecords.errors import RequestError
+
+_BRACES = re.compile(r"\{(?:(\d+)\.\.(\d+)|([^{},]*(?:,[^{},]*)+))\}")
+# More would fill the memory; no dataset has as many files.
+_MOST_NAMES = 10_000_000
+
+
+def has_braces(path: str) -> bool:
+    """Whether the path has braces that stand for several names."""
+    return bool(_BRACES.search(path))
+
+
+def braces_as_glob(path: str) -> str:
+    """A glob that matches all names of a path with braces, and maybe others."""
+    return _BRACES.sub("*", path)
+
+
+def expand_braces(path: str) -> list[str]:
+    """The names of a path with braces, in their order.
+
+    Raises:
+      RequestError: they are too many.
+    """
+    # Texts, and between them what the braces stand for.
+    pieces: list[Sequence[str]] = []
+    end = 0
+    for braces in _BRACES.finditer(path):
+        pieces += [[path[end : braces.start()]], _words(path, braces)]
+        end = braces.end()
+    pieces.append([path[end:]])
+    _check(path, math.prod(map(len, pieces)))
+    return list(map("".join, itertools.product(*pieces)))
+
+
+def split_list(word: str) -> list[str]:
+    """The parts of a list, at commas that are not in braces."""
+    return re.findall(r"(?:[^,{]|\{[^{}]*\}|\{)+", word)
+
+
+def _words(path: str, braces: re.Match[str]) -> list[str]:
+    if braces[3] is not None:
+        return braces[3].split(",")
+    first, last = braces[1], braces[2]
+    # As shells do: a leading zero anywhere gives all numbers the same width.
+    has_zeros = any(len(one) > 1 and one.startswith("0") for one in (first, last))
+    width = max(len(first), len(last)) if has_zeros else 0
+    step = 1 if int(first) <= int(last) else -1
+    numbers = range(int(first), int(last) + step, step)
+    _check(path, (numbers[-1] - numbers[0]) * step + 1)
+    return [f"{number:0{width}d}" for number in numbers]
+
+
+def _check(path: str, names: int) -> None:
+    if names > _MOST_NAMES:
+        raise RequestError(f"`input={path}`: the braces stand for {names:,} names; expected {_MOST_NAMES:,} at most")
