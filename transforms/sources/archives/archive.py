@@ -43,7 +43,8 @@ class Member:
       size: bytes.
       offset: where it is, which no other member has.
       locate: (spool, name that people see) -> where its bytes are: in the archive, or in the spool.
-      chunks: its bytes, in pieces; None where reading them here is not for free, or makes `locate` impossible.
+      chunks: its bytes, in pieces; of a member of a zip archive only the first.
+      can_peek: whether reading them here is cheap, and `locate` is possible afterwards.
       kind: what it is if it is no file, as `Skipped` counts it.
       failure: (reason, detail) if it is rejected unread.
     """
@@ -52,13 +53,14 @@ class Member:
     size: int
     offset: int
     locate: Callable[[Spool, str], Locator]
-    chunks: Callable[[], Iterator[bytes]] | None
+    chunks: Callable[[], Iterator[bytes]]
+    can_peek: bool
     kind: str | None = None
     failure: tuple[str, str] | None = None
 
     def may_be_an_image(self) -> bool:
         """Whether the first bytes may be an image's, as far as they can be looked at."""
-        return self.chunks is None or may_be_an_image(next(self.chunks(), b"")[:SNIFFED_BYTES])
+        return not self.can_peek or may_be_an_image(next(self.chunks(), b"")[:SNIFFED_BYTES])
 
 
 class Archive(Protocol):

@@ -81,8 +81,9 @@ class TarReader:
             member.size,
             member.offset_data,
             locate=functools.partial(self._locate, member),
+            chunks=functools.partial(self._chunks, member),
             # A compressed archive is not read twice.
-            chunks=None if self._is_spooled(member) else functools.partial(self._chunks, member),
+            can_peek=not self._is_spooled(member),
             kind="link" if is_link else None if member.isreg() else "special",
         )
 

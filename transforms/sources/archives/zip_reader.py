@@ -108,13 +108,14 @@ class ZipReader:
             entry.size,
             entry.offset,
             locate=locate,
+            chunks=functools.partial(self._first_bytes, place),
             # In a bucket it would be a request for every member.
-            chunks=None if storage.has_scheme(place.uri) else functools.partial(self._chunks, place),
+            can_peek=not storage.has_scheme(place.uri),
             kind=None if is_file else "link" if stat.S_ISLNK(entry.mode) else "special",
             failure=_failure(entry),
         )
 
-    def _chunks(self, place: ZipMember) -> Iterator[bytes]:
+    def _first_bytes(self, place: ZipMember) -> Iterator[bytes]:
         length = min(place.length, HEADER_BYTES + 2 * _MOST_FIELD_BYTES + _SNIFFED_BYTES)
         data = self._read(lambda: storage.read_range(place.uri, place.offset, length, version=place.version))
         yield unpack_start(data, place, _SNIFFED_BYTES)

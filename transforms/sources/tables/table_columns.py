@@ -117,7 +117,12 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
 
 def has_labels(table: Table, named: Sequence[str]) -> bool:
     """Whether a table has the columns of labels that the request names, or else one of a usual name."""
-    return set(named) <= set(table.columns) if named else _guess(table, _LABELS, text=False) is not None
+    return set(named) <= set(table.columns) if named else guess_label(table) is not None
+
+
+def guess_label(table: Table) -> str | None:
+    """The column of the labels by its usual name; None if there is none."""
+    return _guess(table, _LABELS, text=False)
 
 
 def available(table: Table) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, Choice, FailureReason, RequestError, SampleError, Stage
@@ -14,10 +13,11 @@ from transforms.service_faults import retry_faults
 from transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input
 from transforms.sources.source import Source
 from transforms.sources.source_spec import SourceSpec
-from transforms.sources.tables.cells import invalid_row, read_flag, read_label, read_text, read_value
+from transforms.sources.tables.cells import invalid_row, read_text
 from transforms.sources.tables.column_choices import column_choices
 from transforms.sources.tables.image_paths import fill_pattern, pattern_columns, resolve, shorten
 from transforms.sources.tables.missing_images import refuse_missing
+from transforms.sources.tables.row_values import RowReader, row_reader
 from transforms.sources.tables.table import InvalidRow, Row, Table
 from transforms.sources.tables.table_columns import Columns, available, choose_columns, has_labels
 
@@ -32,16 +32,16 @@ class _Reader:
     split: str | None
     roots: Sequence[str]
     allow_outside_root: bool
-    label_separator: str | None
-    missing: frozenset[str]
-    columns: Columns
-    features: Sequence[str]
+    cells: RowReader
+
+    @property
+    def columns(self) -> Columns:
+        return self.cells.columns
 
     def samples(self) -> Iterator[SampleRef]:
-        needed = dict.fromkeys([*self.columns.needed, *self.features])
         self._check_version()
         try:
-            for number, row in enumerate(self.table.rows(tuple(needed))):
+            for number, row in enumerate(self.table.rows(self.cells.needed)):
                 yield self._reference(row, number)
         finally:
             # Also if a row in between could not be read: then this is why.
@@ -64,7 +64,7 @@ class _Reader:
         try:
             if isinstance(row, InvalidRow):
                 raise invalid_row(row.detail)
-            row = self._blank(row)
+            row = self.cells.blank(row)
             image = None if of.image is None else read_text(row, of.image)
             if of.pattern is not None:
                 cells = {name: read_text(row, name) for name in pattern_columns(of.pattern)}
@@ -73,14 +73,8 @@ class _Reader:
                 key = read_text(row, of.key)
             elif image is not None:
                 key = image
-            split = of.split.read(read_value(row, of.split.name)) if of.split else self.split
-            label = None if of.label is None else read_label(row, of.label, separator=self.label_separator)
-            if of.labels:
-                label = [name for name in of.labels if read_flag(row, name)]
-            elif isinstance(label, list):
-                label = [one for one in label if one not in self.missing]
-            columns = {name: read_value(row, name) for name in self.features}
-            group = None if of.group is None else read_value(row, of.group)
+            split = self.cells.split(row) if of.split else self.split
+            label, columns, group = self.cells.label(row), self.cells.values(row), self.cells.group(row)
             size, fingerprint = 0, ""
             if image is not None:
                 uri = self._resolve(image)
@@ -95,7 +89,7 @@ class _Reader:
                 label,
                 split,
                 columns,
-                group=None if group is None else str(group),
+                group=group,
             )
         except SampleError as error:
             failure = (error.reason.value, error.detail)
@@ -108,15 +102,6 @@ class _Reader:
             if retry_faults(uri, functools.partial(storage.exists, uri)):
                 return uri
         return resolve(image, root=self.roots[-1], allow_outside_root=self.allow_outside_root)
-
-    def _blank(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The row with None for words that mean an empty cell."""
-        blank = [
-            name
-            for name in self.columns.needed
-            if isinstance(value := row[name], str) and value.strip() in self.missing and name not in self.features
-        ]
-        return {**row, **dict.fromkeys(blank)} if blank else row
 
 
 class TableSource(Source):
@@ -206,16 +191,7 @@ def _check_labels(tables: Sequence[tuple[InputFile, Table]], spec: SourceSpec) -
 def _reader(table: Table, file: InputFile, spec: SourceSpec) -> tuple[_Reader, list[str]]:
     # A split that the request gives an input beats a column; one that only its name tells does not.
     columns, notes = choose_columns(table, dataclasses.replace(spec, split_column="") if spec.input_splits else spec)
-    if spec.columns is None:
-        chosen = columns.needed
-        features = tuple(name for name in table.columns if name not in chosen)
-    else:
-        features = tuple(sorted(spec.columns))
-        for name in features:
-            if name not in table.columns:
-                raise RequestError(
-                    f"`layout` asks for column.{name}, which {table.path} does not have; {available(table)}"
-                )
+    cells = row_reader(table, columns, spec)
     refuse_missing(table, columns, spec)
     reader = _Reader(
         table=table,
@@ -224,10 +200,7 @@ def _reader(table: Table, file: InputFile, spec: SourceSpec) -> tuple[_Reader, l
         split=file.split,
         roots=spec.image_root or (storage.dirname(table.path),),
         allow_outside_root=spec.allow_outside_root,
-        label_separator=spec.label_separator,
-        missing=frozenset(spec.missing_values),
-        columns=columns,
-        features=features,
+        cells=cells,
     )
     return reader, notes
 

@@ -1,0 +1,346 @@
+"""WebDataset: tar archives in which consecutive members of one name, up to its first dot, are one sample."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from beam_tfrecords.errors import RequestError, SampleError
+from transforms.refs import Locator, SampleRef, one_image
+from transforms.sources.archives.archive import Member
+from transforms.sources.archives.tar_reader import TarReader, open_tar
+from transforms.sources.archives.webdataset_members import (
+    PICKLES,
+    decode,
+    is_image,
+    is_index,
+    is_object,
+    is_pickle,
+    is_value,
+    meta_kind,
+    split_name,
+)
+from transforms.sources.containers import Container, Spool, member_path
+from transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input
+from transforms.sources.source import Source
+from transforms.sources.source_spec import Skipped, SourceSpec
+from transforms.sources.tables.cells import invalid_row, read_text
+from transforms.sources.tables.row_values import RowReader, choose_cells, splits_of, without_label
+from transforms.sources.tables.table import MOST_ROW_SIZE, Row
+from transforms.sources.tables.table_columns import guess_label
+
+# Samples of the first archive that show which columns there are, and members that show whether it is a WebDataset.
+_SAMPLES = 32
+_MEMBERS = 64
+_NO_SETTINGS = ("label_pattern", "image_path", "delimiter", "encoding")
+_CROSSES = "; samples that cross archives are not read"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Start:
+    """The first samples of an archive, as a table.
+
+    Attributes:
+      images: suffix of images -> samples that have one.
+      pickles: suffixes that are not opened.
+    """
+
+    path: str
+    columns: Sequence[str]
+    first_rows: Sequence[Mapping[str, Any]]
+    images: Mapping[str, int]
+    pickles: frozenset[str]
+    column_types: None = None
+    notes: Sequence[str] = ()
+    delimiter: None = None
+    embedded: Sequence[str] = ()
+
+    def may_hold_text(self, column: str) -> bool:
+        """See `Table`."""
+        return True
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
+        """The first rows."""
+        return ({name: row.get(name) for name in columns} for row in self.first_rows)
+
+
+class WebDatasetSource(Source):
+    """Archives of samples.
+
+    Raises:
+      RequestError: they do not fit the request.
+    """
+
+    unit = "sample"
+    labels_may_be_indices = True
+
+    def __init__(self, files: Sequence[InputFile], start: _Start, spec: SourceSpec) -> None:
+        super().__init__()
+        self.name = spec.source
+        self._containers = [Container.of(file.entry, key_prefix=file.key_prefix) for file in files]
+        self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], spec)
+        image = _choose_image(start, spec)
+        label = _choose_label(start, spec)
+        cells, notes = choose_cells(start, spec, label)
+        self.notes += notes
+        self.columns, self.label_column = start.columns, label
+        self.read_container: ReadWebDataset = ReadWebDataset(cells, image, splits_of(files))
+
+    def containers(self) -> Sequence[Container]:
+        """The archives."""
+        return self._containers
+
+
+@dataclasses.dataclass
+class _Sample:
+    """A sample while its members are read.
+
+    Attributes:
+      edge: "first" or "last" of its archive, or "".
+      suffixes: of the members so far.
+      row: column -> value.
+    """
+
+    key: str
+    edge: str = ""
+    suffixes: set[str] = dataclasses.field(default_factory=set)
+    row: dict[str, Any] = dataclasses.field(default_factory=dict)
+    image: Locator | None = None
+    size: int = 0
+    fingerprint: str = ""
+    failure: SampleError | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadWebDataset:
+    """Lists the samples of one archive. Picklable.
+
+    A damaged archive gives the samples before the damage and one rejected sample for the archive itself.
+
+    Attributes:
+      cells: reads the values of a sample.
+      image: suffix of the image; "" for any without a dot.
+      splits: archive -> split of its samples, if the inputs say it.
+    """
+
+    cells: RowReader
+    image: str
+    splits: Mapping[str, str]
+
+    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+        """Yields one reference per sample.
+
+        Args:
+          spool: receives the images of a compressed archive.
+
+        Raises:
+          ChangedError: the archive is no longer the version that is listed.
+        """
+        sample = _Sample("", edge="first")
+        try:
+            with open_tar(container) as archive:
+                for key, suffix, member in _members(archive, container, skipped):
+                    if key != sample.key:
+                        if sample.suffixes:
+                            yield self._reference(sample, container)
+                        sample = _Sample(key, edge="" if sample.suffixes else "first")
+                    try:
+                        self._add(sample, suffix, member, container, spool, skipped)
+                    except _MemberError as error:
+                        sample.failure = sample.failure or error.reason
+            if sample.suffixes:
+                sample.edge = sample.edge or "last"
+                yield self._reference(sample, container)
+        except SampleError as error:
+            yield container.rejected(error)
+
+    def _add(
+        self, sample: _Sample, suffix: str, member: Member, container: Container, spool: Spool, skipped: Skipped
+    ) -> None:
+        """Adds a member to its sample.
+
+        Raises:
+          _MemberError: the sample is rejected.
+          SampleError: the archive cannot be read.
+        """
+        if suffix in sample.suffixes:
+            raise _MemberError(invalid_row(f"it has two members with the suffix .{suffix}"))
+        sample.suffixes.add(suffix)
+        if is_image(suffix):
+            if suffix != self.image and (self.image or "." in suffix):
+                return
+            if sample.image is not None:
+                raise _MemberError(invalid_row("it has two images; name the suffix of one with `image_column`"))
+            sample.image = member.locate(spool, f"{container.uri}#{member_path(member.name)}")
+            sample.size, sample.fingerprint = member.size, f"{container.fingerprint}@{member.offset}"
+        elif suffix in self.cells.needed or (is_object(suffix) and self._needs_objects):
+            if member.size > MOST_ROW_SIZE:
+                detail = f"its member .{suffix} has {member.size:,} bytes; expected {MOST_ROW_SIZE:,} at most"
+                raise _MemberError(invalid_row(detail))
+            data = b"".join(member.chunks())
+            with _rejecting():
+                sample.row = {**decode(suffix, data), **sample.row}
+        elif not (is_value(suffix) or is_object(suffix)):
+            skipped.add(f".{suffix.rpartition('.')[2]}", container.key_prefix + member_path(member.name))
+
+    @property
+    def _needs_objects(self) -> bool:
+        return not all(map(is_value, self.cells.needed))
+
+    def _reference(self, sample: _Sample, container: Container) -> SampleRef:
+        key, split = container.key_prefix + sample.key, self.splits.get(container.uri)
+        images = one_image(sample.image)
+        row = {name: sample.row.get(name) for name in self.cells.needed}
+        try:
+            if sample.failure is not None:
+                raise sample.failure
+            of = self.cells.columns
+            missing = [f".{name}" for name in self.cells.needed if is_value(name) and name not in sample.suffixes]
+            if sample.image is None or (sample.edge and missing):
+                found = ", ".join(f".{suffix}" for suffix in sorted(sample.suffixes))
+                what = f"the {sample.edge} sample of its archive has" if sample.edge else "it has"
+                lacks = "no image" if sample.image is None else f"no member {missing[0]}"
+                raise invalid_row(f"{what} {lacks}, but {found}{_CROSSES if sample.edge else ''}")
+            row = dict(self.cells.blank(row))
+            if of.key is not None:
+                key = container.key_prefix + read_text(row, of.key)
+            split = self.cells.split(row) if of.split else split
+            label, columns, group = self.cells.label(row), self.cells.values(row), self.cells.group(row)
+            return SampleRef(key, images, sample.size, sample.fingerprint, label, split, columns, group=group)
+        except SampleError as error:
+            return SampleRef(key, images, split=split, failure=(error.reason.value, error.detail))
+
+
+class _MemberError(Exception):
+    """A member rejects its sample; a `SampleError` of the archive ends it."""
+
+    def __init__(self, reason: SampleError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+@contextlib.contextmanager
+def _rejecting() -> Iterator[None]:
+    try:
+        yield
+    except SampleError as error:
+        raise _MemberError(error) from error
+
+
+def recognises(container: Container) -> bool:
+    """Whether a tar archive is a WebDataset.
+
+    Members of one name may also be a photo and what a program has written beside it. So there must be the number of a
+    class, or a text or an object and no folder.
+    """
+    try:
+        with open_tar(container) as archive:
+            found = [(key, suffix) for key, suffix, _ in itertools.islice(_members(archive, container), _MEMBERS)]
+    except SampleError:
+        return False
+    kinds = Counter(key for key, suffix in found if is_image(suffix))
+    beside = [(key, suffix) for key, suffix in found if kinds[key]]
+    return any(is_index(suffix) for _, suffix in beside) or any(
+        "/" not in key and (is_value(suffix) or is_object(suffix)) for key, suffix in beside
+    )
+
+
+def open_source(spec: SourceSpec) -> WebDatasetSource:
+    """Finds the archives, and looks at the first samples.
+
+    Raises:
+      RequestError: an archive does not exist, or they do not fit the request.
+    """
+    for name in _NO_SETTINGS:
+        if getattr(spec, name) is not None:
+            raise RequestError(
+                f"`{name}={getattr(spec, name)}`: {quote_input(spec.input[0])} is read as webdataset, which has none; "
+                "leave it out, or say `source=tar` to read a folder of images"
+            )
+    files = find_files(spec)
+    try:
+        start = _read_start(Container.of(files[0].entry, key_prefix=""))
+    except SampleError as error:
+        where = quote_input(files[0].entry.path)
+        raise RequestError(f"{where} is not a tar archive: {error.detail}") from error
+    return WebDatasetSource(files, start, spec)
+
+
+def _read_start(container: Container) -> _Start:
+    rows: dict[str, dict[str, Any]] = {}
+    images: Counter[str] = Counter()
+    pickles: set[str] = set()
+    with open_tar(container) as archive, contextlib.suppress(SampleError):
+        # What is damaged behind the first header is a rejected sample, when all is listed.
+        for key, suffix, member in _members(archive, container):
+            if key not in rows and len(rows) == _SAMPLES:
+                break
+            row = rows.setdefault(key, {})
+            images[suffix] += is_image(suffix)
+            if is_pickle(suffix):
+                pickles.add(suffix)
+            if (is_value(suffix) or is_object(suffix)) and member.size <= MOST_ROW_SIZE:
+                data = b"".join(member.chunks())
+                with contextlib.suppress(SampleError):
+                    row.update(decode(suffix, data))
+            if is_value(suffix):
+                row.setdefault(suffix, None)
+    columns = tuple(dict.fromkeys(name for row in rows.values() for name in row))
+    return _Start(container.uri, columns, list(rows.values()), +images, frozenset(pickles))
+
+
+def _members(
+    archive: TarReader, container: Container, skipped: Skipped | None = None
+) -> Iterator[tuple[str, str, Member]]:
+    """The members of samples: (key, suffix, member)."""
+    for member in archive.members():
+        path = member_path(member.name)
+        kind = member.kind or meta_kind(path)
+        name = split_name(path)
+        if kind is None and name is not None:
+            yield *name, member
+        elif skipped is not None:
+            skipped.add(kind or "no suffix", container.key_prefix + path)
+
+
+def _choose_image(start: _Start, spec: SourceSpec) -> str:
+    """The suffix of the images; "" for any without a dot."""
+    shown = ", ".join(f".{suffix}" for suffix in sorted(start.images))
+    if spec.image_column is not None:
+        suffix = spec.image_column.lower().lstrip(".")
+        if suffix not in start.images:
+            raise RequestError(
+                f"`image_column={spec.image_column}`: no image in the first samples of {start.path} has this suffix; "
+                f"they have {shown or 'none'}"
+            )
+        return suffix
+    if any("." not in suffix for suffix in start.images) or not start.images:
+        return ""
+    if len(start.images) > 1:
+        first = min(start.images)
+        raise RequestError(
+            f"{quote_input(start.path)}: a sample has several images ({shown}); name the suffix of one, such as "
+            f"`image_column={first}`"
+        )
+    return next(iter(start.images))
+
+
+def _choose_label(start: _Start, spec: SourceSpec) -> str | None:
+    """The column of the labels; None if none is needed."""
+    named = [name for name in (spec.label_column, *spec.label_columns, *sorted(spec.columns or ())) if name]
+    pickle = next((name for name in named if name in start.pickles or name in PICKLES), None)
+    if pickle is not None:
+        raise RequestError(
+            f"{quote_input(start.path)}: the members .{pickle} are pickles, which can run any code and are never "
+            "opened; write them as .cls, .txt or .json"
+        )
+    if spec.label_column is not None or spec.label_columns or not spec.needs_label:
+        return spec.label_column
+    label = "cls" if "cls" in start.columns else guess_label(start)
+    if label is None:
+        raise without_label(start, "no .cls and no field 'label'")
+    return label

@@ -1,0 +1,96 @@
+"""The members of a WebDataset: what their names and their bytes say. Pure functions.
+
+The rules are those of webdataset 1.0 (`base_plus_ext`, `tar_file_iterator` and `decoders` there).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from transforms.sources.names import IMAGE_EXTENSIONS, skipped_kind
+from transforms.sources.tables.cells import invalid_row
+from transforms.sources.tables.image_paths import shorten
+
+_INTEGERS = frozenset({"cls", "cls2", "index", "inx", "id"})
+_TEXTS = frozenset({"txt", "text", "transcript"})
+_OBJECTS = frozenset({"json", "jsn"})
+# To open one may run any code.
+PICKLES = frozenset({"pyd", "pickle", "pkl", "pth"})
+_META = re.compile(r"__[^/]*__($|/)")
+
+
+def split_name(path: str) -> tuple[str, str] | None:
+    """Key and suffix of a member: all up to the first dot of its base name, and all after it, in lower case."""
+    folder, slash, name = path.rpartition("/")
+    stem, _, suffix = name.partition(".")
+    return (f"{folder}{slash}{stem}", suffix.lower()) if stem and suffix else None
+
+
+def meta_kind(path: str) -> str | None:
+    """Why a member is not one of a sample, as `Skipped` counts it; None if it is."""
+    if _META.match(path):
+        return "metadata"
+    kind = skipped_kind(path)
+    if kind in ("hidden", "system folder", "folder marker"):
+        return kind
+    return "no suffix" if split_name(path) is None else None
+
+
+def is_image(suffix: str) -> bool:
+    """Whether a member of this suffix is an image."""
+    return f".{_kind(suffix)}" in IMAGE_EXTENSIONS
+
+
+def is_object(suffix: str) -> bool:
+    """Whether the fields of a member of this suffix are columns."""
+    return _kind(suffix) in _OBJECTS
+
+
+def is_value(suffix: str) -> bool:
+    """Whether a member of this suffix is a column."""
+    return _kind(suffix) in _INTEGERS or _kind(suffix) in _TEXTS
+
+
+def is_index(suffix: str) -> bool:
+    """Whether a member of this suffix is a whole number."""
+    return _kind(suffix) in _INTEGERS
+
+
+def is_pickle(suffix: str) -> bool:
+    """Whether a member of this suffix is a pickle."""
+    return _kind(suffix) in PICKLES
+
+
+def decode(suffix: str, data: bytes) -> Mapping[str, Any]:
+    """The columns that a member gives: column -> value.
+
+    Raises:
+      SampleError: its bytes are not what the suffix says.
+    """
+    if _kind(suffix) in _INTEGERS:
+        try:
+            return {suffix: int(data)}
+        except ValueError:
+            found = shorten(data[:100].decode(errors="replace"))
+            raise invalid_row(f"the member .{suffix} has {found}; expected a whole number") from None
+    if _kind(suffix) in _TEXTS:
+        try:
+            return {suffix: data.decode()}
+        except UnicodeDecodeError as error:
+            raise invalid_row(f"the member .{suffix} is not valid UTF-8") from error
+    try:
+        values = json.loads(data)
+    except RecursionError as error:
+        raise invalid_row(f"the member .{suffix} is nested too deeply") from error
+    except ValueError as error:
+        raise invalid_row(f"the member .{suffix} is not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise invalid_row(f"the member .{suffix} is not a JSON object")
+    return values
+
+
+def _kind(suffix: str) -> str:
+    return suffix.rpartition(".")[2]

@@ -1,0 +1,126 @@
+"""What the cells of a row say of its sample, besides its image. Pure functions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beam_tfrecords.errors import RequestError
+from transforms.refs import Value
+from transforms.sources.inputs import InputFile, quote_input
+from transforms.sources.source_spec import SourceSpec
+from transforms.sources.tables.cells import read_flag, read_label, read_value
+from transforms.sources.tables.column_choices import column_choices
+from transforms.sources.tables.table import Table
+from transforms.sources.tables.table_columns import Columns, available, choose_columns
+
+
+@dataclasses.dataclass(frozen=True)
+class RowReader:
+    """Reads the rows of one table.
+
+    Attributes:
+      features: columns that the layout asks for.
+      missing: words that mean an empty cell.
+    """
+
+    columns: Columns
+    features: Sequence[str]
+    label_separator: str | None
+    missing: frozenset[str]
+
+    @property
+    def needed(self) -> Sequence[str]:
+        """All columns that are read."""
+        return tuple(dict.fromkeys([*self.columns.needed, *self.features]))
+
+    def blank(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The row with None for words that mean an empty cell."""
+        blank = [
+            name
+            for name in self.columns.needed
+            if isinstance(value := row[name], str) and value.strip() in self.missing and name not in self.features
+        ]
+        return {**row, **dict.fromkeys(blank)} if blank else row
+
+    def split(self, row: Mapping[str, Any]) -> str | None:
+        """The split that a row says.
+
+        Raises:
+          SampleError: a cell cannot be what it is to be; so do the functions below.
+        """
+        of = self.columns.split
+        return of.read(read_value(row, of.name)) if of else None
+
+    def label(self, row: Mapping[str, Any]) -> Value:
+        """The label, or a list of them."""
+        of = self.columns
+        if of.labels:
+            return [name for name in of.labels if read_flag(row, name)]
+        label = None if of.label is None else read_label(row, of.label, separator=self.label_separator)
+        return [one for one in label if one not in self.missing] if isinstance(label, list) else label
+
+    def values(self, row: Mapping[str, Any]) -> Mapping[str, Value]:
+        """The values of the features."""
+        return {name: read_value(row, name) for name in self.features}
+
+    def group(self, row: Mapping[str, Any]) -> str | None:
+        """What keeps rows in one split."""
+        group = None if self.columns.group is None else read_value(row, self.columns.group)
+        return None if group is None else str(group)
+
+
+def choose_cells(table: Table, spec: SourceSpec, label: str | None) -> tuple[RowReader, list[str]]:
+    """The reader of a table that holds its images, and notes on the columns that were guessed.
+
+    Args:
+      table: without the images.
+      spec: the request.
+      label: column of the labels; None if there is none.
+
+    Raises:
+      RequestError: a column of the request does not exist.
+    """
+    # A split that the request gives an input beats a column, as for other tables.
+    split = "" if spec.input_splits else spec.split_column
+    named = dataclasses.replace(spec, image_column=None, label_column=label, split_column=split)
+    columns, notes = choose_columns(table, dataclasses.replace(named, needs_image=False, needs_label=False))
+    # A column of the name `image` is no path of one.
+    return row_reader(table, dataclasses.replace(columns, image=None), spec), notes
+
+
+def splits_of(files: Sequence[InputFile]) -> dict[str, str]:
+    """File -> split, of the files whose request or whose names say it."""
+    return {file.entry.path: file.split for file in files if file.split}
+
+
+def without_label(table: Table, what: str) -> RequestError:
+    """The refusal of a table without labels, with what may be some.
+
+    Args:
+      what: is there instead.
+    """
+    return RequestError(
+        f"{quote_input(table.path)} has {what}, which the layout needs; name another with `label_column`; "
+        f"{available(table)}",
+        column_choices(table, image=None, needs_image=False, needs_label=True),
+    )
+
+
+def row_reader(table: Table, columns: Columns, spec: SourceSpec) -> RowReader:
+    """The reader of a table for a request.
+
+    Raises:
+      RequestError: the layout asks for a column that the table does not have.
+    """
+    if spec.columns is None:
+        features = tuple(name for name in table.columns if name not in columns.needed)
+    else:
+        features = tuple(sorted(spec.columns))
+        for name in features:
+            if name not in table.columns:
+                raise RequestError(
+                    f"`layout` asks for column.{name}, which {table.path} does not have; {available(table)}"
+                )
+    return RowReader(columns, features, spec.label_separator, frozenset(spec.missing_values))
