@@ -181,6 +181,10 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Sk
         ]
         source.notes += _describe_missing_classes(spec, listing, by_column)
         return _check_names(by_column)
+    if spec.class_names is None and source.class_names:
+        named = ClassNames(tuple(source.class_names))
+        source.notes += _describe_missing_classes(spec, listing, named)
+        return _check_names(named)
     if spec.class_names is None:
         inferred = infer_class_names(listing.labels, numbers_are_indices=source.labels_may_be_indices)
         in_cells = source.labels_may_be_indices and spec.source.label_separator is None

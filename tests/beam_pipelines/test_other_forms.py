@@ -15,8 +15,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from beam_pipelines.settings.hints import explain
@@ -96,9 +94,6 @@ def save_tables(folder: Path) -> None:
         names = [f"pixel{number}" for number in range(192)]
         rows = ([label, *np.zeros(192, int)] for label in LABELS)
         csv.writer(file).writerows([["label", *names], *rows])
-    embedded = [{"bytes": PICTURE, "path": None}] * 6
-    pq.write_table(pa.table({"img": embedded, "fine_label": LABELS}), folder / "hf.parquet")
-    pq.write_table(pa.table({"image": [PICTURE] * 6, "label": LABELS}), folder / "bytes.parquet")
 
 
 def save_examples(folder: Path) -> None:
@@ -128,8 +123,6 @@ FORMS: list[tuple[Callable[[Path], None], str, str, Records]] = [
     (save_json, "annotations/instances_val.json", "annotations like COCO's", in_train(cat=3, dog=1)),
     (save_tables, "fer.csv", "holds the pixels of images of 8 x 8", SIX),
     (save_tables, "digits.csv", "holds the pixels of images of 8 x 8", SIX),
-    (save_tables, "hf.parquet", "column 'img' holds the images themselves", SIX),
-    (save_tables, "bytes.parquet", "column 'image' holds the images themselves", SIX),
     (save_examples, "a.tfrecord-00000-of-00001", "a TFRecord file", in_train(a=2, b=1)),
 ]  # fmt: skip
 

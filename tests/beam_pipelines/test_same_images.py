@@ -9,6 +9,8 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zstandard
 
@@ -63,7 +65,22 @@ def as_webdataset(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("make", [as_folder, as_tar, as_zstd, as_zip, as_webdataset], ids=lambda make: make.__name__)
+def as_parquet(path: Path, **options: str) -> Path:
+    labels = [name.split("/")[0] for name in NAMES]
+    images = [{"bytes": (PHOTOS / name).read_bytes(), "path": name} for name in NAMES]
+    path = path.with_suffix(".parquet")
+    pq.write_table(pa.table({"image": images, "label": labels}), path, **options)
+    return path
+
+
+def as_plain_parquet(path: Path) -> Path:
+    return as_parquet(path, compression="none")
+
+
+FORMS = [as_folder, as_tar, as_zstd, as_zip, as_webdataset, as_parquet, as_plain_parquet]
+
+
+@pytest.mark.parametrize("make", FORMS, ids=lambda make: make.__name__)
 def test_the_same_photos_give_the_same_images_and_labels(tmp_path, build, read, make: Callable[[Path], Path]):
     records = read(build(tmp_path / "out", f"--input={make(tmp_path / 'photos')}", *FLAGS), "train")
     classes = (tmp_path / "out/label.labels.txt").read_text().split()

@@ -65,6 +65,7 @@ def make_inputs(folder: Path) -> None:
             for name in names[number::3]:
                 archive.add(PHOTOS / name, name)
         (folder / "shards" / f"{number:03d}.tar.zst").write_bytes(zstandard.compress(content.getvalue()))
+    _make_hf_parquet(folder / "hf", photos)
     (folder / "webdataset").mkdir()
     for number in range(2):
         with tarfile.open(folder / "webdataset" / f"{number:02d}.tar", "w") as archive:
@@ -87,6 +88,19 @@ def _make_scraped(folder: Path, photos: list[Path]) -> None:
     _copy(photos[:1], [folder / "cat" / "again.jpg"])
     (folder / "cat" / "cut.jpg").write_bytes(photos[0].read_bytes()[:9_000])
     (folder / "dog" / "page.jpg").write_text("<html>Not found</html>")
+
+
+def _make_hf_parquet(folder: Path, photos: list[Path]) -> None:
+    classes = sorted({photo.parent.name for photo in photos})
+    features = {"image": {"_type": "Image"}, "label": {"names": classes, "_type": "ClassLabel"}}
+    folder.mkdir()
+    for split, chosen in (("train", photos[::2]), ("test", photos[1::2])):
+        images = [{"bytes": photo.read_bytes(), "path": photo.name} for photo in chosen]
+        table = pa.table({"image": images, "label": [classes.index(photo.parent.name) for photo in chosen]})
+        described = json.dumps({"info": {"features": features}}).encode()
+        pq.write_table(
+            table.replace_schema_metadata({b"huggingface": described}), folder / f"{split}-00000-of-00001.parquet"
+        )
 
 
 def _make_tables(folder: Path, names: list[str]) -> None:

@@ -49,13 +49,6 @@ PIXELS = _WRITE_TABLE.format(
     ),
 )
 # The second argument is the column with the bytes of images, as Hugging Face writes them or plain.
-EMBEDDED = _WRITE_TABLE.format(
-    load=(
-        "import pyarrow.parquet as q; t = q.ParquetFile(p); names = t.schema_arrow.names; pixels = [c]; "
-        "rows = (r for b in t.iter_batches(64) for r in b.to_pylist())"
-    ),
-    save='open(f := f"{o}/{i}", "wb").write(r[c]["bytes"] if isinstance(r[c], dict) else r[c])',
-)
 # The second and third arguments are the features of image and label.
 EXAMPLES = _START + (
     "import tensorflow as tf; l = lambda v: (*v.int64_list.value, *map(bytes.decode, v.bytes_list.value))[0]; "

@@ -119,13 +119,9 @@ def refuse_embedded(path: str, column: str, settings: Mapping[str, str]) -> Requ
       column: that holds them.
       settings: that name the other columns.
     """
-    choice = Choice(
-        "the images as files", {"input": f"{path}.csv", **settings}, [_run(programs.EMBEDDED, path, column)]
-    )
-    choices = [] if storage.has_scheme(path) else [choice]
     return RequestError(
         f"{quote_input(path)}: column {column!r} holds the images themselves, as Hugging Face's do; expected paths",
-        choices,
+        [Choice("the images in it", {"source": "hf_parquet", "image_column": column, **settings})],
     )
 
 

@@ -32,6 +32,7 @@ SOURCES = (
     Entry("csv", "tables.csv_table", (".csv", ".tsv", ".csv.gz", ".tsv.gz")),
     Entry("jsonl", "tables.jsonl_table", (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")),
     Entry("parquet", "tables.parquet_table", (".parquet",)),
+    Entry("hf_parquet", "tables.hf_parquet", (".parquet",), among="parquet"),
     Entry("tar", "archives.tar", _TAR),
     Entry("zip", "archives.zip", (".zip",)),
     Entry("webdataset", "archives.webdataset", _TAR, among="tar"),
@@ -41,7 +42,6 @@ _PLANNED: dict[str, tuple[str, ...]] = {
     "coco": (),
     "voc": (),
     "yolo": (),
-    "hf_parquet": (),
     "hf_folder": (),
 }
 NAMES = tuple(entry.name for entry in SOURCES)

@@ -21,6 +21,7 @@ class Source:
       column_types: column -> "int64", "float" or "bytes"; None if the source has no types.
       unit: what a message calls one sample: "image" or "row".
       is_settled_later: whether folders give labels or splits, so that `settle` has the last word on them.
+      class_names: the classes in the order of their indices, if the source names them; its labels are then names.
       labels_may_be_indices: whether a label that is a number is a class index. The name of a folder never is.
       skipped: files that are not samples; complete when `samples` has ended. Containers are not included.
       notes: warnings about a valid but unusual input, one line each; complete when `samples` has ended.
@@ -34,6 +35,7 @@ class Source:
     has_images = True
     unit = "image"
     is_settled_later = False
+    class_names: Sequence[str] = ()
     labels_may_be_indices = False
     read_container: ReadContainer | None = None
 

@@ -6,7 +6,7 @@ import pytest
 
 from beam_tfrecords.errors import RequestError
 
-PLANNED = ["tfrecord", "coco", "voc", "yolo", "hf_parquet", "hf_folder"]
+PLANNED = ["tfrecord", "coco", "voc", "yolo", "hf_folder"]
 
 
 @pytest.mark.parametrize("name", PLANNED)

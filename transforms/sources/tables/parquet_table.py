@@ -54,10 +54,10 @@ class ParquetTable:
           BuildError: the file is damaged.
         """
         number = 0
-        with _opened(self.path) as file:
+        with opened(self.path) as file:
             try:
                 for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
-                    values = [_to_python(batch.column(name)) for name in columns]
+                    values = [to_python(batch.column(name)) for name in columns]
                     for row in zip(*values, strict=True) if values else [()] * batch.num_rows:
                         broken = next((cell for cell in row if isinstance(cell, InvalidRow)), None)
                         if broken is not None:
@@ -88,7 +88,7 @@ def open_parquet(path: str) -> ParquetTable:
       RequestError: the file is not a Parquet file, or two of its columns have the same name.
     """
     try:
-        with _opened(path) as file:
+        with opened(path) as file:
             schema = file.schema_arrow
     except pa.ArrowException as error:
         raise RequestError(f"`input={path}` is not a valid Parquet file: {error}") from error
@@ -100,20 +100,22 @@ def open_parquet(path: str) -> ParquetTable:
         tuple(schema.names),
         {field.name: _feature_type(field.type) for field in schema},
         frozenset(field.name for field in schema if _is_text(_plain(field.type))),
-        embedded=[field.name for field in schema if _may_hold_images(field)],
+        embedded=[field.name for field in schema if may_hold_images(field)],
     )
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[pq.ParquetFile]:
+def opened(path: str, *, version: str = "") -> Iterator[pq.ParquetFile]:
+    """Opens a file, of a version as `storage.open_read` knows it; its columns are read a piece at a time."""
     with (
-        storage.open_read(path) as source,
+        storage.open_read(path, version=version) as source,
         pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
     ):
         yield file
 
 
-def _to_python(column: pa.Array) -> list[Any]:
+def to_python(column: pa.Array) -> list[Any]:
+    """The cells as plain values; one that Python cannot represent is an `InvalidRow`."""
     plain = _plain(column.type)
     if plain != column.type:
         column = column.cast(plain)
@@ -159,13 +161,16 @@ def _is_list(kind: pa.DataType) -> bool:
     return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
-def _may_hold_images(field: pa.Field) -> bool:
+def may_hold_images(field: pa.Field) -> bool:
     """Whether a column may have the bytes of images: in a struct as Hugging Face writes it, or plain."""
-    kind = field.type
-    if pa.types.is_struct(kind):
-        return {"bytes", "path"} <= {one.name for one in kind}
-    is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-    return is_bytes and bool(re.search("image|img|jpe?g|png|photo|picture|bytes", field.name.lower()))
+    if pa.types.is_struct(field.type):
+        return any(one.name == "bytes" and is_binary(one.type) for one in field.type)
+    return is_binary(field.type) and bool(re.search("image|img|jpe?g|png|photo|picture|bytes", field.name.lower()))
+
+
+def is_binary(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds bytes."""
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from transforms.refs import Value
 from transforms.sources.inputs import InputFile, quote_input
@@ -14,6 +16,7 @@ from transforms.sources.tables.cells import read_flag, read_label, read_value
 from transforms.sources.tables.column_choices import column_choices
 from transforms.sources.tables.table import Table
 from transforms.sources.tables.table_columns import Columns, available, choose_columns
+from transforms.splits import SPLIT_NAMES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,6 +96,22 @@ def choose_cells(table: Table, spec: SourceSpec, label: str | None) -> tuple[Row
 def splits_of(files: Sequence[InputFile]) -> dict[str, str]:
     """File -> split, of the files whose request or whose names say it."""
     return {file.entry.path: file.split for file in files if file.split}
+
+
+def shard_splits(files: Sequence[InputFile], name: re.Pattern[str], spec: SourceSpec) -> dict[str, str]:
+    """File -> split, where the names of all files say one in a group `split`, as those of shards do."""
+    found = {file.entry.path: name.fullmatch(storage.basename(file.entry.path)) for file in files}
+    if not spec.splits_auto or spec.split_column is not None or not all(found.values()):
+        return {}
+    words = {path: match["split"].lower() for path, match in found.items() if match}
+    return {path: SPLIT_NAMES.get(word, word) for path, word in words.items()}
+
+
+def note_splits(splits: Mapping[str, str], spec: SourceSpec) -> list[str]:
+    """A note on splits that only the names of the files say."""
+    if spec.input_splits or not splits:
+        return []
+    return [f"splits from the names of the files: {', '.join(sorted(set(splits.values())))}"]
 
 
 def without_label(table: Table, what: str) -> RequestError:

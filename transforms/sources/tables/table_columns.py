@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
@@ -120,6 +120,11 @@ def has_labels(table: Table, named: Sequence[str]) -> bool:
     return set(named) <= set(table.columns) if named else guess_label(table) is not None
 
 
+def guess_image(columns: Sequence[str]) -> str | None:
+    """The column of the images by its usual name; None if there is none."""
+    return _find_name(columns, _IMAGES, lambda _: True)
+
+
 def guess_label(table: Table) -> str | None:
     """The column of the labels by its usual name; None if there is none."""
     return _guess(table, _LABELS, text=False)
@@ -141,8 +146,12 @@ def _check_pattern(table: Table, pattern: str) -> None:
 
 def _guess(table: Table, names: Sequence[str], *, text: bool) -> str | None:
     """The first column of a usual name; where text is needed, only the first name may have none."""
-    if names and names[0] in table.columns:
+    return _find_name(table.columns, names, lambda column: not text or table.may_hold_text(column))
+
+
+def _find_name(columns: Sequence[str], names: Sequence[str], is_fit: Callable[[str], bool]) -> str | None:
+    if names and names[0] in columns:
         return names[0]
-    plain = {plain_name(column): column for column in reversed(table.columns)}
+    plain = {plain_name(column): column for column in reversed(columns)}
     found = (plain[name] for name in names if name in plain)
-    return next((column for column in found if not text or table.may_hold_text(column)), None)
+    return next((column for column in found if is_fit(column)), None)

@@ -79,7 +79,7 @@ class _Reader:
             if image is not None:
                 uri = self._resolve(image)
                 locator = File(uri)
-                size, fingerprint, version = _look(uri)
+                size, fingerprint, version = look(uri)
                 locator = File(uri, version)
             return SampleRef(
                 self.key_prefix + key,
@@ -219,7 +219,7 @@ def _merge_types(tables: Sequence[Table]) -> Mapping[str, str] | None:
     return merged
 
 
-def _look(uri: str) -> tuple[int, str, str]:
+def look(uri: str) -> tuple[int, str, str]:
     """Size, fingerprint and version of a local image; a remote one would cost a request per row."""
     if storage.has_scheme(uri):
         # Without it no row of this scheme could be read: the request is wrong, not the row.

@@ -261,9 +261,7 @@ def test_numbers_that_are_none_are_no_missing_labels(write, read):
 
 def test_an_archive_without_labels_is_refused_with_its_columns(write, opened):
     path = write(("0.jpg", b"x"), ("0.txt", "a cat"), ("0.json", {"url": "http://x/1.jpg"}))
-    with pytest.raises(
-        RequestError, match=r"has no \.cls and no field 'label', .*; it has: txt, url"
-    ):
+    with pytest.raises(RequestError, match=r"has no \.cls and no field 'label', .*; it has: txt, url"):
         opened(path, source="webdataset")
 
 

@@ -1,0 +1,368 @@
+"""Parquet files that hold the bytes of the images, as Hugging Face's datasets are stored.
+
+The workers read the files, one each. Where a column is not compressed, the images are read where they are; else they
+are copied to a spool, because a page is decompressed as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from transforms.refs import File, Locator, Range, SampleRef, Value, one_image
+from transforms.sources.containers import Container, Spool
+from transforms.sources.inputs import InputFile, find_files, quote_input
+from transforms.sources.source import Source
+from transforms.sources.source_spec import Skipped, SourceSpec
+from transforms.sources.tables.cells import invalid_row, read_text
+from transforms.sources.tables.image_paths import resolve
+from transforms.sources.tables.parquet_table import (
+    ParquetTable,
+    is_binary,
+    may_hold_images,
+    open_parquet,
+    opened,
+    to_python,
+)
+from transforms.sources.tables.row_values import (
+    RowReader,
+    choose_cells,
+    note_splits,
+    shard_splits,
+    splits_of,
+    without_label,
+)
+from transforms.sources.tables.table import InvalidRow
+from transforms.sources.tables.table_columns import available, guess_image, guess_label
+from transforms.sources.tables.table_source import look
+
+# train-00000-of-00004.parquet, also with a hash behind the numbers.
+_SPLIT = re.compile(r"(?P<split>[A-Za-z]\w*)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?\.parquet", re.IGNORECASE)
+# Rows of a batch, so that their images take about so many bytes.
+_BATCH_BYTES = 32 << 20
+_MOST_ROWS = 512
+# Bytes between two images of a column: the header of a page with its statistics, and its levels.
+_GAP_BYTES = 16 << 10
+# Bytes and path of an image; either may be None.
+_Image: TypeAlias = "tuple[bytes | None, str | None]"
+_NO_SETTINGS = ("label_pattern", "image_path", "delimiter", "encoding")
+
+
+class HfParquetSource(Source):
+    """Parquet files with the bytes of images.
+
+    Raises:
+      RequestError: they do not fit the request.
+    """
+
+    unit = "row"
+
+    def __init__(self, files: Sequence[InputFile], table: ParquetTable, schema: pa.Schema, spec: SourceSpec) -> None:
+        super().__init__()
+        self.name = spec.source
+        self._containers = [Container.of(file.entry, key_prefix=file.key_prefix) for file in files]
+        image = _choose_image(table, schema, spec)
+        rest = dataclasses.replace(
+            table,
+            embedded=(),
+            columns=tuple(name for name in table.columns if name != image),
+            column_types={name: kind for name, kind in table.column_types.items() if name != image},
+        )
+        names = _class_names(schema)
+        label = _choose_label(rest, names, spec)
+        cells, notes = choose_cells(rest, spec, label)
+        self.notes += notes
+        self.columns, self.column_types, self.label_column = rest.columns, rest.column_types, label
+        self.class_names = names.get(label or "", ())
+        self.labels_may_be_indices = not self.class_names
+        splits = splits_of(files) or shard_splits(files, _SPLIT, spec)
+        self.notes += note_splits(splits, spec) if cells.columns.split is None else []
+        root = spec.image_root[0] if spec.image_root else ""
+        self.read_container: ReadHfParquet = ReadHfParquet(
+            cells, image, self.class_names, splits, root, spec.allow_outside_root
+        )
+
+    def containers(self) -> Sequence[Container]:
+        """The files."""
+        return self._containers
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadHfParquet:
+    """Lists the rows of one file. Picklable.
+
+    A damaged file gives the rows before the damage and one rejected sample for the file itself.
+
+    Attributes:
+      cells: reads the values of a row.
+      image: column of the images.
+      class_names: of the labels, which are indices; empty if the file does not name them.
+      splits: file -> split of its rows, if its name says it.
+      root: folder of images that are given by their paths; "" for that of the file.
+    """
+
+    cells: RowReader
+    image: str
+    class_names: Sequence[str]
+    splits: Mapping[str, str]
+    root: str
+    allow_outside_root: bool
+
+    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+        """Yields one reference per row.
+
+        Args:
+          spool: receives the images of compressed columns.
+
+        Raises:
+          ChangedError: the file is no longer the version that is listed.
+        """
+        try:
+            with contextlib.ExitStack() as stack:
+                with _reading():
+                    file = stack.enter_context(opened(container.uri, version=container.version))
+                    plain = stack.enter_context(storage.open_read(container.uri, version=container.version))
+                missing = {*self.cells.needed, self.image} - set(file.schema_arrow.names)
+                if missing:
+                    raise invalid_row(f"the file has no column {min(missing)!r}, which the first one has")
+                number = 0
+                for group in range(file.num_row_groups):
+                    finder = _Finder(container, plain, file.metadata.row_group(group), self.image)
+                    for image, row in self._rows(file, group):
+                        yield self._reference(container, number, image, row, finder, spool)
+                        number += 1
+        except SampleError as error:
+            yield container.rejected(error)
+
+    def _rows(self, file: pq.ParquetFile, group: int) -> Iterator[tuple[_Image, dict[str, Any] | InvalidRow]]:
+        """The rows of a group, each with the bytes and the path of its image.
+
+        Raises:
+          SampleError: the file is damaged.
+        """
+        metadata = file.metadata.row_group(group)
+        size = _image_bytes(metadata, self.image) // max(metadata.num_rows, 1)
+        rows = min(_MOST_ROWS, max(1, _BATCH_BYTES // max(size, 1)))
+        columns = list(self.cells.needed)
+        with _reading():
+            for batch in file.iter_batches(rows, row_groups=[group], columns=[*columns, self.image]):
+                cells = [to_python(batch.column(name)) for name in columns]
+                for at, image in enumerate(_image_cells(batch.column(self.image))):
+                    values = [column[at] for column in cells]
+                    broken = next((cell for cell in values if isinstance(cell, InvalidRow)), None)
+                    yield image, broken or dict(zip(columns, values, strict=True))
+
+    def _reference(
+        self,
+        container: Container,
+        number: int,
+        image: _Image,
+        row: dict[str, Any] | InvalidRow,
+        finder: _Finder,
+        spool: Spool,
+    ) -> SampleRef:
+        # Wide enough that the keys sort as the rows do.
+        key, split = f"{number:012d}", self.splits.get(container.uri)
+        data, path = image
+        name = f"{container.uri}#{key}" + (f"/{path}" if path else "")
+        locator: Locator = Range(container.uri, 0, 0, name)
+        size, fingerprint = 0, f"{container.fingerprint}@{number}"
+        try:
+            if isinstance(row, InvalidRow):
+                raise invalid_row(row.detail)
+            values = self.cells.blank(row)
+            of = self.cells.columns
+            if of.key is not None:
+                key = read_text(values, of.key)
+            split = self.cells.split(values) if of.split else split
+            label, columns, group = self._label(values), self.cells.values(values), self.cells.group(values)
+            if data is not None:
+                size = len(data)
+                locator = finder.find(data, name) or spool.add([data], size=size, name=name)
+            elif path:
+                root = self.root or storage.dirname(container.uri)
+                uri = resolve(path, root=root, allow_outside_root=self.allow_outside_root)
+                locator = File(uri)
+                size, fingerprint, version = look(uri)
+                locator = File(uri, version)
+            else:
+                raise invalid_row(f"column {self.image!r} has neither bytes nor a path")
+            key = container.key_prefix + key
+            return SampleRef(key, one_image(locator), size, fingerprint, label, split, columns, group=group)
+        except SampleError as error:
+            failure = (error.reason.value, error.detail)
+            return SampleRef(container.key_prefix + key, one_image(locator), split=split, failure=failure)
+
+    def _label(self, row: Mapping[str, Any]) -> Value:
+        label = self.cells.label(row)
+        return [self._name(one) for one in label] if isinstance(label, list) else self._name(label)
+
+    def _name(self, label: Any) -> Any:
+        """The name of a class; -1 stands for none there."""
+        if not self.class_names or not isinstance(label, int):
+            return label
+        if 0 <= label < len(self.class_names):
+            return self.class_names[label]
+        return None if label == -1 else label
+
+
+class _Finder:
+    """Finds the images of one row group in the file, in their order, if they are not compressed.
+
+    An image that is not found there, such as one that occurs twice in a dictionary, is copied like a compressed one.
+    """
+
+    def __init__(self, container: Container, file: IO[bytes], group: pq.RowGroupMetaData, image: str) -> None:
+        self._container = container
+        self._file = file
+        self._at = self._end = 0
+        for column in map(group.column, range(group.num_columns)):
+            if column.path_in_schema in (image, f"{image}.bytes") and column.compression == "UNCOMPRESSED":
+                self._at = column.dictionary_page_offset or column.data_page_offset
+                self._end = self._at + column.total_compressed_size
+
+    def find(self, data: bytes, name: str) -> Range | None:
+        """Where an image is; what is found there are its bytes, whatever the encoding of the page."""
+        window = min(self._end - self._at, len(data) + _GAP_BYTES)
+        if window < len(data) or not data:
+            return None
+        with _reading():
+            self._file.seek(self._at)
+            at = self._file.read(window).find(data)
+        if at < 0:
+            return None
+        offset = self._at + at
+        self._at = offset + len(data)
+        return Range(self._container.uri, offset, len(data), name, self._container.version)
+
+
+@contextlib.contextmanager
+def _reading() -> Iterator[None]:
+    """Makes a `SampleError` of what Arrow and the disk raise, unless the disk is at fault."""
+    try:
+        yield
+    except (storage.ChangedError, MemoryError):
+        raise
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and storage.is_service_fault(error):
+            raise
+        # Arrow raises an OSError without a number for what is damaged.
+        is_unreadable = isinstance(error, OSError) and (error.errno or isinstance(error, storage.StorageError))
+        reason = FailureReason.UNREADABLE if is_unreadable else FailureReason.CORRUPT
+        raise SampleError(Stage.LIST, reason, " ".join(str(error).split())[:500]) from error
+
+
+def recognises(container: Container) -> bool:
+    """Whether a Parquet file has a column of images and not of their paths."""
+    try:
+        schema = _schema(container)
+    except (pa.ArrowException, OSError):
+        return False  # Opening it as a table says why.
+    if any(map(_is_image, schema.types)):
+        return True
+    paths = [field.name for field in schema if not is_binary(field.type)]
+    return guess_image(paths) is None and any(map(may_hold_images, schema))
+
+
+def open_source(spec: SourceSpec) -> HfParquetSource:
+    """Finds the files, and reads the schema of the first.
+
+    Raises:
+      RequestError: a file does not exist, or they do not fit the request.
+    """
+    for name in _NO_SETTINGS:
+        if getattr(spec, name) is not None:
+            raise RequestError(
+                f"`{name}={getattr(spec, name)}`: {quote_input(spec.input[0])} is read as hf_parquet, which has none; "
+                "leave it out"
+            )
+    files = find_files(spec)
+    table = open_parquet(files[0].entry.path)
+    return HfParquetSource(files, table, _schema(Container.of(files[0].entry, key_prefix="")), spec)
+
+
+def _schema(container: Container) -> pa.Schema:
+    with opened(container.uri, version=container.version) as file:
+        return file.schema_arrow
+
+
+def _is_image(kind: pa.DataType) -> bool:
+    """Whether a type is `struct<bytes: binary, path: string>`, in any order."""
+    if not pa.types.is_struct(kind):
+        return False
+    fields = {field.name: field.type for field in kind}
+    return is_binary(fields.get("bytes", pa.null()))
+
+
+def _choose_image(table: ParquetTable, schema: pa.Schema, spec: SourceSpec) -> str:
+    kinds = {field.name: field.type for field in schema}
+    found = [name for name, kind in kinds.items() if _is_image(kind)] or [
+        n for n, kind in kinds.items() if is_binary(kind)
+    ]
+    usual = guess_image(found)
+    if spec.image_column is not None:
+        if spec.image_column not in found:
+            raise RequestError(
+                f"`image_column={spec.image_column}`: {table.path} has no column of that name with the bytes of "
+                f"images; {available(table)}"
+            )
+        return spec.image_column
+    if usual is None and len(found) != 1:
+        has = f"the columns {', '.join(map(repr, found))}" if found else "no column"
+        raise RequestError(
+            f"{quote_input(table.path)} has {has} with bytes; name the one with the images with `image_column`; "
+            f"{available(table)}"
+        )
+    return usual or found[0]
+
+
+def _choose_label(table: ParquetTable, names: Mapping[str, Sequence[str]], spec: SourceSpec) -> str | None:
+    if spec.label_column is not None or spec.label_columns or not spec.needs_label:
+        return spec.label_column
+    classes = [name for name in names if name in table.columns]
+    label = classes[0] if len(classes) == 1 else guess_label(table)
+    if label is None:
+        raise without_label(table, "no column 'label'")
+    return label
+
+
+def _class_names(schema: pa.Schema) -> dict[str, tuple[str, ...]]:
+    """Column -> names of its classes, which Hugging Face's datasets writes beside the schema."""
+    try:
+        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        return {
+            column: tuple(map(str, feature["names"]))
+            for column, feature in features.items()
+            if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" and feature.get("names")
+        }
+    except (KeyError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _image_bytes(group: pq.RowGroupMetaData, image: str) -> int:
+    columns = map(group.column, range(group.num_columns))
+    return sum(one.total_uncompressed_size for one in columns if one.path_in_schema.partition(".")[0] == image)
+
+
+def _image_cells(column: pa.Array) -> Iterator[_Image]:
+    """(bytes, path) of every row."""
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if not pa.types.is_struct(column.type):
+        return ((cell.as_py(), None) for cell in column)
+    # Unlike `field`, this knows which structs are null.
+    fields = dict(zip((field.name for field in column.type), column.flatten(), strict=True))
+    paths = fields.get("path")
+    return (
+        (data.as_py(), path.as_py() if path is not None else None)
+        for data, path in zip(fields["bytes"], paths if paths is not None else [None] * len(column), strict=True)
+    )
