@@ -33,6 +33,7 @@ SOURCES = (
     Entry("jsonl", "tables.jsonl_table", (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")),
     Entry("parquet", "tables.parquet_table", (".parquet",)),
     Entry("hf_parquet", "tables.hf_parquet", (".parquet",), among="parquet"),
+    Entry("hf_folder", "tables.hf_folder"),
     Entry("tar", "archives.tar", _TAR),
     Entry("zip", "archives.zip", (".zip",)),
     Entry("webdataset", "archives.webdataset", _TAR, among="tar"),
@@ -42,7 +43,6 @@ _PLANNED: dict[str, tuple[str, ...]] = {
     "coco": (),
     "voc": (),
     "yolo": (),
-    "hf_folder": (),
 }
 NAMES = tuple(entry.name for entry in SOURCES)
 FILE_EXTENSIONS = tuple(extension for entry in SOURCES if not entry.among for extension in entry.extensions)

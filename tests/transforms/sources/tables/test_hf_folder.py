@@ -1,0 +1,113 @@
+"""Folders with tables beside the images, as Hugging Face's datasets reads them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beam_tfrecords.errors import RequestError
+
+ROWS = [{"file_name": "1.jpg", "label": "cat"}, {"file_name": "in/2.jpg", "label": "dog"}]
+
+
+def write(path: Path, rows: list[dict]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".csv":
+        lines = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
+        path.write_text("\n".join(lines))
+    elif path.suffix == ".jsonl":
+        path.write_text("\n".join(map(json.dumps, rows)))
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+def summary(samples):
+    return {key: (sample.uri, sample.label, sample.split) for key, sample in samples.items()}
+
+
+@pytest.mark.parametrize("name", ["metadata.csv", "metadata.jsonl", "metadata.parquet"])
+def test_the_table_names_images_relative_to_itself(touch, opened, listed, name):
+    root = touch("1.jpg", "in/2.jpg", "in/not_listed.jpg")
+    write(root / name, ROWS)
+    source = opened(root, source="hf_folder")
+    assert (source.name, source.columns) == ("hf_folder", ("file_name", "label"))
+    assert summary(listed(source)) == {
+        "1.jpg": (f"{root}/1.jpg", "cat", None),
+        "in/2.jpg": (f"{root}/in/2.jpg", "dog", None),
+    }
+
+
+def test_the_tables_of_folders_are_read_together_and_the_folders_are_splits(touch, opened, listed):
+    root = touch("train/1.jpg", "train/in/2.jpg", "val/1.jpg", "val/in/2.jpg")
+    write(root / "train/metadata.csv", ROWS)
+    write(root / "val/metadata.jsonl", ROWS)
+    found = summary(listed(opened(root, source="hf_folder")))
+    assert {key: split for key, (_, _, split) in found.items()} == {
+        "train/1.jpg": "train", "train/in/2.jpg": "train", "val/1.jpg": "validation", "val/in/2.jpg": "validation"
+    }  # fmt: skip
+    assert all(uri == f"{root}/{key}" for key, (uri, _, _) in found.items())
+    without = listed(opened(root, source="hf_folder", splits_auto=False))
+    assert {sample.split for sample in without.values()} == {None}
+
+
+def test_one_table_may_name_the_images_of_all_splits(touch, opened, listed):
+    root = touch("train/1.jpg", "test/2.jpg", "3.jpg", "4.jpg")
+    names = ["train/1.jpg", "test/2.jpg", "3.jpg"]
+    write(root / "metadata.csv", [{"file_name": name, "label": "x"} for name in names])
+    assert [sample.split for sample in listed(opened(root, source="hf_folder")).values()] == ["train", "test", None]
+
+
+def test_a_split_column_beats_the_folders(touch, opened, listed):
+    root = touch("train/1.jpg", "test/2.jpg")
+    rows = [{"file_name": f"{name}.jpg", "label": "x", "split": "holdout"} for name in ("train/1", "test/2")]
+    write(root / "metadata.csv", rows)
+    found = listed(opened(root, source="hf_folder"))
+    assert [sample.split for sample in found.values()] == ["holdout", "holdout"]
+
+
+def test_keys_of_several_folders_begin_with_their_names(touch, opened, listed):
+    root = touch("a/1.jpg", "a/in/2.jpg", "b/train/1.jpg", "b/train/in/2.jpg")
+    write(root / "a/metadata.csv", ROWS)
+    write(root / "b/train/metadata.csv", ROWS)
+    found = listed(opened(root / "a", root / "b", source="hf_folder"))
+    assert {key: sample.split for key, sample in found.items()} == {
+        "a/1.jpg": None, "a/in/2.jpg": None, "b/train/1.jpg": "train", "b/train/in/2.jpg": "train"
+    }  # fmt: skip
+    assert {sample.failure for sample in found.values()} == {None}
+
+
+def test_another_column_of_file_names_is_taken_if_it_is_the_only_one(touch, opened, listed):
+    root = touch("1.jpg", "2.jpg")
+    write(root / "metadata.csv", [{"left_file_name": "1.jpg", "label": "x"}])
+    assert list(listed(opened(root, source="hf_folder"))) == ["1.jpg"]
+    write(root / "metadata.csv", [{"left_file_name": "1.jpg", "right_file_name": "2.jpg", "label": "x"}])
+    with pytest.raises(RequestError, match=r"has several columns .*; name one with `image_column`; it has: left_file"):
+        opened(root, source="hf_folder")
+    assert list(listed(opened(root, source="hf_folder", image_column="right_file_name"))) == ["2.jpg"]
+
+
+def test_an_image_that_is_missing_or_outside_is_a_failure(touch, opened, listed):
+    root = touch("in/1.jpg", "2.jpg")
+    write(root / "in/metadata.csv", [{"file_name": name, "label": "x"} for name in ("1.jpg", "../2.jpg", "3.jpg")])
+    found = listed(opened(root / "in", source="hf_folder"))
+    assert [sample.failure and sample.failure[0] for sample in found.values()] == [None, "outside_root", "unreadable"]
+
+
+def test_what_does_not_fit_is_refused(touch, opened):
+    root = touch("1.jpg")
+    with pytest.raises(RequestError, match=r"there is none of metadata\.csv, metadata\.jsonl, metadata\.parquet in it"):
+        opened(root, source="hf_folder")
+    write(root / "metadata.csv", [{"name": "1.jpg", "label": "x"}])
+    with pytest.raises(RequestError, match=r"has no column with a name such as 'file_name'.*it has: name, label"):
+        opened(root, source="hf_folder")
+    with pytest.raises(RequestError, match=r"`image_path=\{a\}`: .* is read as hf_folder"):
+        opened(root, source="hf_folder", image_path="{a}")
+    write(root / "metadata.jsonl", ROWS)
+    with pytest.raises(RequestError, match=r"metadata\.csv and .*metadata\.jsonl both say the images of one folder"):
+        opened(root, source="hf_folder")
+    with pytest.raises(RequestError, match="is a file; `source=hf_folder` reads a folder"):
+        opened(root / "metadata.csv", source="hf_folder")

@@ -1,0 +1,102 @@
+"""Folders with `metadata.csv`, `.jsonl` or `.parquet` beside the images, as Hugging Face's datasets reads them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Sequence
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError
+from transforms.refs import SampleRef
+from transforms.sources.inputs import InputFile, key_prefixes, quote_input
+from transforms.sources.source_spec import SourceSpec
+from transforms.sources.tables.csv_table import open_csv
+from transforms.sources.tables.jsonl_table import open_jsonl
+from transforms.sources.tables.table import Table
+from transforms.sources.tables.table_columns import available
+from transforms.sources.tables.table_source import TableSource
+from transforms.splits import split_of_folder
+
+_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
+_IMAGE = "file_name"
+_NO_SETTINGS = ("label_pattern", "image_path", "image_root")
+
+
+class HfFolder(TableSource):
+    """The rows of all tables in some folders.
+
+    Args:
+      tables: the tables, whose key prefixes are the paths of their folders below the input.
+      spec: the request.
+      folders: the inputs, each with a `/` at its end.
+    """
+
+    def __init__(self, tables: Sequence[tuple[InputFile, Table]], spec: SourceSpec, *, folders: Sequence[str]) -> None:
+        super().__init__(tables, spec)
+        self._folders = folders
+        self._has_splits = spec.splits_auto and spec.split_column is None
+
+    def samples(self) -> Iterator[SampleRef]:
+        """See `Source.samples`; an image in a folder such as `train` is of this split, unless its row says another."""
+        for ref in super().samples():
+            split = self._split(ref.uri or "") if self._has_splits and ref.split is None else None
+            yield dataclasses.replace(ref, split=split) if split else ref
+
+    def _split(self, uri: str) -> str | None:
+        folder = next((folder for folder in self._folders if uri.startswith(folder)), uri)
+        first, slash, _ = uri[len(folder) :].partition("/")
+        return split_of_folder(first) if slash else None
+
+
+def open_source(spec: SourceSpec) -> HfFolder:
+    """Finds the tables in the folders, and reads their headers.
+
+    Raises:
+      RequestError: there is none, or they do not fit the request.
+    """
+    for name in _NO_SETTINGS:
+        if getattr(spec, name):
+            raise RequestError(
+                f"`{name}={getattr(spec, name)}`: {quote_input(spec.input[0])} is read as hf_folder, whose tables say "
+                "the images and labels; leave it out"
+            )
+    tables: dict[str, tuple[InputFile, Table]] = {}
+    folders = [path.rstrip("/") + "/" for path in spec.input]
+    for path, folder, prefix in zip(spec.input, folders, key_prefixes(spec.input), strict=True):
+        found = [entry for entry in storage.list_files(folder, literal=True) if storage.basename(entry.path) in _NAMES]
+        if not found:
+            raise RequestError(f"{quote_input(folder)}: there is none of {', '.join(_NAMES)} in it")
+        for entry in sorted(found, key=lambda entry: entry.path):
+            below = entry.path[len(folder) :].rpartition("/")[0]
+            key = f"{prefix}{below}/" if below else prefix
+            if key in tables:
+                other = tables[key][1].path
+                raise RequestError(f"{other} and {entry.path} both say the images of one folder; delete one")
+            tables[key] = InputFile(key, entry, spec.input_splits.get(path)), _opener(entry.path, spec)(entry.path)
+    column = spec.image_column or _find_image([table for _, table in tables.values()])
+    return HfFolder(list(tables.values()), dataclasses.replace(spec, image_column=column), folders=folders)
+
+
+def _opener(path: str, spec: SourceSpec) -> Callable[[str], Table]:
+    if path.endswith(".csv"):
+        return functools.partial(open_csv, delimiter=spec.delimiter, encoding=spec.encoding)
+    if path.endswith(".jsonl"):
+        return functools.partial(open_jsonl, encoding=spec.encoding)
+    from transforms.sources.tables.parquet_table import open_parquet
+
+    return open_parquet
+
+
+def _find_image(tables: Sequence[Table]) -> str:
+    """The column of the images: `file_name`, or the only one such as `image_file_name`."""
+    table = tables[0]
+    found = [name for name in table.columns if name == _IMAGE] or [
+        name for name in table.columns if name.endswith(f"_{_IMAGE}")
+    ]
+    if len(found) != 1:
+        raise RequestError(
+            f"{quote_input(table.path)} has {'several columns' if found else 'no column'} with a name such as "
+            f"{_IMAGE!r}; name one with `image_column`; {available(table)}"
+        )
+    return found[0]
