@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import struct
+import sys
 from collections.abc import Iterator, Sequence
 from typing import IO, Literal, TypeAlias, cast
 
@@ -75,13 +76,16 @@ def read_records(file: IO[bytes]) -> Iterator[Record]:
         yield record
 
 
-def scan_records(file: IO[bytes], *, offsets: Sequence[int] = ()) -> Iterator[Record | RecordError]:
+def scan_records(
+    file: IO[bytes], *, offsets: Sequence[int] = (), most_bytes: int = sys.maxsize
+) -> Iterator[Record | RecordError]:
     """As `read_records`, but yields errors and continues after a damaged record.
 
     Args:
       file: an uncompressed stream.
       offsets: where the records begin, from an index. After a damaged header only this tells where the next
         record begins; without it, the stream ends there.
+      most_bytes: of a record; a larger one is damaged, and not read.
     """
     number = offset = 0
     while header := _read_exactly(file, HEADER_BYTES):
@@ -95,6 +99,9 @@ def scan_records(file: IO[bytes], *, offsets: Sequence[int] = ()) -> Iterator[Re
             offset = offsets[number]
             continue
         (length,) = struct.unpack("<Q", header[:8])
+        if length > most_bytes:
+            yield RecordError(f"{length:,} bytes announced, {most_bytes:,} at most", record=number, offset=offset)
+            return
         data = _read_exactly(file, length)
         footer = _read_exactly(file, FOOTER_BYTES)
         if len(data) != length or len(footer) != FOOTER_BYTES:

@@ -96,16 +96,6 @@ def save_tables(folder: Path) -> None:
         csv.writer(file).writerows([["label", *names], *rows])
 
 
-def save_examples(folder: Path) -> None:
-    tf = pytest.importorskip("tensorflow")
-    with tf.io.TFRecordWriter(str(folder / "a.tfrecord-00000-of-00001")) as writer:
-        for label in "aab":
-            example = tf.train.Example()
-            example.features.feature["image"].bytes_list.value.append(PICTURE)
-            example.features.feature["label"].bytes_list.value.append(label.encode())
-            writer.write(example.SerializeToString())
-
-
 # What saves a file, its name, what the refusal calls it, and what comes of its command.
 FORMS: list[tuple[Callable[[Path], None], str, str, Records]] = [
     (save_mnist, "train-images-idx3-ubyte.gz", "a file like MNIST's", SIX),
@@ -123,7 +113,6 @@ FORMS: list[tuple[Callable[[Path], None], str, str, Records]] = [
     (save_json, "annotations/instances_val.json", "annotations like COCO's", in_train(cat=3, dog=1)),
     (save_tables, "fer.csv", "holds the pixels of images of 8 x 8", SIX),
     (save_tables, "digits.csv", "holds the pixels of images of 8 x 8", SIX),
-    (save_examples, "a.tfrecord-00000-of-00001", "a TFRecord file", in_train(a=2, b=1)),
 ]  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tensorflow as tf
 import zstandard
 
 PHOTOS = Path(__file__).parents[1] / "data/photos"
@@ -77,7 +78,19 @@ def as_plain_parquet(path: Path) -> Path:
     return as_parquet(path, compression="none")
 
 
-FORMS = [as_folder, as_tar, as_zstd, as_zip, as_webdataset, as_parquet, as_plain_parquet]
+def as_tfrecord(path: Path) -> Path:
+    path = path.with_suffix(".tfrecord")
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for name in NAMES:
+            example = tf.train.Example()
+            feature = example.features.feature
+            feature["image"].bytes_list.value.append((PHOTOS / name).read_bytes())
+            feature["label"].bytes_list.value.append(name.split("/")[0].encode())
+            writer.write(example.SerializeToString())
+    return path
+
+
+FORMS = [as_folder, as_tar, as_zstd, as_zip, as_webdataset, as_parquet, as_plain_parquet, as_tfrecord]
 
 
 @pytest.mark.parametrize("make", FORMS, ids=lambda make: make.__name__)

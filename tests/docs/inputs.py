@@ -66,6 +66,8 @@ def make_inputs(folder: Path) -> None:
                 archive.add(PHOTOS / name, name)
         (folder / "shards" / f"{number:03d}.tar.zst").write_bytes(zstandard.compress(content.getvalue()))
     _make_hf_parquet(folder / "hf", photos)
+    for name in ("old", "older"):
+        (folder / name).symlink_to(PROJECT / "tests" / "data" / "dataset_0_1_0")
     (folder / "webdataset").mkdir()
     for number in range(2):
         with tarfile.open(folder / "webdataset" / f"{number:02d}.tar", "w") as archive:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tensorflow_datasets as tfds
 from PIL import Image
 
@@ -109,3 +112,47 @@ def test_tables_and_several_labels_load(tmp_path, build_tfds):
     builder = build_tfds(tmp_path / "out", f"--input={tmp_path / 'table.csv'}", f"--spec={spec}")
     (example,) = builder.as_dataset(split="train").as_numpy_iterator()
     assert (example["label"], list(example["labels"]), example["weight"]) == (0, [0], 0.5)
+
+
+class Flowers(tfds.core.GeneratorBasedBuilder):
+    """A dataset by TFDS: an image, a class, a text and a number."""
+
+    VERSION = tfds.core.Version("1.0.0")
+    PHOTOS: ClassVar[list[Path]] = []
+    CLASSES: ClassVar[list[str]] = []
+
+    def _info(self):
+        features = {
+            "image": tfds.features.Image(encoding_format="jpeg"),
+            "label": tfds.features.ClassLabel(names=self.CLASSES),
+            "name": tfds.features.Text(),
+            "number": np.int64,
+        }
+        return self.dataset_info_from_configs(features=tfds.features.FeaturesDict(features))
+
+    def _split_generators(self, dl_manager):
+        return {"train": self._generate_examples(self.PHOTOS[::2]), "test": self._generate_examples(self.PHOTOS[1::2])}
+
+    def _generate_examples(self, photos):
+        for number, path in enumerate(photos):
+            example = {"image": str(path), "label": path.parent.name, "name": path.name, "number": number}
+            yield path.name, example
+
+
+def test_a_dataset_of_tfds_is_converted_with_its_bytes_classes_and_splits(tmp_path, photos, classes, build):
+    Flowers.PHOTOS = sorted(photos.rglob("*.jpg"))
+    Flowers.CLASSES = classes[::-1]
+    builder = Flowers(data_dir=tmp_path / "tfds")
+    builder.download_and_prepare()
+    words = ["--source=tfrecord", f"--input={builder.data_path}", "--key_column=name", "--image_encoding=keep"]
+    out = build(tmp_path / "out", *words, "--name=flowers")
+    assert (out / "label.labels.txt").read_text().split() == classes[::-1]
+    for split, chosen in (("train", Flowers.PHOTOS[::2]), ("test", Flowers.PHOTOS[1::2])):
+        (shard,) = out.glob(f"flowers-{split}.tfrecord-*")
+        found = []
+        for data in tf.data.TFRecordDataset(str(shard)):
+            feature = tf.train.Example.FromString(data.numpy()).features.feature
+            image, name = (feature[key].bytes_list.value[0] for key in ("image", "filename"))
+            found.append((image, feature["label"].int64_list.value[0], name.decode()))
+        expected = [(path.read_bytes(), classes[::-1].index(path.parent.name), path.name) for path in chosen]
+        assert sorted(found) == sorted(expected)

@@ -48,14 +48,6 @@ PIXELS = _WRITE_TABLE.format(
         '.save(f := f"{o}/{i}.png") is None'
     ),
 )
-# The second argument is the column with the bytes of images, as Hugging Face writes them or plain.
-# The second and third arguments are the features of image and label.
-EXAMPLES = _START + (
-    "import tensorflow as tf; l = lambda v: (*v.int64_list.value, *map(bytes.decode, v.bytes_list.value))[0]; "
-    '[os.makedirs(f := f"{o}/{l(e[sys.argv[3]])}", exist_ok=True) or '
-    'open(f"{f}/{i}", "wb").write(e[sys.argv[2]].bytes_list.value[0]) for i, e in enumerate('
-    "tf.train.Example.FromString(r.numpy()).features.feature for r in tf.data.TFRecordDataset(p))]"
-)
 LMDB = _START + (
     'import lmdb; [open(f"{o}/{i}", "wb").write(v) '
     "for i, (k, v) in enumerate(lmdb.open(p, readonly=True, subdir=False).begin().cursor())]"

@@ -100,7 +100,7 @@ def _choose(path: str, spec: SourceSpec) -> Entry:
     if not is_file:
         if named is None:
             return find_source("image_folder" if spec.label_pattern is None else "filename_pattern", shown)
-        if named.extensions:
+        if named.extensions and not named.reads_folders:
             raise RequestError(f"{shown} is a folder; `source={named.name}` reads files")
         return named
     if named is None:

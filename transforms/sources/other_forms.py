@@ -168,12 +168,6 @@ def _save_idx(path: str) -> Choice:
     return _save_arrays(programs.IDX, images, labels, settings={})
 
 
-def _save_examples(path: str) -> Choice:
-    return Choice(
-        "a file for each image", {"input": f"{path}.images"}, [_run(programs.EXAMPLES, path, "image", "label")]
-    )
-
-
 def _table(path: str, kind: str) -> Choice:
     return Choice("its rows as a csv file", {"input": f"{path}.csv"}, [_run(programs.FRAME.format(kind), path)])
 
@@ -208,7 +202,6 @@ _FORMS = (
     Form("a file of NumPy arrays", r"\.npz$", None, _save(programs.NPZ)),
     Form("a NumPy array", r"\.npy$", rb"\x93NUMPY", _save(programs.ONE_ARRAY, layout="image")),
     Form("a file like MNIST's", r"(images.idx3|labels.idx1).ubyte(\.gz)?$", rb"\0\0\x08[\x01\x03]\0\0", _save_idx),
-    Form("a TFRecord file", r"\.tfrecords?(-\d+-of-\d+)?(\.gz)?$", None, _save_examples),
     Form("a pickle like CIFAR's", r"^(data_batch_\d|test_batch)$", None, _save(programs.CIFAR)),
     Form("a file of PyTorch", r"\.pth?$", None, _save(programs.TORCH)),
     Form("a pickle, which may run any code", r"\.(pkl|pickle)$", rb"\x80[\x02-\x05]",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from beam_tfrecords.errors import RequestError
 
@@ -17,12 +18,14 @@ class Entry:
       extensions: of the files that it reads, in lower case; none for a source that reads folders.
       among: name of the source that has these extensions; the module's function `recognises` tells which files are of
         this source. "" for a source with extensions of its own.
+      reads_folders: whether it reads folders of these files too.
     """
 
     name: str
     module: str
     extensions: tuple[str, ...] = ()
     among: str = ""
+    reads_folders: bool = False
 
 
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tzst")
@@ -36,10 +39,10 @@ SOURCES = (
     Entry("hf_folder", "tables.hf_folder"),
     Entry("tar", "archives.tar", _TAR),
     Entry("zip", "archives.zip", (".zip",)),
+    Entry("tfrecord", "records.tfrecord", (".tfrecord", ".tfrecords", ".tfrecord.gz"), reads_folders=True),
     Entry("webdataset", "archives.webdataset", _TAR, among="tar"),
 )
 _PLANNED: dict[str, tuple[str, ...]] = {
-    "tfrecord": (".tfrecord", ".tfrecords"),
     "coco": (),
     "voc": (),
     "yolo": (),
@@ -68,4 +71,6 @@ def find_source(name: str, shown: str) -> Entry:
 def source_of_file(path: str) -> str | None:
     """Name of the source, readable or planned, that a file belongs to by its extension; None if there is none."""
     extensions = {entry.name: entry.extensions for entry in SOURCES if not entry.among} | _PLANNED
-    return next((name for name, endings in extensions.items() if path.lower().endswith(endings)), None)
+    # Shards have their numbers behind the extension.
+    name = re.sub(r"-\d{5,}-of-\d{5,}$", "", path.lower())
+    return next((source for source, endings in extensions.items() if name.endswith(endings)), None)

@@ -6,7 +6,7 @@ import pytest
 
 from beam_tfrecords.errors import RequestError
 
-PLANNED = ["tfrecord", "coco", "voc", "yolo"]
+PLANNED = ["coco", "voc", "yolo"]
 
 
 @pytest.mark.parametrize("name", PLANNED)
@@ -16,12 +16,6 @@ def test_a_planned_source_is_refused_with_those_that_can_be_read(tmp_path, opene
         match=rf"`source={name}`: this version cannot read {name} yet.*csv.*, tar, ",
     ):
         opened(tmp_path, source=name)
-
-
-@pytest.mark.parametrize("name", ["a.tfrecord", "A.TFRECORDS"])
-def test_auto_names_a_file_that_no_source_reads(touch, opened, name):
-    with pytest.raises(RequestError, match="is a TFRecord file, which no source reads; say a file for each image"):
-        opened(touch(name) / name)
 
 
 def test_an_unknown_source_is_refused_with_the_known_ones(tmp_path, opened):

@@ -23,6 +23,7 @@ def test_the_module_of_every_source_has_an_opener(entry):
         ("gs://bucket/a.tar.gz", "tar"),
         ("a.TGZ", "tar"),
         ("a.tar.zst", "tar"),
+        ("a-train.tfrecord-00000-of-00012", "tfrecord"),
         ("a.zip", "zip"),
         ("a.gz", None),
         ("a.tar.lz4", None),

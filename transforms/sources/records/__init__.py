@@ -1,0 +1,1 @@
+"""Files of records: datasets that are converted again."""

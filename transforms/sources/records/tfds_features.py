@@ -1,0 +1,53 @@
+"""What `features.json` of a TFDS dataset, or of one of ours, says of its features. Pure functions."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Features:
+    """The features that matter here, by their names in an example.
+
+    Attributes:
+      images: those with an encoded image.
+      labels: those with the index of a class, or several.
+      several: those with any number of values.
+    """
+
+    images: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    several: frozenset[str] = frozenset()
+
+
+def parse_features(data: bytes) -> Features:
+    """Reads `features.json` (feature.proto of tensorflow_datasets as JSON).
+
+    Raises:
+      ValueError: it is none.
+    """
+    try:
+        found = list(_walk(json.loads(data), "", several=False))
+    except (AttributeError, TypeError, RecursionError) as error:
+        raise ValueError("not the features of a dataset") from error
+    return Features(
+        # A sequence of images is not one image.
+        tuple(name for name, kind, several in found if kind == "Image" and not several),
+        tuple(name for name, kind, _ in found if kind == "ClassLabel"),
+        frozenset(name for name, _, several in found if several),
+    )
+
+
+def _walk(feature: Mapping[str, Any], name: str, *, several: bool) -> Iterator[tuple[str, str, bool]]:
+    """(name in an example, class, whether it is in a sequence) of every feature."""
+    kind = str(feature.get("pythonClassName", "")).rpartition(".")[2]
+    below = feature.get("featuresDict", {}).get("features", {})
+    for one, inner in below.items():
+        yield from _walk(inner, f"{name}/{one}" if name else one, several=several)
+    if kind == "Sequence":
+        yield from _walk(feature["sequence"]["feature"], name, several=True)
+    elif name and not below:
+        yield name, kind, several

@@ -1,0 +1,370 @@
+"""TFRecord files as input: datasets of ours or of TFDS that are merged, cut anew, or encoded anew.
+
+The image of a record is read where it is, inside the record; those of compressed files are copied to a spool.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any, cast
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.examples.parse import parse_example
+from beam_tfrecords.label_files import read_label_file
+from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError, masked_crc32c, scan_records
+from transforms.images.formats import sniff
+from transforms.refs import Range, SampleRef, Value, one_image
+from transforms.sources.archives.archive import check_expansion
+from transforms.sources.containers import Container, Spool
+from transforms.sources.inputs import InputFile, find_entries, key_prefixes, names_several, quote_input
+from transforms.sources.records.tfds_features import Features, parse_features
+from transforms.sources.source import Source
+from transforms.sources.source_spec import Skipped, SourceSpec
+from transforms.sources.tables.cells import invalid_row, read_text
+from transforms.sources.tables.row_values import (
+    RowReader,
+    choose_cells,
+    note_splits,
+    shard_splits,
+    splits_of,
+    without_label,
+)
+from transforms.sources.tables.table import Row
+from transforms.sources.tables.table_columns import available, guess_label
+
+_SHARD = r"-\d{5,}-of-\d{5,}"
+# Directly in a folder.
+_FILE = re.compile(rf"[^/]*\.tfrecords?(?:\.gz)?(?:{_SHARD})?|[^/]+{_SHARD}", re.IGNORECASE)
+# photos-train.tfrecord-00000-of-00007, as TFDS names them; train-00000-of-01024, as ImageNet's are named.
+_SPLIT = re.compile(rf"(?:.*-)?(?P<split>[a-z]\w*)(?:\.[a-z]+)?{_SHARD}(?:\.\w+)*", re.IGNORECASE)
+# Records of the first file that show which features there are.
+_RECORDS = 32
+# A longer record is damaged: no image has as many bytes, and they are held in memory.
+_MOST_BYTES = 1 << 30
+_NO_SETTINGS = ("label_pattern", "image_path", "image_root", "delimiter", "encoding")
+_LABELS = ("label", "image/class/label")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Start:
+    """The first records of a file, as a table."""
+
+    path: str
+    columns: Sequence[str]
+    column_types: Mapping[str, str]
+    first_rows: Sequence[Mapping[str, Any]]
+    notes: Sequence[str] = ()
+    delimiter: None = None
+    embedded: Sequence[str] = ()
+
+    def may_hold_text(self, column: str) -> bool:
+        """See `Table`."""
+        return self.column_types[column] == "bytes"
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
+        """The first rows."""
+        return ({name: row.get(name) for name in columns} for row in self.first_rows)
+
+
+class TfrecordSource(Source):
+    """Files of records.
+
+    Args:
+      files: the files.
+      start: the first records of the first one.
+      described: folder -> its features and the names of their classes.
+      spec: the request.
+
+    Raises:
+      RequestError: they do not fit the request.
+    """
+
+    unit = "record"
+
+    def __init__(
+        self,
+        files: Sequence[InputFile],
+        start: _Start,
+        described: Mapping[str, tuple[Features, Mapping[str, tuple[str, ...]]]],
+        spec: SourceSpec,
+    ) -> None:
+        super().__init__()
+        self.name = spec.source
+        self._containers = [Container.of(file.entry, key_prefix=file.key_prefix) for file in files]
+        features, names = described[storage.dirname(files[0].entry.path)]
+        image = _choose_image(start, features, spec)
+        columns = tuple(name for name in start.columns if name != image)
+        table = dataclasses.replace(
+            start, columns=columns, column_types={name: start.column_types[name] for name in columns}
+        )
+        label = _choose_label(table, features, spec)
+        cells, notes = choose_cells(table, spec, label)
+        self.notes += notes
+        self.columns, self.column_types, self.label_column = columns, table.column_types, label
+        class_names = {folder: classes.get(label or "", ()) for folder, (_, classes) in described.items()}
+        # Of datasets with other classes, all their names are the classes.
+        self.class_names = names.get(label or "", ()) if len(set(class_names.values())) == 1 else ()
+        self.labels_may_be_indices = not any(class_names.values())
+        splits = splits_of(files) or shard_splits(files, _SPLIT, spec)
+        self.notes += note_splits(splits, spec) if cells.columns.split is None else []
+        self.read_container: ReadTfrecord = ReadTfrecord(cells, image, class_names, splits, label in features.several)
+
+    def containers(self) -> Sequence[Container]:
+        """The files."""
+        return self._containers
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadTfrecord:
+    """Lists the records of one file. Picklable.
+
+    Attributes:
+      cells: reads the values of a record.
+      image: feature with the image.
+      class_names: folder -> names of the classes whose indices are the labels; empty if the dataset has none.
+      splits: file -> split of its records, if its name says it.
+      has_several: whether a record may have any number of labels.
+    """
+
+    cells: RowReader
+    image: str
+    class_names: Mapping[str, Sequence[str]]
+    splits: Mapping[str, str]
+    has_several: bool
+
+    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+        """Yields one reference per record; a damaged one is rejected, and reading goes on where the framing allows.
+
+        Args:
+          spool: receives the images of a compressed file.
+
+        Raises:
+          ChangedError: the file is no longer the version that is listed.
+        """
+        try:
+            for record, is_compressed in _records(container):
+                yield self._reference(container, record, spool if is_compressed else None)
+        except SampleError as error:
+            yield container.rejected(error)
+
+    def _reference(self, container: Container, record: Record | RecordError, spool: Spool | None) -> SampleRef:
+        number = record.number if isinstance(record, Record) else record.record
+        # Wide enough that the keys sort as the records do.
+        key, split = f"{number:012d}", self.splits.get(container.uri)
+        name = f"{container.uri}#{number}"
+        place = Range(container.uri, record.offset, 0, name)
+        try:
+            if isinstance(record, RecordError):
+                detail = f"record {number} at byte {record.offset:,}: {record}"
+                raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
+            try:
+                features = parse_example(record.data)
+            except ValueError as error:
+                raise invalid_row(f"record {number} at byte {record.offset:,}: {error}") from error
+            row = {column: _value(features.get(column)) for column in self.cells.needed}
+            values = self.cells.blank(row)
+            of = self.cells.columns
+            if of.key is not None:
+                key = read_text(values, of.key)
+            split = self.cells.split(values) if of.split else split
+            label, columns, group = self._label(values, container), self.cells.values(values), self.cells.group(values)
+            kind, images = features.get(self.image, ("", []))
+            if kind != "bytes" or len(images) != 1:
+                raise invalid_row(f"the feature {self.image!r} has {len(images)} images; expected 1")
+            if spool is not None:
+                place = spool.add(images, size=len(images[0]), name=name)
+            else:
+                offset = record.offset + HEADER_BYTES + record.data.index(images[0])
+                place = Range(container.uri, offset, len(images[0]), name, container.version)
+            fingerprint = f"{container.fingerprint}@{record.offset}"
+            key = container.key_prefix + key
+            return SampleRef(key, one_image(place), len(images[0]), fingerprint, label, split, columns, group=group)
+        except SampleError as error:
+            failure = (error.reason.value, error.detail)
+            return SampleRef(container.key_prefix + key, one_image(place), split=split, failure=failure)
+
+    def _label(self, row: Mapping[str, Any], container: Container) -> Value:
+        names = self.class_names.get(storage.dirname(container.uri), ())
+        label = self.cells.label(row)
+        if isinstance(label, list):
+            return [_name(one, names) for one in label]
+        return [] if label is None and self.has_several else _name(label, names)
+
+
+def open_source(spec: SourceSpec) -> TfrecordSource:
+    """Finds the files, and reads the first records and what describes them.
+
+    Raises:
+      RequestError: a file does not exist, or they do not fit the request.
+    """
+    for name in _NO_SETTINGS:
+        if getattr(spec, name):
+            raise RequestError(
+                f"`{name}={getattr(spec, name)}`: {quote_input(spec.input[0])} is read as tfrecord, which has none; "
+                "leave it out"
+            )
+    files = _find_files(spec)
+    described = {folder: _describe(folder) for folder in {storage.dirname(file.entry.path) for file in files}}
+    try:
+        start = _read_start(Container.of(files[0].entry, key_prefix=""))
+    except SampleError as error:
+        raise RequestError(f"{quote_input(files[0].entry.path)} is not a TFRecord file: {error.detail}") from error
+    return TfrecordSource(files, start, described, spec)
+
+
+def _find_files(spec: SourceSpec) -> list[InputFile]:
+    """The files of the inputs; those of folders are directly in them.
+
+    Raises:
+      RequestError: there is none.
+    """
+    files: list[InputFile] = []
+    for path, prefix in zip(spec.input, key_prefixes(spec.input), strict=True):
+        is_folder = not names_several(path) and storage.is_folder(path)
+        start = len(path.rstrip("/")) + 1
+        found = list(storage.list_files(path, literal=True)) if is_folder else find_entries(path)
+        if is_folder:
+            found = [one for one in found if one.size and _FILE.fullmatch(one.path[start:])]
+            found.sort(key=lambda one: one.path)
+        if not found:
+            raise RequestError(
+                f"{quote_input(path)}: there is no TFRecord file in it, such as x.tfrecord-00000-of-00001"
+            )
+        for one in found:
+            # A glob or a folder may have more files tomorrow.
+            name = f"{storage.basename(one.path)}/" if is_folder or names_several(path) else ""
+            files.append(InputFile(prefix + name, one, spec.input_splits.get(path)))
+    return files
+
+
+def _describe(folder: str) -> tuple[Features, dict[str, tuple[str, ...]]]:
+    """What stands beside the files: the features, and feature -> names of its classes."""
+    try:
+        features = parse_features(storage.read_bytes(storage.join(folder, "features.json")))
+    except OSError as error:
+        if storage.is_service_fault(error):
+            raise
+        return Features(), {}
+    except ValueError:
+        return Features(), {}
+    names = {}
+    for label in features.labels:
+        path = storage.join(folder, f"{label.replace('/', '-')}.labels.txt")
+        if storage.is_file(path):
+            names[label] = tuple(read_label_file(storage.read_bytes(path)))
+    return features, names
+
+
+def _records(container: Container) -> Iterator[tuple[Record | RecordError, bool]]:
+    """The records of a file, and whether it is compressed.
+
+    Raises:
+      SampleError: it cannot be read.
+    """
+    try:
+        with storage.open_read(container.uri, version=container.version) as file:
+            is_compressed = _is_gzip(file)
+            stream = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if is_compressed else file
+            most = _MOST_BYTES if is_compressed else min(container.size, _MOST_BYTES)
+            for record in scan_records(stream, most_bytes=most):
+                check_expansion(record.offset, container)
+                yield record, is_compressed
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise SampleError(Stage.LIST, FailureReason.CORRUPT, f"the compressed file is damaged: {error}") from error
+    except OSError as error:
+        if isinstance(error, storage.ChangedError) or storage.is_service_fault(error):
+            raise
+        raise SampleError(Stage.LIST, FailureReason.UNREADABLE, error.strerror or str(error)) from error
+
+
+def _is_gzip(file: IO[bytes]) -> bool:
+    """Whether a file is compressed; the length of a record may have the same first bytes, but then its CRC is right."""
+    header = file.read(HEADER_BYTES)
+    file.seek(0)
+    return header[:2] == b"\x1f\x8b" and int.from_bytes(header[8:], "little") != masked_crc32c(header[:8])
+
+
+def _read_start(container: Container) -> _Start:
+    """The first records.
+
+    Raises:
+      SampleError: there is none, or the first is damaged.
+    """
+    rows: list[dict[str, Any]] = []
+    types: dict[str, str] = {}
+    try:
+        for record, _ in _records(container):
+            if isinstance(record, RecordError):
+                raise SampleError(Stage.LIST, FailureReason.CORRUPT, f"record {record.record}: {record}")
+            features = parse_example(record.data)
+            rows.append({name: _value(feature) for name, feature in features.items()})
+            types |= {name: kind for name, (kind, _) in features.items() if kind}
+            if len(rows) == _RECORDS:
+                break
+    except (SampleError, ValueError) as error:
+        # What is damaged behind the first record is a rejected one, when all are listed.
+        if not rows:
+            detail = error.detail if isinstance(error, SampleError) else str(error)
+            raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail) from error
+    if not rows:
+        raise SampleError(Stage.LIST, FailureReason.EMPTY, "it has no record")
+    return _Start(container.uri, tuple(types), types, rows)
+
+
+def _choose_image(start: _Start, features: Features, spec: SourceSpec) -> str:
+    """The feature with the image: the named one, the only one of the description, or the only one that is an image."""
+    if spec.image_column is not None:
+        if spec.image_column not in start.columns:
+            raise RequestError(f"`image_column={spec.image_column}`: no such feature; {available(start)}")
+        return spec.image_column
+    row = start.first_rows[0]
+    for found in (features.images, [name for name in start.columns if _is_image(row.get(name))]):
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise RequestError(
+                f"{quote_input(start.path)} has several features with images ({', '.join(found)}); name one with "
+                f"`image_column`"
+            )
+    raise RequestError(
+        f"{quote_input(start.path)}: no feature of the first record holds an encoded image; {available(start)}; pixels "
+        "that are not encoded are not read"
+    )
+
+
+def _choose_label(table: _Start, features: Features, spec: SourceSpec) -> str | None:
+    if spec.label_column is not None or spec.label_columns or not spec.needs_label:
+        return spec.label_column
+    usual = next((name for name in _LABELS if name in table.columns), None) or guess_label(table)
+    label = features.labels[0] if len(features.labels) == 1 and features.labels[0] in table.columns else usual
+    if label is None:
+        raise without_label(table, "no feature 'label'")
+    return label
+
+
+def _is_image(value: Any) -> bool:
+    if not isinstance(value, bytes) or not value:
+        return False
+    try:
+        sniff(value)
+    except SampleError:
+        return False
+    return True
+
+
+def _value(feature: tuple[str, list[Any]] | None) -> Value:
+    """A feature as a cell; None for one without a value."""
+    values = feature[1] if feature else []
+    return values[0] if len(values) == 1 else values or None
+
+
+def _name(label: Any, names: Sequence[str]) -> Any:
+    """The name of a class; TFDS has -1 where there is none."""
+    if not names or not isinstance(label, int):
+        return label
+    return names[label] if 0 <= label < len(names) else None if label == -1 else label
