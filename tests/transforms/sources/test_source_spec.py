@@ -6,6 +6,7 @@ import pytest
 
 from beam_tfrecords.errors import RequestError
 from transforms.settings import read_settings, settings_of, write_settings
+from transforms.sources.registry import NAMES
 from transforms.sources.source_spec import Skipped, SourceSpec
 
 
@@ -67,10 +68,7 @@ def test_where_the_input_is_does_not_decide_the_bytes():
 
 def test_the_help_of_source_names_the_sources():
     (source,) = (one for one in settings_of(SourceSpec) if one.name == "source")
-    assert (
-        source.help
-        == "auto, image_folder, filename_pattern, csv, jsonl, parquet, hf_parquet, hf_folder, tar, zip, webdataset"
-    )
+    assert source.help == f"auto, {', '.join(NAMES)}"
 
 
 def test_skipped_files_of_several_listings_add_up():
