@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import read_latest
 from beam_tfrecords.errors import Choice, RequestError
-from beam_tfrecords.examples.layouts import EVERY_COLUMN, Layout, parse_layout, resolve_types, table_layout, with_values
+from beam_tfrecords.examples.layouts import (
+    EVERY_COLUMN,
+    TFDS_OBJECTS,
+    Layout,
+    parse_layout,
+    resolve_types,
+    table_layout,
+    with_values,
+)
 from beam_tfrecords.files import SUCCESS
 from beam_tfrecords.label_files import fits_label_file
 from beam_tfrecords.versions import list_versions
@@ -93,6 +101,16 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     """
     layout = spec.layout
     source = open_source(dataclasses.replace(spec.source, needs_label=layout is not None and layout.needs_label))
+    if source.has_objects and layout in (None, parse_layout("tfds")):
+        layout = parse_layout(TFDS_OBJECTS if layout else "detection")
+        source = open_source(
+            dataclasses.replace(spec.source, columns=layout.columns, needs_label=False, needs_objects=True)
+        )
+    elif layout is not None and layout.needs_objects and not source.has_objects:
+        raise RequestError(
+            f"the layout needs boxes, and `input={spec.source.input[0]}` is read as {source.name}, which has none; "
+            "name the source that has them, such as `source=coco`, or choose another `layout`"
+        )
     if layout == EVERY_COLUMN:
         if not source.column_types:
             raise RequestError(
@@ -172,7 +190,7 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Sk
         for split, samples in listing.samples.items():
             if split and samples < spec.num_shards:
                 raise RequestError(f"`num_shards={spec.num_shards}`: split {split} has only {samples} samples")
-    if spec.layout is None or not spec.layout.needs_label:
+    if spec.layout is None or not (spec.layout.needs_label or spec.layout.needs_objects):
         return ClassNames(spec.class_names or ())
     if spec.class_names is None and spec.source.label_columns:
         by_column = ClassNames(spec.source.label_columns)

@@ -185,6 +185,8 @@ def _describe_refs(refs: Sequence[SampleRef]) -> list[str]:
     for ref in refs:
         labels = ref.label if isinstance(ref.label, list) else [ref.label]
         label = ", ".join("(none)" if name is None else str(name) for name in labels)
+        if ref.objects:
+            label = ", ".join(f"{count} {name}" for name, count in Counter(ref.objects.labels).items()) or "(no object)"
         cells = (ref.key, ref.split or "(none)", label, ref.uri or "(no image)")
         rows.append([escape(cell) for cell in cells])
     widths = [max(len(row[column]) for row in rows) for column in range(3)]

@@ -98,9 +98,14 @@ def describe_example(data: bytes, dataset: Dataset) -> list[str]:
     lines = []
     for name, (_, values) in parsed.items():
         shown = [_describe_value(value) for value in values[:10]]
-        if fields.get(name) == "label.index" and len(values) == 1:
-            class_name = find_class(values[0], dataset.manifest["class_names"])
-            shown = [f"{values[0]:g} ({class_name})"] if class_name is not None else shown
+        field = fields.get(name, "")
+        if field.endswith((".index", ".id")):
+            # Ids begin with 1.
+            found = [find_class(value - field.endswith(".id"), dataset.class_names) for value in values[:10]]
+            shown = [
+                f"{value:g} ({class_name})" if class_name is not None else str(value)
+                for value, class_name in zip(values, found, strict=False)
+            ]
         more = f", and {len(values) - 10} more" if len(values) > 10 else ""
         lines.append(f"{escape(name):{width}}  {', '.join(shown)}{more}")
     return lines

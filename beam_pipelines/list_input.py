@@ -20,7 +20,7 @@ from transforms.splits import Splits
 
 def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
     """How the samples of a request are listed."""
-    needs_label = spec.layout is None or spec.layout.needs_label
+    needs_label = spec.layout is None or spec.layout.needs_label or spec.layout.needs_objects
     count_labels = needs_label or spec.source.label_pattern is not None or bool(spec.source.classes)
     selection = spec.source.selection
     if source.is_settled_later:

@@ -133,7 +133,11 @@ def plan_build(
             group_rows=spec.source.group_rows,
         ),
         convert=ConvertSample(
-            spec.image, layout, class_names, settings=_digest(record_settings(spec.to_json(), facts["versions"]))
+            spec.image,
+            layout,
+            class_names,
+            settings=_digest(record_settings(spec.to_json(), facts["versions"])),
+            invalid_boxes=spec.invalid_boxes,
         ),
         search=DuplicateSearch(
             folder=folder,

@@ -87,6 +87,7 @@ class FailureReason(str, enum.Enum):
     UNKNOWN_SPLIT = "unknown_split"
     VALUE_MISSING = "value_missing"
     WRONG_TYPE = "wrong_type"
+    INVALID_BOX = "invalid_box"
     OUTSIDE_ROOT = "outside_root"
     DUPLICATE_KEY = "duplicate_key"
     INVALID_ROW = "invalid_row"

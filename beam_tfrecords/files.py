@@ -10,6 +10,7 @@ MANIFEST = "manifest.json"
 FAILURES = "failures.jsonl"
 DUPLICATES = "duplicates.jsonl"
 CHANGES = "changes.json"
+LABEL_MAP = "label_map.pbtxt"
 LATEST = "LATEST"
 SUCCESS = "_SUCCESS"
 # In a version that is being removed.

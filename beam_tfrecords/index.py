@@ -34,6 +34,12 @@ _FACTS = [
     pa.field("contrast", pa.float32()),
     pa.field("sharpness", pa.float32()),
     pa.field("phash", pa.uint64()),
+    # Null without annotated objects. How many the record has, how many of them were clipped, and how many are left out
+    # because they are outside the stored image or have an invalid box.
+    pa.field("objects", pa.int32()),
+    pa.field("objects_clipped", pa.int32()),
+    pa.field("objects_outside", pa.int32()),
+    pa.field("objects_invalid", pa.int32()),
 ]
 FACTS = tuple(field.name for field in _FACTS)
 INDEX_SCHEMA = pa.schema([*_PLACED, *_FACTS])

@@ -1,17 +1,33 @@
-"""The files that hold the class names, as TensorFlow Datasets reads them."""
+"""The files that hold the class names, as TensorFlow Datasets and the TF Object Detection API read them."""
 
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Sequence
 
 from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.files import LABEL_MAP
 
 
 def label_files(layout: Layout, class_names: Sequence[str]) -> list[str]:
     """Names of the files that hold the class names."""
-    features = (feature for feature in layout.features if feature.field in ("label.index", "labels.index"))
+    features = (feature for feature in layout.features if feature.field.endswith(".index"))
     return [f"{feature.name.replace('/', '-')}.labels.txt" for feature in features] if class_names else []
+
+
+def label_map(layout: Layout, class_names: Sequence[str]) -> dict[str, bytes]:
+    """The file that the TF Object Detection API reads class names from: its name -> a StringIntLabelMap as text.
+
+    It is there only where the layout has numbers that begin with 1, as the API wants them.
+    """
+    if "objects.id" not in layout.fields or not class_names:
+        return {}
+    items = (
+        f"item {{\n  id: {number}\n  name: {json.dumps(name, ensure_ascii=False)}\n}}\n"
+        for number, name in enumerate(class_names, 1)
+    )
+    return {LABEL_MAP: "".join(items).encode()}
 
 
 def fits_label_file(name: str) -> bool:

@@ -26,7 +26,7 @@ import numpy as np
 from PIL import Image, features
 
 from beam_tfrecords.errors import SampleError
-from beam_tfrecords.examples.layouts import COLUMN, NAMED, parse_layout
+from beam_tfrecords.examples.layouts import COLUMN, NAMED, TFDS_OBJECTS, parse_layout
 from beam_tfrecords.examples.serialize import serialize_example
 from tests.make_corpus import corpus
 from transforms.blocks.convert_sample import ConvertSample
@@ -34,6 +34,7 @@ from transforms.images.convert_image import convert_image
 from transforms.images.image_spec import ImageEncoding, ImageSpec
 from transforms.labels import ClassNames
 from transforms.libraries import library_versions, record_versions
+from transforms.objects import Objects
 from transforms.refs import File, SampleRef, one_image
 from transforms.settings import read_settings
 
@@ -71,6 +72,15 @@ _VALUES = {
     "label.name": "Äpfel",
     "labels.index": [0, 70_000],
     "labels.name": ["a", "ü"],
+    **{f"objects.{side}": [0.25, 1.0] for side in ("xmin", "xmax", "ymin", "ymax")},
+    "objects.bbox": [0.25, 0.5, 0.75, 1.0],
+    "objects.index": [1, 0],
+    "objects.id": [2, 1],
+    "objects.name": ["ü", "a"],
+    "objects.is_crowd": [0, 1],
+    "objects.difficult": [1, 0],
+    "objects.area": [1.5, 300.0],
+    "source_id": "139",
     "key": "a/b.jpg",
     "filename": "a/b.jpg",
     "column.price": "-1.5e3",
@@ -79,6 +89,7 @@ _VALUES = {
 }
 _LAYOUTS = {
     **NAMED,
+    "tfds of objects": TFDS_OBJECTS,
     "columns": {
         "price": {"field": "column.price", "type": "float"},
         "number": {"field": "column.number", "type": "int64"},
@@ -161,7 +172,10 @@ def _samples() -> Iterator[tuple[str, bytes]]:
     columns = {name.removeprefix(COLUMN): value for name, value in _VALUES.items() if name.startswith(COLUMN)}
     for name, layout in _LAYOUTS.items():
         labels = ["ü", 0] if name == "multilabel" else "ü"
-        ref = SampleRef("a/b.ppm", one_image(File("in/a/b.ppm")), 23, "23-1.5", labels, "train", columns)
+        boxes = (0, 0, 1, 1.5, -1, 0.25, 2, 2)
+        objects = Objects(boxes, ("ü", "a"), {"area": (1, None), "is_crowd": (0, 1)}, image_id="139", size=(2, 2))
+        image = one_image(File("in/a/b.ppm"))
+        ref = SampleRef("a/b.ppm", image, 23, "23-1.5", labels, "train", columns, objects=objects)
         spec = ImageSpec(image_encoding=ImageEncoding.RAW)
         convert = ConvertSample(
             spec, parse_layout(layout), ClassNames(("a", "ü"), numbers_are_indices=True), "settings"

@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 
 import msgpack
 
+from transforms.objects import Objects
+
 # What a cell of a table can hold; a list where one sample has several values.
 Scalar: TypeAlias = "str | int | float | bool | bytes | None"
 Value: TypeAlias = "Scalar | list[Scalar]"
@@ -71,6 +73,8 @@ class ZipMember(Range):
 Locator: TypeAlias = "File | Range | ZipMember"
 _LOCATORS = (Range, ZipMember, File)
 
+# Where a packed reference has its failure.
+_FAILURE = 7
 # The name of the image that a sample is about; others, such as a mask, belong to it.
 IMAGE = "image"
 
@@ -108,6 +112,7 @@ class SampleRef:
         of `errors.FailureReason`.
       group: samples of one group get the same split where splits are fractions. Not packed: the listing has
         assigned the splits.
+      objects: the annotated objects of the image; None if the source has no such annotations.
     """
 
     key: str
@@ -119,6 +124,7 @@ class SampleRef:
     columns: Mapping[str, Value] = dataclasses.field(default_factory=dict)
     failure: tuple[str, str] | None = None
     group: str | None = dataclasses.field(default=None, compare=False)
+    objects: Objects | None = None
 
     @property
     def locator(self) -> Locator | None:
@@ -134,7 +140,15 @@ class SampleRef:
         """The same sample in another split."""
         # `dataclasses.replace` takes three times as long, and this runs once per sample.
         return SampleRef(
-            self.key, self.images, self.size, self.fingerprint, self.label, split, self.columns, self.failure
+            self.key,
+            self.images,
+            self.size,
+            self.fingerprint,
+            self.label,
+            split,
+            self.columns,
+            self.failure,
+            objects=self.objects,
         )
 
     def pack(self) -> bytes:
@@ -149,6 +163,7 @@ class SampleRef:
                 self.label,
                 dict(self.columns),
                 self.failure,
+                *([self.objects.pack()] if self.objects is not None else ()),
             )
         )
 
@@ -157,14 +172,18 @@ class SampleRef:
         # A name that every image has says nothing, and earlier versions had none.
         names = sorted(self.images.keys() - {IMAGE})
         values = (self.key, self.split, self.size, self.fingerprint, self.label, dict(self.columns), self.failure)
+        if self.objects is not None:
+            return msgpack.packb((*values, names, self.objects.pack()))
         return msgpack.packb((*values, names) if names else values)
 
     @classmethod
     def unpack(cls, packed: bytes) -> SampleRef:
         """The reverse of `pack`."""
-        key, split, places, size, fingerprint, label, columns, failure = msgpack.unpackb(packed)
+        key, split, places, size, fingerprint, label, columns, failure, *rest = msgpack.unpackb(packed)
         images = {name: _LOCATORS[kind](*values) for name, (kind, *values) in places.items()}
-        return cls(key, images, size, fingerprint, label, split, columns, tuple(failure) if failure else None)
+        failure = tuple(failure) if failure else None
+        objects = Objects.unpack(rest[0]) if rest else None
+        return cls(key, images, size, fingerprint, label, split, columns, failure, objects=objects)
 
 
 def pack_refs(packed: Iterable[bytes]) -> bytes:
@@ -193,5 +212,5 @@ def unpack_key_and_split(packed: bytes) -> tuple[str, str]:
 
 def unpack_failure(packed: bytes) -> tuple[str, str] | None:
     """Reason and detail of a packed reference that the source has rejected, else None."""
-    *_, failure = msgpack.unpackb(packed)
+    failure = msgpack.unpackb(packed)[_FAILURE]
     return tuple(failure) if failure else None

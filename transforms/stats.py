@@ -13,6 +13,14 @@ Key: TypeAlias = "tuple[str, ...]"
 # Counts of images with the same bytes: groups of them, their copies, and groups by what is wrong.
 DUPLICATE_COUNTS = ("groups", "images", "groups_across_splits", "groups_with_conflicting_labels")
 
+# Column of the index -> what is counted of the annotated objects.
+OBJECT_COUNTS = {
+    "objects": "written",
+    "objects_clipped": "clipped",
+    "objects_outside": "outside",
+    "objects_invalid": "invalid",
+}
+
 # Keys that are listed of each kind of change; all are counted.
 MOST_KEYS = 1000
 
@@ -46,6 +54,7 @@ class Stats:
         ("failed", split, reason) -> samples; ("stored_as_png", format) -> images that were to be kept;
         ("kept_turned",) -> kept files with an EXIF orientation; ("stored_maximum", value) -> images that had more than
         8 bits and are stored with 8;
+        ("objects", what) -> annotated objects, see `OBJECT_COUNTS`; ("class", …) counts these, where there are some;
         ("duplicates", what) -> groups or images; ("source_bytes",) -> bytes read; ("bytes", split) -> bytes of the
         parts that become shards. Later stages correct counts with negative values.
     """
@@ -217,6 +226,7 @@ FACTS = (
         line="note: images of 16 bits that are nearly black in 8: {images:,}, with {maximum} of 255 as the largest "
         "stored value; `image_encoding=png` `bit_depth=16` stores their values as they are",
     ),
+    Fact("objects", _by("objects"), line="objects: {}"),
     Fact("duplicates", lambda stats: {what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS}),
     Fact("source_bytes", _total("source_bytes")),
     Fact("median_pixels", lambda stats: _median(stats.by("pixels"))),
@@ -247,6 +257,7 @@ def count_record(split: str, class_names: Iterable[str], facts: Mapping[str, Any
         counts["kept_turned",] += 1
     if facts.get("stored_maximum") is not None:
         counts["stored_maximum", str(facts["stored_maximum"])] += 1
+    counts.update({("objects", what): facts[column] for column, what in OBJECT_COUNTS.items() if facts.get(column)})
     return counts
 
 

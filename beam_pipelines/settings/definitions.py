@@ -46,6 +46,7 @@ def read_build_spec(words: Mapping[str, Any]) -> BuildSpec:
         columns=layout.columns if layout else None,
         needs_image=layout.needs_image if layout else True,
         needs_label=layout.needs_label if layout else True,
+        needs_objects=layout.needs_objects if layout else True,
         class_names=values["class_names"] or (),
     )
     return BuildSpec(source=source_spec, image=ImageSpec(**image), schedule=ScheduleSpec(**schedule), **build)

@@ -26,13 +26,34 @@ FIELDS: Mapping[str, str] = {
     "label.name": "bytes",
     "labels.index": "int64",
     "labels.name": "bytes",
+    # Of every annotated object; boxes are shares of the stored image, from 0 to 1.
+    "objects.xmin": "float",
+    "objects.xmax": "float",
+    "objects.ymin": "float",
+    "objects.ymax": "float",
+    # ymin, xmin, ymax and xmax of the first object, then those of the second.
+    "objects.bbox": "float",
+    "objects.index": "int64",
+    # The class index plus one: 0 is the background.
+    "objects.id": "int64",
+    "objects.name": "bytes",
+    "objects.is_crowd": "int64",
+    "objects.area": "float",
+    "objects.difficult": "int64",
+    "objects.truncated": "int64",
+    "objects.pose": "bytes",
     "key": "bytes",
     "filename": "bytes",
+    "source_id": "bytes",
 }
 # They hold the image itself.
 IMAGE_FIELDS = ("image.encoded", "image.pixels")
+# Four values for every object.
+BOXES = "objects.bbox"
 # For supervised learning; an index comes before a name.
 _LABEL_FIELDS = ("label.index", "labels.index", "label.name", "labels.name")
+# Fields that hold any number of values, unless the layout says otherwise.
+_SEVERAL = ("labels.", "objects.")
 NAMED: Mapping[str, Mapping[str, str]] = {
     "tfds": {"image": "image.encoded", "label": "label.index", "filename": "filename"},
     "image": {"image": "image.encoded", "filename": "filename"},
@@ -47,6 +68,21 @@ NAMED: Mapping[str, Mapping[str, str]] = {
         "image/class/label": "label.index",
         "image/class/text": "label.name",
         "image/filename": "filename",
+    },
+    # The keys of the TensorFlow Object Detection API (`TfExampleDecoder`).
+    "detection": {
+        "image/encoded": "image.encoded",
+        "image/format": "image.format",
+        "image/height": "image.height",
+        "image/width": "image.width",
+        "image/filename": "filename",
+        "image/source_id": "source_id",
+        **{f"image/object/bbox/{side}": f"objects.{side}" for side in ("xmin", "xmax", "ymin", "ymax")},
+        "image/object/class/text": "objects.name",
+        "image/object/class/label": "objects.id",
+        "image/object/is_crowd": "objects.is_crowd",
+        "image/object/area": "objects.area",
+        "image/object/difficult": "objects.difficult",
     },
     "tutorial": {
         "height": "image.height",
@@ -63,7 +99,13 @@ NAMED: Mapping[str, Mapping[str, str]] = {
         "label": "label.index",
     },
 }
-
+# What `tfds` means where images have annotated objects, as TFDS stores COCO and Pascal VOC.
+TFDS_OBJECTS: Mapping[str, str] = {
+    "image": "image.encoded",
+    "filename": "filename",
+    "objects/bbox": "objects.bbox",
+    "objects/label": "objects.index",
+}
 
 # Every column of a table that declares their types.
 ALL_COLUMNS = "columns"
@@ -109,13 +151,18 @@ class Layout:
 
     @functools.cached_property
     def needs_image(self) -> bool:
-        """Whether a feature is made from the image."""
-        return any(field.startswith("image.") for field in self.fields)
+        """Whether a feature is made from the image; where objects are follows from its size."""
+        return any(field.startswith(("image.", "objects.")) for field in self.fields)
 
     @functools.cached_property
     def needs_label(self) -> bool:
         """Whether a feature is made from the label."""
         return any(field.startswith(("label.", "labels.")) for field in self.fields)
+
+    @functools.cached_property
+    def needs_objects(self) -> bool:
+        """Whether a feature is made from annotated objects."""
+        return any(field.startswith("objects.") for field in self.fields)
 
     @property
     def supervised(self) -> tuple[str, str] | None:
@@ -145,8 +192,6 @@ def parse_layout(value: str | Mapping[str, Any]) -> Layout:
       RequestError: the name, a field or a type is unknown.
     """
     if isinstance(value, str):
-        if value == "detection":
-            raise RequestError("`layout=detection` needs boxes, and no source of this version has them yet")
         if value == ALL_COLUMNS:
             return EVERY_COLUMN
         if value not in NAMED:
@@ -159,7 +204,12 @@ def parse_layout(value: str | Mapping[str, Any]) -> Layout:
     if not isinstance(value, Mapping) or not value:
         raise RequestError(f"layout: expected a name or a mapping of feature to field, found {value!r}")
     features = [_parse_feature(str(name), field) for name, field in value.items()]
-    return Layout(tuple(sorted(features, key=lambda feature: feature.name)))
+    layout = Layout(tuple(sorted(features, key=lambda feature: feature.name)))
+    if layout.needs_objects and layout.fields.isdisjoint(IMAGE_FIELDS):
+        raise RequestError(
+            "layout: boxes are those of the stored image, which it does not hold; expected a feature with image.encoded"
+        )
+    return layout
 
 
 def table_layout(column_types: Mapping[str, str]) -> Layout:
@@ -214,7 +264,7 @@ def _parse_feature(name: str, value: Any) -> Feature:
         raise RequestError(f"layout: feature {name!r}: expected a field or {{field: …, type: …}}, found {value!r}")
     words = {"field": value} if isinstance(value, str) else dict(value)
     field, declared = str(words.pop("field", "")), str(words.pop("type", ""))
-    several = words.pop("several", field.startswith("labels."))
+    several = words.pop("several", field.startswith(_SEVERAL))
     if words or not field or not isinstance(several, bool):
         raise RequestError(
             f"layout: feature {name!r}: expected `field`, `type` and `several: true` or false, found {value!r}"

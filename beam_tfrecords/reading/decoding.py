@@ -10,7 +10,7 @@ import numpy as np
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.examples import example_pb2
-from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Feature
+from beam_tfrecords.examples.layouts import BOXES, IMAGE_FIELDS, Feature
 from beam_tfrecords.manifest import StoredImages
 
 _DTYPES = {"int64": np.int64, "float": np.float32}
@@ -23,7 +23,7 @@ class ReadExample:
     """Reads one serialized example as a dict: feature name -> value.
 
     A feature with one value is a NumPy scalar or `bytes`; one with several is an array, or a list of `bytes`. An image
-    is a [H, W, C] uint8 array, or uint16 if it is stored with 16 bits.
+    is a [H, W, C] uint8 array, or uint16 if it is stored with 16 bits. The boxes of objects in one feature are [n, 4].
 
     Attributes:
       features: of the layout.
@@ -56,6 +56,8 @@ class ReadExample:
                 )
             else:
                 example[feature.name] = values[0] if feature.type == "bytes" else _DTYPES[feature.type](values[0])
+            if feature.field == BOXES:
+                example[feature.name] = example[feature.name].reshape(-1, 4)
         if self.pixels:
             for feature in self.features:
                 if feature.field in IMAGE_FIELDS:

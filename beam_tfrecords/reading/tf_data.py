@@ -16,7 +16,7 @@ except ImportError as error:
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import open_dataset
-from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Feature
+from beam_tfrecords.examples.layouts import BOXES, IMAGE_FIELDS, Feature
 from beam_tfrecords.manifest import Shard, StoredImages
 from beam_tfrecords.tfrecord import Compression, open_stream, read_records
 
@@ -39,13 +39,14 @@ def load(
     drop_remainder: bool = False,
     as_supervised: bool = False,
     multi_hot: bool = False,
+    num_objects: int | None = None,
     num_readers: int = 1,
     reader_index: int = 0,
 ) -> tf.data.Dataset:
     """Reads one split of a dataset: interleaved shards, parsed, decoded, shuffled, batched, prefetched.
 
     The result knows its cardinality, so that Keras knows the steps of an epoch. Features with any number of values,
-    such as the labels of a multi-label dataset, are ragged in a batch.
+    such as the labels of a multi-label dataset or the boxes of objects, are ragged in a batch.
 
     Args:
       path: the dataset's folder.
@@ -63,6 +64,8 @@ def load(
       drop_remainder: whether to drop a last batch that is not full.
       as_supervised: gives (image, label) instead of a dict.
       multi_hot: gives the labels of a multi-label dataset as a [number of classes] float32 tensor of zeros and ones.
+      num_objects: gives so many annotated objects for every image, so that they are not ragged: numbers are padded with
+        -1 and texts with "", and objects beyond them are left out. None: those that there are.
       num_readers: number of readers that share the split; each reads a contiguous part of the same size, and the
         last `records % num_readers` records are read by none.
       reader_index: number of this reader, from 0.
@@ -87,6 +90,9 @@ def load(
     hot = [feature.name for feature in dataset.layout.features if feature.field == "labels.index"] if multi_hot else []
     if multi_hot and not (hot and dataset.class_names):
         raise ValueError("multi_hot=True: expected a dataset with the field labels.index and with class names")
+    objects = [feature for feature in dataset.layout.features if feature.field.startswith("objects.")]
+    if num_objects is not None and (num_objects < 1 or not objects):
+        raise ValueError(f"num_objects={num_objects}: expected 1 or more, and a dataset with annotated objects")
     if shuffle is True:
         average = sum(shard.bytes for shard in shards) / max(1, sum(shard.records for shard in shards))
         shuffle = max(1, min(sum(takes), int(_SHUFFLE_BYTES // max(1, average))))
@@ -127,6 +133,8 @@ def load(
                     kind = example[name].dtype
                     resized = tf.image.resize(example[name], image_size, antialias=True)
                     example[name] = tf.cast(tf.clip_by_value(tf.round(resized), 0, kind.max), kind)
+        for feature in objects:
+            example[feature.name] = _objects(example[feature.name], feature, num_objects)
         for name in hot:
             indices = tf.cast(example[name], tf.int64)
             is_label = tf.one_hot(indices, len(dataset.class_names), on_value=True, off_value=False)
@@ -135,7 +143,8 @@ def load(
         return (example[pair[0]], example[pair[1]]) if pair else example
 
     examples = records.map(read, num_parallel_calls=tf.data.AUTOTUNE, deterministic=deterministic)
-    if batch_size and any(feature.several and feature.name not in hot for feature in dataset.layout.features):
+    fixed = {*hot, *(feature.name for feature in objects if num_objects)}
+    if batch_size and any(feature.several and feature.name not in fixed for feature in dataset.layout.features):
         examples = examples.ragged_batch(batch_size, drop_remainder=drop_remainder)
     elif batch_size:
         examples = examples.batch(batch_size, drop_remainder=drop_remainder)
@@ -185,6 +194,18 @@ def _parsing(feature: Feature) -> Any:
     if feature.several:
         return tf.io.RaggedFeature(_DTYPES[feature.type])
     return tf.io.FixedLenFeature([], _DTYPES[feature.type])
+
+
+def _objects(values: tf.Tensor, feature: Feature, number: int | None) -> tf.Tensor:
+    """An attribute of objects: [n], or [n, 4] for boxes in one feature, padded or cut to a number if one is given."""
+    if feature.field == BOXES:
+        values = tf.reshape(values, [-1, 4])
+    if number is None:
+        return values
+    padding = [[0, tf.maximum(0, number - tf.shape(values)[0])], *[[0, 0]] * (values.shape.rank - 1)]
+    filler = "" if feature.type == "bytes" else tf.cast(-1, values.dtype)
+    padded = tf.pad(values, padding, constant_values=filler)[:number]
+    return tf.ensure_shape(padded, [number, *values.shape[1:]])
 
 
 def _decode(

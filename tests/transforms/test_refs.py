@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from transforms.objects import Objects
 from transforms.refs import (
     File,
     Range,
@@ -16,6 +18,7 @@ from transforms.refs import (
     one_image,
     pack_refs,
     split_refs,
+    unpack_failure,
     unpack_key_and_split,
 )
 
@@ -31,6 +34,17 @@ LOCATORS = st.one_of(
     st.builds(Range, TEXT, NUMBERS, NUMBERS, TEXT),
     st.builds(ZipMember, TEXT, NUMBERS, NUMBERS, TEXT, TEXT, NUMBERS, NUMBERS, NUMBERS, st.booleans()),
 )
+OBJECTS = st.integers(0, 5).flatmap(
+    lambda count: st.builds(
+        Objects,
+        boxes=st.tuples(*[st.floats(allow_nan=False)] * (4 * count)),
+        labels=st.tuples(*[st.sampled_from(["cat", "dog", 7, None])] * count),
+        values=st.dictionaries(st.sampled_from(["area", "pose"]), st.tuples(*[SCALARS] * count)),
+        image_id=TEXT,
+        size=st.none() | st.tuples(NUMBERS, NUMBERS),
+        is_normalized=st.booleans(),
+    )
+)
 REFS = st.builds(
     SampleRef,
     key=TEXT,
@@ -41,6 +55,7 @@ REFS = st.builds(
     split=st.none() | TEXT,
     columns=st.dictionaries(TEXT, VALUES),
     failure=st.none() | st.tuples(TEXT, TEXT),
+    objects=st.none() | OBJECTS,
 )
 
 
@@ -65,6 +80,22 @@ def test_key_and_split_are_read_without_the_rest(ref):
 
 def test_the_packed_reference_of_a_photo_has_less_than_200_bytes():
     assert len(photo(1).pack()) < 200
+
+
+def test_an_object_takes_less_than_50_bytes_and_a_sample_without_objects_none():
+    boxes = tuple(number + 0.37 for number in range(40))
+    objects = Objects(boxes, ("person",) * 10, {"is_crowd": (0,) * 10, "area": (1234.5,) * 10})
+    with_objects = dataclasses.replace(photo(1), objects=objects)
+    assert len(with_objects.pack()) - len(dataclasses.replace(photo(1), objects=Objects()).pack()) < 10 * 50
+    assert hashlib.blake2b(photo(1).pack(), digest_size=8).hexdigest() == "fa78120987edaa4e"
+    assert hashlib.blake2b(photo(1).identity(), digest_size=8).hexdigest() == "c6b0e4f635128d98"
+
+
+@given(REFS, OBJECTS)
+def test_objects_are_part_of_the_identity(ref, objects):
+    changed = dataclasses.replace(ref, objects=objects)
+    assert (changed.identity() == ref.identity()) == (objects == ref.objects)
+    assert unpack_failure(changed.pack()) == ref.failure
 
 
 def test_references_packed_together_come_back_in_order_and_take_a_third_of_the_space():

@@ -271,7 +271,7 @@ def _index_row(ref: SampleRef, sample: ConvertedSample) -> dict[str, Any]:
         "key": ref.key,
         "uri": ref.uri,
         "fingerprint": ref.fingerprint,
-        "label": sample.class_names[0] if len(sample.class_names) == 1 else None,
+        "label": sample.label,
         **{name: sample.facts.get(name) for name in (*FACTS, "grey")},
     }
 

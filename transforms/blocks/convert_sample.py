@@ -13,11 +13,14 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import COLUMN, Layout
 from beam_tfrecords.examples.serialize import read_fields, serialize_example
 from beam_tfrecords.tfrecord import masked_crc32c
+from transforms.blocks.place_objects import PlacedObjects, place_objects
 from transforms.hashing import content_hash
 from transforms.images.convert_image import convert_image
 from transforms.images.converted_image import ConvertedImage
+from transforms.images.geometry import Geometry, plan_geometry
 from transforms.images.image_spec import ImageSpec
 from transforms.labels import ClassNames
+from transforms.objects import InvalidBoxes, Objects
 from transforms.refs import SampleRef
 
 # Hexadecimal digits of the hash of a sample.
@@ -44,7 +47,7 @@ class ConvertedSample:
     """One sample, ready to be written.
 
     Attributes:
-      class_names: names of its classes; empty if it has no label.
+      class_names: names of its classes, or of the classes of its objects; empty if it has none.
       facts: what the index says of it: column -> value, see `beam_tfrecords.index`. `sample_hash` changes with
         everything that decides the example, and ends with a checksum of the example; `content_hash` is the hex BLAKE3
         of the image file, "" for a row without an image; sizes are in pixels. Instead of the columns of quality there
@@ -55,6 +58,11 @@ class ConvertedSample:
     class_names: tuple[str, ...] = ()
     facts: Mapping[str, Any] = dataclasses.field(default_factory=lambda: {"sample_hash": "", "content_hash": ""})
 
+    @property
+    def label(self) -> str | None:
+        """Its class; None if it has none, several, or objects."""
+        return self.class_names[0] if len(self.class_names) == 1 and self.facts.get("objects") is None else None
+
 
 @dataclasses.dataclass(frozen=True)
 class ConvertSample:
@@ -62,19 +70,23 @@ class ConvertSample:
 
     Attributes:
       settings: a hash of the settings and library versions that decide an example.
+      invalid_boxes: what a box without a size, or outside its image, does.
     """
 
     image: ImageSpec
     layout: Layout
     class_names: ClassNames
     settings: str = ""
+    invalid_boxes: InvalidBoxes = InvalidBoxes.REJECT
 
     def __call__(self, ref: SampleRef, data: bytes | None) -> ConvertedSample:
         """Makes the example of one sample."""
         # Labels first: they cost nothing, and decoding an image that is rejected anyway does.
         labels = self._resolve_labels(ref)
+        object_labels = self._resolve_objects(ref)
         image = convert_image(data, self.image) if data is not None and self.layout.needs_image else None
         fields: dict[str, Any] = {}
+        placed = None
         if image is not None:
             fields["image.encoded"] = fields["image.pixels"] = image.data
             fields["image.format"] = image.format
@@ -82,14 +94,17 @@ class ConvertSample:
             fields["image.width"] = image.width
             fields["image.channels"] = image.channels
             fields["image.colorspace"] = image.colorspace
-        example = self._serialize(ref, labels, fields)
+            if self.layout.needs_objects and image.geometry:
+                placed = self._place(ref, object_labels, image.geometry.keeping(image.kept_orientation))
+        example = self._serialize(ref, labels, fields, placed)
         return ConvertedSample(
             example=example,
-            class_names=tuple(name for _, name in labels),
+            class_names=_class_names(labels, placed),
             facts={
-                "sample_hash": seal(self._hash(ref, labels), example),
+                "sample_hash": seal(self._hash(ref, labels, object_labels), example),
                 "content_hash": content_hash(data) if data is not None else "",
                 **(_image_facts(image) if image else {}),
+                **(placed.facts if placed else {}),
             },
         )
 
@@ -98,7 +113,7 @@ class ConvertSample:
 
         An index has it with a checksum, from `seal`.
         """
-        return self._hash(ref, self._resolve_labels(ref))
+        return self._hash(ref, self._resolve_labels(ref), self._resolve_objects(ref))
 
     def take_over(self, ref: SampleRef, earlier: ConvertedSample, *, whole: bool) -> ConvertedSample:
         """The sample from what an earlier dataset has of it; nothing is decoded.
@@ -106,27 +121,52 @@ class ConvertSample:
         Args:
           whole: whether the example is taken over as it is; else its image is, in an example made anew.
         """
-        labels = self._resolve_labels(ref)
-        taken = dataclasses.replace(earlier, class_names=tuple(name for _, name in labels))
+        labels, object_labels = self._resolve_labels(ref), self._resolve_objects(ref)
+        fields = read_fields(self.layout, earlier.example, prefix="image.")
+        placed = None
+        if self.layout.needs_objects:
+            facts = earlier.facts
+            geometry = plan_geometry(
+                facts["source_height"], facts["source_width"], orientation=facts["orientation"], spec=self.image
+            )
+            placed = self._place(ref, object_labels, geometry.keeping(facts.get("kept_orientation")))
+        taken = dataclasses.replace(earlier, class_names=_class_names(labels, placed))
         if whole:
             return taken
-        fields = read_fields(self.layout, earlier.example, prefix="image.")
-        example = self._serialize(ref, labels, fields)
-        facts = {**taken.facts, "sample_hash": seal(self._hash(ref, labels), example)}
-        return dataclasses.replace(taken, example=example, facts=facts)
+        example = self._serialize(ref, labels, fields, placed)
+        facts = {**taken.facts, "sample_hash": seal(self._hash(ref, labels, object_labels), example)}
+        return dataclasses.replace(taken, example=example, facts={**facts, **(placed.facts if placed else {})})
 
-    def _serialize(self, ref: SampleRef, labels: list[tuple[int, str]], fields: dict[str, Any]) -> bytes:
+    def _serialize(
+        self,
+        ref: SampleRef,
+        labels: list[tuple[int, str]],
+        fields: dict[str, Any],
+        placed: PlacedObjects | None,
+    ) -> bytes:
         values: dict[str, Any] = {**fields, "key": ref.key, "filename": ref.key.rsplit("/", 1)[-1]}
+        values["source_id"] = (ref.objects.image_id if ref.objects else "") or ref.key
         values.update((COLUMN + name, value) for name, value in ref.columns.items())
         values["labels.index"] = [index for index, _ in labels]
         values["labels.name"] = [name for _, name in labels]
         if labels:
             values["label.index"], values["label.name"] = values["labels.index"], values["labels.name"]
-        return serialize_example(self.layout, values)
+        return serialize_example(self.layout, {**values, **(placed.fields if placed else {})})
 
-    def _hash(self, ref: SampleRef, labels: list[tuple[int, str]]) -> str:
-        decisive = (self.settings, ref.key, ref.fingerprint, labels, sorted(ref.columns.items()))
+    def _hash(self, ref: SampleRef, labels: list[tuple[int, str]], object_labels: list[tuple[int, str]]) -> str:
+        decisive: tuple[Any, ...] = (self.settings, ref.key, ref.fingerprint, labels, sorted(ref.columns.items()))
+        if self.layout.needs_objects and ref.objects:
+            decisive += (object_labels, ref.objects.pack(), self.invalid_boxes.value)
         return hashlib.blake2b(msgpack.packb(decisive), digest_size=_HASH_DIGITS // 2).hexdigest()
+
+    def _place(self, ref: SampleRef, labels: list[tuple[int, str]], geometry: Geometry) -> PlacedObjects:
+        """The objects of a sample in its stored image."""
+        return place_objects(ref.objects or Objects(), labels, geometry, invalid_boxes=self.invalid_boxes)
+
+    def _resolve_objects(self, ref: SampleRef) -> list[tuple[int, str]]:
+        """Class index and name of every annotated object, if the layout asks for them."""
+        labels = ref.objects.labels if self.layout.needs_objects and ref.objects else ()
+        return [self.class_names.resolve(label) for label in labels]
 
     def _resolve_labels(self, ref: SampleRef) -> list[tuple[int, str]]:
         if not self.layout.needs_label:
@@ -138,6 +178,10 @@ class ConvertSample:
                 raise SampleError(Stage.LABEL, FailureReason.LABEL_MISSING, "no label")
             raise SampleError(Stage.LABEL, FailureReason.WRONG_TYPE, f"{len(labels)} labels where one is expected")
         return labels
+
+
+def _class_names(labels: list[tuple[int, str]], placed: PlacedObjects | None) -> tuple[str, ...]:
+    return placed.class_names if placed else tuple(name for _, name in labels)
 
 
 def _image_facts(image: ConvertedImage) -> dict[str, Any]:

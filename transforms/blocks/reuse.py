@@ -142,7 +142,7 @@ class BlockReuse:
             change, label = Change.FAILED, ""
         else:
             change = change or (Change.CHANGED if record or unread else Change.ADDED)
-            label = outcome.class_names[0] if len(outcome.class_names) == 1 else ""
+            label = outcome.label or ""
             if unread:  # most of its samples had a record, and the same label
                 self.counts["earlier", self._split, label] += 1
         self._add(change, ref.key, label)
@@ -179,6 +179,9 @@ class BlockReuse:
         self._hashes[identity] = sample_hash
         if unseal(record.row["sample_hash"]) == sample_hash:
             return Change.COPIED
+        if self._convert.layout.needs_objects and record.row.get("source_height") is None:
+            # Written before the index had what places objects.
+            return None
         is_same = ref.fingerprint and ref.fingerprint == record.row["fingerprint"]
         if self._plan.takes_images and (is_same or (data and content_hash(data) == record.row["content_hash"])):
             return Change.RESERIALIZED

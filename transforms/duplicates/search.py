@@ -21,6 +21,9 @@ from transforms.parts import Part, pack_hashes, read_index
 # Samples per range of the hash space: one worker compares their hashes, then the index rows of those that repeat.
 BUCKET_SAMPLES = 100_000
 
+# Fields with any number of classes.
+_LABEL_LISTS = {"labels.index", "labels.name", "objects.index", "objects.id", "objects.name"}
+
 # Split, block and number.
 PartId: TypeAlias = "tuple[str, int, int]"
 
@@ -49,7 +52,7 @@ class DuplicateSearch:
     @property
     def reads_records(self) -> bool:
         """Whether it reads the records, because the index has only one label per row."""
-        return bool(self.layout.fields & {"labels.index", "labels.name"})
+        return bool(self.layout.fields & _LABEL_LISTS)
 
     @property
     def ranks(self) -> dict[str, int]:
@@ -69,6 +72,10 @@ class Image(NamedTuple):
     height: int | None
     width: int | None
     replaced_format: str | None
+    objects: int | None
+    objects_clipped: int | None
+    objects_outside: int | None
+    objects_invalid: int | None
 
 
 def part_id(part: Part) -> PartId:
@@ -153,8 +160,10 @@ def _read_labels(example: bytes, *, search: DuplicateSearch) -> list[str]:
     parsed = parse_example(example)
     for feature in search.layout.features:
         _, values = parsed[feature.name]
-        if feature.field == "labels.index":
+        if feature.field in ("labels.index", "objects.index"):
             return [search.class_names[index] for index in values]
-        if feature.field == "labels.name":
+        if feature.field == "objects.id":
+            return [search.class_names[number - 1] for number in values]
+        if feature.field in ("labels.name", "objects.name"):
             return [name.decode() for name in values]
     return []

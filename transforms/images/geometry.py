@@ -35,6 +35,7 @@ class Geometry:
       final_height: of the stored image: the middle of the resized one, or a black canvas with the resized one in
         its middle. An odd pixel goes to the bottom and the right.
       final_width: of the same.
+      kept_orientation: 1 to 8; of a kept file, how its pixels are still to be turned.
     """
 
     height: int
@@ -44,11 +45,22 @@ class Geometry:
     resized_width: int
     final_height: int
     final_width: int
+    kept_orientation: int = 1
 
     @classmethod
     def unchanged(cls, height: int, width: int) -> Geometry:
         """That of a file whose bytes are stored."""
         return cls(height, width, 1, height, width, height, width)
+
+    def keeping(self, orientation: int | None) -> Geometry:
+        """That of a kept file with an EXIF orientation, None for none."""
+        return dataclasses.replace(self, kept_orientation=orientation or 1)
+
+    @property
+    def upright_size(self) -> tuple[int, int]:
+        """(height, width) of the source as it is shown."""
+        turned = max(self.orientation, self.kept_orientation) >= 5
+        return (self.width, self.height) if turned else (self.height, self.width)
 
     @property
     def keeps_pixels(self) -> bool:
@@ -82,6 +94,13 @@ class Geometry:
         stored = np.array(_UPRIGHT[self.orientation]) @ scaled
         stored[:, 2] -= self.offset[::-1]
         return stored
+
+    def upright_to_stored(self) -> np.ndarray:
+        """As `to_stored`, from the pixel coordinates of the upright source, which annotations have."""
+        upright = np.array(_UPRIGHT[max(self.orientation, self.kept_orientation)])
+        sizes = np.array([[1, 0, 0], [0, 1, 0], [0, 0, self.width], [0, 0, self.height]])
+        turn = np.vstack([upright @ sizes, (0, 0, 1)])
+        return self.to_stored() @ np.linalg.inv(turn)
 
 
 def plan_geometry(height: int, width: int, *, orientation: int, spec: ImageSpec) -> Geometry:

@@ -11,12 +11,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Feature, Layout
-from beam_tfrecords.label_files import label_files
+from beam_tfrecords.label_files import label_files, label_map
 from beam_tfrecords.manifest import Shard
 from transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
 
 VERSION = "1.0.0"
 _PACKAGE = "tensorflow_datasets.core.features"
+# A row of ymin, xmin, ymax and xmax, as shares of the image's size.
+_BOX = {
+    "pythonClassName": f"{_PACKAGE}.bounding_boxes.BBoxFeature",
+    "boundingBox": {"shape": {"dimensions": ["4"]}, "dtype": "float32", "bboxFormat": "REL_YXYX"},
+}
 _SCALARS = {"int64": "int64", "float": "float32", "bytes": "string"}
 
 
@@ -36,6 +41,7 @@ def write_metadata(
     if layout.supervised and not (_nests(layout) and "/" in "".join(layout.supervised)):
         info["supervisedKeys"] = {"tuple": {"items": [{"featureKey": name} for name in layout.supervised]}}
     files = {"dataset_info.json": _dump(info), "features.json": _dump(features_json(layout, image, class_names))}
+    files.update(label_map(layout, class_names))
     files.update(dict.fromkeys(label_files(layout, class_names), ("\n".join(class_names) + "\n").encode()))
     return files
 
@@ -67,6 +73,14 @@ class _Leaf(dict[str, Any]):
 
 def _nest(level: Mapping[str, Any]) -> dict[str, Any]:
     features = {name: dict(value) if isinstance(value, _Leaf) else _nest(value) for name, value in level.items()}
+    # As TFDS has objects: a sequence of boxes with their labels, not boxes and labels as sequences of their own.
+    sequences = [feature["sequence"]["feature"] for feature in features.values() if "sequence" in feature]
+    if _BOX in sequences and len(sequences) == len(features):
+        return _sequence(_dict_json(dict(zip(features, sequences, strict=True))))
+    return _dict_json(features)
+
+
+def _dict_json(features: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "pythonClassName": f"{_PACKAGE}.features_dict.FeaturesDict",
         "featuresDict": {"features": features},
@@ -80,8 +94,10 @@ def _feature_json(feature: Feature, image: ImageSpec, class_names: tuple[str, ..
     is_class = bool(class_names) and feature.type == "int64"
     if feature.field == "label.index" and is_class:
         return _label_json(class_names)
-    if feature.field == "labels.index" and is_class:
+    if feature.field in ("labels.index", "objects.index") and is_class:
         return _sequence(_label_json(class_names))
+    if feature.field == "objects.bbox":
+        return _sequence(_BOX)
     scalar = {
         "pythonClassName": f"{_PACKAGE}.scalar.Scalar",
         "tensor": {"shape": {}, "dtype": _SCALARS[feature.type], "encoding": "none"},

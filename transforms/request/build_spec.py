@@ -13,6 +13,7 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.layouts import Layout, parse_layout
 from beam_tfrecords.tfrecord import Compression
 from transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
+from transforms.objects import InvalidBoxes
 from transforms.request.schedule_spec import ScheduleSpec
 from transforms.settings import (
     FAILURES,
@@ -165,8 +166,9 @@ class BuildSpec:
     )
     layout: Layout | None = setting(
         None,
-        help="tfds, multilabel, image, imagenet, tutorial, raw or columns; in a spec file also a mapping of features",
-        shown_default="tfds",
+        help="tfds, multilabel, image, imagenet, detection, tutorial, raw or columns; in a spec file also a mapping of "
+        "features",
+        shown_default="tfds; detection for annotated objects",
         group=OUTPUT,
         read=parse_layout,
         write=_write_layout,
@@ -213,6 +215,14 @@ class BuildSpec:
         help="images with the same bytes: keep, drop (all except one) or fail",
         group=FAILURES,
         read=one_of(Duplicates),
+        decides_records=False,
+    )
+    # The hash of a sample that has boxes has it too.
+    invalid_boxes: InvalidBoxes = setting(
+        InvalidBoxes.REJECT,
+        help="a box without a size, or outside its image: reject the image, or drop the box and count it",
+        group=FAILURES,
+        read=one_of(InvalidBoxes),
         decides_records=False,
     )
 

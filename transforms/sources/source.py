@@ -19,6 +19,7 @@ class Source:
       columns: columns of a table; empty for a source that has none.
       label_column: column of a table that has the labels, or None.
       column_types: column -> "int64", "float" or "bytes"; None if the source has no types.
+      has_objects: whether images have annotated objects.
       unit: what a message calls one sample: "image" or "row".
       is_settled_later: whether folders give labels or splits, so that `settle` has the last word on them.
       class_names: the classes in the order of their indices, if the source names them; its labels are then names.
@@ -33,6 +34,7 @@ class Source:
     label_column: str | None = None
     column_types: Mapping[str, str] | None = None
     has_images = True
+    has_objects = False
     unit = "image"
     is_settled_later = False
     class_names: Sequence[str] = ()

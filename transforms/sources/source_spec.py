@@ -142,6 +142,7 @@ class SourceSpec:
       columns: columns that the layout asks for; None for all.
       needs_image: whether the layout has an image; otherwise only a column `image` is taken for one.
       needs_label: whether the layout has a label; an input that cannot have labels is then refused.
+      needs_objects: whether it has annotated objects.
       class_names: the classes that the request names; empty if it names none. Folders of these names are classes.
     """
 
@@ -248,6 +249,7 @@ class SourceSpec:
     columns: frozenset[str] | None = frozenset()
     needs_image: bool = True
     needs_label: bool = True
+    needs_objects: bool = True
     class_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

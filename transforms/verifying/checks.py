@@ -20,7 +20,7 @@ from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.examples.parse import check_features, find_class, parse_example
 from beam_tfrecords.files import DUPLICATES, FAILURES, MANIFEST, SUCCESS
-from beam_tfrecords.label_files import label_files, read_label_file
+from beam_tfrecords.label_files import label_files, label_map, read_label_file
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.tfrecord import Compression, Record, RecordError, open_stream, scan_records
 from transforms.images.convert_image import convert_image
@@ -165,9 +165,10 @@ class ShardCheck:
     def _check_values(self, values: Mapping[str, list[Any]], row: Mapping[str, Any] | None) -> Iterator[str]:
         by_field = {feature.field: values[feature.name] for feature in self.layout.features}
         for feature in self.layout.features:
-            if feature.field in ("label.index", "labels.index"):
+            if feature.field.endswith((".index", ".id")):
+                first = feature.field.endswith(".id")
                 for label in values[feature.name]:
-                    if find_class(label, self.class_names) is None:
+                    if find_class(label - first, self.class_names) is None:
                         yield f"feature {feature.name!r}: label {label} is outside the {len(self.class_names)} classes"
         if row is not None and row["label"] is not None and "label.index" in by_field:
             name = find_class(by_field["label.index"][0], self.class_names)
@@ -211,7 +212,7 @@ def verify_files(dataset: Dataset) -> Iterator[Finding]:
     if not dataset.is_whole:
         yield Finding(MANIFEST, "has been changed since it was published")
     own, class_names = set(dataset.files), dataset.manifest["class_names"]
-    expected = own | {SUCCESS}
+    maps, expected = label_map(dataset.layout, class_names), own | {SUCCESS}
     prefix = dataset.manifest["name"] + "-"
     for entry in storage.list_files(dataset.path, literal=True):
         file = entry.path[len(dataset.path) :].lstrip("/")
@@ -224,6 +225,8 @@ def verify_files(dataset: Dataset) -> Iterator[Finding]:
         if file not in expected and storage.sha256(storage.join(dataset.path, file)) != sha256:
             yield Finding(file, "has been changed since it was published: its SHA-256 is not the manifest's")
             continue
+        if file in maps and file not in expected and storage.read_bytes(storage.join(dataset.path, file)) != maps[file]:
+            yield Finding(file, f"does not hold the {len(class_names)} class names of the manifest, numbered from 1")
         if file in label_files(dataset.layout, class_names) and file not in expected:
             names = read_label_file(storage.read_bytes(storage.join(dataset.path, file)))
             if names != class_names:

@@ -1,0 +1,255 @@
+"""Annotated objects: where their boxes are in the stored image, and what becomes of odd ones."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from beam_tfrecords.errors import FailureReason, SampleError
+from beam_tfrecords.examples.layouts import parse_layout
+from beam_tfrecords.examples.parse import parse_example
+from tests.image_checks import encoded
+from transforms.blocks.convert_sample import ConvertedSample, ConvertSample
+from transforms.blocks.place_objects import PlacedObjects, place_objects
+from transforms.images.convert_image import convert_image
+from transforms.images.geometry import Geometry
+from transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, ResizeMode
+from transforms.images.orient import orient
+from transforms.labels import ClassNames
+from transforms.objects import InvalidBoxes, Objects
+from transforms.refs import SampleRef, one_image
+
+LABELS = ((0, "cat"), (1, "dog"), (2, "rat"))
+
+
+def boxed(*boxes: tuple[float, float, float, float], **attributes: Any) -> Objects:
+    labels = tuple(name for _, name in LABELS[: len(boxes)])
+    return Objects(tuple(side for box in boxes for side in box), labels, **attributes)
+
+
+def place(objects: Objects, geometry: Geometry, *, invalid_boxes: InvalidBoxes = InvalidBoxes.REJECT) -> PlacedObjects:
+    return place_objects(objects, LABELS[: len(objects.labels)], geometry, invalid_boxes=invalid_boxes)
+
+
+def file_of(upright: Image.Image, orientation: int, file_format: str) -> bytes:
+    """A file whose EXIF turns its pixels into this image."""
+    inverse = {6: 8, 8: 6}.get(orientation, orientation)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return encoded(orient(upright, inverse), file_format, exif=exif)
+
+
+@given(
+    st.integers(24, 90), st.integers(24, 90), st.integers(16, 70), st.integers(16, 70), st.data(),
+    st.sampled_from(ResizeMode), st.sampled_from(Codec), st.booleans(), st.integers(1, 8),
+    st.sampled_from(["JPEG", "PNG"]), st.sampled_from(ImageEncoding),
+    st.sampled_from(["pixels", "size", "normalized", "file"]),
+)  # fmt: skip
+def test_the_pixels_of_a_painted_rectangle_are_inside_its_stored_box(
+    height: int, width: int, target_height: int, target_width: int, data: st.DataObject,
+    mode: ResizeMode, codec: Codec, upscale: bool, orientation: int,
+    file_format: str, encoding: ImageEncoding, given_as: str,
+) -> None:  # fmt: skip
+    left, top = data.draw(st.integers(0, width - 12)), data.draw(st.integers(0, height - 12))
+    right, bottom = data.draw(st.integers(left + 12, width)), data.draw(st.integers(top + 12, height))
+    upright = Image.new("RGB", (width, height), "black")
+    upright.paste("white", (left, top, right, bottom))
+    spec = ImageSpec(
+        image_size=data.draw(st.sampled_from([None, (target_height, target_width)])), resize_mode=mode, codec=codec,
+        upscale=upscale, image_encoding=encoding, channels=None if encoding is ImageEncoding.KEEP else 3,
+        jpeg_quality=100,
+    )  # fmt: skip
+    converted = convert_image(file_of(upright, orientation, file_format), spec)
+    box = (left, top, right, bottom)
+    objects = {
+        "pixels": boxed(box),
+        "size": boxed(box, size=(width, height)),
+        "normalized": boxed((left / width, top / height, right / width, bottom / height), is_normalized=True),
+        # By a program that shows the file as it is.
+        "file": boxed(_turn_back(box, width, height, orientation), size=_size_of(width, height, orientation)),
+    }[given_as]
+    if given_as == "file" and (orientation < 5 or width == height) and orientation != 1:
+        return  # nothing tells it from a box in the upright image
+    assert converted.geometry
+    placed = place(objects, converted.geometry.keeping(converted.kept_orientation))
+    pixels = _pixels(converted.data, encoding, (converted.height, converted.width))
+    bright = np.argwhere(pixels[..., 0] > 128)
+    if not placed.boxes.size:
+        assert placed.outside == 1
+        assert len(bright) == 0 or min(np.ptp(bright, axis=0)) <= 1
+        return
+    xmin, ymin, xmax, ymax = placed.boxes[0] * ((converted.width, converted.height) * 2)
+    if len(bright):
+        found = bright[:, 1].min(), bright[:, 0].min(), bright[:, 1].max() + 1, bright[:, 0].max() + 1
+        assert found == pytest.approx((xmin, ymin, xmax, ymax), abs=1)
+    else:
+        assert min(xmax - xmin, ymax - ymin) <= 1
+
+
+def _turn_back(box: tuple[int, ...], width: int, height: int, orientation: int) -> tuple[float, float, float, float]:
+    """A box of the upright image in the pixels of the file."""
+    mask = Image.new("L", (width, height))
+    mask.paste(255, box)
+    in_file = orient(mask, {6: 8, 8: 6}.get(orientation, orientation)).getbbox()
+    assert in_file
+    return in_file
+
+
+def _size_of(width: int, height: int, orientation: int) -> tuple[int, int]:
+    return (height, width) if orientation >= 5 else (width, height)
+
+
+def _pixels(data: bytes, encoding: ImageEncoding, size: tuple[int, int]) -> np.ndarray:
+    if encoding is ImageEncoding.RAW:
+        return np.frombuffer(data, np.uint8).reshape(*size, -1)
+    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+
+
+GEOMETRY = Geometry(100, 200, 1, 100, 200, 100, 200)
+CROPPED = Geometry(100, 200, 1, 50, 100, 50, 50)
+
+
+def test_a_box_that_reaches_beyond_the_image_is_clipped_and_counted():
+    placed = place(boxed((-5, 10, 20, 30), (10, 10, 20, 20), (190, 90, 500, 500)), GEOMETRY)
+    assert placed.boxes.tolist() == [[0, 0.1, 0.1, 0.3], [0.05, 0.1, 0.1, 0.2], [0.95, 0.9, 1, 1]]
+    assert placed.facts == {"objects": 3, "objects_clipped": 2, "objects_outside": 0, "objects_invalid": 0}
+
+
+def test_rounding_does_not_count_as_clipping():
+    placed = place(boxed((-1e-12, 0, 200 + 1e-11, 100)), GEOMETRY)
+    assert placed.boxes.tolist() == [[0, 0, 1, 1]]
+    assert placed.clipped == 0
+
+
+def test_an_object_outside_the_crop_is_left_out_and_counted():
+    values = {"area": (50, 40, 30), "difficult": (0, 1, 0), "pose": ("Left", "", "Right")}
+    placed = place(boxed((10, 0, 40, 20), (40, 0, 60, 20), (80, 20, 120, 60), values=values), CROPPED)
+    assert placed.boxes.tolist() == [[0, 0, 0.1, 0.2], [0.3, 0.2, 0.7, 0.6]]
+    assert placed.class_names == ("dog", "rat")
+    assert placed.facts == {"objects": 2, "objects_clipped": 1, "objects_outside": 1, "objects_invalid": 0}
+    assert placed.values["difficult"] == [1, 0]
+    assert placed.values["pose"] == ["", "Right"]
+    assert placed.values["is_crowd"] == [0, 0]
+
+
+def test_an_area_follows_the_scale_and_the_clipping():
+    # A quarter of the pixels, and of the first box a half is left.
+    placed = place(boxed((40, 0, 60, 20), (80, 20, 120, 60), values={"area": (40, None)}), CROPPED)
+    assert placed.values["area"] == [5, 400]
+
+
+INVALID = {
+    "no width": (10, 10, 10, 20),
+    "no height": (10, 10, 20, 10),
+    "negative width": (20, 10, 10, 20),
+    "left of the image": (-30, 10, -5, 20),
+    "below the image": (10, 100, 20, 120),
+    "not a number": (10, float("nan"), 20, 20),
+    "infinite": (10, 10, float("inf"), 20),
+}
+
+
+@pytest.mark.parametrize("box", INVALID.values(), ids=INVALID)
+def test_an_invalid_box_rejects_its_sample(box):
+    with pytest.raises(SampleError, match=r"the box of 'dog' \(xmin.*200 x 100 pixels.*`invalid_boxes=drop`") as error:
+        place(boxed((1, 1, 2, 2), box), GEOMETRY)
+    assert error.value.reason is FailureReason.INVALID_BOX
+
+
+@pytest.mark.parametrize("box", INVALID.values(), ids=INVALID)
+def test_an_invalid_box_can_be_dropped(box):
+    placed = place(boxed((20, 10, 40, 20), box, (0, 0, 200, 100)), GEOMETRY, invalid_boxes=InvalidBoxes.DROP)
+    assert placed.boxes.tolist() == [[0.1, 0.1, 0.2, 0.2], [0, 0, 1, 1]]
+    assert placed.class_names == ("cat", "rat")
+    assert placed.facts == {"objects": 2, "objects_clipped": 0, "objects_outside": 0, "objects_invalid": 1}
+
+
+def test_boxes_of_an_image_of_another_size_reject_the_sample():
+    with pytest.raises(SampleError, match=r"of 400 x 200 pixels .width x height., and this one has 200 x 100") as error:
+        place(boxed((1, 1, 2, 2), size=(400, 200)), GEOMETRY)
+    assert error.value.reason is FailureReason.INVALID_BOX
+
+
+DETECTION = ConvertSample(ImageSpec(image_size=(32, 32)), parse_layout("detection"), ClassNames(("cat", "dog", "rat")))
+
+
+def convert(convert: ConvertSample, objects: Objects, **changes: Any) -> ConvertedSample:
+    picture = encoded(Image.new("RGB", (200, 100)), "PNG")
+    return convert(SampleRef("a/1.png", one_image(None), objects=objects, **changes), picture)
+
+
+def values_of(sample: ConvertedSample) -> dict[str, list[Any]]:
+    return {name: values for name, (_, values) in parse_example(sample.example).items() if name != "image/encoded"}
+
+
+def test_an_example_has_the_keys_of_the_object_detection_api():
+    objects = boxed((0, 0, 100, 50), (100, 50, 200, 100), image_id="7", values={"is_crowd": (0, 1)})
+    sample = convert(DETECTION, objects)
+    assert values_of(sample) == {
+        "image/format": [b"jpeg"],
+        "image/height": [32],
+        "image/width": [64],
+        "image/filename": [b"1.png"],
+        "image/source_id": [b"7"],
+        "image/object/bbox/xmin": [0, 0.5],
+        "image/object/bbox/xmax": [0.5, 1],
+        "image/object/bbox/ymin": [0, 0.5],
+        "image/object/bbox/ymax": [0.5, 1],
+        "image/object/class/text": [b"cat", b"dog"],
+        "image/object/class/label": [1, 2],
+        "image/object/is_crowd": [0, 1],
+        "image/object/area": [512, 512],
+        "image/object/difficult": [0, 0],
+    }
+    assert sample.class_names == ("cat", "dog")
+    assert sample.label is None
+
+
+def test_an_image_without_objects_has_empty_features_and_its_key_as_id():
+    values = values_of(convert(DETECTION, Objects()))
+    assert values["image/object/bbox/xmin"] == values["image/object/class/text"] == []
+    assert values["image/source_id"] == [b"a/1.png"]
+
+
+def test_an_object_of_another_class_rejects_the_sample():
+    with pytest.raises(SampleError, match="'cow' is not one of the class names"):
+        convert(DETECTION, Objects((1, 1, 2, 2), ("cow",)))
+
+
+def test_boxes_and_the_setting_for_invalid_ones_are_part_of_the_sample():
+    ref = SampleRef("a/1.png", objects=boxed((0, 0, 100, 50)))
+    others = [
+        boxed((0, 0, 100, 51)),
+        boxed((0, 0, 100, 50), values={"is_crowd": (1,)}),
+        boxed((0, 0, 100, 50), size=(200, 100)),
+        boxed((0, 0, 100, 50), image_id="1"),
+        Objects(),
+    ]
+    hashes = {DETECTION.sample_hash(dataclasses.replace(ref, objects=one)) for one in others}
+    hashes.add(DETECTION.sample_hash(ref))
+    hashes.add(dataclasses.replace(DETECTION, invalid_boxes=InvalidBoxes.DROP).sample_hash(ref))
+    hashes.add(dataclasses.replace(DETECTION, class_names=ClassNames(("dog", "cat", "rat"))).sample_hash(ref))
+    assert len(hashes) == len(others) + 3
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("spec", [
+    ImageSpec(image_size=(20, 20), resize_mode=ResizeMode.CROP),
+    ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None),
+    ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, image_size=(20, 20)),
+    ImageSpec(orientation=Metadata.IGNORE),
+])  # fmt: skip
+def test_an_example_whose_boxes_changed_is_made_anew_from_the_stored_image(spec, orientation):
+    convert = dataclasses.replace(DETECTION, image=spec)
+    data = file_of(Image.new("RGB", (60, 40), "red"), orientation, "JPEG")
+    first = SampleRef("1.jpg", fingerprint="1", objects=boxed((0, 0, 20, 10)))
+    changed = dataclasses.replace(first, objects=boxed((20, 10, 30, 35), (5, 0, 30, 20)))
+    assert convert.take_over(changed, convert(first, data), whole=False) == convert(changed, data)
+    assert convert.take_over(first, convert(first, data), whole=True) == convert(first, data)

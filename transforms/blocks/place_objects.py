@@ -1,0 +1,156 @@
+"""Objects of an image, from the source's pixels to the stored ones; pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from transforms.images.geometry import Geometry
+from transforms.objects import InvalidBoxes, Objects
+
+# Pixels; smaller differences come from rounding.
+_NOISE = 1e-6
+# Attributes that a source may lack -> their values then.
+_ABSENT: dict[str, Any] = {"is_crowd": 0, "difficult": 0, "truncated": 0, "pose": ""}
+
+
+@dataclasses.dataclass(frozen=True)
+class PlacedObjects:
+    """The objects of a stored image.
+
+    Attributes:
+      boxes: [n, 4] float64 (xmin, ymin, xmax, ymax) as shares of the stored image's size, from 0 to 1.
+      labels: class index and name of each.
+      values: attribute -> its value for each; areas are in stored pixels.
+      clipped: boxes that reached beyond the source or the stored image.
+      outside: objects that are left out, because no part of them is in the stored image.
+      invalid: objects that are left out, because their boxes are invalid.
+    """
+
+    boxes: np.ndarray
+    labels: Sequence[tuple[int, str]]
+    values: dict[str, list[Any]]
+    clipped: int
+    outside: int
+    invalid: int
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The class of each object."""
+        return tuple(name for _, name in self.labels)
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """What the index says of them."""
+        return {
+            "objects": len(self.labels),
+            "objects_clipped": self.clipped,
+            "objects_outside": self.outside,
+            "objects_invalid": self.invalid,
+        }
+
+    @property
+    def fields(self) -> dict[str, list[Any]]:
+        """The fields of a layout that they fill."""
+        indices = [index for index, _ in self.labels]
+        return {
+            **{f"objects.{side}": self.boxes[:, n].tolist() for n, side in enumerate(("xmin", "ymin", "xmax", "ymax"))},
+            "objects.bbox": self.boxes[:, [1, 0, 3, 2]].ravel().tolist(),
+            "objects.index": indices,
+            "objects.id": [index + 1 for index in indices],
+            "objects.name": list(self.class_names),
+            **{f"objects.{name}": column for name, column in self.values.items()},
+        }
+
+
+def place_objects(
+    objects: Objects, labels: Sequence[tuple[int, str]], geometry: Geometry, *, invalid_boxes: InvalidBoxes
+) -> PlacedObjects:
+    """Moves objects to where they are in the stored image, and clips them to it.
+
+    Args:
+      objects: of the source.
+      labels: class index and name of each.
+
+    Raises:
+      SampleError: a box is invalid and may not be dropped, or they were drawn on an image of another size.
+    """
+    (width, height), to_stored = _find_source(objects, geometry)
+    scale = (width, height) * 2 if objects.is_normalized else 1
+    # What is not finite is invalid.
+    with np.errstate(invalid="ignore", over="ignore"):
+        boxes = np.array(objects.boxes, np.float64).reshape(-1, 4) * scale
+        inside = _clip(boxes, width, height)
+        is_valid = np.isfinite(boxes).all(axis=1) & (_sides(boxes) > 0).all(axis=1) & (_sides(inside) > 0).all(axis=1)
+        if invalid_boxes is InvalidBoxes.REJECT and not is_valid.all():
+            first = int(np.argmin(is_valid))
+            raise _invalid(boxes[first], labels[first][1], width, height)
+        stored = _map_boxes(boxes, to_stored)
+        clipped = _clip(stored, geometry.final_width, geometry.final_height)
+        is_inside = is_valid & (_sides(clipped) > _NOISE).all(axis=1)
+        is_clipped = is_inside & (np.abs(clipped - stored) > _NOISE).any(axis=1)
+    kept = np.flatnonzero(is_inside).tolist()
+    areas = _sides(clipped).prod(axis=1)[kept]
+    known = np.array([np.nan if area is None else area for area in objects.values.get("area", ())], np.float64)
+    if known.size:
+        # What is known of the whole object, in proportion to the part of its box that is left.
+        parts = known[kept] * areas / _sides(boxes).prod(axis=1)[kept]
+        areas = np.where(np.isfinite(parts), parts, areas)
+    values = {
+        name: [objects.values[name][n] for n in kept] if name in objects.values else [absent] * len(kept)
+        for name, absent in _ABSENT.items()
+    }
+    return PlacedObjects(
+        boxes=clipped[kept] / ((geometry.final_width, geometry.final_height) * 2),
+        labels=[labels[n] for n in kept],
+        values={**values, "area": areas.tolist()},
+        clipped=int(is_clipped.sum()),
+        outside=int((is_valid & ~is_inside).sum()),
+        invalid=int((~is_valid).sum()),
+    )
+
+
+def _find_source(objects: Objects, geometry: Geometry) -> tuple[tuple[int, int], np.ndarray]:
+    """(width, height) of the image that the boxes were drawn on, and the map from its pixels to the stored ones."""
+    height, width = geometry.upright_size
+    if objects.size is None or objects.size == (width, height):
+        return (width, height), geometry.upright_to_stored()
+    in_file = geometry.width, geometry.height
+    if objects.size == in_file:
+        # Drawn by a program that does not turn images.
+        return in_file, geometry.to_stored()
+    drawn_width, drawn_height = objects.size
+    raise SampleError(
+        Stage.LABEL,
+        FailureReason.INVALID_BOX,
+        f"the boxes belong to an image of {drawn_width} x {drawn_height} pixels (width x height), and this one has "
+        f"{width} x {height}",
+    )
+
+
+def _invalid(box: np.ndarray, name: str, width: int, height: int) -> SampleError:
+    shown = ", ".join(f"{side:g}" for side in box)
+    return SampleError(
+        Stage.LABEL,
+        FailureReason.INVALID_BOX,
+        f"the box of {name!r} (xmin, ymin, xmax, ymax: {shown}) has no size, or lies outside the image of {width} x "
+        f"{height} pixels (width x height); `invalid_boxes=drop` leaves such boxes out",
+    )
+
+
+def _map_boxes(boxes: np.ndarray, to_stored: np.ndarray) -> np.ndarray:
+    corners = boxes.reshape(-1, 2, 2) @ to_stored[:, :2].T + to_stored[:, 2]
+    return np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
+
+
+def _clip(boxes: np.ndarray, width: float, height: float) -> np.ndarray:
+    return np.clip(boxes, 0, (width, height) * 2)
+
+
+def _sides(boxes: np.ndarray) -> np.ndarray:
+    """[n, 2] width and height."""
+    return boxes[:, 2:] - boxes[:, :2]

@@ -1,0 +1,61 @@
+"""Annotated objects of an image, as a source lists them."""
+
+from __future__ import annotations
+
+import array
+import dataclasses
+import enum
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class InvalidBoxes(str, enum.Enum):
+    """What a box without a size, or wholly outside its image, does: REJECT its sample, or DROP the box alone."""
+
+    REJECT = "reject"
+    DROP = "drop"
+
+
+@dataclasses.dataclass(frozen=True)
+class Objects:
+    """The annotated objects of an image, in the source's order: the n-th value of each attribute is of the n-th object.
+
+    Attributes:
+      boxes: (xmin, ymin, xmax, ymax) of each, one after the other; in pixels of the upright image from its top left
+        corner, (0, 0), or as shares of its size. NaN where the source has none.
+      labels: class name or number of each.
+      values: name of another attribute, such as `is_crowd` -> its value for each; empty where the source has none.
+      image_id: the source's own name of the image; "" if it has none.
+      size: (width, height) of the image that the boxes were drawn on, in pixels; None if the source does not say.
+      is_normalized: whether the boxes are shares of the image's size.
+    """
+
+    boxes: Sequence[float] = ()
+    labels: Sequence[str | int | None] = ()
+    values: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
+    image_id: str = ""
+    size: tuple[int, int] | None = None
+    is_normalized: bool = False
+
+    def pack(self) -> tuple[Any, ...]:
+        """As values for msgpack; a box takes 32 bytes."""
+        boxes = array.array("d", self.boxes)
+        if sys.byteorder == "big":
+            boxes.byteswap()
+        # Each name once: most images have few classes.
+        numbers = {label: number for number, label in enumerate(dict.fromkeys(self.labels))}
+        labels = [numbers[label] for label in self.labels]
+        values = {name: list(column) for name, column in sorted(self.values.items())}
+        return boxes.tobytes(), list(numbers), labels, values, self.image_id, self.size, self.is_normalized
+
+    @classmethod
+    def unpack(cls, packed: Sequence[Any]) -> Objects:
+        """The reverse of `pack`."""
+        data, names, labels, values, image_id, size, is_normalized = packed
+        boxes = array.array("d", data)
+        if sys.byteorder == "big":
+            boxes.byteswap()
+        labels = tuple(names[number] for number in labels)
+        values = {name: tuple(column) for name, column in values.items()}
+        return cls(tuple(boxes), labels, values, image_id, tuple(size) if size else None, is_normalized)
