@@ -52,6 +52,8 @@ TEST = [
     "pytest>=8.3,<10",
     "pytest-xdist>=3.6.1,<4",
     "hypothesis>=6.120,<7",
+    # Reads COCO's annotations, to compare with.
+    "pycocotools>=2.0.8,<3",
     "ipykernel>=6.29,<8",
     "ruff>=0.17,<0.18",
     "mypy>=1.18,<3",

@@ -82,8 +82,7 @@ class _Failures:
             if failure is not None:
                 self._add(*failure, key=sample.key)
             else:
-                labels = sample.label if isinstance(sample.label, list) else [sample.label]
-                found = (self._class_names.find(label) for label in labels)
+                found = (self._class_names.find(label) for label in sample.labels)
                 self.classes.setdefault(sample.split or "", Counter()).update(one for one in found if one is not None)
             yield ref
         repeated = 0 if self._group_rows else len(self._keys) - len(np.unique(np.frombuffer(self._keys, np.uint64)))

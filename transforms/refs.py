@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgpack
@@ -135,6 +135,13 @@ class SampleRef:
     def uri(self) -> str | None:
         """The name of `IMAGE` that people see; None for a row without an image."""
         return self.locator.name if self.locator else None
+
+    @property
+    def labels(self) -> Sequence[Scalar]:
+        """Those of its objects, or else its own; None among them where it lacks one."""
+        if self.objects is not None:
+            return self.objects.labels
+        return self.label if isinstance(self.label, list) else (self.label,)
 
     def with_split(self, split: str | None) -> SampleRef:
         """The same sample in another split."""

@@ -188,7 +188,7 @@ WRONG = {
             "duplicates": ["keep", "drop", "fail"],
         }.items()
     },
-    "source that is planned": (["--source=coco"], ["--source", "coco"]),
+    "source of annotations that needs a file": (["--source=coco"], ["--source", "coco"]),
     "source that needs a file": (["--source=csv"], ["--source", "csv", "photos"]),
     "name that TFDS does not accept": (["--name=My Photos"], ["--name", "My Photos"]),
     # contradictions

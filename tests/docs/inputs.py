@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import zstandard
 from PIL import Image
 
+from tests.annotated_inputs import Picture, write_coco, write_voc, write_yolo
 from tests.docs.pages import PROJECT
 
 PHOTOS = PROJECT / "tests" / "data" / "photos"
@@ -53,6 +54,7 @@ def make_inputs(folder: Path) -> None:
     with zipfile.ZipFile(folder / "photos.zip", "w") as archive:
         for name in names:
             archive.write(PHOTOS / name, name)
+    _make_annotated(folder, photos)
     (folder / "archives").mkdir()
     for name in ("cat", "flower"):
         with tarfile.open(folder / "archives" / f"{name}.tar.gz", "w:gz") as archive:
@@ -131,6 +133,25 @@ def _make_tables(folder: Path, names: list[str]) -> None:
         for number, name in enumerate(names[:8]):
             row = {"path": f"photos/{name}", "class": number % 2, "age": 20 + number, "landmarks": [0.5] * number}
             file.write(json.dumps(row) + "\n")
+
+
+def _make_annotated(folder: Path, photos: list[Path]) -> None:
+    """Photos with a box in each, as COCO, YOLO and Pascal VOC have them."""
+    yolo: dict[str, dict[str, Picture]] = {}
+    for number, split in enumerate(("train", "val")):
+        chosen = photos[number :: len(photos) // 6]
+        names = [f"{split}2017/{2 * place + number:012d}.jpg" for place in range(len(chosen))]
+        _copy(chosen, [folder / name for name in names])
+        pictures = {}
+        for name, photo in zip(names, chosen, strict=True):
+            width, height = Image.open(folder / name).size
+            box = (width * 0.2, height * 0.1, width * 0.7, height * 0.9)
+            label = "dog" if photo.parent.name == "dog" else "cat"
+            pictures[name.partition("/")[2]] = Picture(height, width, [(label, box)])
+        yolo[{"val": "valid"}.get(split, split)] = pictures
+        write_coco(folder / f"annotations/instances_{split}2017.json", pictures)
+    write_yolo(folder / "yolo", yolo)
+    write_voc(folder / "VOC2012", {"train": yolo["train"], "val": yolo["valid"]})
 
 
 def _copy(sources: list[Path], targets: list[Path]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
@@ -14,6 +15,7 @@ import tensorflow_datasets as tfds
 from PIL import Image
 
 from beam_tfrecords import load
+from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_coco
 
 
 @pytest.fixture
@@ -156,3 +158,43 @@ def test_a_dataset_of_tfds_is_converted_with_its_bytes_classes_and_splits(tmp_pa
             found.append((image, feature["label"].int64_list.value[0], name.decode()))
         expected = [(path.read_bytes(), classes[::-1].index(path.parent.name), path.name) for path in chosen]
         assert sorted(found) == sorted(expected)
+
+
+@pytest.fixture
+def annotated(tmp_path) -> list[str]:
+    save_pictures(tmp_path / "in")
+    return [f"--input={write_coco(tmp_path / 'in/instances.json')}", "--image_size=20x30", "--resize_mode=exact"]
+
+
+def test_objects_load_as_tfds_has_them(tmp_path, annotated, build_tfds):
+    builder = build_tfds(tmp_path / "out", *annotated, "--layout=tfds")
+    features = tfds.features.FeaturesDict(
+        {
+            "image": tfds.features.Image(shape=(20, 30, 3), encoding_format="jpeg"),
+            "filename": tfds.features.Scalar(np.object_),
+            "objects": tfds.features.Sequence(
+                {"bbox": tfds.features.BBoxFeature(), "label": tfds.features.ClassLabel(names=list(CATEGORIES))}
+            ),
+        }
+    )
+    features.save_config(str(tmp_path))
+    ours, theirs = (json.loads((folder / "features.json").read_text()) for folder in (tmp_path / "out", tmp_path))
+    assert ours["featuresDict"]["features"]["objects"] == theirs["featuresDict"]["features"]["objects"]
+    assert builder.info.features["objects"]["label"].names == list(CATEGORIES)
+    examples = {one["filename"].decode(): one for one in builder.as_dataset(split="train").as_numpy_iterator()}
+    for name, picture in PICTURES.items():
+        objects = examples[name]["objects"]
+        boxes = [(ymin, xmin, ymax, xmax) for _, (xmin, ymin, xmax, ymax) in picture.objects]
+        expected = np.reshape(boxes, (-1, 4)) / ([picture.height, picture.width] * 2)
+        np.testing.assert_allclose(objects["bbox"], expected, rtol=1e-6)
+        assert [list(CATEGORIES)[label] for label in objects["label"]] == [label for label, _ in picture.objects]
+
+
+def test_the_layout_of_the_object_detection_api_loads_nested(tmp_path, annotated, build_tfds):
+    builder = build_tfds(tmp_path / "out", *annotated)
+    for example in builder.as_dataset(split="train").as_numpy_iterator():
+        image = example["image"]
+        objects = PICTURES[image["filename"].decode()].objects
+        assert [text.decode() for text in image["object"]["class"]["text"]] == [label for label, _ in objects]
+        assert image["object"]["bbox"]["xmax"].shape == (len(objects),)
+        assert image["encoded"].shape == (20, 30, 3)

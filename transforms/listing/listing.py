@@ -67,8 +67,7 @@ class Listing:
         self.source_bytes[split] += ref.size
         self.unknown += bool(ref.locator and not ref.fingerprint)
         if count_labels and ref.failure is None:
-            labels = ref.objects.labels if ref.objects else ref.label
-            for label in labels if isinstance(labels, list | tuple) else (labels,):
+            for label in ref.labels:
                 self.labels[label] += 1
                 self.split_labels.setdefault(split, set()).add(label)
         digest = int.from_bytes(hashlib.blake2b(ref.identity(), digest_size=16).digest(), "big")

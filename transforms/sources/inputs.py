@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -179,12 +179,16 @@ def find_entries(path: str) -> list[storage.FileEntry]:
     return [entries[name] for name in dict.fromkeys(names)]
 
 
-def refuse_columns(spec: SourceSpec) -> None:
-    """Refuses settings and layouts that name columns, for a source that has none."""
+def refuse_columns(spec: SourceSpec, *, allowed: Collection[str] = ()) -> None:
+    """Refuses settings and layouts that name columns, for a source that has none.
+
+    Args:
+      allowed: settings that have a meaning there all the same.
+    """
     where = f"{quote_input(spec.input[0])} is read as {spec.source}, which has no columns"
     for name in _COLUMN_SETTINGS:
         value = getattr(spec, name)
-        if value not in (None, ()):
+        if value not in (None, ()) and name not in allowed:
             shown = ",".join(value) if isinstance(value, tuple) else value
             raise RequestError(f"`{name}={shown}`: {where}; leave `{name}` out or give a table as `input`")
     if spec.columns:

@@ -37,16 +37,14 @@ SOURCES = (
     Entry("parquet", "tables.parquet_table", (".parquet",)),
     Entry("hf_parquet", "tables.hf_parquet", (".parquet",), among="parquet"),
     Entry("hf_folder", "tables.hf_folder"),
+    Entry("coco", "annotations.coco", (".json",)),
+    Entry("yolo", "annotations.yolo", (".yaml", ".yml")),
+    Entry("voc", "annotations.voc"),
     Entry("tar", "archives.tar", _TAR),
     Entry("zip", "archives.zip", (".zip",)),
     Entry("tfrecord", "records.tfrecord", (".tfrecord", ".tfrecords", ".tfrecord.gz"), reads_folders=True),
     Entry("webdataset", "archives.webdataset", _TAR, among="tar"),
 )
-_PLANNED: dict[str, tuple[str, ...]] = {
-    "coco": (),
-    "voc": (),
-    "yolo": (),
-}
 NAMES = tuple(entry.name for entry in SOURCES)
 FILE_EXTENSIONS = tuple(extension for entry in SOURCES if not entry.among for extension in entry.extensions)
 
@@ -58,19 +56,17 @@ def find_source(name: str, shown: str) -> Entry:
       shown: the setting that asks for it, as messages quote it.
 
     Raises:
-      RequestError: there is no such source, or this version cannot read it.
+      RequestError: there is no such source.
     """
     for entry in SOURCES:
         if entry.name == name:
             return entry
-    if name in _PLANNED:
-        raise RequestError(f"{shown}: this version cannot read {name} yet; it can read {', '.join(NAMES)}")
     raise RequestError(f"{shown}: unknown source; expected one of {', '.join(('auto', *NAMES))}")
 
 
 def source_of_file(path: str) -> str | None:
-    """Name of the source, readable or planned, that a file belongs to by its extension; None if there is none."""
-    extensions = {entry.name: entry.extensions for entry in SOURCES if not entry.among} | _PLANNED
+    """Name of the source that a file belongs to by its extension; None if there is none."""
+    extensions = {entry.name: entry.extensions for entry in SOURCES if not entry.among}
     # Shards have their numbers behind the extension.
     name = re.sub(r"-\d{5,}-of-\d{5,}$", "", path.lower())
     return next((source for source, endings in extensions.items() if name.endswith(endings)), None)

@@ -6,17 +6,6 @@ import pytest
 
 from beam_tfrecords.errors import RequestError
 
-PLANNED = ["coco", "voc", "yolo"]
-
-
-@pytest.mark.parametrize("name", PLANNED)
-def test_a_planned_source_is_refused_with_those_that_can_be_read(tmp_path, opened, name):
-    with pytest.raises(
-        RequestError,
-        match=rf"`source={name}`: this version cannot read {name} yet.*csv.*, tar, ",
-    ):
-        opened(tmp_path, source=name)
-
 
 def test_an_unknown_source_is_refused_with_the_known_ones(tmp_path, opened):
     with pytest.raises(RequestError, match=r"`source=folder`: unknown source; expected one of auto, image.*tar, "):

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, Choice, FailureReason, RequestError, SampleError, Stage
 from transforms.refs import File, SampleRef, one_image
 from transforms.service_faults import retry_faults
+from transforms.sources.image_files import find_image
 from transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input
 from transforms.sources.source import Source
 from transforms.sources.source_spec import SourceSpec
 from transforms.sources.tables.cells import invalid_row, read_text
 from transforms.sources.tables.column_choices import column_choices
-from transforms.sources.tables.image_paths import fill_pattern, pattern_columns, resolve, shorten
+from transforms.sources.tables.image_paths import fill_pattern, pattern_columns, shorten
 from transforms.sources.tables.missing_images import refuse_missing
 from transforms.sources.tables.row_values import RowReader, row_reader
 from transforms.sources.tables.table import InvalidRow, Row, Table
@@ -77,7 +77,7 @@ class _Reader:
             label, columns, group = self.cells.label(row), self.cells.values(row), self.cells.group(row)
             size, fingerprint = 0, ""
             if image is not None:
-                uri = self._resolve(image)
+                uri = find_image(image, roots=self.roots, allow_outside_root=self.allow_outside_root)
                 locator = File(uri)
                 size, fingerprint, version = look(uri)
                 locator = File(uri, version)
@@ -94,14 +94,6 @@ class _Reader:
         except SampleError as error:
             failure = (error.reason.value, error.detail)
             return SampleRef(self.key_prefix + key, one_image(locator), split=split, failure=failure)
-
-    def _resolve(self, image: str) -> str:
-        """Path or URI of an image, in the first folder that has it."""
-        for root in self.roots[:-1]:
-            uri = resolve(image, root=root, allow_outside_root=self.allow_outside_root)
-            if retry_faults(uri, functools.partial(storage.exists, uri)):
-                return uri
-        return resolve(image, root=self.roots[-1], allow_outside_root=self.allow_outside_root)
 
 
 class TableSource(Source):

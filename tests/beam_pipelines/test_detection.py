@@ -1,0 +1,279 @@
+"""Datasets of annotated objects, from the command to a training batch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from beam_tfrecords import load, open_dataset
+from tests.annotated_inputs import (
+    CATEGORIES,
+    PICTURES,
+    Picture,
+    coco_of,
+    save_pictures,
+    write_coco,
+    write_voc,
+    write_yolo,
+)
+from tests.beam_pipelines.dataset_checks import find_all, manifest_of
+from tests.beam_pipelines.dataset_records import read_dataset
+
+KEYS = {
+    "image/encoded": "bytes_list",
+    "image/format": "bytes_list",
+    "image/height": "int64_list",
+    "image/width": "int64_list",
+    "image/filename": "bytes_list",
+    "image/source_id": "bytes_list",
+    "image/object/bbox/xmin": "float_list",
+    "image/object/bbox/xmax": "float_list",
+    "image/object/bbox/ymin": "float_list",
+    "image/object/bbox/ymax": "float_list",
+    "image/object/class/text": "bytes_list",
+    "image/object/class/label": "int64_list",
+    "image/object/is_crowd": "int64_list",
+    "image/object/area": "float_list",
+    "image/object/difficult": "int64_list",
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("detection")
+    save_pictures(root / "train2017")
+    write_coco(root / "instances_train.json")
+    return root
+
+
+@pytest.fixture(scope="module")
+def source(root) -> list[str]:
+    return [f"--input={root / 'instances_train.json'}", f"--image_root={root / 'train2017'}"]
+
+
+@pytest.fixture(scope="module")
+def out(root, source, build) -> Path:
+    """Squeezed to 20 x 30 pixels (height x width)."""
+    return build(
+        root / "out", *source, "--source=coco", "--layout=detection", "--image_size=20x30", "--resize_mode=exact"
+    )
+
+
+def test_the_records_are_those_of_the_object_detection_api(out):
+    records = {record.key: record for record in read_dataset(out, "train")}
+    assert sorted(records) == sorted(PICTURES)
+    for number, (name, picture) in enumerate(PICTURES.items()):
+        record = records[name]
+        kinds = {key: kind for key, kind in KEYS.items() if record.values[key]}
+        assert kinds.items() <= record.kinds.items()
+        assert record.kinds.keys() == KEYS.keys()
+        assert record["image/source_id"] == str(7 * number + 1).encode()
+        assert (record["image/height"], record["image/width"]) == (20, 30)
+        sides = zip(*(box for _, box in picture.objects), strict=True) if picture.objects else [()] * 4
+        for side, values, size in zip(
+            ("xmin", "ymin", "xmax", "ymax"), sides, (picture.width, picture.height) * 2, strict=True
+        ):
+            assert record.values[f"image/object/bbox/{side}"] == pytest.approx([value / size for value in values])
+        labels = [label for label, _ in picture.objects]
+        assert record.values["image/object/class/text"] == [label.encode() for label in labels]
+        assert record.values["image/object/class/label"] == [list(CATEGORIES).index(label) + 1 for label in labels]
+        assert record.row["objects"] == len(labels)
+        assert record.row["label"] is None
+    assert records["a.jpg"].values["image/object/is_crowd"] == [0, 1]
+    assert records["a.jpg"].values["image/object/area"] == pytest.approx([300 / 4, 667.5 / 4])
+
+
+def test_the_label_map_names_the_classes_from_1(out):
+    assert (out / "label_map.pbtxt").read_text() == (
+        'item {\n  id: 1\n  name: "person"\n}\nitem {\n  id: 2\n  name: "dog"\n}\nitem {\n  id: 3\n  name: "cat"\n}\n'
+    )
+    assert manifest_of(out)["class_names"] == ["person", "dog", "cat"]
+
+
+def test_objects_are_counted_by_class(out):
+    manifest = manifest_of(out)
+    assert manifest["objects"] == {"written": 6}
+    assert manifest["splits"]["train"]["classes"] == {"cat": 2, "dog": 2, "person": 2}
+
+
+def test_the_default_layout_of_annotations_is_detection_and_the_source_is_found(tmp_path, source, out, convert):
+    ran = convert(f"--output={tmp_path}", *source, "--image_size=20x30", "--resize_mode=exact")
+    assert ran.code == 0, ran.err
+    assert "objects: written 6" in ran.out
+    (first,), (second,) = ([*path.glob("*.tfrecord-*")] for path in (out, tmp_path))
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_verify_and_inspect_know_objects(out, verify, run):
+    assert find_all(out) == []
+    assert verify(out).code == 0
+    shown = run("inspect", f"--dataset={out}", "--examples=4")
+    assert shown.code == 0
+    assert "3 (cat), 1 (person)" in shown.out
+
+
+def test_a_label_map_that_names_other_classes_is_found(out, tmp_path):
+    copy = Path(shutil.copytree(out, tmp_path / "copy"))
+    text = (copy / "label_map.pbtxt").read_bytes().replace(b"dog", b"wolf")
+    (copy / "label_map.pbtxt").write_bytes(text)
+    manifest = manifest_of(copy)
+    manifest["files"]["label_map.pbtxt"] = hashlib.sha256(text).hexdigest()
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    found = [str(finding) for finding in find_all(copy)]
+    assert "label_map.pbtxt: does not hold the 3 class names of the manifest, numbered from 1" in found
+
+
+def test_batches_have_ragged_boxes(out):
+    (batch,) = load(out, "train", batch_size=4)
+    counts = {len(picture.objects) for picture in PICTURES.values()}
+    assert set(batch["image/object/bbox/xmin"].row_lengths().numpy()) == counts
+    assert batch["image/encoded"].shape == (4, 20, 30, 3)
+
+
+def test_batches_can_have_a_fixed_number_of_objects(out):
+    (batch,) = load(out, "train", batch_size=4, num_objects=2)
+    (ragged,) = load(out, "train", batch_size=4)
+    for name, filler in (("image/object/class/label", -1), ("image/object/class/text", b""), ("image/object/area", -1)):
+        padded = ragged[name].to_tensor(default_value=filler)[:, :2]
+        np.testing.assert_array_equal(batch[name], padded)
+        assert batch[name].shape == (4, 2)
+
+
+def test_num_objects_needs_objects(out, tmp_path, photos, build):
+    with pytest.raises(ValueError, match="num_objects=0: expected 1 or more, and a dataset with annotated objects"):
+        load(out, "train", num_objects=0)
+    build(tmp_path, f"--input={photos}", "--image_size=16", "--limit=4")
+    with pytest.raises(ValueError, match="a dataset with annotated objects"):
+        load(tmp_path, "train", num_objects=3)
+
+
+def test_the_layout_of_tfds_has_boxes_in_one_feature(tmp_path, source, build):
+    out = build(tmp_path, *source, "--layout=tfds", "--image_size=20x30", "--resize_mode=exact")
+    assert (out / "objects-label.labels.txt").read_text() == "person\ndog\ncat\n"
+    assert not (out / "label_map.pbtxt").exists()
+    assert find_all(out) == []
+    records = {record["filename"].decode(): record for record in open_dataset(out).records("train")}
+    for name, picture in PICTURES.items():
+        size = [picture.height, picture.width] * 2
+        boxes = [(ymin, xmin, ymax, xmax) for _, (xmin, ymin, xmax, ymax) in picture.objects]
+        assert records[name]["objects/bbox"].shape == (len(boxes), 4)
+        np.testing.assert_allclose(records[name]["objects/bbox"], np.reshape(boxes, (-1, 4)) / size, rtol=1e-6)
+        assert records[name]["objects/label"].tolist() == [list(CATEGORIES).index(one) for one, _ in picture.objects]
+    (batch,) = load(out, "train", batch_size=4)
+    assert batch["objects/bbox"].shape == (4, None, 4)
+    (batch,) = load(out, "train", batch_size=4, num_objects=5)
+    assert batch["objects/bbox"].shape == (4, 5, 4)
+    assert batch["objects/label"].shape == (4, 5)
+
+
+def test_the_classes_of_objects_can_be_labels(tmp_path, source, build):
+    records = open_dataset(build(tmp_path, *source, "--layout=multilabel", "--image_size=20")).records("train")
+    labels = {record["filename"].decode(): record["labels"].tolist() for record in records}
+    assert labels == {"a.jpg": [2, 0], "b.jpg": [0], "c.jpg": [], "d.jpg": [2, 1]}
+
+
+def test_a_dry_run_counts_objects(tmp_path, source, convert):
+    ran = convert(f"--output={tmp_path / 'out'}", *source, "--dry_run")
+    assert ran.code == 0
+    assert "classes: person 2, dog 2, cat 2" in ran.out
+    assert "2 dog, 1 cat" in ran.out
+    assert "(no object)" in ran.out
+
+
+def test_a_layout_with_boxes_needs_a_source_that_has_them(tmp_path, photos, convert):
+    ran = convert(f"--output={tmp_path}", f"--input={photos}", "--layout=detection")
+    assert ran.code == 2
+    assert "the layout needs boxes" in ran.err
+    assert "is read as image_folder, which has none" in ran.err
+
+
+def test_invalid_boxes_reject_or_are_dropped_and_counted(tmp_path, root, convert):
+    pictures = {**PICTURES, "b.jpg": Picture(50, 50, [("person", (10, 10, 10, 45)), ("cat", (40, 40, 70, 60))])}
+    path = write_coco(tmp_path / "x.json", pictures)
+    flags = [f"--input={path}", f"--image_root={root / 'train2017'}", "--image_size=20"]
+    ran = convert(f"--output={tmp_path / 'rejected'}", *flags)
+    assert ran.code == 3
+    assert "failures: invalid_box 1" in ran.err + ran.out
+    ran = convert(f"--output={tmp_path / 'dropped'}", *flags, "--invalid_boxes=drop")
+    assert ran.code == 0, ran.err
+    assert "objects: written 6, clipped 1, invalid 1" in ran.out
+    assert manifest_of(tmp_path / "dropped")["objects"] == {"clipped": 1, "invalid": 1, "written": 6}
+
+
+def test_objects_outside_a_crop_are_counted(tmp_path, root, convert):
+    path = write_coco(tmp_path / "x.json", {**PICTURES, "c.jpg": Picture(32, 64, [("dog", (0, 0, 10, 10))])})
+    flags = [f"--input={path}", f"--image_root={root / 'train2017'}", "--image_size=20", "--resize_mode=crop"]
+    ran = convert(f"--output={tmp_path / 'out'}", *flags)
+    assert ran.code == 0, ran.err
+    assert "objects: written 6, clipped 4, outside 1" in ran.out
+    assert find_all(tmp_path / "out") == []
+
+
+def test_what_a_dropped_duplicate_had_is_not_counted(tmp_path, root, convert):
+    save_pictures(tmp_path / "in")
+    pictures = {**PICTURES, "again/d.jpg": PICTURES["d.jpg"]}
+    (tmp_path / "in/again").mkdir()
+    (tmp_path / "in/again/d.jpg").write_bytes((tmp_path / "in/d.jpg").read_bytes())
+    path = write_coco(tmp_path / "in/x.json", pictures)
+    ran = convert(f"--output={tmp_path / 'out'}", f"--input={path}", "--image_size=20", "--duplicates=drop")
+    assert ran.code == 0, ran.err
+    manifest = manifest_of(tmp_path / "out")
+    assert manifest["objects"] == {"written": 6}
+    assert manifest["splits"]["train"]["classes"] == {"cat": 2, "dog": 2, "person": 2}
+
+
+def test_a_changed_box_makes_the_example_anew_without_decoding(tmp_path, root, convert, monkeypatch):
+    save_pictures(tmp_path / "in")
+    path = write_coco(tmp_path / "in/x.json")
+    flags = [f"--input={path}", "--image_size=20", "--resize_mode=crop", f"--output={tmp_path / 'out'}", "--versioned"]
+    assert convert(*flags).code == 0
+    content = coco_of()
+    content["annotations"][2]["bbox"] = [12, 10, 20, 20]
+    write_coco(path, annotations=content["annotations"])
+    ran = convert(*flags)
+    assert ran.code == 0, ran.err
+    latest = open_dataset(tmp_path / "out")
+    fresh = tmp_path / "fresh"
+    assert convert(*flags[:3], f"--output={fresh}").code == 0
+    assert latest.manifest["reuse"] == {"copied": 3, "reserialized": 1, "converted": 0}
+    assert latest.manifest["objects"] == manifest_of(fresh)["objects"]
+    (new,), (old,) = ([*Path(one).glob("*.tfrecord-*")] for one in (latest.path, fresh))
+    assert new.read_bytes() == old.read_bytes()
+
+
+def test_boxes_of_yolo_are_scaled_to_their_images(tmp_path, build, root):
+    data = write_yolo(tmp_path / "in", {"train": PICTURES})
+    flags = ["--image_size=20x30", "--resize_mode=exact"]
+    out = build(tmp_path / "out", f"--input={data}", "--source=yolo", "--layout=detection", *flags)
+    source = [f"--input={root / 'instances_train.json'}", f"--image_root={root / 'train2017'}"]
+    coco = build(tmp_path / "coco", *source, *flags)
+    ours, theirs = ({one.key.rpartition("/")[2]: one for one in read_dataset(path, "train")} for path in (out, coco))
+    for name in PICTURES:
+        for key in KEYS.keys() - {"image/object/area", "image/object/is_crowd", "image/source_id"}:
+            expected = theirs[name].values[key]
+            assert ours[name].values[key] == (pytest.approx(expected) if "bbox" in key else expected)
+    assert manifest_of(out)["class_names"] == list(CATEGORIES)
+    assert find_all(out) == []
+
+
+def test_voc_has_its_attributes_in_a_layout_of_ones_own(tmp_path, build):
+    root = write_voc(tmp_path / "VOC2012", {"train": PICTURES})
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("layout: {image: image.encoded, box: objects.bbox, pose: objects.pose, cut: objects.truncated}")
+    flags = ["--source=voc", "--image_size=20x30", "--resize_mode=exact"]
+    custom = build(tmp_path / "custom", f"--input={root}", *flags, f"--spec={spec}")
+    (record,) = (one for one in read_dataset(custom, "train") if one.key == "d.jpg")
+    assert record.values["pose"] == [b"Unspecified", b"Left", b"Left"]
+    assert record.values["cut"] == [0, 1, 0]
+    assert len(record.values["box"]) == 12
+    out = build(tmp_path / "out", f"--input={root}", *flags, "--layout=detection")
+    records = {record.key: record for record in read_dataset(out, "train")}
+    assert records["d.jpg"].values["image/object/difficult"] == [1, 0, 1]
+    assert records["d.jpg"].values["image/object/bbox/xmin"] == pytest.approx([1 / 48, 20 / 48, 0])
+    assert manifest_of(out)["class_names"] == ["cat", "dog", "person"]
+    assert find_all(out) == []

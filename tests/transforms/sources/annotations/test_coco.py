@@ -1,0 +1,227 @@
+"""Files of COCO annotations as a source."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from beam_tfrecords.errors import BuildError, RequestError
+from tests.annotated_inputs import CATEGORIES, PICTURES, coco_of, save_pictures, write_coco
+from transforms.objects import Objects
+
+
+@pytest.fixture
+def images(tmp_path) -> Path:
+    save_pictures(tmp_path)
+    return tmp_path
+
+
+def flat(name: str) -> tuple[float, ...]:
+    return tuple(side for _, box in PICTURES[name].objects for side in box)
+
+
+def test_every_image_is_listed_with_its_objects_and_the_classes_by_their_ids(images, opened, listed):
+    source = opened(write_coco(images / "instances.json"))
+    samples = listed(source)
+    assert source.name == "coco"
+    assert source.class_names == ("person", "dog", "cat")
+    assert list(samples) == list(PICTURES)
+    for name, sample in samples.items():
+        picture = PICTURES[name]
+        assert sample.objects.boxes == pytest.approx(flat(name))
+        assert sample.objects.labels == tuple(label for label, _ in picture.objects)
+        assert sample.objects.size == (picture.width, picture.height)
+        assert (sample.uri, sample.split, sample.failure) == (str(images / name), None, None)
+        assert sample.size == (images / name).stat().st_size
+    assert samples["b.jpg"].objects.image_id == "8"
+    assert samples["a.jpg"].objects.values == {"area": (300, 667.5), "is_crowd": (0, 1)}
+    assert samples["c.jpg"].objects.boxes == ()
+    assert source.notes == []
+
+
+def test_the_objects_are_those_that_pycocotools_reads(images, opened, listed):
+    coco = pytest.importorskip("pycocotools.coco", reason="needs pycocotools").COCO
+    rng = random.Random(3)
+    content = coco_of()
+    content["annotations"] = [
+        {**rng.choice(content["annotations"]), "id": number, "image_id": rng.choice(content["images"])["id"]}
+        for number in range(200)
+    ]
+    for array in ("annotations", "images", "categories"):
+        rng.shuffle(content[array])
+    path = images / "instances.json"
+    path.write_text(json.dumps({name: content[name] for name in rng.sample(sorted(content), len(content))}))
+    oracle, samples = coco(path), listed(opened(path))
+    names = {category["id"]: category["name"] for category in oracle.loadCats(oracle.getCatIds())}
+    assert len(samples) == len(oracle.getImgIds())
+    for image in oracle.loadImgs(oracle.getImgIds()):
+        objects = samples[image["file_name"]].objects
+        found = oracle.loadAnns(oracle.getAnnIds(imgIds=image["id"]))
+        boxes = [(x, y, x + width, y + height) for x, y, width, height in (one["bbox"] for one in found)]
+        assert objects.boxes == tuple(side for box in boxes for side in box)
+        assert objects.labels == tuple(names[one["category_id"]] for one in found)
+        assert objects.values["area"] == tuple(one["area"] for one in found)
+        assert objects.values["is_crowd"] == tuple(one["iscrowd"] for one in found)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("instances_train2017.json", "instances_val2017.json"),
+        ("train/_annotations.coco.json", "valid/_annotations.coco.json"),
+    ],
+)
+def test_several_files_are_splits(images, opened, listed, names):
+    paths = [write_coco(images / name) for name in names]
+    source = opened(*paths, image_root=(str(images),))
+    samples = listed(source)
+    assert {key: sample.split for key, sample in samples.items()} == {
+        f"{split}/{name}": split for split in ("train", "validation") for name in PICTURES
+    }
+    assert f"{paths[1].name} is validation" in source.notes[0]
+    divided = listed(opened(*paths, image_root=(str(images),), splits_auto=False))
+    assert divided.keys() == samples.keys()
+    assert {sample.split for sample in divided.values()} == {None}
+    assert not any(sample.failure for sample in samples.values())
+
+
+def test_a_split_that_the_request_says_counts(images, opened, listed):
+    paths = [write_coco(images / f"instances_{name}2017.json") for name in ("train", "val")]
+    source = opened(f"test={paths[0]}", f"train={paths[1]}", image_root=(str(images),))
+    assert {sample.split for sample in listed(source).values()} == {"test", "train"}
+    assert source.notes == []
+    (several,) = {sample.split for sample in listed(opened(f"test={images}/*train*.json")).values()}
+    assert several == "test"
+
+
+def test_the_first_of_several_folders_that_has_an_image_counts(images, opened, listed):
+    path = write_coco(images / "annotations/instances.json")
+    (images / "more").mkdir()
+    (images / "a.jpg").rename(images / "more/a.jpg")
+    samples = listed(opened(path, image_root=(str(images / "more"), str(images))))
+    assert [sample.uri for sample in samples.values()] == [str(images / "more/a.jpg")] + [
+        str(images / name) for name in ("b.jpg", "c.jpg", "d.jpg")
+    ]
+
+
+def test_an_image_that_is_not_there_is_a_failure_of_its_own(images, opened, listed):
+    (images / "b.jpg").unlink()
+    samples = listed(opened(write_coco(images / "instances.json")))
+    assert {key: sample.failure[0] for key, sample in samples.items() if sample.failure} == {"b.jpg": "unreadable"}
+
+
+def test_annotations_without_an_image_are_counted_and_noted(images, opened, listed):
+    content = coco_of()
+    content["annotations"] += [{**content["annotations"][0], "image_id": 999}, {"bbox": [1, 1, 1, 1]}]
+    source = opened(write_coco(images / "instances.json", annotations=content["annotations"]))
+    assert listed(source)["a.jpg"].objects.boxes == pytest.approx(flat("a.jpg"))
+    assert source.notes == ["instances.json: 2 of 8 annotations belong to no image in it, and are left out"]
+
+
+def test_categories_of_one_name_are_one_class(images, opened, listed):
+    categories = [{"id": number, "name": name} for name, number in CATEGORIES.items()]
+    source = opened(write_coco(images / "x.json", categories=[{"id": 0, "name": "cat"}, *categories]))
+    listed(source)
+    assert source.class_names == ("cat", "person", "dog")
+    assert source.notes == [f"x.json: categories 0, {CATEGORIES['cat']} have the name 'cat': one class"]
+
+
+def test_an_unknown_category_is_a_label_that_no_class_has(images, opened, listed):
+    content = coco_of()
+    content["annotations"][0]["category_id"] = 5
+    source = opened(write_coco(images / "x.json", annotations=content["annotations"]))
+    assert listed(source)["a.jpg"].objects.labels == ("category 5", "person")
+
+
+@pytest.mark.parametrize("box", [None, [], [1, 2, 3], [1, 2, 3, "4"], [1, 2, 3, True], "x", [10**400, 1, 1, 1]])
+def test_what_is_no_box_is_not_a_number(images, opened, listed, box):
+    content = coco_of()
+    content["annotations"][0].update(bbox=box, area="x", iscrowd=None)
+    objects = listed_objects(opened(write_coco(images / "x.json", annotations=content["annotations"])))["a.jpg"]
+    assert any(side != side for side in objects.boxes[:4])
+    assert objects.boxes[4:] == pytest.approx(flat("a.jpg")[4:])
+    assert objects.values["is_crowd"] == (0, 1)
+
+
+def listed_objects(source) -> dict[str, Objects]:
+    return {sample.key: sample.objects for sample in source.samples()}
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"id": 8}, "has the id of 'b.jpg', 8"),
+        ({"file_name": None}, "entry 2 of `images` has no"),
+        ({"file_name": "\ud800.jpg"}, "entry 2 of `images` has no"),
+        ({"id": None}, "entry 2 of `images` has no"),
+    ],
+)
+def test_an_entry_that_names_no_image_of_its_own_is_a_failure(images, opened, listed, changes, problem):
+    content = coco_of()
+    content["images"][2].update(changes)
+    samples = listed(opened(write_coco(images / "x.json", images=content["images"])))
+    failures = [sample.failure for sample in samples.values() if sample.failure]
+    assert len(samples) == 4
+    assert [reason for reason, _ in failures] == ["invalid_row"]
+    assert problem in failures[0][1]
+
+
+def test_a_path_out_of_the_root_is_rejected(images, opened, listed):
+    content = coco_of()
+    content["images"][0]["file_name"] = "../secret.jpg"
+    samples = listed(opened(write_coco(images / "x.json", images=content["images"])))
+    assert samples["../secret.jpg"].failure[0] == "outside_root"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"rows": []}', "is not a file of COCO annotations: expected a JSON object with `images`.*extension .jsonl"),
+        ("[]", "is not a file of COCO annotations"),
+        ('{"images": [{"id": 1, "file_name": "a"}', "expected , or ], found the end of the file"),
+        ('{"images": [1]}', "an element of images is '1'; expected an object"),
+        ('{"images": [], "categories": [{"id": 1}]}', "a category has no `id` or no `name`"),
+        ('{"categories": [{"id": 1, "name": "a"}, {"id": 1, "name": "b"}], "images": []}', "category 1 is 'a' and 'b'"),
+        ('{"images": [], "annotations": [{"image_id": 1, "caption": "x"}]}', "none of its annotations has a `bbox`"),
+    ],
+)
+def test_another_file_is_refused(tmp_path, opened, text, problem):
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(RequestError, match=problem):
+        list(opened(tmp_path / "x.json").samples())
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"label_column": "x"}, "`label_column=x`: .* is read as coco, which has no columns"),
+        ({"label_pattern": "x"}, "`label_pattern=x`: .* whose annotations say the classes; leave `label_pattern` out"),
+        ({"classes": ("a", "b")}, "`classes=a,b`: .* whose annotations say the classes"),
+        ({"split_folders": {"a": "train"}}, "`splits` names folders, and .* which says the splits itself"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(images, opened, fields, problem):
+    with pytest.raises(RequestError, match=problem):
+        opened(write_coco(images / "x.json"), **fields)
+
+
+def test_layouts_of_labels_get_the_classes_of_the_objects(images, opened, listed):
+    source = opened(write_coco(images / "x.json"), needs_objects=False)
+    assert [sample.label for sample in listed(source).values()] == [["cat", "person"], ["person"], [], ["cat", "dog"]]
+    assert all(sample.objects is None for sample in source.samples())
+
+
+def test_a_file_that_is_replaced_ends_the_build(images, opened):
+    source = opened(write_coco(images / "x.json"))
+    write_coco(images / "y.json", info={}).replace(images / "x.json")
+    with pytest.raises(BuildError, match="has changed while it was read"):
+        list(source.samples())
+
+
+def test_a_second_attempt_says_the_same(images, opened):
+    source = opened(write_coco(images / "x.json", categories=[{"id": 1, "name": "a"}, {"id": 2, "name": "a"}]))
+    first = list(source.samples()), list(source.notes)
+    assert (list(source.samples()), source.notes) == first

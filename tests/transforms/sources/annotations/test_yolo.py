@@ -1,0 +1,186 @@
+"""YOLO's data files, images and labels as a source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from beam_tfrecords.errors import RequestError, SampleError
+from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_yolo, yolo_rows
+from transforms.sources.annotations.yolo import label_file, read_objects
+
+NAMES = dict(enumerate(CATEGORIES))
+TRAIN = {name: PICTURES[name] for name in ("a.jpg", "b.jpg", "c.jpg")}
+VALID = {"d.jpg": PICTURES["d.jpg"]}
+
+
+@pytest.fixture
+def data(tmp_path) -> Path:
+    return write_yolo(tmp_path / "in", {"train": TRAIN, "valid": VALID})
+
+
+def check(sample, name: str) -> None:
+    picture, objects = PICTURES[name], sample.objects
+    size = (picture.width, picture.height) * 2
+    expected = [side / size[n] for _, box in picture.objects for n, side in enumerate(box)]
+    assert objects.boxes == pytest.approx(expected, abs=1e-7)
+    assert objects.labels == tuple(label for label, _ in picture.objects)
+    assert objects.is_normalized
+
+
+def test_images_of_all_splits_are_listed_with_their_objects(data, opened, listed):
+    source = opened(data)
+    samples = listed(source)
+    assert source.name == "yolo"
+    assert source.class_names == tuple(CATEGORIES)
+    assert {key: sample.split for key, sample in samples.items()} == {
+        **{f"train/images/{name}": "train" for name in TRAIN},
+        "valid/images/d.jpg": "validation",
+    }
+    for key, sample in samples.items():
+        check(sample, key.rpartition("/")[2])
+        assert sample.size == Path(sample.uri).stat().st_size
+    assert source.notes == ["1 of 4 images have no label file, and are background"]
+    assert source.skipped.counts == {}
+
+
+@pytest.mark.parametrize("path", ["{root}", "in", ".", "", "nowhere/at/all"])
+def test_the_root_is_that_of_the_file_or_the_one_that_it_names(data, opened, listed, path):
+    folder = data.parent.parent if path == "in" else data.parent
+    text = data.read_text().replace("../", "")
+    moved = folder / "coco.yml"
+    moved.write_text(f"path: {path.format(root=data.parent)}\n{text}" if path else text)
+    assert len(listed(opened(moved))) == 4
+
+
+def test_the_request_names_the_root(data, tmp_path, opened, listed):
+    (tmp_path / "x.yaml").write_text(data.read_text())
+    with pytest.raises(RequestError, match=r"names '\.\./train/images', and there is no .*say the folder .*image_root"):
+        opened(tmp_path / "x.yaml")
+    assert len(listed(opened(tmp_path / "x.yaml", image_root=(str(data.parent),)))) == 4
+
+
+def test_a_split_is_a_folder_a_list_or_several_of_both(tmp_path, opened, listed):
+    save_pictures(tmp_path / "images/one", TRAIN)
+    save_pictures(tmp_path / "images/two", PICTURES)
+    for name, picture in PICTURES.items():
+        path = tmp_path / "labels/two" / f"{Path(name).stem}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yolo_rows(picture))
+    (tmp_path / "two.txt").write_text(f"./images/two/a.jpg\n\nimages/two/b.jpg\r\n{tmp_path}/images/two/none.jpg\n")
+    (tmp_path / "test.txt").write_text("../../etc/passwd.jpg\nimages/two/d.jpg\n")
+    (tmp_path / "data.yaml").write_text(
+        "train: [images/one, two.txt]\nval:\ntest: test.txt\nnames: {0: person, 1: dog, 2: cat}\n"
+    )
+    source = opened(tmp_path / "data.yaml")
+    samples = listed(source)
+    assert {key: sample.split for key, sample in samples.items()} == {
+        **{f"images/one/{name}": "train" for name in TRAIN},
+        **{f"images/two/{name}": "train" for name in ("a.jpg", "b.jpg", "none.jpg")},
+        "test.txt line 000000001": "test",
+        "images/two/d.jpg": "test",
+    }
+    failures = {key: sample.failure[0] for key, sample in samples.items() if sample.failure}
+    assert failures == {"images/two/none.jpg": "unreadable", "test.txt line 000000001": "outside_root"}
+    check(samples["images/two/a.jpg"], "a.jpg")
+
+
+def test_images_of_two_splits_are_in_the_first_alone(data, opened, listed):
+    data.write_text("train: train/images\nval: train/images\nnames: [a, b, c]\n")
+    source = opened(data)
+    assert {sample.split for sample in listed(source).values()} == {"train"}
+    assert source.notes[0] == "3 images of validation are named before, and are left out there"
+
+
+def test_a_label_file_with_a_bad_row_rejects_its_image(data, opened, listed):
+    labels = data.parent / "train/labels"
+    (labels / "a.txt").write_text("0 0.5 0.5 0.1 0.1\n7 0.5 0.5 0.1 0.1\n")
+    (labels / "b.txt").write_bytes(b"\xff\xfe0 0.5")
+    failures = {key[-5:]: sample.failure for key, sample in listed(opened(data)).items() if sample.failure}
+    assert failures == {
+        "a.jpg": ("unknown_class", "a.txt, line 2: class 7; the data file names 0 to 2"),
+        "b.jpg": ("invalid_row", "b.txt, not valid UTF-8"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "boxes"),
+    [
+        ("0 0.5 0.5 0.5 0.25\n", (0.25, 0.375, 0.75, 0.625)),
+        ("0.0\t5e-1 0.5 0.5 0.25", (0.25, 0.375, 0.75, 0.625)),
+        ("0 0.125 0.25 0.5 0.75 0.25 1", (0.125, 0.25, 0.5, 1)),
+        ("0 0 0 1 0 1 1 0 1", (0, 0, 1, 1)),
+        ("\n  \n", ()),
+    ],
+)
+def test_rows_are_boxes_or_polygons(text, boxes):
+    assert read_objects(text, NAMES).boxes == boxes
+
+
+def test_points_of_poses_are_not_those_of_a_polygon():
+    row = "0 0.5 0.5 0.5 0.25 0.1 0.1 2 0.9 0.9 1"
+    assert read_objects(row, NAMES, keypoints=6).boxes == (0.25, 0.375, 0.75, 0.625)
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ("0 0.5 0.5 0.5", "line 1: '0 0.5 0.5 0.5' is neither box nor polygon"),
+        ("0 0.5 0.5 0.5 x", "is neither box nor polygon"),
+        ("0 0.1 0.1 0.2 0.2 0.3", "is neither box nor polygon"),
+        ("-1 0.5 0.5 0.1 0.1", "line 1: class -1; the data file names 0 to 2"),
+        ("0.5 0.5 0.5 0.1 0.1", "class 0.5"),
+        ("nan 0.5 0.5 0.1 0.1", "class nan"),
+        ("1e400 0.5 0.5 0.1 0.1", "class 1e400"),
+    ],
+)
+def test_other_rows_are_refused(row, problem):
+    with pytest.raises(SampleError, match=problem):
+        read_objects(row, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("image", "labels"),
+    [
+        ("/d/images/train/1.jpg", "/d/labels/train/1.txt"),
+        ("/images/d/images/1.v2.png", "/images/d/labels/1.v2.txt"),
+        ("/d/train/1.jpg", "/d/train/1.txt"),
+        ("gs://b/images/1.jpg", "gs://b/labels/1.txt"),
+    ],
+)
+def test_the_label_file_of_an_image(image, labels):
+    assert label_file(image) == labels
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("names: [a]", "is not a data file of YOLO: expected `train`, `val` or `test`"),
+        ("- a", "is not a data file of YOLO"),
+        ("train: [", "cannot be read as YAML"),
+        ("train: train/images", "`names` is missing"),
+        ("train: train/images\nnames: [no]", "reads an entry of `names` as int and bool; .*in quotes"),
+        ("train: train/images\nnames: {a: 0}", "reads an entry of `names` as str and int"),
+        ("train: {a: b}\nnames: [a]", "`train` is no path"),
+        ("train: nowhere\nnames: [a]", "names 'nowhere', and there is no .*/in/nowhere; say"),
+    ],
+)
+def test_another_file_is_refused(data, opened, text, problem):
+    data.write_text(text)
+    with pytest.raises(RequestError, match=problem):
+        opened(data)
+
+
+def test_a_file_of_aliases_takes_no_memory(data, opened):
+    bomb = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12))
+    for text in (f"{bomb}train: *a11\nnames: [a]", f"{bomb}train: train/images\nnames: *a11", f"{bomb}train: [*a11]"):
+        data.write_text(text)
+        with pytest.raises(RequestError, match=r"is no path|reads an entry|`names` is missing"):
+            opened(data)
+
+
+@pytest.mark.parametrize("inputs", [["{data}", "{data}"], ["train={data}"]])
+def test_a_data_file_is_the_only_input(data, opened, inputs):
+    with pytest.raises(RequestError, match="names its splits itself; expected one file"):
+        opened(*(word.format(data=data) for word in inputs))

@@ -1,0 +1,103 @@
+"""What the sources of annotated objects share."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Collection, Iterator
+from typing import IO, Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, RequestError, SampleError
+from transforms.objects import Objects
+from transforms.refs import File, SampleRef, Scalar, Value, one_image
+from transforms.sources.inputs import quote_input, refuse_columns
+from transforms.sources.source_spec import SourceSpec
+from transforms.sources.tables.table_source import look
+
+
+def refuse_other_settings(spec: SourceSpec, *, allowed: Collection[str] = ()) -> None:
+    """Refuses settings that say how labels are found, because annotations say them.
+
+    Args:
+      allowed: settings of tables that have a meaning all the same.
+
+    Raises:
+      RequestError: names the setting.
+    """
+    refuse_columns(spec, allowed=allowed)
+    where = f"{quote_input(spec.input[0])} is read as {spec.source}, whose annotations say the classes"
+    for name in ("label_pattern", "classes"):
+        value = getattr(spec, name)
+        if value:
+            shown = value if isinstance(value, str) else ",".join(value)
+            raise RequestError(f"`{name}={shown}`: {where}; leave `{name}` out")
+
+
+def refuse_folders_as_splits(spec: SourceSpec) -> None:
+    """Refuses `splits=train=FOLDER`, which annotations have no use for.
+
+    Raises:
+      RequestError: the request says so.
+    """
+    if spec.split_folders is not None:
+        raise RequestError(
+            f"`splits` names folders, and {quote_input(spec.input[0])} is read as {spec.source}, which says the splits "
+            "itself; leave `splits` out, or give fractions"
+        )
+
+
+def reference(
+    key: str, uri: str, objects: Objects, spec: SourceSpec, *, split: str | None, found: storage.FileEntry | None = None
+) -> SampleRef:
+    """The reference to an annotated image.
+
+    Args:
+      uri: of the image.
+      split: its split, or None.
+      found: the file, if it is listed; else a local one is looked up.
+    """
+    try:
+        size, fingerprint, version = (found.size, found.fingerprint, found.version) if found is not None else look(uri)
+    except SampleError as error:
+        failure = (error.reason.value, error.detail)
+        return SampleRef(key, one_image(File(uri)), split=split, failure=failure)
+    # For layouts that take an image's classes as its labels.
+    label: Value = list[Scalar](sorted(set(map(str, objects.labels)))) if spec.needs_label else None
+    image = one_image(File(uri, version))
+    return SampleRef(key, image, size, fingerprint, label, split, objects=objects if spec.needs_objects else None)
+
+
+def rejected(key: str, error: SampleError, *, split: str | None, uri: str | None = None) -> SampleRef:
+    """The reference of a sample that the source rejects."""
+    image = one_image(File(uri) if uri else None)
+    return SampleRef(key, image, split=split, failure=(error.reason.value, error.detail))
+
+
+@contextlib.contextmanager
+def open_unchanged(file: storage.FileEntry) -> Iterator[IO[bytes]]:
+    """The file as it was listed, from its begin to its end.
+
+    Raises:
+      BuildError: it is replaced meanwhile.
+    """
+    try:
+        with storage.open_read(file.path, version=file.version) as opened:
+            yield opened
+        storage.open_read(file.path, version=file.version).close()
+    except storage.ChangedError as error:
+        raise BuildError(
+            f"{file.path} has changed while it was read; run the same command again once it is complete"
+        ) from error
+
+
+def as_number(value: Any) -> float:
+    """A number of an annotation; NaN for anything else."""
+    if type(value) is float:
+        return value
+    if type(value) is not int:
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan

@@ -1,0 +1,278 @@
+"""COCO's annotations: a JSON object with `images`, `annotations` and `categories`, in whatever order.
+
+Format: https://cocodataset.org/#format-data. Boxes are x, y, width and height in pixels; the image's corner is (0, 0).
+"""
+
+from __future__ import annotations
+
+import array
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from transforms.objects import Objects
+from transforms.refs import SampleRef
+from transforms.sources.annotations.annotated import (
+    as_number,
+    open_unchanged,
+    reference,
+    refuse_folders_as_splits,
+    refuse_other_settings,
+    rejected,
+)
+from transforms.sources.annotations.json_stream import JsonError, read_arrays
+from transforms.sources.folder_names import guess_split
+from transforms.sources.image_files import find_image
+from transforms.sources.inputs import InputFile, describe_splits, find_files, has_wildcards, quote_input
+from transforms.sources.names import is_utf8, printable
+from transforms.sources.source import Source
+from transforms.sources.source_spec import SourceSpec
+
+_ARRAYS = ("images", "annotations", "categories")
+# Near the begin of every such file: `info` and `licenses` come first in COCO's own.
+_START = re.compile(rb'\s*\{.*"(?:info|licenses|images|annotations|categories)"\s*:\s*[\[{]', re.DOTALL)
+_START_BYTES = 64 << 10
+_MOST_NAMES = 3
+
+
+def open_source(spec: SourceSpec) -> CocoSource:
+    """Opens files of annotations.
+
+    Raises:
+      RequestError: a file is not one of COCO's form, or the request does not fit it.
+    """
+    refuse_other_settings(spec, allowed=("image_root",))
+    refuse_folders_as_splits(spec)
+    splits = _expand(spec)
+    named = splits if spec.input_splits else _splits_by_name(splits)
+    # Those of Roboflow have the same name, which cannot tell their keys apart.
+    said = {path: split for path, split in named.items() if split}
+    files = find_files(dataclasses.replace(spec, input=tuple(splits), input_splits=said))
+    for _, file, _ in files:
+        start = storage.read_range(file.path, 0, _START_BYTES, version=file.version).removeprefix(b"\xef\xbb\xbf")
+        if not _START.match(start):
+            raise RequestError(
+                f"{quote_input(file.path)} is not a file of COCO annotations: expected a JSON object with `images`, "
+                "`annotations` and `categories`; a table as JSON has an object per line, and the extension .jsonl"
+            )
+    if not spec.splits_auto:
+        files = [file._replace(split=None) for file in files]
+    return CocoSource(files, spec)
+
+
+class CocoSource(Source):
+    """Lists the images of files of annotations, with their objects.
+
+    Args:
+      files: the files.
+      spec: the request.
+    """
+
+    has_objects = True
+
+    def __init__(self, files: Sequence[InputFile], spec: SourceSpec) -> None:
+        super().__init__()
+        self.name = spec.source
+        self._files = files
+        self._spec = spec
+
+    def samples(self) -> Iterator[SampleRef]:
+        """The images in the order of the files.
+
+        Raises:
+          RequestError: a file is damaged, or has no boxes.
+          BuildError: a file is replaced meanwhile.
+        """
+        names = dict[str, None]()
+        paths = [file.entry.path for file in self._files]
+        self.notes = describe_splits(paths, [file.split for file in self._files], self._spec)
+        for file in self._files:
+            annotations = _read(file.entry)
+            names.update(dict.fromkeys(annotations.class_names))
+            self.notes += annotations.notes(file.entry.path)
+            for image in annotations.images:
+                yield self._reference(image, annotations, file)
+        self.class_names = tuple(names)
+
+    def _reference(self, image: _Image, annotations: _Annotations, file: InputFile) -> SampleRef:
+        key, split = file.key_prefix + image.name, file.split
+        if image.problem:
+            error = SampleError(Stage.LIST, FailureReason.INVALID_ROW, image.problem)
+            return rejected(key, error, split=split)
+        roots = self._spec.image_root or (storage.dirname(file.entry.path),)
+        try:
+            uri = find_image(image.name, roots=roots, allow_outside_root=self._spec.allow_outside_root)
+        except SampleError as error:
+            return rejected(key, error, split=split)
+        return reference(key, uri, annotations.objects_of(image), self._spec, split=split)
+
+
+@dataclasses.dataclass
+class _Image:
+    """An image: its number among the ids, its name, id and size; and what is wrong with its entry."""
+
+    number: int
+    name: str
+    image_id: str
+    size: tuple[int, int] | None
+    problem: str = ""
+
+
+class _Annotations:
+    """What a file says: images, and their objects as columns, which take 60 bytes an object."""
+
+    def __init__(self) -> None:
+        self.images: list[_Image] = []
+        self.categories: dict[Any, str] = {}
+        # Ids as the file has them -> their numbers here.
+        self._image_ids: dict[Any, int] = {}
+        self._category_ids: dict[Any, int] = {}
+        self._of_image, self._of_category = array.array("q"), array.array("q")
+        self._boxes, self._areas, self._crowds = array.array("d"), array.array("d"), array.array("b")
+        self._with_box = self._unplaced = 0
+
+    def add(self, kind: str, value: Any) -> None:
+        """Adds an element of one of the three arrays."""
+        if not isinstance(value, dict):
+            raise JsonError(f"an element of {kind} is {str(value)[:50]!r}; expected an object")
+        getattr(self, f"_add_{kind}")(value)
+
+    def _add_images(self, value: dict[str, Any]) -> None:
+        image_id, name = _as_id(value.get("id")), value.get("file_name")
+        number = self._number(self._image_ids, image_id)
+        sides = [value.get(side) for side in ("width", "height")]
+        width, height = (side if type(side) is int and side > 0 else 0 for side in sides)
+        image = _Image(number, str(name), str(image_id), (width, height) if width and height else None)
+        if not isinstance(name, str) or not name or image_id is None or not is_utf8(f"{name}{image_id}"):
+            image.problem = f"entry {len(self.images):,} of `images` has no `file_name` or no `id`, or not as Unicode"
+            image.name = f"entry {len(self.images):09d}"
+        self.images.append(image)
+
+    def _add_categories(self, value: dict[str, Any]) -> None:
+        category, name = _as_id(value.get("id")), value.get("name")
+        if category is None or not isinstance(name, str) or not name or not is_utf8(name):
+            raise JsonError(f"a category has no `id` or no `name`: {str(value)[:100]}")
+        if self.categories.setdefault(category, name) != name:
+            raise JsonError(f"category {category} is {self.categories[category]!r} and {name!r}")
+
+    def _add_annotations(self, value: dict[str, Any]) -> None:
+        image_id, category = _as_id(value.get("image_id")), _as_id(value.get("category_id"))
+        box = value.get("bbox")
+        self._with_box += box is not None
+        if image_id is None:
+            self._unplaced += 1
+            return
+        if not isinstance(box, list) or len(box) != 4:
+            box = [_NAN] * 4
+        x, y, width, height = map(as_number, box)
+        self._boxes.extend((x, y, x + width, y + height))
+        self._areas.append(as_number(value.get("area")))
+        self._crowds.append(value.get("iscrowd") in (1, True))
+        self._of_image.append(self._number(self._image_ids, image_id))
+        self._of_category.append(self._number(self._category_ids, category))
+
+    def _number(self, ids: dict[Any, int], one: Any) -> int:
+        return ids.setdefault(one, len(ids))
+
+    @property
+    def class_names(self) -> list[str]:
+        """The names of the categories by their ids; those of one name are one class."""
+        ordered = sorted(self.categories, key=lambda one: (isinstance(one, str), one))
+        return list(dict.fromkeys(self.categories[one] for one in ordered))
+
+    def close(self) -> None:
+        """Groups the objects by image, once all are there.
+
+        Raises:
+          JsonError: there are annotations, and none has a box.
+        """
+        if len(self._of_image) and not self._with_box:
+            raise JsonError("none of its annotations has a `bbox`; are they captions or keypoints?")
+        # Without this, an image that is listed twice would have its objects twice.
+        seen: dict[int, _Image] = {}
+        for image in self.images:
+            first = seen.setdefault(image.number, image)
+            if first is not image and not image.problem:
+                image.problem = f"has the id of {first.name!r}, {image.image_id}"
+        of_image = np.frombuffer(self._of_image, np.int64) if self._of_image else np.empty(0, np.int64)
+        self._order = np.argsort(of_image, kind="stable")
+        self._starts = np.searchsorted(of_image[self._order], np.arange(len(self._image_ids) + 1))
+        self._labels = [self.categories.get(one, f"category {one}") for one in self._category_ids]
+
+    def objects_of(self, image: _Image) -> Objects:
+        """The objects of an image, in the file's order."""
+        begin, end = self._starts[image.number : image.number + 2].tolist()
+        boxes: list[float] = []
+        labels, areas, crowds = [], [], []
+        for place in self._order[begin:end].tolist():
+            boxes += self._boxes[4 * place : 4 * place + 4]
+            labels.append(self._labels[self._of_category[place]])
+            areas.append(self._areas[place])
+            crowds.append(self._crowds[place])
+        values = {"area": tuple(areas), "is_crowd": tuple(crowds)}
+        return Objects(tuple(boxes), tuple(labels), values, image.image_id, image.size)
+
+    def notes(self, path: str) -> Iterator[str]:
+        """What is valid, but odd."""
+        shown, numbers = printable(storage.basename(path)), {image.number for image in self.images}
+        beside = sum(number not in numbers for number in self._of_image) + self._unplaced
+        if beside:
+            total = len(self._of_image) + self._unplaced
+            yield f"{shown}: {beside:,} of {total:,} annotations belong to no image in it, and are left out"
+        ids: dict[str, list[str]] = {}
+        for one, name in self.categories.items():
+            ids.setdefault(name, []).append(str(one))
+        for name, several in ids.items():
+            if len(several) > 1:
+                yield f"{shown}: categories {', '.join(several[:_MOST_NAMES])} have the name {name!r}: one class"
+
+
+_NAN = float("nan")
+
+
+def _read(file: storage.FileEntry) -> _Annotations:
+    annotations = _Annotations()
+    try:
+        with open_unchanged(file) as opened:
+            for kind, value in read_arrays(opened, _ARRAYS):
+                annotations.add(kind, value)
+        annotations.close()
+    except JsonError as error:
+        raise RequestError(f"{quote_input(file.path)} cannot be read as COCO annotations: {error}") from error
+    return annotations
+
+
+def _as_id(value: Any) -> Any:
+    """An id, which some programs write as text; None if there is none."""
+    if type(value) is int:
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, str | int) and not isinstance(value, bool) else None
+
+
+def _expand(spec: SourceSpec) -> dict[str, str | None]:
+    """Path of a file -> the split that the request gives it, or None."""
+    found: dict[str, str | None] = {}
+    for path in spec.input:
+        files = sorted(file.path for file in storage.list_files(path)) if has_wildcards(path) else [path]
+        if not files:
+            raise RequestError(f"{quote_input(path)} matches no file")
+        found.update(dict.fromkeys(files, spec.input_splits.get(path)))
+    return found
+
+
+def _splits_by_name(paths: Iterable[str]) -> dict[str, str | None]:
+    """Path of a file -> the split that its name says; None for all unless all say one, and not the same."""
+    # `instances_train2017.json`; Roboflow has `train/_annotations.coco.json`.
+    found = {
+        path: guess_split(storage.basename(path).partition(".")[0])
+        or guess_split(storage.basename(storage.dirname(path)))
+        for path in paths
+    }
+    return found if None not in found.values() and len(set(found.values())) > 1 else dict.fromkeys(found)

@@ -1,0 +1,216 @@
+"""Pascal VOC's annotations: an XML file per image, and lists of the images of each split.
+
+Format: http://host.robots.ox.ac.uk/pascal/VOC/voc2012/htmldoc/. The first pixel is (1, 1) and a box includes its last
+pixel; so 1 is subtracted from xmin and ymin alone, as Detectron2 does.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from xml.etree import ElementTree
+from xml.parsers import expat
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.storage.threads import map_in_threads
+from transforms.objects import Objects
+from transforms.refs import SampleRef
+from transforms.service_faults import retry_faults
+from transforms.sources.annotations.annotated import (
+    reference,
+    refuse_folders_as_splits,
+    refuse_other_settings,
+    rejected,
+)
+from transforms.sources.inputs import key_prefixes, quote_input
+from transforms.sources.names import is_utf8, printable, skipped_kind
+from transforms.sources.source import Source
+from transforms.sources.source_spec import SourceSpec
+from transforms.splits import split_of_folder
+
+_IMAGES, _ANNOTATIONS, _LISTS = "JPEGImages", "Annotations", "ImageSets/Main"
+# The lists of all images; the others beside them are of one class each.
+_SPLITS = ("train", "val", "test")
+_BOTH = "trainval"
+_MOST_BYTES = 16 << 20
+_MOST_SIDE = 1 << 31
+_THREADS = 16
+_NAN = float("nan")
+
+
+def open_source(spec: SourceSpec) -> VocSource:
+    """Opens folders of Pascal VOC.
+
+    Raises:
+      RequestError: a folder lacks what makes it one.
+    """
+    refuse_other_settings(spec)
+    refuse_folders_as_splits(spec)
+    for root in spec.input:
+        for folder in (_IMAGES, _ANNOTATIONS):
+            if not storage.is_folder(storage.join(root, folder)):
+                raise RequestError(
+                    f"{quote_input(root)} has no folder {folder}; expected one such as VOCdevkit/VOC2012, with "
+                    f"{_IMAGES}, {_ANNOTATIONS} and, for splits, {_LISTS}"
+                )
+    return VocSource(dict(zip(key_prefixes(spec.input), spec.input, strict=True)), spec)
+
+
+class VocSource(Source):
+    """Lists the images of Pascal VOC with their objects.
+
+    Args:
+      roots: key prefix -> folder.
+      spec: the request.
+    """
+
+    has_objects = True
+
+    def __init__(self, roots: Mapping[str, str], spec: SourceSpec) -> None:
+        super().__init__()
+        self.name = spec.source
+        self._roots = roots
+        self._spec = spec
+
+    def samples(self) -> Iterator[SampleRef]:
+        """The images that the lists name, or all that have annotations where there are no lists."""
+        self.notes = []
+        for prefix, root in self._roots.items():
+            yield from self._samples_of(root, prefix)
+
+    def _samples_of(self, root: str, prefix: str) -> Iterator[SampleRef]:
+        images = self._list_images(storage.join(root, _IMAGES), prefix)
+        folder = storage.join(root, _ANNOTATIONS)
+        start = len(folder.rstrip("/")) + 1
+        annotated = {
+            path[start:].removesuffix(".xml")
+            for path in (entry.path for entry in storage.list_files(folder, literal=True))
+            if path.endswith(".xml")
+        }
+        listed = self._read_lists(root)
+        names = listed if listed else dict.fromkeys(sorted(annotated))
+        split_of_root = self._spec.input_splits.get(root)
+
+        def read(name: str) -> tuple[str, Objects | SampleError]:
+            if name not in annotated:
+                return name, _error(FailureReason.LABEL_MISSING, f"no annotation: {_ANNOTATIONS}/{name}.xml")
+            return name, read_annotation(storage.join(folder, f"{name}.xml"))
+
+        found = map_in_threads(read, names, threads=_THREADS) if storage.has_scheme(root) else map(read, names)
+        for name, objects in found:
+            split, entry = split_of_root or names[name], images.get(name)
+            key = f"{prefix}{storage.basename(entry.path) if entry else name}"
+            if entry is None:
+                objects = _error(FailureReason.UNREADABLE, f"no such image: {_IMAGES}/{name}")
+            if isinstance(objects, SampleError):
+                yield rejected(key, objects, split=split, uri=entry.path if entry else None)
+            elif entry:
+                yield reference(key, entry.path, objects, self._spec, split=split, found=entry)
+        beside = len(images.keys() - names)
+        if beside:
+            why = f"are in no list of {_LISTS}" if listed else "have no annotation"
+            of = f"{len(images):,} images of {printable(storage.basename(root))}"
+            self.notes.append(f"{beside:,} of {of} {why}, and are left out")
+
+    def _list_images(self, folder: str, prefix: str) -> dict[str, storage.FileEntry]:
+        """Name without extension -> image."""
+        start = len(folder.rstrip("/")) + 1
+        images = {}
+        for entry in storage.list_files(folder, literal=True):
+            relative = entry.path[start:]
+            kind = skipped_kind(relative) or (None if is_utf8(relative) else "name that is not UTF-8")
+            if kind:
+                self.skipped.add(kind, printable(prefix + relative))
+            else:
+                images[posixpath.splitext(relative)[0]] = entry
+        return images
+
+    def _read_lists(self, root: str) -> dict[str, str | None]:
+        """Name of an image -> its split, from the lists; empty if there are none."""
+        paths = {split: storage.join(root, f"{_LISTS}/{split}.txt") for split in (*_SPLITS, _BOTH)}
+        there = {split: path for split, path in paths.items() if storage.is_file(path)}
+        if set(_SPLITS[:2]) & there.keys():
+            there.pop(_BOTH, None)
+        names: dict[str, str | None] = {}
+        repeated = 0
+        for split, path in there.items():
+            for line in storage.read_bytes(path).decode("utf-8", "replace").splitlines():
+                words = line.split()
+                if words:
+                    repeated += words[0] in names
+                    names.setdefault(words[0], split_of_folder(split))
+        if repeated:
+            self.notes.append(f"{repeated:,} images are in several lists of {_LISTS}, and in the first of these splits")
+        return names
+
+
+def read_annotation(path: str) -> Objects | SampleError:
+    """The objects that an XML file describes, or why it cannot be read."""
+    try:
+        return parse_annotation(retry_faults(path, lambda: _read(path)))
+    except SampleError as error:
+        return _error(error.reason, f"{printable(storage.basename(path))}: {error.detail}")
+
+
+def parse_annotation(data: bytes) -> Objects:
+    """The objects of an annotation.
+
+    Raises:
+      SampleError: the data is not XML, or an object has no class.
+    """
+    root = _parse_xml(data)
+    boxes: list[float] = []
+    labels: list[str] = []
+    values: dict[str, list[int | str]] = {"difficult": [], "truncated": [], "pose": []}
+    for one in root.findall("object"):
+        name = (one.findtext("name") or "").strip()
+        if not name:
+            raise _error(FailureReason.LABEL_MISSING, "an object has no name")
+        labels.append(name)
+        sides = [_number(one.findtext(f"bndbox/{side}")) for side in ("xmin", "ymin", "xmax", "ymax")]
+        boxes += (sides[0] - 1, sides[1] - 1, sides[2], sides[3])
+        for attribute in ("difficult", "truncated"):
+            values[attribute].append(int(_number(one.findtext(attribute)) == 1))
+        values["pose"].append((one.findtext("pose") or "").strip())
+    width, height = (_number(root.findtext(f"size/{side}")) for side in ("width", "height"))
+    # Some programs write 0 for what they do not know.
+    size = (int(width), int(height)) if 1 <= width < _MOST_SIDE and 1 <= height < _MOST_SIDE else None
+    return Objects(tuple(boxes), tuple(labels), {name: tuple(column) for name, column in values.items()}, size=size)
+
+
+def _parse_xml(data: bytes) -> ElementTree.Element:
+    """The root of a document without a document type: entities need one, and only they expand or name other files."""
+    builder, parser = ElementTree.TreeBuilder(), expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
+    parser.CharacterDataHandler = builder.data
+    parser.StartDoctypeDeclHandler = _refuse_doctype
+    try:
+        parser.Parse(data, True)
+        return builder.close()
+    except (expat.ExpatError, LookupError, ValueError, AssertionError) as error:
+        raise _error(FailureReason.INVALID_ROW, f"not valid XML: {error}") from None
+
+
+def _refuse_doctype(*_: object) -> None:
+    raise _error(FailureReason.INVALID_ROW, "the XML has a document type or entities, which are not read")
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or "")
+    except ValueError:
+        return _NAN
+
+
+def _read(path: str) -> bytes:
+    with storage.open_read(path) as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise _error(FailureReason.INVALID_ROW, f"more than {_MOST_BYTES >> 20} MiB")
+    return bytes(data)
+
+
+def _error(reason: FailureReason, detail: str) -> SampleError:
+    return SampleError(Stage.LIST, reason, detail)

@@ -1,0 +1,326 @@
+"""YOLO's labels: a text file per image, with a row per object; a YAML file names the splits and the classes.
+
+Format: https://docs.ultralytics.com/datasets/detect/. A row is the number of the class, from 0, then centre, width and
+height of the box as shares of the image's size; or the number and the points of a polygon.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.storage.threads import map_in_threads
+from transforms.objects import Objects
+from transforms.refs import SampleRef
+from transforms.service_faults import retry_faults
+from transforms.sources.annotations.annotated import (
+    reference,
+    refuse_folders_as_splits,
+    refuse_other_settings,
+    rejected,
+)
+from transforms.sources.inputs import quote_input
+from transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
+from transforms.sources.source import Source
+from transforms.sources.source_spec import SourceSpec
+from transforms.sources.tables.image_paths import resolve
+from transforms.splits import SPLIT_NAMES
+
+_SPLITS = ("train", "val", "valid", "validation", "test")
+# Labels and caches are beside the images in some datasets.
+_NO_IMAGES = (".txt", ".cache", ".npy", ".yaml", ".yml")
+_MOST_BYTES = 16 << 20
+_THREADS = 16
+
+
+def open_source(spec: SourceSpec) -> YoloSource:
+    """Opens a data file.
+
+    Raises:
+      RequestError: it is not one of YOLO's form, or what it names is not there.
+    """
+    refuse_other_settings(spec, allowed=("image_root",))
+    refuse_folders_as_splits(spec)
+    shown = quote_input(spec.input[0])
+    if len(spec.input) > 1 or spec.input_splits:
+        raise RequestError(f"{shown}: a data file of YOLO names its splits itself; expected one file as `input`")
+    data = _read_data(spec.input[0])
+    names = _read_names(data, shown)
+    root = _find_root(data, spec)
+    splits: dict[str, list[str]] = {}
+    for word in _SPLITS:
+        values = data.get(word) or []
+        values = values if isinstance(values, list) else [values]
+        if not all(isinstance(path, str) and "\0" not in path for path in values):
+            raise RequestError(f"{shown}: `{word}` is no path; expected a folder, a file that lists images, or several")
+        paths = [_find(path, root, spec) for path in values]
+        if paths:
+            splits.setdefault(SPLIT_NAMES[word], []).extend(paths)
+    return YoloSource(root, splits, names, _count_keypoints(data), spec)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Image:
+    """An image, and the split and the file that it comes from."""
+
+    uri: str
+    key: str
+    split: str
+    found: storage.FileEntry | None = None
+    failure: SampleError | None = None
+
+
+class YoloSource(Source):
+    """Lists the images of a data file, with their objects.
+
+    Args:
+      root: the folder that its paths are relative to.
+      splits: split -> folders with images, and files that list them.
+      names: class number -> name.
+      keypoints: numbers in a row after the box.
+      spec: the request.
+    """
+
+    has_objects = True
+
+    def __init__(
+        self,
+        root: str,
+        splits: Mapping[str, list[str]],
+        names: Mapping[int, str],
+        keypoints: int,
+        spec: SourceSpec,
+    ) -> None:
+        super().__init__()
+        self.name = spec.source
+        self.class_names = tuple(dict.fromkeys(names[number] for number in sorted(names)))
+        self._root = root
+        self._splits = splits
+        self._names = names
+        self._keypoints = keypoints
+        self._spec = spec
+
+    def samples(self) -> Iterator[SampleRef]:
+        """The images in the order of the splits; one that several splits name is in the first."""
+        images, background = 0, 0
+        self.notes = []
+        is_remote = storage.has_scheme(self._root)
+        found = self._images()
+        labelled = (
+            map_in_threads(self._with_labels, found, threads=_THREADS) if is_remote else map(self._with_labels, found)
+        )
+        for image, objects in labelled:
+            images += 1
+            background += objects is None
+            if isinstance(objects, SampleError):
+                yield rejected(image.key, objects, split=image.split, uri=image.uri)
+            else:
+                objects = objects or Objects(is_normalized=True)
+                yield reference(image.key, image.uri, objects, self._spec, split=image.split, found=image.found)
+        if background:
+            self.notes.append(f"{background:,} of {images:,} images have no label file, and are background")
+
+    def _images(self) -> Iterator[_Image]:
+        seen: set[str] = set()
+        for split, paths in self._splits.items():
+            repeated = 0
+            for path in paths:
+                listed = self._lines(path, split) if path.lower().endswith(".txt") else self._files(path, split)
+                for image in listed:
+                    # A split that is another's too, as in Ultralytics' small datasets, would be a leak.
+                    if image.uri in seen:
+                        repeated += 1
+                        continue
+                    seen.add(image.uri)
+                    yield image
+            if repeated:
+                self.notes.append(f"{repeated:,} images of {split} are named before, and are left out there")
+
+    def _files(self, folder: str, split: str) -> Iterator[_Image]:
+        """The images in a folder."""
+        start = len(folder.rstrip("/")) + 1
+        for entry in storage.list_files(folder, literal=True):
+            relative = entry.path[start:]
+            kind = skipped_kind(relative) or ("" if has_extension(relative) else "not an image")
+            key = self._key(entry.path, split)
+            if kind:
+                if not kind.endswith(_NO_IMAGES):
+                    self.skipped.add(kind, printable(key))
+            elif is_utf8(entry.path):
+                yield _Image(entry.path, key, split, entry)
+            else:
+                error = SampleError(Stage.LIST, FailureReason.UNREADABLE, "the name is not valid UTF-8")
+                yield _Image(printable(entry.path), printable(key), split, failure=error)
+
+    def _lines(self, path: str, split: str) -> Iterator[_Image]:
+        """The images that a file lists, relative to its own folder."""
+        for number, line in enumerate(_read_text(path).splitlines(), 1):
+            name = line.strip()
+            if not name:
+                continue
+            try:
+                uri = resolve(
+                    name.removeprefix("./"),
+                    root=storage.dirname(path),
+                    allow_outside_root=self._spec.allow_outside_root,
+                )
+            except SampleError as error:
+                yield _Image(name, f"{storage.basename(path)} line {number:09d}", split, failure=error)
+            else:
+                yield _Image(uri, self._key(uri, split), split)
+
+    def _key(self, uri: str, split: str) -> str:
+        below = f"{self._root.rstrip('/')}/"
+        return uri.removeprefix(below) if uri.startswith(below) else f"{split}/{storage.basename(uri)}"
+
+    def _with_labels(self, image: _Image) -> tuple[_Image, Objects | SampleError | None]:
+        """The objects of an image; None without a label file."""
+        if image.failure:
+            return image, image.failure
+        path = label_file(image.uri)
+        try:
+            text = retry_faults(path, lambda: _read_text(path))
+            return image, read_objects(text, self._names, keypoints=self._keypoints)
+        except (FileNotFoundError, IsADirectoryError):
+            return image, None
+        except SampleError as error:
+            detail = f"{printable(storage.basename(path))}, {error.detail}"
+            return image, SampleError(error.stage, error.reason, detail)
+
+
+def label_file(image: str) -> str:
+    """The label file of an image: in `labels/` instead of the last `images/`, or else beside it; .txt for .jpg."""
+    head, folder, tail = image.rpartition("/images/")
+    path = f"{head}/labels/{tail}" if folder else image
+    stem, dot, _ = path.rpartition(".")
+    return f"{stem if dot else path}.txt"
+
+
+def read_objects(text: str, names: Mapping[int, str], *, keypoints: int = 0) -> Objects:
+    """The objects in the rows of a label file.
+
+    Args:
+      names: class number -> name.
+      keypoints: numbers in a row after the box, in a dataset of poses.
+
+    Raises:
+      SampleError: a row is not one of YOLO's, or has the number of no class.
+    """
+    boxes: list[float] = []
+    labels: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if not words:
+            continue
+        try:
+            values = [float(word) for word in words]
+        except ValueError:
+            values = []
+        if len(values) in (5, 5 + keypoints):
+            x, y, width, height = values[1:5]
+            boxes += (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
+        elif len(values) >= 7 and len(values) % 2:
+            boxes += (min(values[1::2]), min(values[2::2]), max(values[1::2]), max(values[2::2]))
+        else:
+            raise _error(FailureReason.INVALID_ROW, f"line {number}: {line.strip()[:80]!r} is neither box nor polygon")
+        if not math.isfinite(values[0]) or int(values[0]) != values[0] or int(values[0]) not in names:
+            detail = f"line {number}: class {words[0][:20]}; the data file names {min(names)} to {max(names)}"
+            raise _error(FailureReason.UNKNOWN_CLASS, detail)
+        labels.append(names[int(values[0])])
+    return Objects(tuple(boxes), tuple(labels), is_normalized=True)
+
+
+def _error(reason: FailureReason, detail: str) -> SampleError:
+    return SampleError(Stage.LIST, reason, detail)
+
+
+def _read_text(path: str) -> str:
+    with storage.open_read(path) as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise _error(FailureReason.INVALID_ROW, f"more than {_MOST_BYTES >> 20} MiB of labels")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise _error(FailureReason.INVALID_ROW, "not valid UTF-8") from None
+
+
+def _read_data(path: str) -> dict[str, Any]:
+    try:
+        data = yaml.safe_load(_read_text(path))
+    except (yaml.YAMLError, RecursionError, SampleError) as error:
+        why = error.detail if isinstance(error, SampleError) else " ".join(str(error).split())
+        raise RequestError(f"{quote_input(path)} cannot be read as YAML: {why}") from error
+    if not isinstance(data, dict) or not any(data.get(word) for word in _SPLITS):
+        raise RequestError(
+            f"{quote_input(path)} is not a data file of YOLO: expected `train`, `val` or `test` with a folder of "
+            "images or a file that lists them, and `names`"
+        )
+    return data
+
+
+def _read_names(data: Mapping[str, Any], shown: str) -> dict[int, str]:
+    found = data.get("names")
+    pairs: Iterable[tuple[Any, Any]] = (
+        found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
+    )
+    names: dict[int, str] = {}
+    for number, name in pairs:
+        if type(number) is not int or number < 0 or isinstance(name, bool) or not isinstance(name, str | int | float):
+            raise RequestError(
+                f"{shown}: YAML reads an entry of `names` as {type(number).__name__} and {type(name).__name__}; "
+                "expected numbers from 0, and names in quotes, such as 'no'"
+            )
+        names[number] = str(name)
+    if not names:
+        raise RequestError(f"{shown}: `names` is missing; expected the class names, as a list or as number: name")
+    return names
+
+
+def _count_keypoints(data: Mapping[str, Any]) -> int:
+    """Numbers in a row after the box: `kpt_shape` is [points, 2 or 3] in a dataset of poses."""
+    shape = data.get("kpt_shape")
+    is_shape = isinstance(shape, list) and len(shape) == 2 and all(type(side) is int for side in shape)
+    return shape[0] * shape[1] if is_shape and shape else 0
+
+
+def _find_root(data: Mapping[str, Any], spec: SourceSpec) -> str:
+    """The folder that the splits are relative to: `image_root`, or the file's `path`, or that of the file."""
+    own = storage.dirname(spec.input[0])
+    if spec.image_root:
+        return spec.image_root[0]
+    path = data.get("path")
+    if not isinstance(path, str):
+        return own
+    named = path if path.startswith("/") or storage.has_scheme(path) else _join(own, path)
+    # Ultralytics means a folder of its own settings, so the name may lead nowhere.
+    return named if storage.is_folder(named) else own
+
+
+def _find(path: str, root: str, spec: SourceSpec) -> str:
+    """A folder or a list that the file names."""
+    if path.startswith("/") or storage.has_scheme(path):
+        tried = [path]
+    else:
+        # Roboflow writes `../train/images` beside a folder `train`, and Ultralytics reads it so.
+        words = [path, path[3:]] if path.startswith("../") else [path]
+        tried = list(
+            dict.fromkeys(_join(base, word) for base in (root, storage.dirname(spec.input[0])) for word in words)
+        )
+    for one in tried:
+        if storage.is_folder(one) or storage.is_file(one):
+            return one.rstrip("/")
+    raise RequestError(
+        f"{quote_input(spec.input[0])} names {path!r}, and there is no {' or '.join(tried)}; say the folder that it is "
+        "in with `image_root`"
+    )
+
+
+def _join(base: str, path: str) -> str:
+    return storage.join(base, path.removeprefix("./").rstrip("/")) if path not in (".", "./") else base

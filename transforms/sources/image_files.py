@@ -1,0 +1,23 @@
+"""Images that a table or a file of annotations names: where they are."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from beam_tfrecords import storage
+from transforms.service_faults import retry_faults
+from transforms.sources.tables.image_paths import resolve
+
+
+def find_image(image: str, *, roots: Sequence[str], allow_outside_root: bool) -> str:
+    """Path or URI of an image, in the first folder that has it.
+
+    Raises:
+      SampleError: as `resolve`.
+    """
+    for root in roots[:-1]:
+        uri = resolve(image, root=root, allow_outside_root=allow_outside_root)
+        if retry_faults(uri, functools.partial(storage.exists, uri)):
+            return uri
+    return resolve(image, root=roots[-1], allow_outside_root=allow_outside_root)
