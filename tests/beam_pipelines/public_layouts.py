@@ -7,6 +7,7 @@ and archives, or the copies on Kaggle where most people take them from.
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
@@ -70,6 +71,14 @@ def in_train(**labels: int) -> Records:
 def unlabelled(**splits: int) -> Records:
     """Images without labels."""
     return {split: {"": count} for split, count in splits.items()}
+
+
+def coco(*names: str) -> str:
+    """A file of COCO's annotations, with an object in the first image."""
+    images = [{"id": number, "file_name": name, "width": 8, "height": 8} for number, name in enumerate(names)]
+    annotation = {"image_id": 0, "category_id": 1, "bbox": [1, 1, 4, 4]}
+    content = {"images": images, "annotations": [annotation], "categories": [{"id": 1, "name": "cat"}]}
+    return json.dumps(content)
 
 
 _IDS = [f"{number:04d}" for number in range(1, 7)]
@@ -347,25 +356,37 @@ LAYOUTS = (
         refused="directly in it",
         choices=[unlabelled(train=6)],
     ),
-    # Datasets of objects and masks, whose sources are not there yet.
+    # Datasets of objects and masks.
     Layout(
         "COCO 2017",
         "train2017/{000000000009,000000000025}.jpg val2017/000000000139.jpg "
         "annotations/{instances,captions}_{train,val}2017.json",
         refused="annotations of COCO",
-        choices=[unlabelled(train=2, validation=1)],
+        choices=[unlabelled(train=2, validation=1)] * 2,
+        tables={
+            "annotations/instances_train2017.json": coco("000000000009.jpg", "000000000025.jpg"),
+            "annotations/instances_val2017.json": coco("000000000139.jpg"),
+        },
     ),
     Layout(
         "COCO as Roboflow exports it",
         "{train,valid}/IMG_{0a1b,2c3d}_jpg.rf.{ea7f,19bc}.jpg {train,valid}/_annotations.coco.json",
         refused="annotations of COCO",
-        choices=[unlabelled(train=4, validation=4)],
+        choices=[unlabelled(train=4, validation=4)] * 2,
+        tables={
+            f"{split}/_annotations.coco.json": coco(*expand("IMG_{0a1b,2c3d}_jpg.rf.{ea7f,19bc}.jpg"))
+            for split in ("train", "valid")
+        },
     ),
     Layout(
         "YOLO as Roboflow exports it",
         "data.yaml {train,valid,test}/images/{a,b}.jpg {train,valid,test}/labels/{a,b}.txt",
         refused="annotations of YOLO",
-        choices=[unlabelled(train=2, validation=2, test=2)],
+        choices=[unlabelled(train=2, validation=2, test=2)] * 2,
+        tables={
+            "data.yaml": "train: ../train/images\nval: ../valid/images\ntest: ../test/images\nnc: 1\nnames: ['cat']\n",
+            **dict.fromkeys(expand("{train,valid,test}/labels/{a,b}.txt"), "0 0.5 0.5 0.2 0.2\n"),
+        },
     ),
     Layout(
         "COCO128 of Ultralytics",
@@ -378,8 +399,12 @@ LAYOUTS = (
         "JPEGImages/2007_{0001..0003}.jpg Annotations/2007_{0001..0003}.xml SegmentationClass/2007_0001.png "
         "SegmentationObject/2007_0001.png ImageSets/Main/{train,cat_train}.txt",
         refused="annotations of Pascal VOC",
-        choices=[unlabelled(train=3)],
+        choices=[unlabelled(train=3)] * 2,
         root="VOC2012",
+        tables={
+            "ImageSets/Main/train.txt": "2007_0001\n2007_0002\n2007_0003\n",
+            **dict.fromkeys(expand("Annotations/2007_{0001..0003}.xml"), "<annotation></annotation>"),
+        },
     ),
     Layout(
         "KITTI object detection",

@@ -348,7 +348,7 @@ def test_rows_that_share_images_are_grouped_as_the_failure_says(photos, convert,
 # Hints whose request is not refused by the listing -> the test that follows them, or the server that they need.
 ELSEWHERE = {
     "is read as {}, not as {} (`source`)": "tests/transforms/sources/archives/test_webdataset.py",
-    "is read as webdataset, which has none; leave it out, or say": "tests/transforms/sources/archives/test_webdataset.py",
+    "is read as webdataset, which has none": "tests/transforms/sources/archives/test_webdataset.py",
     "cannot be read at random; read it with `load`": "tests/beam_tfrecords/test_records.py",
     "the dataset has no index; read it with `load`": "tests/beam_tfrecords/test_records.py",
     "if rows of a table share images, say `group_rows`": "test_rows_that_share_images_are_grouped_as_the_failure_says",

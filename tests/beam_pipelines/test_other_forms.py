@@ -209,13 +209,6 @@ def test_the_command_keeps_the_other_inputs_and_their_splits(tmp_path):
     assert read(*commands_of(lines), tmp_path / "listing1")[0] == {**SIX, "test": {"0": 1}}
 
 
-def test_a_glob_of_such_files_has_no_command(tmp_path):
-    save_npz(tmp_path)
-    with pytest.raises(RequestError, match="a file of NumPy arrays") as refused:
-        read([f"--input={tmp_path / '*.npz'}", "--output=out"], tmp_path / "listing")
-    assert refused.value.choices == ()
-
-
 def test_the_command_replaces_no_file(tmp_path):
     for number in range(4):
         (tmp_path / f"{number}.jpg").write_bytes(PICTURE)

@@ -11,6 +11,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Choice, RequestError
+from transforms.sources.annotations_beside import describe_annotations, find_annotations
 from transforms.sources.folder_names import guess_split, is_container, is_known
 from transforms.sources.folder_roles import Request, UnclearError, find_roles, join
 from transforms.sources.folder_tree import FolderTree
@@ -85,19 +86,20 @@ class _Advisor:
             if len(choices) == _MOST_CHOICES:
                 break
         beside = describe_annotations(self._tree)
-        known = f" (beside them is what looks like {beside}, which this version does not read yet)" if beside else ""
+        known = f" (beside them is what looks like {beside})" if beside else ""
         how = _HOW_TO_LABEL if self._error.kind == "flat" else ""
         tables = list_tables(self._tree)[:_MOST_PATHS] if self._request.by_folders else []
         if tables and not any("label_column" in one.settings for one in choices):
             known += f" (tables beside them: {', '.join(tables)})"
         if self._request.spec.source in ("image_folder", "filename_pattern"):
             # A source that the request names may not fit a pattern or a table.
-            choices = [dataclasses.replace(one, settings={**one.settings, "source": None}) for one in choices]
+            choices = [dataclasses.replace(one, settings={"source": None, **one.settings}) for one in choices]
         return RequestError(f"{self._place.where}: {self._error.found}{known}{how}", choices)
 
     def _choices(self) -> Iterator[Choice]:
         error, kind = self._error, self._error.kind
         names = error.names
+        yield from find_annotations(self._tree, self._request.spec, self._place.root)
         if self._request.by_folders and kind not in ("nested", "wrapper"):
             yield from itertools.islice(find_tables(self._tree, self._request.spec, self._place.root), _MOST_TABLES)
         if kind == "fractions":
@@ -347,27 +349,6 @@ def find_name_pattern(names: Sequence[str]) -> str | None:
         if not any(one.lower() in _NO_CLASSES or is_known(one) for one in classes):
             return pattern
     return None
-
-
-def describe_annotations(tree: FolderTree) -> str:
-    """What the files beside the images look like: a dataset of COCO, YOLO or Pascal VOC; "" if like none of them."""
-    kinds: dict[str, str] = {}
-    for path, folder in tree.walk():
-        others = {**folder.others}
-        for name in tree.others(path):
-            if re.search(r"(?:^|[_.])(?:instances|captions|keypoints|annotations?|coco)[_.].*json$", name.lower()):
-                kinds.setdefault("COCO", join(path, name))
-            if name.lower() in ("data.yaml", "data.yml", "dataset.yaml"):
-                kinds.setdefault("YOLO", join(path, name))
-        part = path.rpartition("/")[2].lower()
-        if others.get(".xml") and (part.startswith("annotation") or part == "xmls" or folder.images):
-            kinds.setdefault("Pascal VOC", f"{path}/*.xml")
-        if (others.get(".txt", 0) > 1 and part == "labels") or (others.get(".txt") and "/labels/" in f"/{path}/"):
-            stems = {one.rpartition(".")[0] for one in tree.others(path)}
-            images = {name.rpartition(".")[0] for _, one in tree.walk() for _, name in one.names}
-            if stems & images:
-                kinds.setdefault("YOLO", f"{path}/*.txt")
-    return ", ".join(f"annotations of {kind} ({example})" for kind, example in kinds.items())
 
 
 def _look_like_classes(tree: FolderTree, bases: Iterable[str]) -> bool:

@@ -1,0 +1,76 @@
+"""Annotations beside images: what they look like, and the settings that read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import Choice
+from transforms.sources.folder_roles import join
+from transforms.sources.folder_tree import FolderTree
+from transforms.sources.source_spec import SourceSpec
+
+_COCO = re.compile(r"(?:^|[_.])(?:instances|captions|keypoints|annotations?|coco)[_.].*json$", re.IGNORECASE)
+# Files of COCO's form without boxes of their own, or with those of `instances` once more.
+_NOT_OBJECTS = re.compile(r"captions|keypoints|panoptic|stuff", re.IGNORECASE)
+_DATA_FILES = ("data.yaml", "data.yml", "dataset.yaml")
+# More folders of images are not named one by one.
+_MOST_FOLDERS = 4
+
+
+def describe_annotations(tree: FolderTree) -> str:
+    """What the files beside the images look like: a dataset of COCO, YOLO or Pascal VOC; "" if like none of them."""
+    kinds: dict[str, str] = {}
+    for path, folder in tree.walk():
+        others = {**folder.others}
+        for name in tree.others(path):
+            if _COCO.search(name):
+                kinds.setdefault("COCO", join(path, name))
+            if name.lower() in _DATA_FILES:
+                kinds.setdefault("YOLO", join(path, name))
+        part = path.rpartition("/")[2].lower()
+        if others.get(".xml") and (part.startswith("annotation") or part == "xmls" or folder.images):
+            kinds.setdefault("Pascal VOC", f"{path}/*.xml")
+        if (others.get(".txt", 0) > 1 and part == "labels") or (others.get(".txt") and "/labels/" in f"/{path}/"):
+            stems = {one.rpartition(".")[0] for one in tree.others(path)}
+            images = {name.rpartition(".")[0] for _, one in tree.walk() for _, name in one.names}
+            if stems & images:
+                kinds.setdefault("YOLO", f"{path}/*.txt")
+    return ", ".join(f"annotations of {kind} ({example})" for kind, example in kinds.items())
+
+
+def find_annotations(tree: FolderTree, spec: SourceSpec, root: str | None) -> Iterator[Choice]:
+    """The choices that read annotated objects, instead of the folders.
+
+    Args:
+      tree: the folders.
+      spec: the request.
+      root: path of the folder that they are in; None if it is not one.
+    """
+    if root is None or spec.include or spec.exclude or spec.class_names or spec.split_folders or spec.label_pattern:
+        return
+    found: list[tuple[str, dict[str, Any]]] = []
+    others = [(path, name) for path, _ in tree.walk() for name in tree.others(path)]
+    files = [(path, name) for path, name in others if _COCO.search(name) and not _NOT_OBJECTS.search(name)]
+    if files:
+        # Their images are beside them, or in folders of their own.
+        folders = [] if all(tree.images(path) for path, _ in files) else [one for one, it in tree.walk() if it.images]
+        roots = [storage.join(root, one) if one else root for one in folders]
+        settings: dict[str, Any] = {"input": [_below(root, path, name) for path, name in files]}
+        if roots:
+            settings["image_root"] = roots if len(roots) <= _MOST_FOLDERS else [root]
+        found.append(("COCO", settings))
+    found += [("YOLO", {"input": _below(root, path, name)}) for path, name in others if name.lower() in _DATA_FILES]
+    for path, folder in tree.walk():
+        base, _, name = path.rpartition("/")
+        beside = tree.folders.get(join(base, "Annotations"))
+        if name == "JPEGImages" and folder.images and beside and ".xml" in beside.others:
+            found.append(("Pascal VOC", {"input": storage.join(root, base) if base else root, "source": "voc"}))
+    for kind, settings in found:
+        yield Choice(f"the images with the objects of {kind}", {**settings, "layout": "detection"})
+
+
+def _below(root: str, path: str, name: str) -> str:
+    return storage.join(root, join(path, name))
