@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import io
 import re
 import shlex
+import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -345,13 +347,27 @@ def test_rows_that_share_images_are_grouped_as_the_failure_says(photos, convert,
     assert (manifest["records"], manifest["splits"]["train"]["classes"]) == (3, {"a": 3, "b": 3})
 
 
+def test_a_pattern_for_a_webdataset_is_for_the_folders_of_an_archive(tmp_path):
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        for name, data in (("cat_1.jpg", PICTURE), ("cat_1.cls", b"0"), ("dog_2.jpg", PICTURE), ("dog_2.cls", b"1")):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    argv = [f"--input={tmp_path / 'a.tar'}", "--source=webdataset", "--label_pattern=(?P<label>cat|dog)"]
+    line, *_ = say([*argv, "--output=out"], tmp_path / "listing")
+    _, found, offered = line.partition("leave it out, or say --source=tar")
+    (command,) = apply([*argv, "--output=out"], found + offered)
+    assert read(command, tmp_path / "again")[0] == in_train(cat=1, dog=1)
+
+
 # Hints whose request is not refused by the listing -> the test that follows them, or the server that they need.
 ELSEWHERE = {
-    "is read as {}, not as {} (`source`)": "tests/transforms/sources/archives/test_webdataset.py",
-    "is read as webdataset, which has none": "tests/transforms/sources/archives/test_webdataset.py",
     "cannot be read at random; read it with `load`": "tests/beam_tfrecords/test_records.py",
     "the dataset has no index; read it with `load`": "tests/beam_tfrecords/test_records.py",
     "if rows of a table share images, say `group_rows`": "test_rows_that_share_images_are_grouped_as_the_failure_says",
+    "which says the splits itself; leave `splits` out": "tests/transforms/sources/annotations",
+    "say the folder that it is in with `image_root`": "tests/transforms/sources/annotations/test_yolo.py",
+    "or say `source=tar` to read a folder": "test_a_pattern_for_a_webdataset_is_for_the_folders_of_an_archive",
     "If that is right, say --accept=": "tests/beam_pipelines/test_guards.py",
     "say `requester_pays=PROJECT`": "tests/integration/test_gcs.py",
     "which a template cannot wait for; unpack them, or run `convert`": "tests/integration/test_flex_template.py",
@@ -361,7 +377,9 @@ ELSEWHERE = {
     "allow more, or lower `max_image_memory`": "tests/beam_pipelines/test_memory_kills.py",
     "allow more, or say less with `max_image_memory`": "tests/beam_pipelines/test_memory_kills.py",
 }
-_IS_HINT = re.compile(r"\b(?:say|leave|lower|set|give|or|run|read)\b[^`;.]{0,60}(?:`[a-z_]+[`=]|--[a-z])")
+_IS_HINT = re.compile(
+    r"\b(?:say|leave|lower|set|give|run|read it)\b[^`;.]{0,60}(?:`[a-z_]+[`=]|--[a-z])|\bor `[a-z_]+="
+)
 
 
 def messages() -> Iterator[tuple[str, str]]:

@@ -68,20 +68,6 @@ def save_json(folder: Path) -> None:
     (folder / "array.jsonl").write_text(json.dumps(table, indent=2))
     (folder / "lines.json").write_text("\n".join(map(json.dumps, table)))
     (folder / "named.json").write_text(json.dumps({row["image"]: row["label"] for row in table}))
-    (folder / "images" / "val").mkdir(parents=True)
-    shutil.copy(folder / "imgs/0.jpg", folder / "images/val/000.jpg")
-    shutil.copy(folder / "imgs/0.jpg", folder / "images/val/001.jpg")
-    (folder / "annotations").mkdir()
-    objects = [(0, 1), (0, 3), (1, 1), (0, 1)]
-    (folder / "annotations/instances_val.json").write_text(
-        json.dumps(
-            {
-                "images": [{"id": number, "file_name": f"00{number}.jpg"} for number in range(2)],
-                "annotations": [{"image_id": image, "category_id": kind} for image, kind in objects],
-                "categories": [{"id": 1, "name": "cat"}, {"id": 3, "name": "dog"}],
-            }
-        )
-    )
 
 
 def save_tables(folder: Path) -> None:
@@ -110,7 +96,6 @@ FORMS: list[tuple[Callable[[Path], None], str, str, Records]] = [
     (save_json, "array.jsonl", "a JSON array, not JSON lines", in_train(c0=2, c1=2, c2=2)),
     (save_json, "lines.json", "looks like JSON lines", in_train(c0=2, c1=2, c2=2)),
     (save_json, "named.json", "a JSON object of names and labels", in_train(c0=2, c1=2, c2=2)),
-    (save_json, "annotations/instances_val.json", "annotations like COCO's", in_train(cat=3, dog=1)),
     (save_tables, "fer.csv", "holds the pixels of images of 8 x 8", SIX),
     (save_tables, "digits.csv", "holds the pixels of images of 8 x 8", SIX),
 ]  # fmt: skip
@@ -207,6 +192,14 @@ def test_the_command_keeps_the_other_inputs_and_their_splits(tmp_path):
     _, _, before, _ = lines = explain(refused.value, "convert", argv)
     subprocess.run(["bash", "-c", before], check=True, env={**os.environ, "PATH": PATH})
     assert read(*commands_of(lines), tmp_path / "listing1")[0] == {**SIX, "test": {"0": 1}}
+
+
+def test_a_glob_of_such_files_has_no_command(tmp_path):
+    save_tables(tmp_path)
+    shutil.copy(tmp_path / "fer.csv", tmp_path / "fer2.csv")
+    with pytest.raises(RequestError, match="holds the pixels of images") as refused:
+        read([f"--input={tmp_path / 'fer*.csv'}", "--output=out"], tmp_path / "listing")
+    assert refused.value.choices == ()
 
 
 def test_the_command_replaces_no_file(tmp_path):

@@ -52,12 +52,6 @@ LMDB = _START + (
     'import lmdb; [open(f"{o}/{i}", "wb").write(v) '
     "for i, (k, v) in enumerate(lmdb.open(p, readonly=True, subdir=False).begin().cursor())]"
 )
-COCO = (
-    "import csv, json, sys; p = sys.argv[1]; d = json.load(open(p)); "
-    'f, c = ({i["id"]: i[n] for i in d[k]} for k, n in (("images", "file_name"), ("categories", "name"))); '
-    'w = csv.writer(open(p + ".csv", "w", newline="")); w.writerow(["image", "label"]); '
-    'w.writerows([f[a["image_id"]], c[a["category_id"]]] for a in d["annotations"])'
-)
 LINES = 'import json, sys; print(*map(json.dumps, json.load(open(sys.argv[1]))), sep="\\n")'
 ITEMS = (
     'import json, sys; [print(json.dumps({"image": k, "label": v})) for k, v in json.load(open(sys.argv[1])).items()]'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -195,6 +196,33 @@ def refuse_columns(spec: SourceSpec, *, allowed: Collection[str] = ()) -> None:
         raise RequestError(
             f"`layout` asks for column.{min(spec.columns)}, but {where}; give a table as `input` or another `layout`"
         )
+
+
+def keep_inputs(error: RequestError, paths: Sequence[str], splits: Mapping[str, str]) -> RequestError:
+    """A refusal whose choices, where they make another input of one, keep the others and all splits.
+
+    Args:
+      error: the refusal.
+      paths: the inputs.
+      splits: path -> split, where the request says it.
+    """
+    choices = [_keep_inputs(choice, paths, splits) for choice in error.choices]
+    return RequestError(error.message, [choice for choice in choices if choice]) if choices else error
+
+
+def _keep_inputs(choice: Choice, paths: Sequence[str], splits: Mapping[str, str]) -> Choice | None:
+    """The choice with all inputs; None if it cannot say them."""
+    given = choice.settings.get("input")
+    if not isinstance(given, str):
+        return choice
+    if choice.before and storage.exists(given):
+        # Whatever it is, the command would replace it.
+        choice = dataclasses.replace(choice, meaning=f"{choice.meaning}, which are there already", before=())
+    inputs = [given if given.startswith(f"{path}.") else path for path in paths]
+    if given not in inputs:
+        return None if len(paths) > 1 or splits or names_several(paths[0]) else choice
+    said = [f"{splits[path]}={one}" if splits else one for path, one in zip(paths, inputs, strict=True)]
+    return dataclasses.replace(choice, settings={**choice.settings, "input": said})
 
 
 def _guess(path: str, splits: Mapping[str, str]) -> str:

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import BuildError, Choice, RequestError
+from beam_tfrecords.errors import BuildError, RequestError
 from transforms.service_faults import describe_fault
 from transforms.sources.containers import Container
-from transforms.sources.inputs import find_entries, name_inputs, names_several, quote_input
+from transforms.sources.inputs import find_entries, keep_inputs, name_inputs, names_several, quote_input
 from transforms.sources.names import has_extension, skipped_kind
 from transforms.sources.other_forms import START_BYTES, find_form, refuse_form, refuse_json, refuse_text
 from transforms.sources.registry import FILE_EXTENSIONS, NAMES, SOURCES, Entry, find_source, source_of_file
@@ -32,25 +32,7 @@ def open_source(spec: SourceSpec) -> Source:
     try:
         return _open(paths, splits, spec)
     except RequestError as error:
-        if not error.choices:
-            raise
-        choices = (_keep_others(choice, paths, splits) for choice in error.choices)
-        raise RequestError(error.message, [choice for choice in choices if choice]) from error
-
-
-def _keep_others(choice: Choice, paths: Sequence[str], splits: Mapping[str, str]) -> Choice | None:
-    """A choice that makes another input of one, with the other inputs and all splits; None if it cannot say them."""
-    given = choice.settings.get("input")
-    if not isinstance(given, str):
-        return choice
-    if choice.before and storage.exists(given):
-        # Whatever it is, the command would replace it.
-        choice = dataclasses.replace(choice, meaning=f"{choice.meaning}, which are there already", before=())
-    inputs = [given if given.startswith(f"{path}.") else path for path in paths]
-    if given not in inputs:
-        return None if len(paths) > 1 or splits or names_several(paths[0]) else choice
-    said = [f"{splits[path]}={one}" if splits else one for path, one in zip(paths, inputs, strict=True)]
-    return dataclasses.replace(choice, settings={**choice.settings, "input": said})
+        raise keep_inputs(error, paths, splits) from error.__cause__
 
 
 def _open(paths: Sequence[str], splits: Mapping[str, str], spec: SourceSpec) -> Source:

@@ -67,19 +67,12 @@ def refuse_json(path: str, start: bytes) -> RequestError | None:
         return refuse_form(path, Form("a JSON array, not JSON lines", "", None, lambda _: way))
     if not text.startswith("{"):
         return None
-    if re.search(r'"(?:annotations|categories)"\s*:\s*\[', text):
-        settings = {"input": f"{path}.csv", "group_rows": True, **_find_images(path, text)}
-        way = Choice("the classes of the objects in each image", settings, [_run(programs.COCO, path)])
-        return refuse_form(path, Form("a file of annotations like COCO's", "", None, lambda _: way))
     if re.match(r"\{[^\n]*\}[ \t]*\r?\n\s*\{", text):
         return RequestError(f"{quote_input(path)} looks like JSON lines", [Choice("its rows", {"source": "jsonl"})])
     if re.match(r'\{\s*"[^"]*"\s*:\s*(?:"[^"]*"|-?[\d.]+)\s*[,}]', text):
         way = Choice("its names as images", {"input": f"{path}.jsonl"}, [_run(programs.ITEMS, path, to=".jsonl")])
         return refuse_form(path, Form("a JSON object of names and labels", "", None, lambda _: way))
-    return RequestError(
-        f"{quote_input(path)} is a JSON object; expected a table, such as JSON lines: an object with image and "
-        "label in every line"
-    )
+    return None
 
 
 def refuse_text(path: str, start: bytes) -> RequestError | None:
@@ -180,19 +173,6 @@ def _unpack(path: str) -> Choice:
 def _save_values(path: str) -> Choice:
     command = _run(programs.LMDB, path)
     return Choice("its values as images without labels", {"input": f"{path}.images", "layout": "image"}, [command])
-
-
-def _find_images(path: str, text: str) -> Mapping[str, str]:
-    """The folder beside annotations that has the first image that they name."""
-    name = re.search(r'"file_name"\s*:\s*"([^"]+)"', text)
-    folder = storage.dirname(path)
-    words = re.split(r"[_.]", storage.basename(path))
-    for base in (folder, storage.dirname(folder)):
-        for inner in ("", "images", *words, *(f"images/{word}" for word in words)):
-            root = storage.join(base, inner).rstrip("/")
-            if name and storage.is_file(storage.join(root, name[1])):
-                return {"image_root": root} if root != folder else {}
-    return {}
 
 
 _FORMS = (

@@ -30,6 +30,7 @@ from transforms.sources.folder_names import guess_split
 from transforms.sources.image_files import find_image
 from transforms.sources.inputs import InputFile, describe_splits, find_files, has_wildcards, quote_input
 from transforms.sources.names import is_utf8, printable
+from transforms.sources.other_forms import refuse_json
 from transforms.sources.source import Source
 from transforms.sources.source_spec import SourceSpec
 
@@ -56,7 +57,7 @@ def open_source(spec: SourceSpec) -> CocoSource:
     for _, file, _ in files:
         start = storage.read_range(file.path, 0, _START_BYTES, version=file.version).removeprefix(b"\xef\xbb\xbf")
         if not _START.match(start):
-            raise RequestError(
+            raise refuse_json(file.path, start) or RequestError(
                 f"{quote_input(file.path)} is not a file of COCO annotations: expected a JSON object with `images`, "
                 "`annotations` and `categories`; a table as JSON has an object per line, and the extension .jsonl"
             )

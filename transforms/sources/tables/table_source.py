@@ -10,7 +10,7 @@ from beam_tfrecords.errors import BuildError, Choice, FailureReason, RequestErro
 from transforms.refs import File, SampleRef, one_image
 from transforms.service_faults import retry_faults
 from transforms.sources.image_files import find_image
-from transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input
+from transforms.sources.inputs import InputFile, describe_splits, find_files, keep_inputs, quote_input
 from transforms.sources.source import Source
 from transforms.sources.source_spec import SourceSpec
 from transforms.sources.tables.cells import invalid_row, read_text
@@ -113,6 +113,7 @@ class TableSource(Source):
     def __init__(self, tables: Sequence[tuple[InputFile, Table]], spec: SourceSpec) -> None:
         super().__init__()
         self.name = spec.source
+        self._inputs = spec.input, spec.input_splits
         self._readers: list[_Reader] = []
         _check_labels(tables, spec)
         for file, table in tables:
@@ -134,7 +135,10 @@ class TableSource(Source):
         """See `Source.column_choices`; those of the first table."""
         reader = self._readers[0]
         has_label = reader.columns.label is not None or bool(reader.columns.labels)
-        return column_choices(reader.table, image=None, needs_image=True, needs_label=needs_label and not has_label)
+        try:
+            return column_choices(reader.table, image=None, needs_image=True, needs_label=needs_label and not has_label)
+        except RequestError as error:
+            raise keep_inputs(error, *self._inputs) from error.__cause__
 
     def samples(self) -> Iterator[SampleRef]:
         """One reference per row, in the order of the tables; may be iterated once.
