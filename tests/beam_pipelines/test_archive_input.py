@@ -60,7 +60,9 @@ def from_archive(archive, build) -> Path:
         # In this process only: workers are forked from another one.
         for reader in (TarReader, ZipReader):
             patch.setattr(reader, "members", fail)
-        return build(archive.parent / f"from_{archive.name}", f"--input={archive}", "--source=auto", *FLAGS)
+        # It looks at the first members of a tar archive, to know a WebDataset, unless the request names the source.
+        source = "zip" if archive.suffix == ".zip" else "tar"
+        return build(archive.parent / f"from_{archive.name}", f"--input={archive}", f"--source={source}", *FLAGS)
 
 
 def lines_of(path: Path) -> list[dict]:
