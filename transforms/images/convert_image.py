@@ -88,15 +88,18 @@ def _keep(data: bytes, spec: ImageSpec) -> ConvertedImage:
     changes = spec.channels not in (None, channels)
     if spec.image_size is not None and not changes:
         changes = not plan_geometry(height, width, orientation=_orientation(image, spec), spec=spec).keeps_pixels
+    shown: Image.Image = image
+    maximum = None
+    if not changes and not unreadable and spec.check is Check.DECODE:
+        # Opened again: to read the orientation of a PNG, Pillow decodes its pixels, and damage goes unnoticed.
+        loaded = load_pixels(data, *open_image(data, spec), spec)
+        if name == "png":
+            # It may have the orientation behind the pixels; of a decoded TIFF, Pillow has removed it.
+            shown = loaded
+            maximum = largest_value(loaded) if is_deep(data, name, loaded) else None
+        elif name == "gif":
+            unreadable = not spec.keep_any_format and unreadable_by_tensorflow(data, loaded) is not None
     if not changes and not unreadable:
-        shown: Image.Image = image
-        maximum = None
-        if spec.check is Check.DECODE:
-            # Opened again: to read the orientation of a PNG, Pillow decodes its pixels, and damage goes unnoticed.
-            loaded = load_pixels(data, *open_image(data, spec), spec)
-            # A PNG may have it behind the pixels; of a decoded TIFF, Pillow has removed it.
-            shown = loaded if name == "png" else image
-            maximum = largest_value(loaded) if name == "png" and is_deep(data, name, loaded) else None
         orientation = orientation_of(shown, may_decode=False) if spec.orientation is Metadata.APPLY else 1
         kept = _kept(data, name, height, width, channels, orientation=orientation)
         return dataclasses.replace(kept, stored_maximum=maximum)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import struct
 
+from PIL import Image
+
+from transforms.images.color import largest_value
 from transforms.images.formats import sniff
 from transforms.images.jpeg_header import parse_jpeg_header
 
@@ -20,13 +23,14 @@ _GIF_EXTENSION, _GIF_IMAGE = 0x21, 0x2C
 _GIF_LARGEST_CODE_SIZE = 8
 
 
-def unreadable_by_tensorflow(data: bytes) -> str | None:
+def unreadable_by_tensorflow(data: bytes, image: Image.Image | None = None) -> str | None:
     """Says why `tf.io.decode_image(data, expand_animations=False)` would not give the image of a valid file.
 
     Kinds that TensorFlow decodes to other pixels or to another size than the file has count as unreadable.
 
     Args:
       data: the file. Whether its pixels are whole is not checked.
+      image: the same, decoded by Pillow; without it, colors that a GIF's table does not have go unnoticed.
 
     Returns:
       What the file is, such as "a WebP image" or "a CMYK JPEG"; None if TensorFlow reads it.
@@ -38,7 +42,7 @@ def unreadable_by_tensorflow(data: bytes) -> str | None:
     if name == "jpeg":
         return _unreadable_jpeg(data)
     if name == "gif":
-        return _unreadable_gif(data)
+        return _unreadable_gif(data, largest=largest_value(image) if image and image.mode in ("P", "L") else 0)
     if name == "bmp":
         return _unreadable_bmp(data)
     return _UNREADABLE.get(name)
@@ -53,12 +57,17 @@ def _unreadable_jpeg(data: bytes) -> str | None:
     return None if header.is_plain else f"a JPEG of process 0x{header.process:x}"
 
 
-def _unreadable_gif(data: bytes) -> str | None:
-    """TensorFlow takes the size from the frames, not from the screen, and stops at unknown blocks."""
+def _unreadable_gif(data: bytes, *, largest: int) -> str | None:
+    """TensorFlow takes the size from the frames, not from the screen, and stops at unknown blocks.
+
+    Args:
+      data: the file.
+      largest: number of a color among its pixels.
+    """
     broken = "a GIF of irregular structure"
     try:
         screen_width, screen_height, flags = struct.unpack_from("<HHB", data, 6)
-        has_colors = flags & 0x80
+        has_colors, colors = flags & 0x80, 2 << (flags & 7)
         at = 13 + (3 << (flags & 7) + 1 if has_colors else 0)
         while data[at] == _GIF_EXTENSION:
             if not data[at + 2]:  # TensorFlow would take the next byte for the size of a block
@@ -73,6 +82,8 @@ def _unreadable_gif(data: bytes) -> str | None:
         return broken
     if not (has_colors or flags & 0x80):
         return "a GIF without a color table"
+    if largest >= (2 << (flags & 7) if flags & 0x80 else colors):
+        return "a GIF with colors that its table does not have"
     if (left, top, width, height) != (0, 0, screen_width, screen_height):
         return "a GIF whose first frame does not fill the screen"
     return None

@@ -24,6 +24,7 @@ from beam_tfrecords.label_files import label_files, label_map, read_label_file
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.tfrecord import Compression, Record, RecordError, open_stream, scan_records
 from transforms.images.convert_image import convert_image
+from transforms.images.decode import load_pixels, open_image
 from transforms.images.formats import png_depth
 from transforms.images.image_spec import ImageEncoding, ImageSpec
 from transforms.images.tensorflow_formats import unreadable_by_tensorflow
@@ -200,8 +201,10 @@ class ShardCheck:
             return
         if self.image.bit_depth == 16 and (image.format != "png" or png_depth(data) != 16):
             yield f"the image is a {image.format.upper()} of other than 16 bits; expected a PNG of 16 bits per channel"
-        if self.image.image_encoding is ImageEncoding.KEEP and (unreadable := unreadable_by_tensorflow(data)):
-            yield f"the image is {unreadable}, {_UNREAD}"
+        if self.image.image_encoding is ImageEncoding.KEEP:
+            decoded = load_pixels(data, *open_image(data, _AS_STORED), _AS_STORED) if image.format == "gif" else None
+            if unreadable := unreadable_by_tensorflow(data, decoded):
+                yield f"the image is {unreadable}, {_UNREAD}"
         for side, size in (("height", image.height), ("width", image.width)):
             if expected[side] not in (None, size):
                 yield f"the image has {side} {size}; expected {expected[side]}"

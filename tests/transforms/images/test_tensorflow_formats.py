@@ -137,6 +137,33 @@ def test_a_gif_that_pillow_reads_and_tensorflow_does_not_is_replaced(
     np.testing.assert_array_equal(decoded(made), pixels(convert_image(FILES["not_interlaced.gif"], LOSSLESS)))
 
 
+def with_few_colors(gif: bytes) -> bytes:
+    """The same pixels with the first half of the color table."""
+    colors = 3 << (gif[10] & 7) + 1
+    return gif[:10] + bytes([gif[10] - 1]) + gif[11 : 13 + colors // 2] + gif[13 + colors :]
+
+
+def test_a_gif_with_colors_that_it_does_not_have_is_replaced_unless_its_header_alone_is_read() -> None:
+    odd = with_few_colors(FILES["not_interlaced.gif"])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="outside of color map"):
+        tf.io.decode_image(odd)
+    made = convert_image(odd, KEEP)
+    assert made.replaced_format == "gif"
+    np.testing.assert_array_equal(decoded(made), pixels(convert_image(odd, LOSSLESS)))
+    assert convert_image(odd, HEADER).data is odd
+
+
+def test_verify_finds_it_where_the_header_alone_was_read(tmp_path, build, verify) -> None:
+    (tmp_path / "in/cat").mkdir(parents=True)
+    (tmp_path / "in/cat/1.gif").write_bytes(with_few_colors(FILES["not_interlaced.gif"]))
+    (tmp_path / "in/cat/2.gif").write_bytes(FILES["not_interlaced.gif"])
+    flags = [f"--input={tmp_path / 'in'}", "--image_encoding=keep"]
+    ran = verify(build(tmp_path / "header", *flags, "--check=header"))
+    assert ran.code == 1
+    assert ran.out.count("a GIF with colors that its table does not have, which tf.io.decode_image does not read") == 1
+    assert verify(build(tmp_path / "decode", *flags)).code == 0
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_the_rule_is_not_stricter_than_tensorflow(name: str) -> None:
     data = FILES[name]
