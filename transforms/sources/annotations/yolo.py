@@ -187,7 +187,10 @@ class YoloSource(Source):
         try:
             text = retry_faults(path, lambda: _read_text(path))
             return image, read_objects(text, self._names, keypoints=self._keypoints)
-        except (FileNotFoundError, IsADirectoryError):
+        except OSError:
+            # Only local ones say by their kind that there is no such file.
+            if storage.is_file(path):
+                raise
             return image, None
         except SampleError as error:
             detail = f"{printable(storage.basename(path))}, {error.detail}"
