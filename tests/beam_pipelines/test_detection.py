@@ -192,6 +192,15 @@ def test_a_layout_with_boxes_needs_a_source_that_has_them(tmp_path, photos, conv
     assert "is read as image_folder, which has none" in ran.err
 
 
+def test_folders_as_splits_are_left_out_as_the_message_says(tmp_path, source, convert):
+    flags = [f"--output={tmp_path / 'out'}", *source, "--image_size=20"]
+    ran = convert(*flags, "--splits=train=train2017")
+    assert ran.code == 2
+    assert "leave --splits out, or give fractions" in ran.err
+    assert convert(*flags, "--dry_run").code == 0
+    assert convert(*flags, "--dry_run", "--splits=train=0.5,test=0.5").code == 0
+
+
 def test_invalid_boxes_reject_or_are_dropped_and_counted(tmp_path, root, convert):
     pictures = {**PICTURES, "b.jpg": Picture(50, 50, [("person", (10, 10, 10, 45)), ("cat", (40, 40, 70, 60))])}
     path = write_coco(tmp_path / "x.json", pictures)
