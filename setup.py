@@ -21,6 +21,7 @@ INSTALL_REQUIRES = [
     "shtab>=1.7,<2",
     "requests>=2.32,<3",
     "zstandard>=0.23,<1",
+    "Jinja2>=3.1.6,<4",
 ]
 TENSORFLOW = ["tensorflow>=2.20,<2.22"]
 GCP = [
@@ -72,7 +73,7 @@ setup(
     packages=find_packages(include=["beam_pipelines*", "beam_tfrecords*", "transforms*"]),
     package_data={
         "transforms": ["py.typed", "examples/*.proto"],
-        "beam_pipelines": ["py.typed"],
+        "beam_pipelines": ["py.typed", "report/*.jinja"],
         "beam_tfrecords": ["py.typed"],
     },
     install_requires=INSTALL_REQUIRES,

@@ -8,6 +8,7 @@ import functools
 import json
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -44,11 +45,13 @@ class Published:
       path: its folder.
       is_unchanged: whether it is the version before, because nothing has changed.
       traffic: what the workers have asked object stores for.
+      report: path of `report.html`, or None if it was not written.
     """
 
     path: str
     is_unchanged: bool = False
     traffic: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    report: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +83,7 @@ def build(
     beam_arguments: Sequence[str] = ...,
     verbose: bool = ...,
     quiet: bool = ...,
+    report: bool = ...,
     dry_run: Literal[False] = False,
     **settings: Any,
 ) -> Dataset: ...
@@ -89,6 +93,7 @@ def build(
     beam_arguments: Sequence[str] = ...,
     verbose: bool = ...,
     quiet: bool = ...,
+    report: bool = ...,
     dry_run: Literal[True],
     **settings: Any,
 ) -> str: ...
@@ -97,6 +102,7 @@ def build(
     beam_arguments: Sequence[str] = (),
     verbose: bool = False,
     quiet: bool = False,
+    report: bool = True,
     dry_run: bool = False,
     **settings: Any,
 ) -> Dataset | str:
@@ -108,6 +114,7 @@ def build(
       beam_arguments: arguments for Beam, such as `--runner=FlinkRunner`.
       verbose: whether Beam's own log is shown.
       quiet: whether no progress is shown.
+      report: whether `report.html` is written.
       dry_run: lists the input and builds nothing.
       settings: under the names of the flags, with values as in a spec file.
 
@@ -130,7 +137,7 @@ def build(
             from beam_pipelines.dry_run import describe_build
 
             return "\n".join(describe_build(spec).lines)
-        outcome = build_dataset(spec, beam_arguments, verbose=verbose, quiet=quiet)
+        outcome = build_dataset(spec, beam_arguments, verbose=verbose, quiet=quiet, report=report)
     finally:
         # The caller's own log is not ours to silence.
         root.setLevel(level)
@@ -153,7 +160,13 @@ def _as_plain(value: Any) -> Any:
 
 
 def build_dataset(
-    spec: BuildSpec, beam_arguments: Sequence[str], *, verbose: bool = False, quiet: bool = False, wait: bool = True
+    spec: BuildSpec,
+    beam_arguments: Sequence[str],
+    *,
+    verbose: bool = False,
+    quiet: bool = False,
+    wait: bool = True,
+    report: bool = True,
 ) -> Published | Unpublished | JobRecord:
     """Runs a build to its end.
 
@@ -163,6 +176,7 @@ def build_dataset(
       verbose: whether Beam's own log is shown.
       quiet: whether no progress is shown.
       wait: False returns when the cluster has the job.
+      report: whether `report.html` is written.
 
     Returns:
       The job if it was submitted and not waited for.
@@ -203,6 +217,8 @@ def build_dataset(
         if spec.schedule.versioned and not isinstance(outcome, Unpublished):
             # Nobody waits for a job's new version; of those that are finished now, not all are needed.
             clean_versions(spec, unfinished=not isinstance(outcome, JobRecord))
+        if report and isinstance(outcome, Published) and not outcome.is_unchanged:
+            outcome = dataclasses.replace(outcome, report=_write_report(spec, outcome.path))
         if isinstance(outcome, Published):
             problem = _remove_temporary(spec.output)
     if problem and storage.is_folder(Workspace(spec.output).path):
@@ -268,6 +284,22 @@ def _is_published(plan: BuildPlan) -> bool:
         return False
     dataset = open_dataset(output)
     return dataset.states(plan.publication.facts) and dataset.is_whole
+
+
+def _write_report(spec: BuildSpec, path: str) -> str | None:
+    """Writes the report of a published dataset, which stays published whatever goes wrong."""
+    try:
+        from beam_pipelines.report.page import write_report
+
+        return write_report(open_dataset(path), staging=Workspace(spec.output).path)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        show(
+            f"note: the report could not be written: {reason}; the dataset is whole, and "
+            f"`beam-tfrecords report --dataset={shlex.quote(path)}` tries again",
+            file=sys.stderr,
+        )
+        return None
 
 
 def _remove_temporary(output: str) -> str | None:

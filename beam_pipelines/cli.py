@@ -25,6 +25,7 @@ usage: beam-tfrecords COMMAND [--flag=value ...]
   convert   images and labels in, a shuffled, sharded, verified TFRecord dataset out
   verify    check every CRC, count, feature and image of a dataset
   inspect   show the schema and examples of a dataset
+  report    write report.html: pictures, classes, sizes, failures and code to read a dataset, on one page
   status    show what a build is doing, and the versions of a dataset
 
 beam-tfrecords COMMAND --help tells more; beam-tfrecords --version shows the version. Completion of commands and flags
@@ -35,6 +36,7 @@ _COMMANDS = {
     "convert": ("beam_pipelines.convert", "convert"),
     "verify": ("beam_pipelines.verify", "verify"),
     "inspect": ("beam_pipelines.inspect_dataset", "inspect"),
+    "report": ("beam_pipelines.report.command", "report"),
     "status": ("beam_pipelines.status", "status"),
     "completion": ("beam_pipelines.completion", "completion"),
 }

@@ -9,6 +9,7 @@ import shtab
 
 from beam_pipelines import inspect_dataset, status, verify
 from beam_pipelines.exit_codes import DONE
+from beam_pipelines.report import command as report
 from beam_pipelines.settings import command_line
 from beam_pipelines.terminal import show
 
@@ -16,6 +17,7 @@ _PARSERS = {
     "convert": command_line.make_parser,
     "verify": verify.make_parser,
     "inspect": inspect_dataset.make_parser,
+    "report": report.make_parser,
     "status": status.make_parser,
 }
 

@@ -50,7 +50,12 @@ def _convert(arguments: Arguments, report: Report) -> int:
         show(*found.lines)
         return DONE if found.publishes else UNPUBLISHED
     outcome = build_dataset(
-        spec, arguments.beam, verbose=arguments.verbose, quiet=arguments.quiet, wait=not arguments.no_wait
+        spec,
+        arguments.beam,
+        verbose=arguments.verbose,
+        quiet=arguments.quiet,
+        wait=not arguments.no_wait,
+        report=not arguments.no_report,
     )
     seconds = time.monotonic() - start
     if isinstance(outcome, JobRecord):
@@ -70,7 +75,8 @@ def _convert(arguments: Arguments, report: Report) -> int:
                 if outcome.is_unchanged:
                     show(f"nothing has changed since dataset: {outcome.path}")
                 else:
-                    show(*_summarize(dataset, seconds, report))
+                    *lines, last = _summarize(dataset, seconds, report)
+                    show(*lines, *([f"report: {outcome.report}"] if outcome.report else []), last)
         return DONE
     lines = list(_explain_refusal(outcome, spec))
     report.status, report.message = "unpublished", lines[0]

@@ -11,6 +11,7 @@ FAILURES = "failures.jsonl"
 DUPLICATES = "duplicates.jsonl"
 CHANGES = "changes.json"
 LABEL_MAP = "label_map.pbtxt"
+REPORT = "report.html"
 LATEST = "LATEST"
 SUCCESS = "_SUCCESS"
 # In a version that is being removed.

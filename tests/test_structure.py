@@ -30,7 +30,7 @@ SHARED = {"processes", "workspace"}
 OWNERS = {"transforms.workspace.build_folder", "beam_tfrecords.files"}
 # Names that no other module spells out.
 OWNED = re.compile(
-    r"\.build\b|_SUCCESS|^manifest\.json$|^failures\.jsonl$|^duplicates\.jsonl$|^changes\.json$"
+    r"\.build\b|_SUCCESS|^manifest\.json$|^failures\.jsonl$|^duplicates\.jsonl$|^changes\.json$|^report\.html$"
     r"|^(?:run|job|outcome|old_files)\.json$"
 )
 
@@ -133,6 +133,7 @@ def test_one_function_prints_what_comes_from_outside() -> None:
     [
         "beam_pipelines.status",
         "beam_pipelines.inspect_dataset",
+        "beam_pipelines.report.page",
         "beam_pipelines.verify",
         "transforms.processes.preload",
         "beam_tfrecords.dataset",

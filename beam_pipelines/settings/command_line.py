@@ -28,6 +28,7 @@ _FILES = {
 _SWITCHES = {
     "dry_run": "list the input, show what would be built, and build nothing; exit code 3 if nothing would be published",
     "no_wait": "submit the job to a cluster and return; `status` shows how far it is",
+    "no_report": "do not write report.html",
     "quiet": "print nothing if the build succeeds; errors and warnings only",
     "verbose": "show Beam's own log",
 }
@@ -183,6 +184,7 @@ class Arguments:
     quiet: bool
     dry_run: bool
     no_wait: bool
+    no_report: bool
 
 
 def parse_arguments(argv: Sequence[str]) -> Arguments:

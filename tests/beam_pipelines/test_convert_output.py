@@ -47,6 +47,7 @@ def test_the_output_has_these_files_and_no_other(out, snapshot):
         "failures.jsonl",
         "duplicates.jsonl",
         "manifest.json",
+        "report.html",
         "_SUCCESS",
     ]
     assert sorted(snapshot(out)) == sorted(["./", "index/", *names, *indices, *metadata])

@@ -23,7 +23,7 @@ def with_flags(*words: Any) -> list[str]:
 
 
 # What a version says of its own build, and not of the dataset.
-OF_THE_BUILD = {"changes.json", "_SUCCESS"}
+OF_THE_BUILD = {"changes.json", "report.html", "_SUCCESS"}
 
 
 @dataclasses.dataclass(frozen=True)

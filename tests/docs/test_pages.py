@@ -20,8 +20,20 @@ README = PROJECT / "README.md"
 DOCS = PROJECT / "docs"
 _MARKER = "<!-- The rest of this page is the output of: python -m beam_pipelines.settings.definitions -->\n\n"
 # Flags of the commands that are not settings of a build.
-_OTHER_FLAGS = {"help", "version", "spec", "verbose", "quiet", "dry_run", "no_wait", "dataset", "split", "limit"}
-_OTHER_FLAGS |= {"json", "json_summary", "metrics_file", "examples", "findings"}
+_OTHER_FLAGS = {
+    "help",
+    "version",
+    "spec",
+    "verbose",
+    "quiet",
+    "dry_run",
+    "no_wait",
+    "no_report",
+    "dataset",
+    "split",
+    "limit",
+}
+_OTHER_FLAGS |= {"no_report", "json", "json_summary", "metrics_file", "examples", "findings"}
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import open_dataset
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.files import DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, SUCCESS
+from beam_tfrecords.files import DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, REPORT, SUCCESS
 from transforms.workspace.build_folder import Workspace
 from transforms.workspace.state_files import naming_damage
 
-_NAMES = frozenset({SUCCESS, MANIFEST, FAILURES, DUPLICATES, "dataset_info.json", "features.json"})
+_NAMES = frozenset({SUCCESS, MANIFEST, FAILURES, DUPLICATES, REPORT, "dataset_info.json", "features.json"})
 _MOST_SHOWN = 3
 
 
@@ -91,6 +91,6 @@ def _is_like_ours(name: str) -> bool:
 def _files_of_dataset(output: str) -> set[str]:
     """The files of the finished dataset; none if the folder has a `_SUCCESS` that is not ours."""
     try:
-        return {*open_dataset(output).files, SUCCESS}
+        return {*open_dataset(output).files, SUCCESS, REPORT}
     except BuildError:
         return set()

@@ -1,0 +1,1 @@
+"""`report.html`: what is in a dataset, on one page."""

@@ -1,0 +1,40 @@
+"""`beam-tfrecords report`: writes `report.html` into a finished dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from beam_pipelines.exit_codes import DONE
+from beam_pipelines.settings.command_line import Parser
+from beam_pipelines.terminal import show
+from beam_tfrecords.dataset import open_dataset
+from beam_tfrecords.errors import BuildError
+
+
+def report(argv: Sequence[str]) -> int:
+    """Runs the command.
+
+    Raises:
+      BuildError: a file of the dataset cannot be read, or the page cannot be written.
+    """
+    dataset = open_dataset(make_parser().read_all(argv).dataset)
+    from beam_pipelines.report.page import write_report
+
+    try:
+        show(f"report: {write_report(dataset)}")
+    except (OSError, ValueError, KeyError) as error:
+        raise BuildError(
+            f"{dataset.path} cannot be reported: {error}; `beam-tfrecords verify` names what is damaged"
+        ) from error
+    return DONE
+
+
+def make_parser() -> Parser:
+    """The parser of this command."""
+    parser = Parser(
+        prog="beam-tfrecords report",
+        description="Writes report.html into a dataset: one page that shows what is in it.",
+        allow_abbrev=False,
+    )
+    parser.add_folder("dataset", "the --output of a build")
+    return parser

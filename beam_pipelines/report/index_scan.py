@@ -1,0 +1,162 @@
+"""One pass over the index of a dataset: the records to show, and how sizes are distributed."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beam_pipelines.report.distribution import Distribution
+from beam_tfrecords import storage
+from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.manifest import Shard
+from beam_tfrecords.storage.threads import map_in_threads
+
+_COLUMNS = ("key", "label", "length", "height", "width", "source_height", "source_width", "orientation")
+_BATCH_ROWS = 1 << 16
+_THREADS = 8
+MOST_SHOWN = 200
+_MOST_OF_A_CLASS = 8
+_LEAST_OF_A_CLASS = 2
+_MOST_OF_A_SPLIT = 40
+# A compressed shard can only be read from its beginning.
+_COMPRESSED_ROWS = 500
+
+# Split, and class if the records of the split have one each.
+Group: TypeAlias = "tuple[str, str | None]"
+
+
+@dataclasses.dataclass(frozen=True)
+class Chosen:
+    """A record that is shown.
+
+    Attributes:
+      number: in its split, from 0.
+      pixels: of the stored image; 0 if it has none.
+    """
+
+    split: str
+    label: str | None
+    number: int
+    key: str
+    height: int | None
+    width: int | None
+
+    @property
+    def pixels(self) -> int:
+        return (self.height or 0) * (self.width or 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class IndexScan:
+    """What the index tells.
+
+    Attributes:
+      chosen: records to show, by group.
+      lengths: split -> bytes of its records.
+      sides: ("source" or "stored", "shorter", "longer" or "aspect") -> pixels, or width / height.
+    """
+
+    chosen: dict[Group, list[Chosen]] = dataclasses.field(default_factory=lambda: defaultdict(list))
+    lengths: dict[str, Distribution] = dataclasses.field(default_factory=lambda: defaultdict(Distribution))
+    sides: dict[tuple[str, str], Distribution] = dataclasses.field(default_factory=lambda: defaultdict(Distribution))
+
+
+def choose_groups(dataset: Dataset) -> dict[Group, int]:
+    """The groups that are shown, and records of each: all classes of all splits, or as many as there is room for.
+
+    Of too many classes, those at equal distances in the list of classes are taken.
+    """
+    splits, names = dataset.manifest["splits"], dataset.class_names
+    has_classes = bool(names) and not any(field.startswith("labels.") for field in dataset.layout.fields)
+    room = MOST_SHOWN // len(splits)
+    classes = min(len(names), max(1, room // _LEAST_OF_A_CLASS))
+    picked = [names[number * len(names) // classes] for number in range(classes)]
+    groups: dict[Group, int] = {}
+    for split, entry in splits.items():
+        if has_classes and sum(entry["classes"].values()) == entry["records"]:
+            most = min(_MOST_OF_A_CLASS, max(_LEAST_OF_A_CLASS, room // classes))
+            groups.update({(split, name): most for name in picked if entry["classes"].get(name)})
+        elif entry["records"]:
+            groups[split, None] = min(_MOST_OF_A_SPLIT, max(1, room))
+    return dict(list(groups.items())[: MOST_SHOWN // 2])
+
+
+def scan_index(dataset: Dataset) -> IndexScan:
+    """Reads the index column by column, and in batches of rows.
+
+    The first records of a group are chosen: their order is a shuffle by a hash of the seed and the key.
+
+    Raises:
+      BuildError: the store does not answer.
+      OSError: an index file cannot be read.
+    """
+    scan, groups = IndexScan(), choose_groups(dataset)
+    for split in dataset.splits:
+        shards = [shard for shard in dataset.shards if shard.split == split and shard.index]
+        wanted = {label: most for (one, label), most in groups.items() if one == split}
+        number = 0
+        for shard, batches in zip(shards, _read(dataset, shards), strict=True):
+            for batch in batches:
+                rows = {name: batch[name] for name in batch.schema.names}
+                scan.lengths[split].add(rows["length"].to_numpy())
+                _add_sizes(scan, rows)
+                if dataset.compression == "none" or shard.number == 0:
+                    _choose(scan, split, wanted, rows, number, dataset.compression != "none")
+                number += batch.num_rows
+    return scan
+
+
+def _read(dataset: Dataset, shards: Sequence[Shard]) -> Iterator[Iterator[pa.RecordBatch]]:
+    """The batches of each shard's index; files in a store are fetched whole, several at once."""
+    paths = [storage.join(dataset.path, shard.index or "") for shard in shards]
+    fetch = functools.partial(map_in_threads, storage.read_bytes, threads=_THREADS)
+    for file in map(pa.BufferReader, fetch(paths)) if storage.has_scheme(dataset.path) else paths:
+        with pq.ParquetFile(file) as table:
+            there = set(table.schema_arrow.names)
+            columns = [name for name in _COLUMNS if name in there]
+            yield table.iter_batches(batch_size=_BATCH_ROWS, columns=columns, use_threads=False)
+
+
+def _choose(
+    scan: IndexScan, split: str, wanted: dict[str | None, int], rows: Mapping[str, pa.Array], start: int, near: bool
+) -> None:
+    if not wanted:
+        return
+    labels = rows["label"].dictionary_encode()
+    codes = labels.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    code_of = {name: code for code, name in enumerate(labels.dictionary.to_pylist())}
+    for label, most in list(wanted.items()):
+        found = np.arange(len(codes)) if label is None else np.flatnonzero(codes == code_of.get(label, -2))
+        for row in found[:most].tolist():
+            if near and start + row >= _COMPRESSED_ROWS:
+                break
+            height, width = (rows[name][row].as_py() if name in rows else None for name in ("height", "width"))
+            chosen = Chosen(split, label, start + row, rows["key"][row].as_py(), height, width)
+            scan.chosen[split, label].append(chosen)
+        wanted[label] = most - len(found[:most])
+        if not wanted[label]:
+            del wanted[label]
+
+
+def _add_sizes(scan: IndexScan, rows: Mapping[str, pa.Array]) -> None:
+    for kind, prefix in (("source", "source_"), ("stored", "")):
+        names = [f"{prefix}height", f"{prefix}width"]
+        if not all(name in rows for name in names):
+            continue
+        height, width = (rows[name].fill_null(0).to_numpy(zero_copy_only=False).astype(float) for name in names)
+        if kind == "source" and "orientation" in rows:
+            # 5 to 8 exchange height and width.
+            turned = rows["orientation"].fill_null(1).to_numpy(zero_copy_only=False) >= 5
+            height, width = np.where(turned, width, height), np.where(turned, height, width)
+        known = (height > 0) & (width > 0)
+        height, width = height[known], width[known]
+        scan.sides[kind, "shorter"].add(np.minimum(height, width))
+        scan.sides[kind, "longer"].add(np.maximum(height, width))
+        scan.sides[kind, "aspect"].add(width / height)

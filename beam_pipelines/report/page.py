@@ -1,0 +1,253 @@
+"""Fills the template of `report.html` with what the files of a dataset say."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jinja2
+import yaml
+
+from beam_pipelines.report.distribution import Distribution
+from beam_pipelines.report.index_scan import IndexScan, choose_groups, scan_index
+from beam_pipelines.report.reading_code import reading_code
+from beam_pipelines.report.samples import Sample, read_samples
+from beam_pipelines.settings.definitions import show_flags
+from beam_pipelines.summary import describe_changes, format_bytes
+from beam_pipelines.terminal import escape
+from beam_tfrecords import storage
+from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.files import CHANGES, DUPLICATES, FAILURES, REPORT
+
+_MOST_CLASSES = 60
+_MOST_LINES = 100_000
+_MOST_OF_A_REASON = 4
+_MOST_GROUPS = 20
+_MOST_PLOTS = 6
+_MOST_TEXT = 300
+
+
+@dataclasses.dataclass(frozen=True)
+class Plot:
+    """A histogram beside others of the same range.
+
+    Attributes:
+      only: the value, if there is but one.
+      numbers: smallest, median, largest.
+      columns: (range of values, count).
+      first: where the first column begins.
+      last: where the last column ends.
+    """
+
+    title: str
+    numbers: tuple[str, str, str]
+    only: str | None
+    columns: Sequence[tuple[str, int]]
+    first: str
+    last: str
+    tallest: int
+
+
+def write_report(dataset: Dataset, *, staging: str | None = None) -> str:
+    """Writes `report.html` into the folder of a dataset.
+
+    Args:
+      dataset: a finished dataset.
+      staging: as in `storage.open_write`.
+
+    Returns:
+      The path of the page.
+
+    Raises:
+      BuildError: a file of the dataset cannot be read, or the page cannot be written.
+      OSError: likewise.
+    """
+    path = storage.join(dataset.path, REPORT)
+    storage.write_bytes(path, render_report(dataset).encode(), staging=staging)
+    return path
+
+
+def render_report(dataset: Dataset) -> str:
+    """The page: the same for the same dataset, wherever it is, so it has no times and no paths of its own."""
+    manifest = dataset.manifest
+    scan = scan_index(dataset)
+    samples = read_samples(dataset, list(scan.chosen.values()))
+    return _template().render(
+        manifest=manifest,
+        figures=_figures(dataset),
+        notes=[show_flags(note) for note in manifest.get("notes", [])],
+        gallery=_gallery(samples),
+        classes_left_out=_classes_left_out(dataset),
+        has_images=dataset.layout.needs_image,
+        balance=_balance(manifest),
+        splits=[_describe_split(split, entry, scan) for split, entry in manifest["splits"].items()],
+        lengths=_plots({split: scan.lengths[split] for split in list(dataset.splits)[:_MOST_PLOTS]}, _as_bytes),
+        sides=_side_plots(scan),
+        failures=_failures(dataset),
+        duplicates=list(_first_lines(dataset, DUPLICATES, _MOST_GROUPS)),
+        changes=_changes(dataset),
+        settings=_settings(dataset),
+        snippets=reading_code(dataset),
+    )
+
+
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("beam_pipelines.report", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # What a terminal must not be shown turns the text of a page as well.
+        finalize=lambda value: escape(value) if type(value) is str else value,
+    )
+    environment.filters |= {"short": _shorten, "number": _as_number, "listed": _as_list}
+    return environment.get_template("report.html.jinja")
+
+
+def _figures(dataset: Dataset) -> list[tuple[str, str]]:
+    manifest, images = dataset.manifest, dataset.images
+    size = f" {images.size[1]} x {images.size[0]}" if images.size else ""
+    found = [
+        ("records", f"{manifest['records']:,}"),
+        ("splits", f"{len(dataset.splits):,}"),
+        ("shards", f"{len(dataset.shards):,}"),
+        ("size", format_bytes(sum(shard.bytes for shard in dataset.shards))),
+        ("failures", f"{manifest['failures']:,}"),
+        ("classes", f"{len(dataset.class_names):,}"),
+        ("images", images.encoding.upper() + size if dataset.layout.needs_image else "none"),
+        ("seed", str(manifest["spec"].get("seed", 0))),
+        ("made by beam-tfrecords", str(manifest.get("versions", {}).get("beam-tfrecords", "0.1.0"))),
+    ]
+    if manifest["dropped_duplicates"]:
+        found.insert(5, ("duplicates dropped", f"{manifest['dropped_duplicates']:,}"))
+    return found
+
+
+def _gallery(samples: Sequence[Sample]) -> dict[str | None, dict[str, list[Sample]]]:
+    """Class -> split -> samples; the class is None if records do not have one each."""
+    gallery: dict[str | None, dict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
+    for sample in sorted(samples, key=lambda one: (one.chosen.label or "", one.chosen.split, one.chosen.number)):
+        gallery[sample.chosen.label][sample.chosen.split].append(sample)
+    return gallery
+
+
+def _classes_left_out(dataset: Dataset) -> int:
+    """Classes of which no record is shown because there are too many; 0 if records are not shown by class."""
+    shown = {label for _, label in choose_groups(dataset)}
+    return 0 if None in shown else len(set(dataset.class_names) - shown)
+
+
+def _balance(manifest: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Classes from the most frequent to the rarest, with their records per split; None without classes."""
+    totals: Counter[str] = Counter(dict.fromkeys(manifest["class_names"], 0))
+    for entry in manifest["splits"].values():
+        totals.update(entry["classes"])
+    if not totals:
+        return None
+    ordered = sorted(totals.items(), key=lambda item: (-item[1], item[0]))
+    shown, rest = ordered[:_MOST_CLASSES], ordered[_MOST_CLASSES:]
+    return {
+        "rows": [
+            (name, total, [entry["classes"].get(name, 0) for entry in manifest["splits"].values()])
+            for name, total in shown
+        ],
+        "most": max(ordered[0][1], 1),
+        "largest": ordered[0],
+        "smallest": ordered[-1],
+        "rest": (len(rest), sum(count for _, count in rest)),
+    }
+
+
+def _describe_split(split: str, entry: Mapping[str, Any], scan: IndexScan) -> dict[str, Any]:
+    lengths = scan.lengths.get(split)
+    numbers = [lengths.minimum, lengths.median, lengths.maximum] if lengths and lengths.count else []
+    return {
+        "name": split,
+        "counts": [f"{entry[name]:,}" for name in ("records", "failures", "shards")],
+        "sizes": [format_bytes(number) for number in (entry["bytes"], *numbers)],
+    }
+
+
+def _side_plots(scan: IndexScan) -> list[tuple[str, list[Plot]]]:
+    titles = {"shorter": "Shorter side", "longer": "Longer side", "aspect": "Aspect ratio (width / height)"}
+    plots = []
+    for side, title in titles.items():
+        found = {f"{kind} images": scan.sides[kind, side] for kind in ("source", "stored")}
+        if shown := _plots(found, _as_ratio if side == "aspect" else _as_pixels):
+            plots.append((title, shown))
+    return plots
+
+
+def _plots(distributions: Mapping[str, Distribution], form: Callable[[float], str]) -> list[Plot]:
+    known = {title: one for title, one in distributions.items() if one.count}
+    plots = []
+    for title, one in known.items():
+        columns = one.columns(list(known.values()))
+        numbers = (form(one.minimum), form(one.median), form(one.maximum))
+        only = numbers[0] if one.minimum == one.maximum else None
+        shown = [(f"{form(column.low)} to {form(column.high)}", column.count) for column in columns]
+        first, last = form(columns[0].low), form(columns[-1].high)
+        plots.append(Plot(title, numbers, only, shown, first, last, max(column.count for column in columns)))
+    return plots
+
+
+def _failures(dataset: Dataset) -> list[tuple[str, int, list[Mapping[str, Any]]]]:
+    """Reason, failures, and the first of them; of a very long list, only the beginning is read."""
+    examples: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for failure in _first_lines(dataset, FAILURES, _MOST_LINES) if dataset.manifest["failures"] else ():
+        if len(examples[failure["reason"]]) < _MOST_OF_A_REASON:
+            examples[failure["reason"]].append({**failure, "detail": show_flags(failure["detail"])})
+    reasons = dataset.manifest.get("failure_reasons") or {reason: len(some) for reason, some in examples.items()}
+    return [(reason, reasons[reason], examples[reason]) for reason in sorted(reasons, key=lambda one: -reasons[one])]
+
+
+def _first_lines(dataset: Dataset, name: str, most: int) -> Iterator[dict[str, Any]]:
+    if name in dataset.manifest["files"]:
+        with storage.open_read(storage.join(dataset.path, name)) as file:
+            yield from map(json.loads, itertools.islice(file, most))
+
+
+def _changes(dataset: Dataset) -> dict[str, Any] | None:
+    if CHANGES not in dataset.manifest["files"]:
+        return None
+    changes = json.loads(storage.read_bytes(storage.join(dataset.path, CHANGES)))
+    return {
+        "lines": describe_changes(dataset.manifest["reuse"], changes) or [changes.get("note", "")],
+        "kinds": changes.get("changes", {}),
+        "guards": changes.get("guards", []),
+    }
+
+
+def _settings(dataset: Dataset) -> str:
+    """The settings as a spec file, without those that are not set; where the dataset goes is left to who copies it."""
+    spec = {name: value for name, value in dataset.manifest["spec"].items() if name != "output" and value is not None}
+    return str(yaml.safe_dump(spec, sort_keys=False, width=100))
+
+
+def _shorten(text: str, most: int = _MOST_TEXT) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _as_list(value: Any) -> str:
+    return (", ".join(map(str, value)) or "none") if isinstance(value, list) else str(value)
+
+
+def _as_number(value: int) -> str:
+    return f"{value:,}"
+
+
+def _as_bytes(value: float) -> str:
+    return format_bytes(value)
+
+
+def _as_pixels(value: float) -> str:
+    return f"{value:,.0f} px"
+
+
+def _as_ratio(value: float) -> str:
+    return f"{value:.2f}"

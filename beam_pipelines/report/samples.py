@@ -1,0 +1,138 @@
+"""The records that a report shows: thumbnails of their images, and what else they say."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import io
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from beam_pipelines.report.index_scan import MOST_SHOWN, Chosen
+from beam_tfrecords import storage
+from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.examples.layouts import IMAGE_FIELDS
+from beam_tfrecords.examples.parse import find_class
+from beam_tfrecords.reading.decoding import ReadExample
+from beam_tfrecords.tfrecord import open_stream, read_records
+
+_SIDE, _QUALITY = 128, 70
+# Stored pixels that are decoded; of photos kept at 12 megapixels, some 30 are shown.
+_MOST_PIXELS = 400_000_000
+# Records in memory at once.
+_AT_ONCE = 8
+_MOST_TEXT = 120
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """A record that is shown.
+
+    Attributes:
+      image: data URI of a thumbnail; "" if there is none.
+      width: of the thumbnail, in pixels.
+      height: likewise.
+      problem: why there is no thumbnail of an image.
+      texts: what the record says besides: (feature, text).
+    """
+
+    chosen: Chosen
+    image: str = ""
+    width: int = 0
+    height: int = 0
+    problem: str = ""
+    texts: tuple[tuple[str, str], ...] = ()
+
+
+def read_samples(dataset: Dataset, groups: Sequence[Sequence[Chosen]]) -> list[Sample]:
+    """Reads chosen records, the first of every group first, until there are enough.
+
+    Raises:
+      BuildError: a record cannot be read.
+    """
+    ranked = [one for rank in itertools.zip_longest(*groups) for one in rank if one is not None]
+    totals = itertools.accumulate(one.pixels for one in ranked)
+    few = [one for one, pixels in zip(ranked, totals, strict=True) if pixels <= _MOST_PIXELS] or ranked[:1]
+    by_split = defaultdict(list)
+    for one in few[:MOST_SHOWN]:
+        by_split[one.split].append(one)
+    return [
+        _describe(dataset, one, data)
+        for split, chosen in by_split.items()
+        for one, data in _read_split(dataset, split, sorted(chosen, key=lambda one: one.number))
+    ]
+
+
+def _read_split(dataset: Dataset, split: str, chosen: Sequence[Chosen]) -> Iterator[tuple[Chosen, bytes]]:
+    if dataset.compression == "none":
+        records = dataset.records(split, form="bytes")
+        for start in range(0, len(chosen), _AT_ONCE):
+            some = chosen[start : start + _AT_ONCE]
+            yield from zip(some, records.__getitems__([one.number for one in some]), strict=True)
+        return
+    wanted = {one.number: one for one in chosen}
+    first = dataset.split_shards(split)[0].file
+    try:
+        with storage.open_read(storage.join(dataset.path, first)) as file:
+            stream = read_records(open_stream(file, dataset.compression))
+            for record in itertools.islice(stream, max(wanted) + 1):
+                if record.number in wanted:
+                    yield wanted[record.number], record.data
+    except (OSError, EOFError, ValueError) as error:
+        raise BuildError(f"{first} cannot be read: {error}") from error
+
+
+def _describe(dataset: Dataset, chosen: Chosen, data: bytes) -> Sample:
+    read = ReadExample(dataset.layout.features, dataset.images, pixels=False)
+    example = read(data)
+    sample = Sample(chosen, texts=tuple(_texts(dataset, example)))
+    stored = next((one for one in dataset.layout.features if one.field in IMAGE_FIELDS), None)
+    if stored is None:
+        return sample
+    try:
+        is_file = dataset.images.encoding != "raw" and dataset.images.bit_depth == 8
+        image = _open(example[stored.name]) if is_file else _from_pixels(read, data, stored.name)
+        image.thumbnail((_SIDE, _SIDE))
+        if image.mode == "RGBA":
+            image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+        image = image.convert("L" if image.mode == "L" else "RGB")
+        file = io.BytesIO()
+        image.save(file, "JPEG", quality=_QUALITY)
+    except Exception as error:  # one image that Pillow cannot read does not end a report: it is shown as such
+        return dataclasses.replace(sample, problem=f"{type(error).__name__}: {error}"[:_MOST_TEXT])
+    uri = f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
+    return dataclasses.replace(sample, image=uri, width=image.width, height=image.height)
+
+
+def _open(data: bytes) -> Image.Image:
+    image = Image.open(io.BytesIO(data))
+    # Decodes a large JPEG at a fraction of its size.
+    image.draft("L" if image.mode == "L" else "RGB", (2 * _SIDE, 2 * _SIDE))
+    if image.mode in ("L", "RGB", "RGBA"):
+        return image
+    return image.convert("RGBA" if image.has_transparency_data else "RGB")
+
+
+def _from_pixels(read: ReadExample, data: bytes, name: str) -> Image.Image:
+    pixels = dataclasses.replace(read, pixels=True)(data)[name]
+    pixels = pixels if pixels.dtype == np.uint8 else (pixels >> 8).astype(np.uint8)
+    return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+
+
+def _texts(dataset: Dataset, example: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Labels, if there may be several, and the columns of the table."""
+    for feature in dataset.layout.features:
+        value = example[feature.name]
+        if feature.field == "labels.index":
+            names = (find_class(one, dataset.class_names) or "?" for one in value)
+            yield feature.name, ", ".join(names)[:_MOST_TEXT]
+        elif feature.column is not None:
+            values = value if feature.several else [value]
+            shown = [one.decode(errors="replace") if isinstance(one, bytes) else f"{one:g}" for one in values[:8]]
+            yield feature.name, ", ".join(shown)[:_MOST_TEXT]

@@ -1,0 +1,410 @@
+"""`report.html`: what it shows of a dataset, that names are text, and that it never disturbs a build."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from PIL import Image
+
+from beam_pipelines.report.distribution import Distribution
+from beam_pipelines.report.page import render_report
+from beam_tfrecords import build as build_in_python
+from beam_tfrecords import open_dataset
+from beam_tfrecords.index import INDEX_SCHEMA
+from tests.beam_pipelines.dataset_checks import manifest_of
+from tests.beam_pipelines.version_builds import make_source
+
+ROOT = Path(__file__).parents[2]
+# Elements without an end.
+VOID = {"meta", "link", "img", "br", "rect"}
+SCRIPT = "<script>alert(1)</script>"
+
+
+class Page(HTMLParser):
+    """The elements, attributes and texts of a page, as a browser finds them."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: list[tuple[str, str]] = []
+        self.images: list[dict[str, str]] = []
+        self.words: list[str] = []
+        self.figures: dict[str, str] = {}
+        self._open: list[str] = []
+        self.feed(html)
+        self.close()
+        assert not self._open
+        self.text = "\n".join(self.words)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes += attrs
+        if tag == "img":
+            self.images.append(dict(attrs))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        if self._open and self._open[-1] != "style" and data.strip():
+            if self._open[-1] == "dd":
+                self.figures[self.words[-1]] = data
+            self.words.append(data.strip())
+
+
+def page_of(folder: Path) -> Page:
+    return Page((folder / "report.html").read_text(encoding="utf-8"))
+
+
+def thumbnail(image: dict[str, str]) -> Image.Image:
+    return Image.open(io.BytesIO(base64.b64decode(image["src"].removeprefix("data:image/jpeg;base64,"))))
+
+
+@pytest.fixture(scope="module")
+def photos_out(photos, tmp_path_factory, build) -> Path:
+    """The photos as a dataset, with a report."""
+    output = tmp_path_factory.mktemp("report") / "out"
+    return build(output, f"--input={photos}", "--image_size=64", "--splits=train=0.8,validation=0.2", "--name=photos")
+
+
+# What it shows
+
+
+def test_a_build_writes_one_page_with_the_numbers_of_the_manifest_and_its_own_pictures(photos_out, run):
+    page, manifest = page_of(photos_out), manifest_of(photos_out)
+    figures = {name: page.figures[name] for name in ("records", "splits", "shards", "failures", "classes", "seed")}
+    assert figures == {"records": "42", "splits": "2", "shards": "2", "failures": "0", "classes": "7", "seed": "0"}
+    for entry in manifest["splits"].values():
+        assert str(entry["records"]) in page.words
+    for name in manifest["class_names"]:
+        assert name in page.words
+    # All records are few enough to be shown.
+    assert len(page.images) == 42
+    dataset = open_dataset(photos_out)
+    stored = [example["image"] for split in dataset.splits for example in dataset.records(split)]
+    sizes = sorted(image.shape[:2] for image in stored)
+    assert sorted((int(image["height"]), int(image["width"])) for image in page.images) == sizes
+    for image in page.images:
+        pixels = np.asarray(thumbnail(image), int)
+        same = [np.abs(pixels - one).mean() for one in stored if one.shape == pixels.shape]
+        assert min(same) < 12
+
+
+def test_the_page_asks_for_nothing_and_runs_nothing(photos_out):
+    html, page = (photos_out / "report.html").read_text(), page_of(photos_out)
+    assert not page.tags & {"script", "iframe", "object", "embed", "form", "base"}
+    assert not [name for name, _ in page.attributes if name.startswith("on")]
+    links = [value for name, value in page.attributes if name in ("src", "href", "srcset", "action")]
+    assert all(link.startswith(("data:", "#")) for link in links)
+    assert not re.search(r"url\(|@import", html)
+    assert "default-src 'none'" in html
+
+
+def test_the_command_writes_the_same_page_again_wherever_the_dataset_is(photos_out, tmp_path, run, verify):
+    moved = shutil.copytree(photos_out, tmp_path / "moved")
+    (moved / "report.html").unlink()
+    ran = run("report", moved)
+    assert (ran.code, ran.out) == (0, f"report: {moved}/report.html\n")
+    assert (moved / "report.html").read_bytes() == (photos_out / "report.html").read_bytes()
+    assert verify(moved).code == 0
+    assert run("report", f"--dataset={tmp_path}").code == 2
+
+
+def test_class_and_file_names_are_text(tmp_path, picture, save, build):
+    names = ["<img src=x onerror=alert(1)>.png", "turned\u202egnp.png", "\x1b[31mred.png", "'\"&amp;.png"]
+    labels = [SCRIPT, "</style><b>bold", "a\u202eb", '" onload="alert(1)']
+    for number, name in enumerate(names):
+        save(tmp_path / "in" / name, picture(number, 20, 20), format="PNG")
+        save(tmp_path / f"in/{number}.png", picture(number, 20, 20))  # identical
+    (tmp_path / "in/<b>broken.png").write_bytes(b"none")
+    with (tmp_path / "in.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["path", "label"])
+        writer.writerows(
+            [name, label] for number, label in enumerate(labels) for name in (names[number], f"{number}.png")
+        )
+        writer.writerow(["<b>broken.png", SCRIPT])
+    out = build(
+        tmp_path / "out",
+        f"--input={tmp_path / 'in.csv'}",
+        f"--image_root={tmp_path / 'in'}",
+        "--image_column=path",
+        "--label_column=label",
+        "--max_failures=0.5",
+        "--image_size=16",
+    )
+    page = page_of(out)
+    assert not page.tags & {"script", "b"}
+    assert not [name for name, _ in page.attributes if name.startswith("on")]
+    assert SCRIPT in page.words
+    assert "</style><b>bold" in page.words
+    assert {"src": "x"} not in page.images
+    html = (out / "report.html").read_text(encoding="utf-8")
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e]", html)
+    assert "a\\u202eb" in page.words
+    assert "<b>broken.png" in page.words
+    assert "4 images occur more than once" in page.text
+
+
+def test_failures_leaks_and_notes_are_shown(tmp_path, picture, save, build):
+    for number in range(12):
+        split = ("train", "test")[number % 3 == 0]
+        save(tmp_path / f"in/{split}/{('cat', 'dog')[number % 2]}/{number}.png", picture(number, 30, 40))
+    shutil.copy(tmp_path / "in/train/dog/1.png", tmp_path / "in/test/cat/leaked.png")
+    (tmp_path / "in/train/cat/broken.png").write_bytes(b"no picture")
+    out = build(tmp_path / "out", f"--input={tmp_path / 'in'}", "--max_failures=0.5", "--image_size=16")
+    page = page_of(out)
+    (reason,) = manifest_of(out)["failure_reasons"]
+    assert f"{reason}: 1" in page.words
+    assert "train/cat/broken.png" in page.words
+    assert "Leaks:" in page.words
+    assert "test/cat/leaked.png" in page.words
+    assert "different" in page.words  # its labels
+
+
+def test_the_changes_since_the_version_before_and_the_verdicts_of_the_guards_are_shown(
+    tmp_path, picture, save, convert
+):
+    source = make_source(tmp_path, 12, picture=picture, save=save, convert=convert)
+    assert source.build().code == 0
+    assert "the first version: there is nothing to compare it with" in page_of(source.latest).text
+    save(tmp_path / "in/cat/new.png", picture(99, 30, 40))
+    ran = source.build("--accept=class_shares")
+    assert ran.code == 0, ran.err
+    page = page_of(source.latest)
+    assert "added: 1" in page.words
+    assert "cat/new.png" in page.words
+    assert "Guards" in page.words
+
+
+# Every kind of dataset
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--layout=raw", "--image_encoding=raw", "--resize_mode=exact", "--image_size=24x32"],
+        ["--image_encoding=keep"],
+        ["--image_encoding=png", "--bit_depth=16", "--image_size=24"],
+        ["--image_encoding=png", "--channels=4", "--image_size=24"],
+        ["--image_encoding=webp", "--image_size=24"],
+        ["--image_encoding=jpeg", "--channels=1", "--image_size=24"],
+        ["--compression=gzip", "--image_size=24", "--splits=train=0.5,test=0.5"],
+        ["--layout=image", "--image_size=24"],
+        ["--layout=imagenet", "--image_size=24", "--splits=train=0.5,test=0.5"],
+    ],
+    ids=lambda flags: " ".join(flags[:2]),
+)
+def test_every_way_of_storing_images_has_pictures(photos, tmp_path, build, flags):
+    page = page_of(build(tmp_path / "out", f"--input={photos}", *flags))
+    assert len(page.images) >= 40
+    for image in page.images:
+        shown = thumbnail(image)
+        shown.load()
+        assert max(shown.size) <= 128
+    assert "cannot be shown" not in page.text
+
+
+def test_captions_and_several_labels_are_shown_with_their_pictures(tmp_path, picture, save, build):
+    rows = []
+    for number in range(6):
+        save(tmp_path / f"in/{number}.png", picture(number, 20, 20))
+        labels = ["red", "round"][: number % 3]
+        rows.append({"path": f"in/{number}.png", "labels": labels, "text": f"a <i>thing</i> {number}"})
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    layout = {"image": "image.encoded", "labels": "labels.index", "text": {"field": "column.text", "type": "bytes"}}
+    (tmp_path / "spec.yaml").write_text(yaml.safe_dump({"layout": layout}))
+    out = build(
+        tmp_path / "out",
+        f"--input={tmp_path / 'in.jsonl'}",
+        f"--spec={tmp_path / 'spec.yaml'}",
+        *["--image_column=path", "--label_column=labels"],
+    )
+    page = page_of(out)
+    assert len(page.images) == 6
+    assert "labels: red, round" in page.words
+    assert "text: a <i>thing</i> 3" in page.words
+
+
+def test_a_table_without_images_is_shown_by_its_values(tmp_path, build):
+    (tmp_path / "rows.csv").write_text("count,name\n" + "".join(f"{n},row {n}\n" for n in range(60)))
+    layout = {"count": {"field": "column.count", "type": "int64"}, "name": {"field": "column.name", "type": "bytes"}}
+    (tmp_path / "spec.yaml").write_text(yaml.safe_dump({"layout": layout}))
+    page = page_of(build(tmp_path / "out", f"--input={tmp_path / 'rows.csv'}", f"--spec={tmp_path / 'spec.yaml'}"))
+    assert not page.images
+    assert sum(word.startswith("name: row ") for word in page.words) == 40
+    assert page.figures["images"] == "none"
+
+
+def test_a_dataset_of_the_first_version_has_a_report(tmp_path, run):
+    old = shutil.copytree(ROOT / "tests/data/dataset_0_1_0", tmp_path / "old")
+    assert run("report", old).code == 0
+    assert page_of(old).images
+
+
+def test_a_picture_that_does_not_decode_is_said_in_its_place(photos_out, tmp_path, run):
+    damaged = shutil.copytree(photos_out, tmp_path / "damaged")
+    (shard,) = damaged.glob("*-train.tfrecord-*")
+    rows = pq.read_table(next(damaged.glob("index/*-train-*"))).to_pylist()
+    data = shard.read_bytes()
+    first = data[rows[0]["offset"] :][: rows[0]["length"]]
+    at = rows[0]["offset"] + first.index(b"\xff\xd8\xff")
+    shard.write_bytes(data[:at] + b"none" + data[at + 4 :])
+    assert run("report", damaged).code == 0
+    assert len(page_of(damaged).images) == 41
+    assert "cannot be shown" in page_of(damaged).text
+
+
+def test_a_damaged_index_is_one_line(photos_out, tmp_path, run):
+    damaged = shutil.copytree(photos_out, tmp_path / "damaged")
+    next(damaged.glob("index/*-train-*")).write_bytes(b"none")
+    ran = run("report", damaged)
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "beam-tfrecords verify" in ran.err
+
+
+# Bounds
+
+
+def test_a_million_records_of_a_thousand_classes_make_a_small_page_quickly(photos_out, tmp_path):
+    out = shutil.copytree(photos_out, tmp_path / "out")
+    names = [f"class {number:04d} {'x' * 40}" for number in range(1000)]
+    manifest = manifest_of(out)
+    (shard,) = [one for one in manifest["shards"] if one["split"] == "train"]
+    rows = pq.read_table(out / shard["index"]).to_pylist()
+    per_shard, generator = 250_000, np.random.default_rng(0)
+    print("seed 0")
+    shards, counts = [], np.zeros(1000, int)
+    for number in range(4):
+        labels = generator.integers(0, 1000, per_shard)
+        counts += np.bincount(labels, minlength=1000)
+        places = generator.integers(0, len(rows), per_shard)
+        columns = {
+            "key": [f"{names[label]}/{row}.jpg" for row, label in enumerate(labels.tolist())],
+            "label": pa.DictionaryArray.from_arrays(pa.array(labels), names).cast(pa.string()),
+            **{name: np.array([row[name] for row in rows])[places] for name in ("offset", "length", "height", "width")},
+            "source_height": generator.integers(20, 5000, per_shard),
+            "source_width": generator.integers(20, 5000, per_shard),
+        }
+        fields = [field for field in INDEX_SCHEMA if field.name in columns]
+        table = pa.table({field.name: pa.array(columns[field.name]).cast(field.type) for field in fields})
+        shards.append({**shard, "number": number, "of": 4, "index": f"index/{number}.parquet", "records": per_shard})
+        pq.write_table(table, out / shards[-1]["index"])
+    manifest |= {"shards": shards, "class_names": names, "records": 4 * per_shard}
+    classes = dict(zip(names, counts.tolist(), strict=True))
+    manifest["splits"] = {"train": {**manifest["splits"]["train"], "records": 4 * per_shard, "classes": classes}}
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    start = time.process_time()
+    html = render_report(open_dataset(out))
+    assert time.process_time() - start < 20
+    assert len(html) < 5_000_000
+    page = Page(html)
+    assert len(page.images) == 200
+    assert "Of 1,000 classes, 100 are shown" in page.text
+    assert "and 940 more classes" in page.text
+    assert page.figures["records"] == "1,000,000"
+
+
+@pytest.mark.parametrize("values", [[1.0], [224.0] * 9, list(range(1, 1000)), [0.01, 1e9, 3.0]])
+def test_a_distribution_knows_least_largest_median_and_count(values):
+    found = Distribution()
+    for some in np.array_split(np.array(values, float), 3):
+        found.add(some)
+    ordered = sorted(values)
+    assert (found.count, found.minimum, found.maximum) == (len(values), ordered[0], ordered[-1])
+    assert found.median == pytest.approx(ordered[(len(values) - 1) // 2], rel=0.03)
+    columns = found.columns([found])
+    assert sum(column.count for column in columns) == len(values)
+    assert columns[0].low <= ordered[0]
+    assert columns[-1].high >= ordered[-1]
+    assert len(columns) <= 32
+
+
+# In a build
+
+
+def test_a_build_without_a_report_is_the_same_dataset(photos, photos_out, tmp_path, build, snapshot):
+    flags = [f"--input={photos}", "--image_size=64", "--splits=train=0.8,validation=0.2", "--name=photos"]
+    out = build(tmp_path / "out", *flags, "--no_report")
+    different = ("manifest.json", "_SUCCESS", "report.html")
+    assert not (out / "report.html").exists()
+    assert snapshot(out, without=different) == snapshot(photos_out, without=different)
+    same = [manifest_of(folder) for folder in (out, photos_out)]
+    for manifest in same:
+        del manifest["spec"]["output"]
+    assert same[0] == same[1]
+    dataset = build_in_python(
+        input=photos, output=tmp_path / "python", image_size=8, quiet=True, report=False, name="photos"
+    )
+    assert not os.path.exists(f"{dataset.path}/report.html")
+
+
+def test_the_report_of_a_replaced_dataset_goes_with_it(photos, photos_out, tmp_path, build, convert):
+    out = shutil.copytree(photos_out, tmp_path / "out")
+    build(out, f"--input={photos / 'cat'}", "--image_size=8", "--overwrite", "--no_report", "--layout=image")
+    assert not (out / "report.html").exists()
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "report.html").write_text("mine")
+    ran = convert(f"--input={photos / 'cat'}", f"--output={mine}", "--image_size=8", "--layout=image")
+    assert (ran.code, (mine / "report.html").read_text()) == (2, "mine")
+
+
+def test_a_report_that_cannot_be_made_is_a_note_and_the_dataset_stands(photos, tmp_path, convert, run, monkeypatch):
+    def fail(dataset):
+        raise RuntimeError("no page")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("beam_pipelines.report.page.render_report", fail)
+        ran = convert(f"--input={photos}", f"--output={tmp_path / 'out'}", "--image_size=8")
+    assert ran.code == 0
+    (line,) = [line for line in ran.err.splitlines() if line.startswith("note: the report")]
+    assert "no page" in line
+    assert "report:" not in ran.out
+    assert not (tmp_path / "out/report.html").exists()
+    assert not (tmp_path / "out/.build").exists()
+    (command,) = re.findall(r"`beam-tfrecords (report .*?)`", line)
+    assert run(*command.split()).code == 0
+
+
+def test_the_settings_build_the_same_records_again(photos_out, tmp_path, build):
+    page = page_of(photos_out)
+    settings = page.words[-1]
+    (tmp_path / "settings.yaml").write_text(settings)
+    again = build(tmp_path / "out", f"--spec={tmp_path / 'settings.yaml'}")
+    assert [one["crc32c"] for one in manifest_of(again)["shards"]] == [
+        one["crc32c"] for one in manifest_of(photos_out)["shards"]
+    ]
+
+
+def test_the_code_for_tf_data_reads_the_dataset(photos_out):
+    code = next(word for word in page_of(photos_out).words if word.startswith("from beam_tfrecords import load"))
+    found: dict = {}
+    exec(code.replace("FOLDER = 'photos'", f"FOLDER = {str(photos_out)!r}"), found)
+    assert found["image"].shape[1:] == (224, 224, 3)
+    assert found["label"].dtype.is_integer
+
+
+def test_an_installation_has_the_template(tmp_path):
+    command = [sys.executable, "setup.py", "--quiet", "build", f"--build-base={tmp_path}", f"--build-lib={tmp_path}"]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    assert (tmp_path / "beam_pipelines/report/report.html.jinja").is_file()
