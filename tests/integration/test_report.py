@@ -1,0 +1,77 @@
+"""`report.html` in a real browser: pictures, no requests, no errors, names that stay text; and the code it shows."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+SCRIPT = "<script>alert(1)</script>"
+CHROMIUM = shutil.which("chromium")
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory, photos, build) -> Path:
+    """Photos of two classes, one of which would be a script."""
+    folder = tmp_path_factory.mktemp("report")
+    with (folder / "labels.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["path", "label"])
+        writer.writerows([path, SCRIPT] for path in sorted((photos / "cat").iterdir()))
+        writer.writerows([path, "flower"] for path in sorted((photos / "flower").iterdir()))
+        writer.writerow([folder / "missing.jpg", SCRIPT])
+    flags = ["--image_column=path", "--label_column=label", "--allow_outside_root", "--name=flowers"]
+    flags += ["--image_size=128", "--resize_mode=crop", "--max_failures=0.5", "--splits=train=0.7,test=0.3"]
+    return build(folder / "out", f"--input={folder / 'labels.csv'}", *flags)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed")
+    with sync_playwright() as playwright:
+        # The tests may run as root in a container, where Chromium has no sandbox.
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_browser_shows_it_whole_and_asks_for_nothing(hostile, browser, width, scheme):
+    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
+    page = context.new_page()
+    errors, requests = [], []
+    page.on("console", lambda message: errors.append(message.text))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("dialog", lambda dialog: errors.append(dialog.message) or dialog.dismiss())
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto((hostile / "report.html").as_uri())
+    assert errors == []
+    assert [url for url in requests if not url.startswith("data:")] == [(hostile / "report.html").as_uri()]
+    assert page.evaluate("[...document.images].every(image => image.naturalWidth > 0)")
+    assert page.locator("img").count() == 12
+    assert page.locator("script").count() == 0
+    assert page.get_by_role("heading", name=SCRIPT).is_visible()
+    # Nothing is wider than the screen; what is scrolls by itself.
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (max(map(int, re.findall(r"\d+", background))) < 64) == (scheme == "dark")
+    context.close()
+
+
+@pytest.mark.parametrize("library", ["import tensorflow_datasets", "import grain", "from beam_tfrecords import load"])
+def test_the_code_that_it_shows_reads_the_dataset(hostile, browser, library):
+    page = browser.new_page()
+    page.goto((hostile / "report.html").as_uri())
+    (code,) = [code for code in page.locator("pre").all_inner_texts() if code.startswith(library)]
+    page.close()
+    found: dict = {}
+    exec(code.replace("FOLDER = 'flowers'", f"FOLDER = {str(hostile)!r}"), found)
+    assert found["image"].shape[-3:] == (128, 128, 3)
+    assert int(found["label"].shape == () or len(found["label"]) > 0)
