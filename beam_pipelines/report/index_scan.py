@@ -74,7 +74,7 @@ def choose_groups(dataset: Dataset) -> dict[Group, int]:
     Of too many classes, those at equal distances in the list of classes are taken.
     """
     splits, names = dataset.manifest["splits"], dataset.class_names
-    has_classes = bool(names) and not any(field.startswith("labels.") for field in dataset.layout.fields)
+    has_classes = bool(names) and not any(field.startswith(("labels.", "objects.")) for field in dataset.layout.fields)
     room = MOST_SHOWN // len(splits)
     classes = min(len(names), max(1, room // _LEAST_OF_A_CLASS))
     picked = [names[number * len(names) // classes] for number in range(classes)]

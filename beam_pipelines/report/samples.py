@@ -126,13 +126,13 @@ def _from_pixels(read: ReadExample, data: bytes, name: str) -> Image.Image:
 
 
 def _texts(dataset: Dataset, example: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Labels, if there may be several, and the columns of the table."""
+    """Labels, if there may be several, classes of objects, and the columns of the table."""
     for feature in dataset.layout.features:
         value = example[feature.name]
-        if feature.field == "labels.index":
+        if feature.field in ("labels.index", "objects.index"):
             names = (find_class(one, dataset.class_names) or "?" for one in value)
             yield feature.name, ", ".join(names)[:_MOST_TEXT]
-        elif feature.column is not None:
+        elif feature.column is not None or feature.field == "objects.name":
             values = value if feature.several else [value]
             shown = [one.decode(errors="replace") if isinstance(one, bytes) else f"{one:g}" for one in values[:8]]
             yield feature.name, ", ".join(shown)[:_MOST_TEXT]

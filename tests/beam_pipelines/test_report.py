@@ -245,6 +245,25 @@ def test_captions_and_several_labels_are_shown_with_their_pictures(tmp_path, pic
     assert "text: a <i>thing</i> 3" in page.words
 
 
+def test_pictures_with_boxes_are_shown_with_the_classes_of_their_objects(tmp_path, picture, save, build):
+    names = ["cat", SCRIPT]
+    for number in range(4):
+        save(tmp_path / f"images/{number}.png", picture(number, 30, 40))
+    images = [{"id": number, "file_name": f"{number}.png", "height": 30, "width": 40} for number in range(4)]
+    # As many objects as pictures, which are no classes of pictures all the same.
+    objects = [
+        {"id": number, "image_id": number // 2, "category_id": number % 2 + 1, "bbox": [2, 3, 10, 12], "area": 120}
+        for number in range(4)
+    ]
+    classes = [{"id": number + 1, "name": name} for number, name in enumerate(names)]
+    annotations = {"images": images, "annotations": objects, "categories": classes}
+    (tmp_path / "boxes.json").write_text(json.dumps(annotations))
+    words = [f"--input={tmp_path / 'boxes.json'}", f"--image_root={tmp_path / 'images'}", "--source=coco"]
+    page = page_of(build(tmp_path / "out", *words))
+    assert len(page.images) == 4
+    assert sum(f"cat, {SCRIPT}" in word for word in page.words) == 2
+
+
 def test_a_table_without_images_is_shown_by_its_values(tmp_path, build):
     (tmp_path / "rows.csv").write_text("count,name\n" + "".join(f"{n},row {n}\n" for n in range(60)))
     layout = {"count": {"field": "column.count", "type": "int64"}, "name": {"field": "column.name", "type": "bytes"}}
