@@ -62,7 +62,7 @@ test-pins:
 
 # Every table of README.md and docs/benchmarks.md comes from here: the contestants in turn, each in an environment of its
 # own; our codec in a bare pool, for more photos too; large photos; files passed through; the next version; a million
-# references; and what a billion images would take. Two hours in all. bench-cold reads from the disk and writes to it;
+# references; COCO's annotations; and what a billion images would take. Two hours in all. bench-cold reads from the disk and writes to it;
 # it takes root.
 bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python -m compileall -q beam_tfrecords transforms beam_pipelines
@@ -73,6 +73,7 @@ bench: $(VENV)/.installed $(VENV)-integration/.installed
 	  --only=beam_tfrecords_keep_header,copy,beam_tfrecords_keep,decode
 	$(BIN)/python benchmarks/reuse.py
 	$(BIN)/python benchmarks/group_references.py
+	$(BIN)/python benchmarks/annotations.py
 	$(BIN)/python benchmarks/scale_plan.py
 	$(VENV)-integration/bin/python benchmarks/latency.py
 	$(BIN)/python benchmarks/tables.py

@@ -52,7 +52,7 @@ def test_files_with_names_like_ours_are_not_mixed_with_a_new_dataset(pets, tmp_p
     before = snapshot(tmp_path)
     ran = convert(f"--input={pets}", f"--output={out}", *FLAGS, *flags)
     assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert f"--output={out}: " in ran.err
+    assert f"--output='{out}': " in ran.err
     assert f"{name}; move or delete them, or choose another folder" in ran.err
     assert snapshot(tmp_path) == before
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ FOLDER: Words = {"input": "in", "name": "pets", "image_size": 24, "splits": "tra
 KEPT: Words = {"input": "in", "name": "pets", "image_encoding": "keep", "max_failures": 0.9}
 TABLE: Words = {"input": "rows.csv", "name": "pets", "image_size": 24, "max_failures": 0.9}
 LISTS: Words = {**TABLE, "layout": "multilabel", "label_column": "several"}
+BOXES: Words = {"input": "boxes.json", "image_root": "in", "name": "pets", "image_size": 24, "max_failures": 0.9}
 # Setting -> the words of the first version, and what is said in the second one besides; None leaves a word out.
 CHANGED: Mapping[str, tuple[Words, Words]] = {
     "input": (FOLDER, {"input": "moved/in"}),
@@ -78,6 +80,7 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "max_pixels": (FOLDER, {"max_pixels": 3000}),
     "max_image_memory": (FOLDER, {"max_image_memory": "20KB"}),
     "allow_truncated": (FOLDER, {"allow_truncated": True}),
+    "invalid_boxes": (BOXES, {"invalid_boxes": "drop"}),
     "versioned": (FOLDER, {"output": "elsewhere", "versioned": None, "reuse": "out"}),
     "keep_versions": (FOLDER, {"keep_versions": 1}),
     "grace": (FOLDER, {"grace": "1s"}),
@@ -124,6 +127,11 @@ def make_input(root: Path, picture: Callable, save: Callable) -> None:
         lines.append(f"{paths},{','.join(names)},{'|'.join(names)},{','.join(folds)},{number:03d},0,1")
     lines.append(f"../{outside.name},in/dog/copy.png,cat,dog,cat|dog,train,test,000,1,0")
     (root / "rows.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    # One of the boxes has no area.
+    boxes = [{"image_id": number, "category_id": 1, "bbox": [2, 3, number, 5]} for number in range(8)]
+    images = [{"id": number, "file_name": f"cat/{number:03d}.png"} for number in range(8)]
+    annotations = {"images": images, "annotations": boxes, "categories": [{"id": 1, "name": "cat"}]}
+    (root / "boxes.json").write_text(json.dumps(annotations))
 
 
 def rotated() -> Image.Exif:

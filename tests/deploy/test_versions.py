@@ -49,7 +49,7 @@ def test_the_page_names_the_versions_of_beam_and_spark():
 
 
 def test_pages_and_manifests_ask_for_one_version_of_kubernetes():
-    files = [*DEPLOY.glob("kubernetes/*"), *DEPLOY.glob("schedule/*")]
+    files = [path for folder in ("kubernetes", "schedule") for path in (DEPLOY / folder).glob("*.*")]
     asked = [found for path in files for found in re.findall(r"Kubernetes (1\.\d+) or\s+newer", path.read_text())]
     assert len(asked) == 3
     assert set(asked) == {"1.31"}
