@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,17 @@ from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage.threads import map_in_threads
 
 _COLUMNS = ("key", "label", "length", "height", "width", "source_height", "source_width", "orientation")
+# What stands out -> column, and whether by its largest values.
+EXTREMES = {
+    "darkest": ("brightness", False),
+    "brightest": ("brightness", True),
+    "most blurred": ("sharpness", False),
+    "flattest": ("contrast", False),
+}
+_QUALITY = tuple(dict.fromkeys(column for column, _ in EXTREMES.values()))
+_MOST_EXTREME = 6
+# Of few records, fewer stand out.
+_EXTREME_OF = 8
 _BATCH_ROWS = 1 << 16
 _THREADS = 8
 MOST_SHOWN = 200
@@ -53,17 +64,26 @@ class Chosen:
         return (self.height or 0) * (self.width or 0)
 
 
+class Extreme(NamedTuple):
+    """A record that stands out, and the value of the column by which it does."""
+
+    value: float
+    record: Chosen
+
+
 @dataclasses.dataclass(frozen=True)
 class IndexScan:
     """What the index tells.
 
     Attributes:
       chosen: records to show, by group.
+      extremes: what stands out -> records, the most extreme first; none of a compressed dataset.
       lengths: split -> bytes of its records.
       sides: ("source" or "stored", "shorter", "longer" or "aspect") -> pixels, or width / height.
     """
 
     chosen: dict[Group, list[Chosen]] = dataclasses.field(default_factory=lambda: defaultdict(list))
+    extremes: dict[str, list[Extreme]] = dataclasses.field(default_factory=lambda: defaultdict(list))
     lengths: dict[str, Distribution] = dataclasses.field(default_factory=lambda: defaultdict(Distribution))
     sides: dict[tuple[str, str], Distribution] = dataclasses.field(default_factory=lambda: defaultdict(Distribution))
 
@@ -98,6 +118,7 @@ def scan_index(dataset: Dataset) -> IndexScan:
       OSError: an index file cannot be read.
     """
     scan, groups = IndexScan(), choose_groups(dataset)
+    most_extreme = min(_MOST_EXTREME, dataset.manifest["records"] // _EXTREME_OF)
     for split in dataset.splits:
         shards = [shard for shard in dataset.shards if shard.split == split and shard.index]
         wanted = {label: most for (one, label), most in groups.items() if one == split}
@@ -109,6 +130,8 @@ def scan_index(dataset: Dataset) -> IndexScan:
                 _add_sizes(scan, rows)
                 if dataset.compression == "none" or shard.number == 0:
                     _choose(scan, split, wanted, rows, number, dataset.compression != "none")
+                if dataset.compression == "none":
+                    _find_extremes(scan, split, rows, number, most_extreme)
                 number += batch.num_rows
     return scan
 
@@ -120,7 +143,7 @@ def _read(dataset: Dataset, shards: Sequence[Shard]) -> Iterator[Iterator[pa.Rec
     for file in map(pa.BufferReader, fetch(paths)) if storage.has_scheme(dataset.path) else paths:
         with pq.ParquetFile(file) as table:
             there = set(table.schema_arrow.names)
-            columns = [name for name in _COLUMNS if name in there]
+            columns = [name for name in (*_COLUMNS, *_QUALITY) if name in there]
             yield table.iter_batches(batch_size=_BATCH_ROWS, columns=columns, use_threads=False)
 
 
@@ -137,12 +160,31 @@ def _choose(
         for row in found[:most].tolist():
             if near and start + row >= _COMPRESSED_ROWS:
                 break
-            height, width = (rows[name][row].as_py() if name in rows else None for name in ("height", "width"))
-            chosen = Chosen(split, label, start + row, rows["key"][row].as_py(), height, width)
-            scan.chosen[split, label].append(chosen)
+            scan.chosen[split, label].append(_record(split, label, rows, row, start))
         wanted[label] = most - len(found[:most])
         if not wanted[label]:
             del wanted[label]
+
+
+def _record(split: str, label: str | None, rows: Mapping[str, pa.Array], row: int, start: int) -> Chosen:
+    height, width = (rows[name][row].as_py() if name in rows else None for name in ("height", "width"))
+    return Chosen(split, label, start + row, rows["key"][row].as_py(), height, width)
+
+
+def _find_extremes(scan: IndexScan, split: str, rows: Mapping[str, pa.Array], start: int, most: int) -> None:
+    for name, (column, is_largest) in EXTREMES.items():
+        if column not in rows:
+            continue
+        values = rows[column].to_numpy(zero_copy_only=False).astype(float)
+        known = np.flatnonzero(np.isfinite(values))
+        ranked = known[np.argsort(-values[known] if is_largest else values[known], kind="stable")[:most]]
+        found = [
+            Extreme(float(values[row]), _record(split, rows["label"][row].as_py(), rows, row, start))
+            for row in ranked.tolist()
+        ]
+        # Stable too: of equal values the first are kept.
+        both = sorted([*scan.extremes[name], *found], key=lambda one: one.value, reverse=is_largest)
+        scan.extremes[name] = both[:most]
 
 
 def _add_sizes(scan: IndexScan, rows: Mapping[str, pa.Array]) -> None:

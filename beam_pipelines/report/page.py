@@ -13,7 +13,7 @@ import jinja2
 import yaml
 
 from beam_pipelines.report.distribution import Distribution
-from beam_pipelines.report.index_scan import IndexScan, choose_groups, scan_index
+from beam_pipelines.report.index_scan import EXTREMES, IndexScan, choose_groups, scan_index
 from beam_pipelines.report.reading_code import reading_code
 from beam_pipelines.report.samples import Sample, read_samples
 from beam_pipelines.settings.definitions import show_flags
@@ -81,6 +81,7 @@ def render_report(dataset: Dataset) -> str:
         figures=_figures(dataset),
         notes=[show_flags(note) for note in manifest.get("notes", [])],
         gallery=_gallery(samples),
+        extremes=_extremes(dataset, scan),
         classes_left_out=_classes_left_out(dataset),
         has_images=dataset.layout.needs_image,
         balance=_balance(manifest),
@@ -134,6 +135,17 @@ def _gallery(samples: Sequence[Sample]) -> dict[str | None, dict[str, list[Sampl
     for sample in sorted(samples, key=lambda one: (one.chosen.label or "", one.chosen.split, one.chosen.number)):
         gallery[sample.chosen.label][sample.chosen.split].append(sample)
     return gallery
+
+
+def _extremes(dataset: Dataset, scan: IndexScan) -> dict[str, list[tuple[str, Sample]]]:
+    """What stands out -> the value by which it does, and the record."""
+    records = list(dict.fromkeys(one.record for found in scan.extremes.values() for one in found))
+    samples = {sample.chosen: sample for sample in read_samples(dataset, [records])}
+    return {
+        name: [(f"{EXTREMES[name][0]} {one.value:,.1f}", samples[one.record]) for one in found if one.record in samples]
+        for name, found in scan.extremes.items()
+        if found
+    }
 
 
 def _classes_left_out(dataset: Dataset) -> int:

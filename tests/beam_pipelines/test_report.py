@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from PIL import Image
+from PIL import Image, ImageFilter
 
 from beam_pipelines.report.distribution import Distribution
 from beam_pipelines.report.page import render_report
@@ -44,6 +44,7 @@ class Page(HTMLParser):
         self.tags: set[str] = set()
         self.attributes: list[tuple[str, str]] = []
         self.images: list[dict[str, str]] = []
+        self.unusual: list[dict[str, str]] = []
         self.words: list[str] = []
         self.figures: dict[str, str] = {}
         self._open: list[str] = []
@@ -55,8 +56,10 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.tags.add(tag)
         self.attributes += attrs
+        if tag == "h2":
+            self._section = dict(attrs)["id"]
         if tag == "img":
-            self.images.append(dict(attrs))
+            (self.unusual if self._section == "extremes" else self.images).append(dict(attrs))
         if tag not in VOID:
             self._open.append(tag)
 
@@ -107,6 +110,27 @@ def test_a_build_writes_one_page_with_the_numbers_of_the_manifest_and_its_own_pi
         pixels = np.asarray(thumbnail(image), int)
         same = [np.abs(pixels - one).mean() for one in stored if one.shape == pixels.shape]
         assert min(same) < 12
+
+
+def test_the_darkest_and_most_blurred_pictures_are_shown_with_their_values(photos_out, photos, tmp_path, build):
+    assert len(page_of(photos_out).unusual) == 4 * (42 // 8)
+    shutil.copytree(photos, tmp_path / "in")
+    photo = Image.open(photos / "cat/cat_03.jpg")
+    photo.point(lambda value: value // 30).save(tmp_path / "in/cat/dark.jpg")
+    photo.filter(ImageFilter.GaussianBlur(12)).save(tmp_path / "in/cat/blurred.jpg")
+    out = build(tmp_path / "out", f"--input={tmp_path / 'in'}", "--image_size=64")
+    words = page_of(out).words
+    rows = {row["key"]: row for row in pq.read_table(next((out / "index").iterdir())).to_pylist()}
+    for title, name, column in (("Darkest", "dark", "brightness"), ("Most blurred", "blurred", "sharpness")):
+        # The dark one is not sharp either.
+        shown = words[words.index(title) :][: 4 * 3]
+        assert shown[shown.index(f"{name}.jpg") + 1] == f"{column} {rows[f'cat/{name}.jpg'][column]:.1f}"
+
+
+def test_few_or_kept_pictures_have_none_that_stand_out(photos, tmp_path, build):
+    few = build(tmp_path / "few", f"--input={photos}", "--limit=7", "--image_size=64")
+    kept = build(tmp_path / "kept", f"--input={photos}", "--image_encoding=keep")
+    assert page_of(few).unusual == page_of(kept).unusual == []
 
 
 def test_the_page_asks_for_nothing_and_runs_nothing(photos_out):

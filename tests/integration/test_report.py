@@ -55,7 +55,7 @@ def test_a_browser_shows_it_whole_and_asks_for_nothing(hostile, browser, width, 
     assert errors == []
     assert [url for url in requests if not url.startswith("data:")] == [(hostile / "report.html").as_uri()]
     assert page.evaluate("[...document.images].every(image => image.naturalWidth > 0)")
-    assert page.locator("img").count() == 12
+    assert page.locator("img").count() == 12 + 4
     assert page.locator("script").count() == 0
     assert page.get_by_role("heading", name=SCRIPT).is_visible()
     # Nothing is wider than the screen; what is scrolls by itself.
