@@ -28,6 +28,7 @@ from transforms.request.build_spec import BuildSpec
 from transforms.sources.inputs import name_inputs
 from transforms.sources.opening import open_source
 from transforms.sources.other_forms import find_form
+from transforms.sources.registry import source_of_file
 from transforms.sources.selection import OTHER_CLASS
 from transforms.sources.source import Source
 from transforms.sources.source_spec import LabelType, Skipped
@@ -269,6 +270,8 @@ def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Choice]:
     if len(spec.source.input) > 1 or not storage.is_folder(folder):
         return []
     keys = sorted(key for keys in skipped.examples.values() for key in keys)
+    if any(source_of_file(key) == "tfrecord" for key in keys):
+        return [Choice("the records of the TFRecord files", {"source": "tfrecord"})]
     tables = [key for key in keys if is_table(key) or key.endswith(".json")]
     # A file of labels beside one of images has nothing to add.
     forms = [key for key in keys if find_form(key) and "labels" not in storage.basename(key)]

@@ -212,3 +212,37 @@ def test_the_command_replaces_no_file(tmp_path):
         read(argv, tmp_path / "listing")
     (choice,) = refused.value.choices
     assert (choice.meaning, choice.before) == ("the columns image label, which are there already", ())
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "flags"),
+    [
+        ("file_name,text", ["a small cat", "a dog on grass", "another dog"], "--label_column=text --label_type=text"),
+        ("file_name,label", ["cat", "dog", "dog"], "--label_column=label"),
+        ("file_name,width,height", ["20,30", "20,30", "20,30"], "--layout=image"),
+    ],
+)
+def test_metadata_beside_images_is_read_as_hugging_face_does(tmp_path, header, cells, flags):
+    (tmp_path / "in").mkdir()
+    lines = [header]
+    for number, cell in enumerate(cells):
+        (tmp_path / f"in/{number}.jpg").write_bytes(PICTURE)
+        lines.append(f"{number}.jpg,{cell}")
+    (tmp_path / "in/metadata.csv").write_text("\n".join(lines) + "\n")
+    argv = [f"--input={tmp_path / 'in'}", "--output=out"]
+    with pytest.raises(RequestError, match="the images are directly in it") as refused:
+        read(argv, tmp_path / "listing")
+    first, *_ = commands_of(explain(refused.value, "convert", argv))
+    assert first[2:] == ["--source=hf_folder", *flags.split()]
+    listed, _ = read(first, tmp_path / "listing")
+    assert sum(sum(classes.values()) for classes in listed.values()) == 3
+
+
+def test_a_folder_of_tfrecords_is_told_by_its_files(tmp_path, photos, build):
+    dataset = build(tmp_path / "old", f"--input={photos}", "--image_size=8")
+    argv = [f"--input={dataset}", "--output=out"]
+    with pytest.raises(RequestError, match="no image found") as refused:
+        read(argv, tmp_path / "listing")
+    (command,) = commands_of(explain(refused.value, "convert", argv))
+    assert command == [*argv, "--source=tfrecord"]
+    assert read(command, tmp_path / "listing1")[0]["train"]["cat"] == 6

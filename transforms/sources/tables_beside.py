@@ -51,22 +51,49 @@ def find_tables(tree: FolderTree, spec: SourceSpec, root: str | None) -> Iterato
     """
     if root is None or spec.include or spec.exclude or spec.class_names or spec.split_folders:
         return
+    metadata = _find_metadata(tree, root)
+    if metadata is not None:
+        yield metadata[1]
     for path in list_tables(tree)[:_MOST_TABLES]:
+        if metadata is not None and posixpath.basename(path) == metadata[0]:
+            continue
         settings = None if _NO_LABELS.search(path) else _settings_of(path, tree, root)
         if settings is not None:
             yield Choice(f"the rows of {path}", {"input": storage.join(root, path), **settings})
 
 
-def _settings_of(path: str, tree: FolderTree, root: str) -> dict[str, Any] | None:
-    """The settings that read a table; None if it names no images, or does not say which column has the labels."""
+def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Choice] | None:
+    """The name of the tables which Hugging Face's datasets looks for beside images, and the choice that reads them."""
+    from transforms.sources.tables.hf_folder import IMAGE, METADATA
+
+    path = next((path for path in list_tables(tree) if posixpath.basename(path) in METADATA), None)
+    cells = _read_cells(storage.join(root, path)) if path else None
+    if path is None or cells is None or IMAGE not in cells:
+        return None
+    others = {name: values for name, values in cells.items() if name != IMAGE}
+    settings: dict[str, Any] = {"layout": "image"}
+    if label := _find_label(others):
+        settings = {"label_column": label}
+    elif len(others) == 1 and all(isinstance(value, str) for value in next(iter(others.values()))):
+        settings = {"label_column": next(iter(others)), "label_type": "text"}
+    return posixpath.basename(path), Choice(f"the rows of {path}", {"source": "hf_folder", **settings})
+
+
+def _read_cells(path: str) -> dict[str, list[Any]] | None:
+    """Column -> cells of the first rows of a table; None if there are none."""
     try:
-        table = _open(storage.join(root, path))
+        table = _open(path)
         rows = [row for row in itertools.islice(table.rows(table.columns), _ROWS) if not isinstance(row, InvalidRow)]
     except (OSError, RequestError, BuildError, ValueError):
         return None
-    if not rows:
+    return {name: [row[name] for row in rows] for name in table.columns} if rows else None
+
+
+def _settings_of(path: str, tree: FolderTree, root: str) -> dict[str, Any] | None:
+    """The settings that read a table; None if it names no images, or does not say which column has the labels."""
+    cells = _read_cells(storage.join(root, path))
+    if cells is None:
         return None
-    cells = {name: [row[name] for row in rows] for name in table.columns}
     images = _find_images(path, cells, tree, root)
     if images is None:
         return None

@@ -18,8 +18,8 @@ from transforms.sources.tables.table_columns import available
 from transforms.sources.tables.table_source import TableSource
 from transforms.splits import split_of_folder
 
-_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
-_IMAGE = "file_name"
+METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
+IMAGE = "file_name"
 _NO_SETTINGS = ("label_pattern", "image_path", "image_root")
 
 
@@ -64,9 +64,10 @@ def open_source(spec: SourceSpec) -> HfFolder:
     tables: dict[str, tuple[InputFile, Table]] = {}
     folders = [path.rstrip("/") + "/" for path in spec.input]
     for path, folder, prefix in zip(spec.input, folders, key_prefixes(spec.input), strict=True):
-        found = [entry for entry in storage.list_files(folder, literal=True) if storage.basename(entry.path) in _NAMES]
+        listed = storage.list_files(folder, literal=True)
+        found = [entry for entry in listed if storage.basename(entry.path) in METADATA]
         if not found:
-            raise RequestError(f"{quote_input(folder)}: there is none of {', '.join(_NAMES)} in it")
+            raise RequestError(f"{quote_input(folder)}: there is none of {', '.join(METADATA)} in it")
         for entry in sorted(found, key=lambda entry: entry.path):
             below = entry.path[len(folder) :].rpartition("/")[0]
             key = f"{prefix}{below}/" if below else prefix
@@ -91,12 +92,12 @@ def _opener(path: str, spec: SourceSpec) -> Callable[[str], Table]:
 def _find_image(tables: Sequence[Table]) -> str:
     """The column of the images: `file_name`, or the only one such as `image_file_name`."""
     table = tables[0]
-    found = [name for name in table.columns if name == _IMAGE] or [
-        name for name in table.columns if name.endswith(f"_{_IMAGE}")
+    found = [name for name in table.columns if name == IMAGE] or [
+        name for name in table.columns if name.endswith(f"_{IMAGE}")
     ]
     if len(found) != 1:
         raise RequestError(
             f"{quote_input(table.path)} has {'several columns' if found else 'no column'} with a name such as "
-            f"{_IMAGE!r}; name one with `image_column`; {available(table)}"
+            f"{IMAGE!r}; name one with `image_column`; {available(table)}"
         )
     return found[0]
