@@ -200,6 +200,7 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Sk
         ]
         source.notes += _describe_missing_classes(spec, listing, by_column)
         return _check_names(by_column)
+    source.notes += _describe_one_hot(spec, source, listing)
     if spec.class_names is None and source.class_names:
         named = ClassNames(tuple(source.class_names))
         source.notes += _describe_missing_classes(spec, listing, named)
@@ -245,6 +246,19 @@ def _describe_empty_splits(spec: BuildSpec, listing: Listing) -> list[str]:
     asked = spec.splits.fractions or (spec.splits.folders or {}).values()
     empty = [split for split in asked if not listing.samples[split]]
     return [f"`splits` asks for {', '.join(empty)}, which got none of {listing.total:,} samples"] if empty else []
+
+
+def _describe_one_hot(spec: BuildSpec, source: Source, listing: Listing) -> Iterator[str]:
+    """The note that a label of zeros and ones may be one of several columns that are a class each."""
+    column = source.label_column
+    if column is None or spec.source.label_separator or not {str(label) for label in listing.labels} <= {"0", "1"}:
+        return
+    columns = source.one_hot_columns()
+    if column in columns and len(columns) > 1:
+        yield (
+            f"columns {', '.join(columns)} have zeros and ones, and {column!r} alone is the label; if each is a class, "
+            f"say `label_columns={','.join(columns)}`"
+        )
 
 
 def _describe_missing_classes(spec: BuildSpec, listing: Listing, class_names: ClassNames) -> Iterator[str]:

@@ -124,6 +124,18 @@ def test_columns_of_zeros_and_ones_become_labels_and_none_of_them_is_no_failure(
     assert one.manifest["failure_reasons"] == {"wrong_type": 1, "label_missing": 1}
 
 
+def test_one_of_several_columns_of_zeros_and_ones_as_the_label_is_noted(photos, tmp_path, convert):
+    paths = sorted(photos.glob("cat/*"))[:4]
+    rows = [f"{path},{number % 2},{1 - number % 2},0" for number, path in enumerate(paths)]
+    (tmp_path / "table.csv").write_text("\n".join(["image,healthy,rust,is_valid", *rows]))
+    flags = [f"--input={tmp_path / 'table.csv'}", "--allow_outside_root", "--image_size=8"]
+    ran = convert(*flags, f"--output={tmp_path / 'one'}", "--label_column=healthy")
+    assert ran.code == 0
+    assert "if each is a class, say --label_columns=healthy,rust" in ran.out
+    assert convert(*flags, f"--output={tmp_path / 'each'}", "--label_columns=healthy,rust").code == 0
+    assert open_dataset(tmp_path / "each").class_names == ("healthy", "rust")
+
+
 def test_a_class_without_a_one_is_noted_and_one_that_a_split_lacks_too(tmp_path, photos, convert):
     paths = sorted(photos.glob("*/*"))[:2]
     rows = [f"{path},{cells}" for path, cells in zip(paths, ("1,0,0,train", "0,1,0,test"), strict=True)]

@@ -49,6 +49,10 @@ class Source:
         """The settings that find images and labels of a table whose columns have no usual names, as its rows look."""
         return ()
 
+    def one_hot_columns(self) -> Sequence[str]:
+        """The columns of a table that look like a class each: zeros and ones in all of its first rows."""
+        return ()
+
     def samples(self) -> Iterator[SampleRef]:
         """The samples that are not in containers, in bounded memory; may be iterated once."""
         return iter(())

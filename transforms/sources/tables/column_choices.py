@@ -60,14 +60,9 @@ def column_choices(table: Table, *, image: str | None, needs_image: bool, needs_
     Raises:
       RequestError: the table holds the images themselves.
     """
-    # A batch of images would fill the memory.
-    columns = [name for name in table.columns if name not in table.embedded]
-    rows = [row for row in itertools.islice(table.rows(columns), _ROWS) if not isinstance(row, InvalidRow)]
-    cells = {
-        name: [value for row in rows if isinstance(value := row[name], (str, int)) and value != ""] for name in columns
-    }
+    cells, rows = _read_cells(table)
     if needs_image:
-        _refuse_content(table, cells, len(rows), needs_label=needs_label)
+        _refuse_content(table, cells, rows, needs_label=needs_label)
     images = _find_images(table, cells) if needs_image else {}
     if images is None:
         return []
@@ -76,9 +71,14 @@ def column_choices(table: Table, *, image: str | None, needs_image: bool, needs_
     column = images.get("image_column") or image
     others = {name: values for name, values in cells.items() if name != column}
     repeats = column is not None and len(set(cells[column])) < len(cells[column])
-    found = itertools.islice(_find_labels(others, len(rows), repeats=repeats), _MOST_LABELS)
+    found = itertools.islice(_find_labels(others, rows, repeats=repeats), _MOST_LABELS)
     choices = [Choice(meaning, {**images, **labels}) for meaning, labels in found]
     return [*choices, Choice("the images without labels", {**images, "layout": "image"})]
+
+
+def one_hot_columns(table: Table) -> list[str]:
+    """The columns of zeros and ones, as the first rows look."""
+    return _find_one_hot(*_read_cells(table))
 
 
 def find_pattern(table: Table, column: str, values: Sequence[str | int]) -> str | None:
@@ -99,6 +99,26 @@ def find_pattern(table: Table, column: str, values: Sequence[str | int]) -> str 
 def plain_name(name: str) -> str:
     """A column's name as usual names are compared with it."""
     return re.sub(r"[\s_-]", "", name.lower())
+
+
+def _read_cells(table: Table) -> tuple[_Cells, int]:
+    """Column -> cells of the first rows that have one, and the number of these rows."""
+    # A batch of images would fill the memory.
+    columns = [name for name in table.columns if name not in table.embedded]
+    rows = [row for row in itertools.islice(table.rows(columns), _ROWS) if not isinstance(row, InvalidRow)]
+    cells = {
+        name: [value for row in rows if isinstance(value := row[name], (str, int)) and value != ""] for name in columns
+    }
+    return cells, len(rows)
+
+
+def _find_one_hot(cells: _Cells, rows: int) -> list[str]:
+    return [
+        name
+        for name, values in cells.items()
+        if not NOT_LABEL_NAMES.search(plain_name(name)) and "," not in name and plain_name(name) not in SPLIT_FLAGS
+        if len(values) == rows and set(map(str, values)) <= _ONE_HOT
+    ]
 
 
 def _refuse_content(table: Table, cells: _Cells, rows: int, *, needs_label: bool) -> None:
@@ -145,12 +165,7 @@ def _find_labels(cells: _Cells, rows: int, *, repeats: bool = False) -> Iterator
       repeats: whether rows have the same images.
     """
     may_be = {name for name in cells if not NOT_LABEL_NAMES.search(plain_name(name))}
-    one_hot = [
-        name
-        for name, values in cells.items()
-        if name in may_be and "," not in name and plain_name(name) not in SPLIT_FLAGS
-        if len(values) == rows and set(map(str, values)) <= _ONE_HOT
-    ]
+    one_hot = _find_one_hot(cells, rows)
     labels = [
         name
         for name, values in cells.items()

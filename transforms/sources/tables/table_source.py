@@ -14,7 +14,7 @@ from transforms.sources.inputs import InputFile, describe_splits, find_files, ke
 from transforms.sources.source import Source
 from transforms.sources.source_spec import SourceSpec
 from transforms.sources.tables.cells import invalid_row, read_text
-from transforms.sources.tables.column_choices import column_choices
+from transforms.sources.tables.column_choices import column_choices, one_hot_columns
 from transforms.sources.tables.image_paths import fill_pattern, pattern_columns, shorten
 from transforms.sources.tables.missing_images import refuse_missing
 from transforms.sources.tables.row_values import RowReader, row_reader
@@ -139,6 +139,10 @@ class TableSource(Source):
             return column_choices(reader.table, image=None, needs_image=True, needs_label=needs_label and not has_label)
         except RequestError as error:
             raise keep_inputs(error, *self._inputs) from error.__cause__
+
+    def one_hot_columns(self) -> Sequence[str]:
+        """See `Source.one_hot_columns`; those of the first table."""
+        return one_hot_columns(self._readers[0].table)
 
     def samples(self) -> Iterator[SampleRef]:
         """One reference per row, in the order of the tables; may be iterated once.
