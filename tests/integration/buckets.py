@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -73,7 +74,10 @@ def files_of(output: str) -> list[str]:
 
 
 def content_of(output: str) -> dict[str, Any]:
-    """File -> its bytes; of an index the rows, and of a manifest the values, that do not say where the input was."""
+    """File -> its bytes; of an index the rows, and of a manifest the values, that do not say where the input was.
+
+    Of a report, which shows the settings, the pictures.
+    """
     content: dict[str, Any] = {}
     for name in files_of(output):
         data = storage.read_bytes(f"{output}/{name}")
@@ -83,6 +87,8 @@ def content_of(output: str) -> dict[str, Any]:
         elif name == "manifest.json":
             values = json.loads(data)
             content[name] = {key: values[key] for key in ("listed", "splits", "failure_reasons")}
+        elif name == "report.html":
+            content[name] = re.findall(rb'src="(data:[^"]*)"', data)
         elif name != "_SUCCESS":
             content[name] = data
     return content
