@@ -46,17 +46,6 @@ OBJECTS = st.integers(0, 5).flatmap(
         is_normalized=st.booleans(),
     )
 )
-OBJECTS = st.integers(0, 5).flatmap(
-    lambda count: st.builds(
-        Objects,
-        boxes=st.tuples(*[st.floats(allow_nan=False)] * (4 * count)),
-        labels=st.tuples(*[st.sampled_from(["cat", "dog", 7, None])] * count),
-        values=st.dictionaries(st.sampled_from(["area", "pose"]), st.tuples(*[SCALARS] * count)),
-        image_id=TEXT,
-        size=st.none() | st.tuples(NUMBERS, NUMBERS),
-        is_normalized=st.booleans(),
-    )
-)
 REFS = st.builds(
     SampleRef,
     key=TEXT,

@@ -180,6 +180,26 @@ def find_entries(path: str) -> list[storage.FileEntry]:
     return [entries[name] for name in dict.fromkeys(names)]
 
 
+def refuse_settings(spec: SourceSpec, names: Iterable[str], *, why: str = "which has none", way: str = "") -> None:
+    """Refuses settings that have no meaning for the source.
+
+    Args:
+      names: of the settings.
+      why: they have none.
+      way: what to do instead of leaving one out; "" for nothing else.
+
+    Raises:
+      RequestError: names the setting.
+    """
+    for name in names:
+        value = getattr(spec, name)
+        if value not in (None, ()):
+            shown = ",".join(value) if isinstance(value, tuple) else value
+            raise RequestError(
+                f"`{name}={shown}`: {quote_input(spec.input[0])} is read as {spec.source}, {why}; leave it out{way}"
+            )
+
+
 def refuse_columns(spec: SourceSpec, *, allowed: Collection[str] = ()) -> None:
     """Refuses settings and layouts that name columns, for a source that has none.
 

@@ -15,8 +15,9 @@ from transforms.sources.folder_tree import FolderTree
 from transforms.sources.names import IMAGE_EXTENSIONS
 from transforms.sources.registry import source_of_file
 from transforms.sources.source_spec import SourceSpec
+from transforms.sources.tables.any_table import open_table
 from transforms.sources.tables.column_choices import LABEL_NAMES, NOT_LABEL_NAMES, plain_name
-from transforms.sources.tables.table import InvalidRow, Table
+from transforms.sources.tables.table import InvalidRow
 
 _MOST_TABLES = 8
 _MOST_FOLDERS = 8
@@ -82,7 +83,7 @@ def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Choice] | None:
 def _read_cells(path: str) -> dict[str, list[Any]] | None:
     """Column -> cells of the first rows of a table; None if there are none."""
     try:
-        table = _open(path)
+        table = open_table(path)
         rows = [row for row in itertools.islice(table.rows(table.columns), _ROWS) if not isinstance(row, InvalidRow)]
     except (OSError, RequestError, BuildError, ValueError):
         return None
@@ -100,18 +101,6 @@ def _settings_of(path: str, tree: FolderTree, root: str) -> dict[str, Any] | Non
     column, settings = images
     label = _find_label({name: values for name, values in cells.items() if name != column})
     return None if label is None else {**settings, "label_column": label}
-
-
-def _open(path: str) -> Table:
-    from transforms.sources.tables.csv_table import open_csv
-    from transforms.sources.tables.jsonl_table import open_jsonl
-
-    kind = source_of_file(path)
-    if kind == "parquet":
-        from transforms.sources.tables.parquet_table import open_parquet
-
-        return open_parquet(path)
-    return open_csv(path) if kind == "csv" else open_jsonl(path)
 
 
 def _find_images(

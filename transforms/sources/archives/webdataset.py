@@ -25,7 +25,7 @@ from transforms.sources.archives.webdataset_members import (
     split_name,
 )
 from transforms.sources.containers import Container, Spool, member_path
-from transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input
+from transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input, refuse_settings
 from transforms.sources.source import Source
 from transforms.sources.source_spec import Skipped, SourceSpec
 from transforms.sources.tables.cells import invalid_row, read_text
@@ -255,12 +255,7 @@ def open_source(spec: SourceSpec) -> WebDatasetSource:
     Raises:
       RequestError: an archive does not exist, or they do not fit the request.
     """
-    for name in _NO_SETTINGS:
-        if getattr(spec, name) is not None:
-            raise RequestError(
-                f"`{name}={getattr(spec, name)}`: {quote_input(spec.input[0])} is read as webdataset, which has none; "
-                "leave it out, or say `source=tar` to read a folder of images"
-            )
+    refuse_settings(spec, _NO_SETTINGS, way=", or say `source=tar` to read a folder of images")
     files = find_files(spec)
     try:
         start = _read_start(Container.of(files[0].entry, key_prefix=""))

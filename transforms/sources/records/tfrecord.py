@@ -21,7 +21,7 @@ from transforms.images.formats import sniff
 from transforms.refs import Range, SampleRef, Value, one_image
 from transforms.sources.archives.archive import check_expansion
 from transforms.sources.containers import Container, Spool
-from transforms.sources.inputs import InputFile, find_entries, key_prefixes, names_several, quote_input
+from transforms.sources.inputs import InputFile, find_entries, key_prefixes, names_several, quote_input, refuse_settings
 from transforms.sources.records.tfds_features import Features, parse_features
 from transforms.sources.source import Source
 from transforms.sources.source_spec import Skipped, SourceSpec
@@ -202,12 +202,7 @@ def open_source(spec: SourceSpec) -> TfrecordSource:
     Raises:
       RequestError: a file does not exist, or they do not fit the request.
     """
-    for name in _NO_SETTINGS:
-        if getattr(spec, name):
-            raise RequestError(
-                f"`{name}={getattr(spec, name)}`: {quote_input(spec.input[0])} is read as tfrecord, which has none; "
-                "leave it out"
-            )
+    refuse_settings(spec, _NO_SETTINGS)
     files = _find_files(spec)
     described = {folder: _describe(folder) for folder in {storage.dirname(file.entry.path) for file in files}}
     try:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from transforms.refs import SampleRef
-from transforms.sources.inputs import InputFile, key_prefixes, quote_input
+from transforms.sources.inputs import InputFile, key_prefixes, quote_input, refuse_settings
 from transforms.sources.source_spec import SourceSpec
-from transforms.sources.tables.csv_table import open_csv
-from transforms.sources.tables.jsonl_table import open_jsonl
+from transforms.sources.tables.any_table import open_table
 from transforms.sources.tables.table import Table
 from transforms.sources.tables.table_columns import available
 from transforms.sources.tables.table_source import TableSource
@@ -55,12 +53,7 @@ def open_source(spec: SourceSpec) -> HfFolder:
     Raises:
       RequestError: there is none, or they do not fit the request.
     """
-    for name in _NO_SETTINGS:
-        if getattr(spec, name):
-            raise RequestError(
-                f"`{name}={getattr(spec, name)}`: {quote_input(spec.input[0])} is read as hf_folder, whose tables say "
-                "the images and labels; leave it out"
-            )
+    refuse_settings(spec, _NO_SETTINGS, why="whose tables say the images and labels")
     tables: dict[str, tuple[InputFile, Table]] = {}
     folders = [path.rstrip("/") + "/" for path in spec.input]
     for path, folder, prefix in zip(spec.input, folders, key_prefixes(spec.input), strict=True):
@@ -74,19 +67,10 @@ def open_source(spec: SourceSpec) -> HfFolder:
             if key in tables:
                 other = tables[key][1].path
                 raise RequestError(f"{other} and {entry.path} both say the images of one folder; delete one")
-            tables[key] = InputFile(key, entry, spec.input_splits.get(path)), _opener(entry.path, spec)(entry.path)
+            table = open_table(entry.path, delimiter=spec.delimiter, encoding=spec.encoding)
+            tables[key] = InputFile(key, entry, spec.input_splits.get(path)), table
     column = spec.image_column or _find_image([table for _, table in tables.values()])
     return HfFolder(list(tables.values()), dataclasses.replace(spec, image_column=column), folders=folders)
-
-
-def _opener(path: str, spec: SourceSpec) -> Callable[[str], Table]:
-    if path.endswith(".csv"):
-        return functools.partial(open_csv, delimiter=spec.delimiter, encoding=spec.encoding)
-    if path.endswith(".jsonl"):
-        return functools.partial(open_jsonl, encoding=spec.encoding)
-    from transforms.sources.tables.parquet_table import open_parquet
-
-    return open_parquet
 
 
 def _find_image(tables: Sequence[Table]) -> str:

@@ -20,7 +20,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from transforms.refs import File, Locator, Range, SampleRef, Value, one_image
 from transforms.sources.containers import Container, Spool
-from transforms.sources.inputs import InputFile, find_files, quote_input
+from transforms.sources.inputs import InputFile, find_files, quote_input, refuse_settings
 from transforms.sources.source import Source
 from transforms.sources.source_spec import Skipped, SourceSpec
 from transforms.sources.tables.cells import invalid_row, read_text
@@ -279,12 +279,7 @@ def open_source(spec: SourceSpec) -> HfParquetSource:
     Raises:
       RequestError: a file does not exist, or they do not fit the request.
     """
-    for name in _NO_SETTINGS:
-        if getattr(spec, name) is not None:
-            raise RequestError(
-                f"`{name}={getattr(spec, name)}`: {quote_input(spec.input[0])} is read as hf_parquet, which has none; "
-                "leave it out"
-            )
+    refuse_settings(spec, _NO_SETTINGS)
     files = find_files(spec)
     table = open_parquet(files[0].entry.path)
     return HfParquetSource(files, table, _schema(Container.of(files[0].entry, key_prefix="")), spec)

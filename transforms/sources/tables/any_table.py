@@ -1,0 +1,31 @@
+"""A table of any format."""
+
+from __future__ import annotations
+
+from transforms.sources.registry import source_of_file
+from transforms.sources.tables.table import Table
+
+
+def open_table(path: str, *, delimiter: str | None = None, encoding: str | None = None) -> Table:
+    """Opens a table by its extension.
+
+    Args:
+      delimiter: between the cells of a CSV file; None to find it.
+      encoding: of a text; None to find it.
+
+    Raises:
+      RequestError: the file is not what its extension says.
+    """
+    # Each format is imported when it is read.
+    kind = source_of_file(path)
+    if kind == "parquet":
+        from transforms.sources.tables.parquet_table import open_parquet
+
+        return open_parquet(path)
+    if kind == "csv":
+        from transforms.sources.tables.csv_table import open_csv
+
+        return open_csv(path, delimiter, encoding)
+    from transforms.sources.tables.jsonl_table import open_jsonl
+
+    return open_jsonl(path, encoding)
