@@ -14,7 +14,7 @@ demo: $(VENV)/.program
 	  --splits=train=0.8,validation=0.2 --stratify --image_size=224 --overwrite
 	$(BIN)/beam-tfrecords verify --dataset=$(DEMO_OUT)
 	$(BIN)/beam-tfrecords inspect --dataset=$(DEMO_OUT)
-	@echo "the report of the build: $(DEMO_OUT)/manifest.json; rejected images: $(DEMO_OUT)/failures.jsonl"
+	@echo "pictures and numbers on one page: $(DEMO_OUT)/report.html"
 
 test: lint typecheck unit
 
@@ -61,9 +61,9 @@ test-pins:
 	for python in $(PIN_PYTHONS); do tests/pins.sh $$python || exit; done
 
 # Every table of README.md and docs/benchmarks.md comes from here: the contestants in turn, each in an environment of its
-# own; our codec in a bare pool, for more photos too; large photos; files passed through; the next version; a million
-# references; COCO's annotations; and what a billion images would take. Two hours in all. bench-cold reads from the disk and writes to it;
-# it takes root.
+# own; our codec in a bare pool, for more photos too; large photos; files passed through; archives and other datasets;
+# the next version; a million references; COCO's annotations; and what a billion images would take. Two hours in all.
+# bench-cold reads from the disk and writes to it; it takes root.
 bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python -m compileall -q beam_tfrecords transforms beam_pipelines
 	$(BIN)/python benchmarks/run.py --name=imagenet_like_8000
@@ -71,6 +71,7 @@ bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python benchmarks/run.py --size=4000x3000 --count=400 --only=beam_tfrecords,pillow,img2dataset
 	$(BIN)/python benchmarks/run.py --name=keep --reference=beam_tfrecords_keep_header \
 	  --only=beam_tfrecords_keep_header,copy,beam_tfrecords_keep,decode
+	$(BIN)/python benchmarks/sources.py
 	$(BIN)/python benchmarks/reuse.py
 	$(BIN)/python benchmarks/group_references.py
 	$(BIN)/python benchmarks/annotations.py

@@ -121,6 +121,19 @@ def _reuse(name: str) -> str:
     return _format([_photos(results), "of the time of the first version"], rows)
 
 
+def _sources(name: str) -> str:
+    """How fast the same photos are read from each form, as a share of the folder's rate."""
+    results = _read(name)
+    folder = results["seconds"]["folder"]
+    rows = []
+    for title, times in results["seconds"].items():
+        share = statistics.median(base / seconds for base, seconds in zip(folder, times, strict=True))
+        rate = results["count"] / statistics.median(times)
+        peak = _memory(results["peak_bytes"][title])
+        rows.append([title, f"{rate:,.0f}", f"{share:.2f}" if title != "folder" else "", peak])
+    return _format([_photos(results), "images/s", "of the folder's rate", "peak memory"], rows)
+
+
 def _memory_growth() -> str:
     references = _read("references")
     rows = [(f"{references['count']:,} references listed and grouped", _memory(references["peak_bytes"]))]
@@ -150,6 +163,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "overhead": lambda: _overhead(("imagenet_like_8000", "imagenet_like_40000")),
     "keep": lambda: _contest("keep", _KEEP),
     "keep_cold": lambda: _contest("keep_cold", _KEEP),
+    "sources": lambda: _sources("sources_8000"),
     "reuse": lambda: _reuse("reuse_8000"),
     "memory": _memory_growth,
     "measured": _measured,
