@@ -140,6 +140,8 @@ class ReadHfParquet:
                     for image, row in self._rows(file, group):
                         yield self._reference(container, number, image, row, finder, spool)
                         number += 1
+                    # Arrow would keep the memory of one group, and with the next one take more.
+                    pa.default_memory_pool().release_unused()
         except SampleError as error:
             yield container.rejected(error)
 
