@@ -88,6 +88,7 @@ class FailureReason(str, enum.Enum):
     VALUE_MISSING = "value_missing"
     WRONG_TYPE = "wrong_type"
     INVALID_BOX = "invalid_box"
+    INVALID_MASK = "invalid_mask"
     OUTSIDE_ROOT = "outside_root"
     DUPLICATE_KEY = "duplicate_key"
     INVALID_ROW = "invalid_row"

@@ -16,12 +16,12 @@ def turn(pixels: np.ndarray, orientation: int) -> np.ndarray:
     return pixels if flip is None else cv2.flip(pixels, flip)
 
 
-def fit(pixels: np.ndarray, geometry: Geometry) -> np.ndarray:
-    """Crops an upright image, or puts it on a black canvas."""
+def fit(pixels: np.ndarray, geometry: Geometry, *, padding: int = 0) -> np.ndarray:
+    """Crops an upright image, or puts it on a canvas of one value, black for images."""
     height, width = geometry.final_height, geometry.final_width
     over_height, over_width = height - pixels.shape[0], width - pixels.shape[1]
     top, left = geometry.offset
     if over_height > 0 or over_width > 0:
         bottom, right = over_height + top, over_width + left
-        return cv2.copyMakeBorder(pixels, -top, bottom, -left, right, cv2.BORDER_CONSTANT, value=0)
+        return cv2.copyMakeBorder(pixels, -top, bottom, -left, right, cv2.BORDER_CONSTANT, value=padding)
     return pixels[top : top + height, left : left + width]

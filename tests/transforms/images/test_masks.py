@@ -1,0 +1,93 @@
+"""Masks follow their images, exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from beam_tfrecords.errors import FailureReason, SampleError
+from tests.image_checks import encoded, pixels
+from transforms.images.convert_image import convert_image
+from transforms.images.geometry import plan_geometry
+from transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
+from transforms.images.masks import place_mask
+from transforms.images.orient import orient
+
+
+def shape_of(height: int, width: int) -> np.ndarray:
+    """A shape that looks different however it is turned: [H, W] of 0 and 255."""
+    shape = np.zeros((height, width), np.uint8)
+    shape[height // 5 : height // 2, width // 4 : width * 4 // 5] = 255
+    shape[height // 5 : height * 9 // 10, width // 4 : width * 2 // 5] = 255
+    return shape
+
+
+def widened(shape: np.ndarray, pixels: int) -> np.ndarray:
+    """A shape and all that is so many pixels away from it."""
+    padded = np.pad(shape, pixels, mode="edge")
+    steps = range(2 * pixels + 1)
+    height, width = shape.shape
+    return np.max([padded[y : y + height, x : x + width] for y in steps for x in steps], axis=0)
+
+
+@pytest.mark.parametrize("encoding", [ImageEncoding.RAW, ImageEncoding.KEEP])
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("is_upright", [True, False])
+@given(
+    st.integers(40, 200), st.integers(40, 200), st.sampled_from([None, (48, 64), (97, 50), (160, 171)]),
+    st.sampled_from(ResizeMode), st.integers(1, 8), st.sampled_from(["JPEG", "PNG"]), st.booleans(),
+)  # fmt: skip
+def test_a_shape_in_the_mask_is_where_it_is_in_the_image(
+    encoding, codec, is_upright, height, width, size, mode, orientation, file_format, upscale
+):
+    shape = Image.fromarray(shape_of(height, width))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    data = encoded(shape, file_format, exif=exif, **({"quality": 95} if file_format == "JPEG" else {}))
+    drawn = np.asarray(orient(shape, orientation) if is_upright else shape)
+    spec = ImageSpec(
+        image_size=size, resize_mode=mode, codec=codec, channels=1, upscale=upscale, image_encoding=encoding
+    )
+    converted = convert_image(data, spec)
+    geometry = converted.geometry.keeping(converted.kept_orientation)
+    # A mask of a square image, or of one that is upside down, has no size of its own in the file.
+    if not is_upright and drawn.shape == geometry.upright_size:
+        drawn = np.asarray(orient(shape, orientation))
+    mask = place_mask(drawn, geometry)
+    assert mask.shape == (converted.height, converted.width)
+    seen = pixels(converted)[..., 0]
+    bright, dark = seen > 160, seen < 96
+    assert not (bright & (widened(mask, 1) == 0)).any()
+    assert not (dark & (widened(255 - mask, 1) == 0)).any()
+
+
+# From an odd number of pixels, the middle of no new pixel is between two old ones, where Pillow's rounding decides.
+ODD = st.integers(0, 30).map(lambda number: 2 * number + 1)
+
+
+@given(ODD, ODD, st.integers(1, 90), st.integers(1, 90), st.sampled_from([np.uint8, np.uint16]))
+def test_a_resized_mask_is_the_one_of_pillow(height, width, new_height, new_width, kind):
+    mask = np.random.default_rng(height).integers(0, np.iinfo(kind).max, (height, width)).astype(kind)
+    spec = ImageSpec(image_size=(new_height, new_width), resize_mode=ResizeMode.EXACT)
+    resized = place_mask(mask, plan_geometry(height, width, orientation=1, spec=spec))
+    expected = Image.fromarray(mask).resize((new_width, new_height), Image.Resampling.NEAREST)
+    assert resized.dtype == kind
+    np.testing.assert_array_equal(resized, np.asarray(expected))
+
+
+def test_padding_has_a_number_of_its_own():
+    spec = ImageSpec(image_size=(4, 4), resize_mode=ResizeMode.PAD)
+    geometry = plan_geometry(2, 4, orientation=1, spec=spec)
+    placed = place_mask(np.ones((2, 4), np.uint8), geometry, padding=255)
+    np.testing.assert_array_equal(placed, [[255] * 4, [1] * 4, [1] * 4, [255] * 4])
+
+
+def test_a_mask_of_another_size_is_refused():
+    geometry = plan_geometry(20, 30, orientation=6, spec=ImageSpec())
+    expected = r"the mask has 40 x 30 pixels \(width x height\), and its image 20 x 30"
+    with pytest.raises(SampleError, match=expected) as refused:
+        place_mask(np.zeros((30, 40), np.uint8), geometry)
+    assert refused.value.reason is FailureReason.INVALID_MASK
