@@ -18,13 +18,17 @@ from beam_pipelines.summary import format_bytes, format_table
 from beam_pipelines.terminal import escape, show
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, open_dataset
-from beam_tfrecords.errors import BuildError
-from beam_tfrecords.examples.layouts import Feature
+from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Feature
 from beam_tfrecords.examples.parse import find_class, parse_example
+from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.tfrecord import RecordError, open_stream, read_records
 from transforms.settings import whole_number
 
 _MOST_TEXT = 80
+# How a file is saved, by the end of its name.
+_SAVED_AS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG"}
+_QUALITY = 92
 
 
 def inspect(argv: Sequence[str]) -> int:
@@ -32,13 +36,46 @@ def inspect(argv: Sequence[str]) -> int:
     arguments = make_parser().read_all(argv)
     dataset = open_dataset(arguments.dataset)
     split = arguments.split or min(shard.split for shard in dataset.shards)
+    if arguments.image is not None or arguments.save:
+        _inspect_record(dataset, split, arguments.image or 0, save=arguments.save)
+        return DONE
     dataset.split_shards(split)
     show(*describe_schema(dataset))
     for number, (uri, data) in enumerate(itertools.islice(read_examples(dataset, split), arguments.examples)):
-        source = f", from {uri}" if uri else ""
-        show("", f"{split} example {number} ({len(data):,} bytes{source})")
-        show(*(f"  {line}" for line in describe_example(data, dataset)))
+        show("")
+        _show_example(dataset, split, number, uri, data)
     return DONE
+
+
+def _show_example(dataset: Dataset, split: str, number: int, uri: str | None, data: bytes) -> None:
+    source = f", from {uri}" if uri else ""
+    show(f"{split} example {number} ({len(data):,} bytes{source})")
+    show(*(f"  {line}" for line in describe_example(data, dataset)))
+
+
+def _inspect_record(dataset: Dataset, split: str, number: int, *, save: str | None) -> None:
+    """Shows one record, and saves its image."""
+    path = storage.absolute(save) if save else ""
+    kind = _SAVED_AS.get(path[path.rfind(".") :].lower())
+    if save and kind is None:
+        raise RequestError(f"--save={save}: expected a name that ends with {', '.join(_SAVED_AS)}")
+    if number >= sum(shard.records for shard in dataset.split_shards(split)):
+        raise RequestError(f"--image={number}: {split} has {dataset.splits[split]:,} records, numbered from 0")
+    uri, data = next(read_examples(dataset, split, start=number))
+    _show_example(dataset, split, number, uri, data)
+    if kind is None:
+        return
+    stored = next((feature.name for feature in dataset.layout.features if feature.field in IMAGE_FIELDS), None)
+    if stored is None:
+        raise RequestError(f"--save={save}: the records of {dataset.path} have no image")
+    from beam_pipelines.drawing import draw_boxes, find_boxes, flatten, from_pixels
+
+    example = ReadExample(dataset.layout.features, dataset.images, pixels=True)(data)
+    picture = draw_boxes(flatten(from_pixels(example[stored])), find_boxes(dataset, example))
+    file = io.BytesIO()
+    picture.save(file, kind, quality=_QUALITY)
+    storage.write_bytes(path, file.getvalue())
+    show(f"saved {save}")
 
 
 def make_parser() -> Parser:
@@ -48,25 +85,34 @@ def make_parser() -> Parser:
     parser.add_argument("--split", metavar="NAME", help="split of the examples (the first)")
     count = argument(whole_number(0))
     parser.add_argument("--examples", metavar="N", type=count, default=3, help="show at most N examples (3)")
+    parser.add_argument("--image", metavar="N", type=count, help="show the N-th record of the split alone, from 0")
+    parser.add_argument("--save", metavar="FILE", help="write its image, with boxes drawn, as .jpg or .png")
     # Its earlier name, which means samples to build from in `convert`.
     parser.add_argument("--limit", dest="examples", type=count, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     return parser
 
 
-def read_examples(dataset: Dataset, split: str) -> Iterator[tuple[str | None, bytes]]:
+def read_examples(dataset: Dataset, split: str, *, start: int = 0) -> Iterator[tuple[str | None, bytes]]:
     """The examples of a split, in order: name of the image file or None, serialized example.
+
+    Args:
+      start: number of the first of them.
 
     Raises:
       BuildError: a record is damaged.
     """
     for shard in dataset.split_shards(split):
+        if start >= shard.records:
+            start -= shard.records
+            continue
         try:
             index = pa.BufferReader(storage.read_bytes(storage.join(dataset.path, shard.index or "")))
             uris = pq.read_table(index, columns=["uri"])["uri"].to_pylist()
             with storage.open_read(storage.join(dataset.path, shard.file)) as file:
                 records = read_records(open_stream(file, dataset.compression))
-                for uri, record in zip(uris, records, strict=True):
+                for uri, record in itertools.islice(zip(uris, records, strict=True), start, None):
                     yield uri, record.data
+            start = 0
         except RecordError as error:
             raise BuildError(f"{shard.file}, record {error.record} at offset {error.offset}: {error}") from error
         except (OSError, EOFError, ValueError, zlib.error) as error:

@@ -15,7 +15,7 @@ import yaml
 from beam_pipelines.report.distribution import Distribution
 from beam_pipelines.report.index_scan import EXTREMES, IndexScan, choose_groups, scan_index
 from beam_pipelines.report.reading_code import reading_code
-from beam_pipelines.report.samples import Sample, read_samples
+from beam_pipelines.report.samples import Sample, read_samples, thumbnail_side
 from beam_pipelines.settings.definitions import show_flags
 from beam_pipelines.summary import describe_changes, format_bytes
 from beam_pipelines.terminal import escape
@@ -84,6 +84,8 @@ def render_report(dataset: Dataset) -> str:
         extremes=_extremes(dataset, scan),
         classes_left_out=_classes_left_out(dataset),
         has_images=dataset.layout.needs_image,
+        has_boxes=dataset.layout.needs_objects,
+        thumbnail_side=thumbnail_side(dataset),
         balance=_balance(manifest),
         splits=[_describe_split(split, entry, scan) for split, entry in manifest["splits"].items()],
         lengths=_plots({split: scan.lengths[split] for split in list(dataset.splits)[:_MOST_PLOTS]}, _as_bytes),

@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 from PIL import Image
 
+from beam_pipelines.drawing import Box, find_boxes, flatten, from_pixels
 from beam_pipelines.report.index_scan import MOST_SHOWN, Chosen
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset
@@ -22,7 +22,9 @@ from beam_tfrecords.examples.parse import find_class
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.tfrecord import open_stream, read_records
 
-_SIDE, _QUALITY = 128, 70
+_SIDE, _SIDE_WITH_BOXES, _QUALITY = 128, 256, 70
+# Drawn on one picture.
+_MOST_BOXES = 100
 # Stored pixels that are decoded; of photos kept at 12 megapixels, some 30 are shown.
 _MOST_PIXELS = 400_000_000
 # Records in memory at once.
@@ -40,6 +42,7 @@ class Sample:
       height: likewise.
       problem: why there is no thumbnail of an image.
       texts: what the record says besides: (feature, text).
+      boxes: of its objects, the largest first; of very many, those.
     """
 
     chosen: Chosen
@@ -48,6 +51,12 @@ class Sample:
     height: int = 0
     problem: str = ""
     texts: tuple[tuple[str, str], ...] = ()
+    boxes: tuple[Box, ...] = ()
+
+
+def thumbnail_side(dataset: Dataset) -> int:
+    """The longer side of a thumbnail, in pixels; objects need more room than a picture of one class."""
+    return _SIDE_WITH_BOXES if dataset.layout.needs_objects else _SIDE
 
 
 def read_samples(dataset: Dataset, groups: Sequence[Sequence[Chosen]]) -> list[Sample]:
@@ -91,17 +100,20 @@ def _read_split(dataset: Dataset, split: str, chosen: Sequence[Chosen]) -> Itera
 def _describe(dataset: Dataset, chosen: Chosen, data: bytes) -> Sample:
     read = ReadExample(dataset.layout.features, dataset.images, pixels=False)
     example = read(data)
-    sample = Sample(chosen, texts=tuple(_texts(dataset, example)))
+    boxes = find_boxes(dataset, example)
+    sample = Sample(chosen, texts=tuple(_texts(dataset, example)), boxes=tuple(boxes[:_MOST_BOXES]))
+    side = thumbnail_side(dataset)
     stored = next((one for one in dataset.layout.features if one.field in IMAGE_FIELDS), None)
     if stored is None:
         return sample
     try:
         is_file = dataset.images.encoding != "raw" and dataset.images.bit_depth == 8
-        image = _open(example[stored.name]) if is_file else _from_pixels(read, data, stored.name)
-        image.thumbnail((_SIDE, _SIDE))
-        if image.mode == "RGBA":
-            image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-        image = image.convert("L" if image.mode == "L" else "RGB")
+        if is_file:
+            image = _open(example[stored.name], side)
+        else:
+            image = from_pixels(dataclasses.replace(read, pixels=True)(data)[stored.name])
+        image.thumbnail((side, side))
+        image = flatten(image)
         file = io.BytesIO()
         image.save(file, "JPEG", quality=_QUALITY)
     except Exception as error:  # one image that Pillow cannot read does not end a report: it is shown as such
@@ -110,19 +122,13 @@ def _describe(dataset: Dataset, chosen: Chosen, data: bytes) -> Sample:
     return dataclasses.replace(sample, image=uri, width=image.width, height=image.height)
 
 
-def _open(data: bytes) -> Image.Image:
+def _open(data: bytes, side: int) -> Image.Image:
     image = Image.open(io.BytesIO(data))
     # Decodes a large JPEG at a fraction of its size.
-    image.draft("L" if image.mode == "L" else "RGB", (2 * _SIDE, 2 * _SIDE))
+    image.draft("L" if image.mode == "L" else "RGB", (2 * side, 2 * side))
     if image.mode in ("L", "RGB", "RGBA"):
         return image
     return image.convert("RGBA" if image.has_transparency_data else "RGB")
-
-
-def _from_pixels(read: ReadExample, data: bytes, name: str) -> Image.Image:
-    pixels = dataclasses.replace(read, pixels=True)(data)[name]
-    pixels = pixels if pixels.dtype == np.uint8 else (pixels >> 8).astype(np.uint8)
-    return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
 
 
 def _texts(dataset: Dataset, example: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from beam_tfrecords import load, open_dataset
 from tests.annotated_inputs import (
@@ -115,6 +116,37 @@ def test_verify_and_inspect_know_objects(out, verify, run):
     shown = run("inspect", f"--dataset={out}", "--examples=4")
     assert shown.code == 0
     assert "3 (cat), 1 (person)" in shown.out
+
+
+@pytest.mark.parametrize("layout", ["detection", "tfds"])
+def test_inspect_saves_a_picture_with_the_boxes_drawn(tmp_path, source, build, run, layout):
+    out = build(tmp_path / "out", *source, f"--layout={layout}", "--image_encoding=raw", "--image_size=20x30",
+                "--resize_mode=exact", "--channels=3")  # fmt: skip
+    keys = [record.key for record in read_dataset(out, "train")]
+    ran = run("inspect", f"--dataset={out}", f"--image={keys.index('b.jpg')}", f"--save={tmp_path / 'b.PNG'}")
+    assert ran.code == 0, ran.err
+    assert f"train example {keys.index('b.jpg')} " in ran.out
+    assert ran.out.endswith(f"saved {tmp_path / 'b.PNG'}\n")
+    # Enlarged 21 times; the box is (10, 10, 20, 45) of 50 x 50 pixels.
+    pixels = np.asarray(Image.open(tmp_path / "b.PNG"), int)
+    assert pixels.shape == (20 * 21, 30 * 21, 3)
+    left, top, right, bottom = 0.2 * 630, 0.2 * 420, 0.4 * 630, 0.9 * 420
+    red = pixels[:, :, 0] - pixels[:, :, 2] > 150
+    rows, columns = np.flatnonzero(red[:, int(left + right) // 2]), np.flatnonzero(red[int(bottom) - 10])
+    assert (columns.min(), columns.max()) == pytest.approx((left, right), abs=2)
+    assert rows.max() == pytest.approx(bottom, abs=2)
+    assert np.flatnonzero(red[:, int(left) + 4]).min() < top - 8  # the name
+    stored = open_dataset(out).records("train")[keys.index("b.jpg")][
+        "image/encoded" if layout == "detection" else "image"
+    ]
+    np.testing.assert_array_equal(pixels[-1, ::21], stored[-1])
+
+
+def test_inspect_saves_a_picture_without_boxes_as_it_is(out, tmp_path, run):
+    keys = [record.key for record in read_dataset(out, "train")]
+    ran = run("inspect", f"--dataset={out}", f"--image={keys.index('c.jpg')}", f"--save={tmp_path / 'c.jpg'}")
+    assert ran.code == 0, ran.err
+    assert Image.open(tmp_path / "c.jpg").size == (30, 20)
 
 
 def test_a_label_map_that_names_other_classes_is_found(out, tmp_path):

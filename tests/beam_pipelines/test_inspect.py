@@ -7,7 +7,9 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +88,37 @@ def test_a_table_is_shown_with_its_values(tmp_path, build, run):
     assert ["count", "1"] in lines
     assert ["weight", "0.5"] in lines
     assert ["name", "'first'"] in lines
+
+
+@pytest.mark.parametrize("name", ["plain", "gzip", "raw"])
+def test_one_record_is_shown_and_its_image_is_saved(datasets, run, read, tmp_path, name):
+    records = read(datasets[name], "train")
+    number = len(records) - 1  # of gzip, in the second shard
+    ran = run("inspect", f"--dataset={datasets[name]}", f"--image={number}", f"--save={tmp_path / 'x.png'}")
+    assert ran.code == 0
+    assert ran.out.startswith(f"train example {number} ")
+    assert f"{records[number].key}" in ran.out.splitlines()[0]
+    saved = np.asarray(Image.open(tmp_path / "x.png"), int)
+    picture = np.asarray(Image.open(records[number].row["uri"]).convert("RGB").resize((20, 16)), int)
+    assert np.abs(saved - picture).mean() < 12
+
+
+def test_a_record_or_a_name_that_is_not_there_is_refused(datasets, run, tmp_path):
+    ran = run("inspect", f"--dataset={datasets['gzip']}", "--image=30")
+    assert (ran.code, ran.err) == (2, "beam-tfrecords: --image=30: train has 30 records, numbered from 0\n")
+    ran = run("inspect", f"--dataset={datasets['gzip']}", "--save=x.gif")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "--save=x.gif: expected a name that ends with .jpg, .jpeg, .png" in ran.err
+
+
+def test_the_image_of_a_record_without_one_cannot_be_saved(tmp_path, build, run):
+    (tmp_path / "rows.csv").write_text("count\n1\n")
+    (tmp_path / "spec.json").write_text(json.dumps({"layout": {"n": {"field": "column.count", "type": "int64"}}}))
+    out = build(tmp_path / "out", f"--input={tmp_path / 'rows.csv'}", f"--spec={tmp_path / 'spec.json'}")
+    ran = run("inspect", f"--dataset={out}", f"--save={tmp_path / 'x.png'}")
+    assert ran.code == 2
+    assert f"the records of {out} have no image" in ran.err
+    assert not (tmp_path / "x.png").exists()
 
 
 @pytest.mark.parametrize("share", [0.1, 0.25, 0.5, 0.9])

@@ -45,6 +45,7 @@ class Page(HTMLParser):
         self.attributes: list[tuple[str, str]] = []
         self.images: list[dict[str, str]] = []
         self.unusual: list[dict[str, str]] = []
+        self.boxes: list[dict[str, str]] = []
         self.words: list[str] = []
         self.figures: dict[str, str] = {}
         self._open: list[str] = []
@@ -60,6 +61,8 @@ class Page(HTMLParser):
             self._section = dict(attrs)["id"]
         if tag == "img":
             (self.unusual if self._section == "extremes" else self.images).append(dict(attrs))
+        if tag == "rect" and "--c: #" in dict(attrs)["style"] and self._section == "records":
+            self.boxes.append(dict(attrs))
         if tag not in VOID:
             self._open.append(tag)
 
@@ -286,6 +289,14 @@ def test_pictures_with_boxes_are_shown_with_the_classes_of_their_objects(tmp_pat
     page = page_of(build(tmp_path / "out", *words))
     assert len(page.images) == 4
     assert sum(f"cat, {SCRIPT}" in word for word in page.words) == 2
+    # The longer side of a picture has 256 units.
+    assert [[box[side] for side in ("x", "y", "width", "height")] for box in page.boxes] == [
+        ["12.8", "19.2", "64.0", "76.8"]
+    ] * 4
+    assert len({box["style"] for box in page.boxes}) == 2
+    # The titles of two boxes, and the class; in the pictures, a long name is shortened.
+    assert page.words.count(SCRIPT) == 3
+    assert page.words.count(f"{SCRIPT[:24]}…") == 2
 
 
 def test_a_table_without_images_is_shown_by_its_values(tmp_path, build):
