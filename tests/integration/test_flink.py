@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from beam_tfrecords import WriteTFRecordShards
 from beam_tfrecords.tfrecord import read_records
 from tests.integration.cluster_builds import PROGRAM, hashes
 from tests.integration.servers import flink, processes
+from tests.source_forms import FORMS, flags_of, write_form
 from transforms.blocks.stage import NAMESPACE, report_block
 from transforms.stats import Stats
 
@@ -64,12 +64,12 @@ def test_the_bytes_do_not_depend_on_the_parallelism(photos, tmp_path, run, on_fl
     assert hashes(out) == expected
 
 
-def test_archives_are_listed_by_the_cluster(photos, tmp_path, run, on_flink):
-    with tarfile.open(tmp_path / "photos.tar.gz", "w:gz") as archive:
-        archive.add(photos, ".")
-    words = [f"--input={tmp_path / 'photos.tar.gz'}", *FLAGS]
+@pytest.mark.parametrize("form", FORMS)
+def test_every_source_gives_the_bytes_of_a_local_build(tmp_path, run, on_flink, form):
+    write_form(form, tmp_path / "in")
     for name, more in ("local", []), ("flink", on_flink):
-        ran = run("convert", f"--output={tmp_path / name}", *words, *more)
+        words = [*flags_of(form, tmp_path / "in"), "--name=photos", "--image_size=32", *more]
+        ran = run("convert", f"--output={tmp_path / name}", *words)
         assert ran.code == 0, ran.err
     assert hashes(tmp_path / "flink") == hashes(tmp_path / "local")
 

@@ -1,0 +1,153 @@
+"""The same photos and objects in the form of every source."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import tensorflow as tf
+import zstandard
+
+from tests.annotated_inputs import PICTURES, save_pictures, write_coco, write_voc, write_yolo
+
+PHOTOS = Path(__file__).parent / "data/photos"
+NAMES = sorted(path.relative_to(PHOTOS).as_posix() for path in PHOTOS.glob("*/*_0[1-3].jpg"))
+
+
+def _tar_of(members: Mapping[str, bytes]) -> bytes:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        for name, data in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return content.getvalue()
+
+
+def _photos_tar() -> bytes:
+    return _tar_of({name: (PHOTOS / name).read_bytes() for name in NAMES})
+
+
+def _write_folder(folder: Path) -> None:
+    for name in NAMES:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(PHOTOS / name, folder / name)
+
+
+def _write_tar(folder: Path) -> None:
+    (folder / "photos.tar").write_bytes(_photos_tar())
+
+
+def _write_zstd(folder: Path) -> None:
+    (folder / "photos.tar.zst").write_bytes(zstandard.compress(_photos_tar()))
+
+
+def _write_zip(folder: Path) -> None:
+    _write_folder(folder / "photos")
+    shutil.make_archive(str(folder / "photos"), "zip", folder / "photos")
+
+
+def _write_webdataset(folder: Path) -> None:
+    members = {}
+    for name in NAMES:
+        stem = name.removesuffix(".jpg")
+        members[name] = (PHOTOS / name).read_bytes()
+        members[f"{stem}.json"] = json.dumps({"label": name.split("/")[0]}).encode()
+        members[f"{stem}.index"] = b"7"
+    (folder / "photos.tar").write_bytes(_tar_of(members))
+
+
+def _write_rows(path: Path) -> None:
+    with open(path, "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["file_name", "label"])
+        rows.writerows([name, name.split("/")[0]] for name in NAMES)
+
+
+def _write_csv(folder: Path) -> None:
+    _write_folder(folder / "photos")
+    _write_rows(folder / "photos/table.csv")
+
+
+def _write_metadata(folder: Path) -> None:
+    _write_folder(folder / "photos")
+    _write_rows(folder / "photos/metadata.csv")
+
+
+def _write_parquet(folder: Path, compression: str) -> None:
+    labels = [name.split("/")[0] for name in NAMES]
+    images = [{"bytes": (PHOTOS / name).read_bytes(), "path": name} for name in NAMES]
+    pq.write_table(pa.table({"image": images, "label": labels}), folder / "photos.parquet", compression=compression)
+
+
+def _write_plain_parquet(folder: Path) -> None:
+    _write_parquet(folder, "none")
+
+
+def _write_snappy_parquet(folder: Path) -> None:
+    _write_parquet(folder, "snappy")
+
+
+def _write_tfrecord(folder: Path) -> None:
+    with tf.io.TFRecordWriter(str(folder / "photos.tfrecord")) as writer:
+        for name in NAMES:
+            example = tf.train.Example()
+            feature = example.features.feature
+            feature["image"].bytes_list.value.append((PHOTOS / name).read_bytes())
+            feature["label"].bytes_list.value.append(name.split("/")[0].encode())
+            writer.write(example.SerializeToString())
+
+
+# Name -> what writes the input below a folder, and the flags of the request, where `{root}` is that folder.
+Forms = Mapping[str, tuple[Callable[[Path], None], Sequence[str]]]
+PHOTO_FORMS: Forms = {
+    "folder": (_write_folder, ["--input={root}"]),
+    "csv": (_write_csv, ["--input={root}/photos/table.csv"]),
+    "hf_folder": (_write_metadata, ["--input={root}/photos", "--source=hf_folder"]),
+    "tar": (_write_tar, ["--input={root}/photos.tar"]),
+    "tar_zstd": (_write_zstd, ["--input={root}/photos.tar.zst"]),
+    "zip": (_write_zip, ["--input={root}/photos.zip"]),
+    "webdataset": (_write_webdataset, ["--input={root}/photos.tar"]),
+    "parquet": (_write_plain_parquet, ["--input={root}/photos.parquet"]),
+    "parquet_snappy": (_write_snappy_parquet, ["--input={root}/photos.parquet"]),
+    "tfrecord": (_write_tfrecord, ["--input={root}/photos.tfrecord"]),
+}
+
+
+def _write_coco(folder: Path) -> None:
+    save_pictures(folder / "images")
+    write_coco(folder / "instances.json")
+
+
+def _write_yolo(folder: Path) -> None:
+    write_yolo(folder, {"train": PICTURES})
+
+
+def _write_voc(folder: Path) -> None:
+    write_voc(folder, {"train": PICTURES})
+
+
+OBJECT_FORMS: Forms = {
+    "coco": (_write_coco, ["--input={root}/instances.json", "--image_root={root}/images"]),
+    "yolo": (_write_yolo, ["--input={root}/data.yaml"]),
+    "voc": (_write_voc, ["--input={root}", "--source=voc"]),
+}
+FORMS: Forms = {**PHOTO_FORMS, **OBJECT_FORMS}
+
+
+def write_form(name: str, folder: Path) -> None:
+    """Writes the input below a folder that is made for it."""
+    folder.mkdir(parents=True)
+    FORMS[name][0](folder)
+
+
+def flags_of(name: str, root: object) -> list[str]:
+    """The flags of the request for an input below a folder or in a bucket."""
+    return [flag.format(root=root) for flag in FORMS[name][1]]
