@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import bisect
 import io
 import itertools
+import operator
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -21,6 +24,7 @@ from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Feature
 from beam_tfrecords.examples.parse import find_class, parse_example
+from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.tfrecord import RecordError, open_stream, read_records
 from transforms.settings import whole_number
@@ -40,11 +44,36 @@ def inspect(argv: Sequence[str]) -> int:
         _inspect_record(dataset, split, arguments.image or 0, save=arguments.save)
         return DONE
     dataset.split_shards(split)
+    if arguments.where is None:
+        found: dict[str, Sequence[int]] = {split: range(dataset.splits[split])}
+    else:
+        found = _find_records(dataset, arguments.split, arguments.where)
     show(*describe_schema(dataset))
-    for number, (uri, data) in enumerate(itertools.islice(read_examples(dataset, split), arguments.examples)):
-        show("")
-        _show_example(dataset, split, number, uri, data)
+    if arguments.where is not None:
+        counts = ", ".join(
+            f"{len(numbers):,} of {dataset.splits[split]:,} in {split}" for split, numbers in found.items()
+        )
+        show("", f"records where {arguments.where}: {counts}")
+    numbered = ((split, number) for split, numbers in found.items() for number in numbers)
+    shown = list(itertools.islice(numbered, arguments.examples))
+    for split, group in itertools.groupby(shown, operator.itemgetter(0)):
+        numbers = [number for _, number in group]
+        for number, (uri, data) in zip(numbers, read_examples(dataset, split, numbers), strict=True):
+            show("")
+            _show_example(dataset, split, number, uri, data)
     return DONE
+
+
+def _find_records(dataset: Dataset, split: str | None, where: str) -> dict[str, Sequence[int]]:
+    """Split, or all if it is None -> numbers of its records whose index rows fulfil a condition."""
+    condition = make_condition(where)
+    found: dict[str, Sequence[int]] = {}
+    for name in [split] if split else dict.fromkeys(shard.split for shard in dataset.shards):
+        shards = dataset.split_shards(name)
+        starts = itertools.accumulate((shard.records for shard in shards), initial=0)
+        rows = [start + find_rows(dataset.path, shard, condition) for start, shard in zip(starts, shards, strict=False)]
+        found[name] = np.concatenate(rows).tolist()
+    return found
 
 
 def _show_example(dataset: Dataset, split: str, number: int, uri: str | None, data: bytes) -> None:
@@ -61,7 +90,7 @@ def _inspect_record(dataset: Dataset, split: str, number: int, *, save: str | No
         raise RequestError(f"--save={save}: expected a name that ends with {', '.join(_SAVED_AS)}")
     if number >= sum(shard.records for shard in dataset.split_shards(split)):
         raise RequestError(f"--image={number}: {split} has {dataset.splits[split]:,} records, numbered from 0")
-    uri, data = next(read_examples(dataset, split, start=number))
+    uri, data = next(read_examples(dataset, split, [number]))
     _show_example(dataset, split, number, uri, data)
     if kind is None:
         return
@@ -82,41 +111,48 @@ def make_parser() -> Parser:
     """The parser of this command."""
     parser = Parser(prog="beam-tfrecords inspect", description="Shows schema and examples.", allow_abbrev=False)
     parser.add_folder("dataset", "the --output of a build")
-    parser.add_argument("--split", metavar="NAME", help="split of the examples (the first)")
+    parser.add_argument("--split", metavar="NAME", help="split of the examples (the first; with --where, all)")
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument("--where", metavar="CONDITION", help="show such as \"label = 'cat' and sharpness < 20\"")
     count = argument(whole_number(0))
     parser.add_argument("--examples", metavar="N", type=count, default=3, help="show at most N examples (3)")
-    parser.add_argument("--image", metavar="N", type=count, help="show the N-th record of the split alone, from 0")
+    chosen.add_argument("--image", metavar="N", type=count, help="show the N-th record of the split alone, from 0")
     parser.add_argument("--save", metavar="FILE", help="write its image, with boxes drawn, as .jpg or .png")
     # Its earlier name, which means samples to build from in `convert`.
     parser.add_argument("--limit", dest="examples", type=count, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     return parser
 
 
-def read_examples(dataset: Dataset, split: str, *, start: int = 0) -> Iterator[tuple[str | None, bytes]]:
-    """The examples of a split, in order: name of the image file or None, serialized example.
+def read_examples(dataset: Dataset, split: str, numbers: Iterable[int]) -> Iterator[tuple[str | None, bytes]]:
+    """Examples of a split: name of the image file or None, serialized example.
 
     Args:
-      start: number of the first of them.
+      dataset: the dataset.
+      split: name of the split.
+      numbers: of the records, in order.
 
     Raises:
       BuildError: a record is damaged.
     """
-    for shard in dataset.split_shards(split):
-        if start >= shard.records:
-            start -= shard.records
-            continue
+    shards = dataset.split_shards(split)
+    starts = [0, *itertools.accumulate(shard.records for shard in shards)]
+    for place, group in itertools.groupby(numbers, lambda number: bisect.bisect_right(starts, number) - 1):
+        shard, row = shards[place], 0
         try:
             index = pa.BufferReader(storage.read_bytes(storage.join(dataset.path, shard.index or "")))
-            uris = pq.read_table(index, columns=["uri"])["uri"].to_pylist()
+            rows = pq.read_table(index, columns=["uri", "offset"]).to_pydict()
             with storage.open_read(storage.join(dataset.path, shard.file)) as file:
-                records = read_records(open_stream(file, dataset.compression))
-                for uri, record in itertools.islice(zip(uris, records, strict=True), start, None):
-                    yield uri, record.data
-            start = 0
+                stream = open_stream(file, dataset.compression)
+                for number in group:
+                    row = number - starts[place]
+                    stream.seek(rows["offset"][row])
+                    yield rows["uri"][row], next(read_records(stream)).data
         except RecordError as error:
-            raise BuildError(f"{shard.file}, record {error.record} at offset {error.offset}: {error}") from error
-        except (OSError, EOFError, ValueError, zlib.error) as error:
-            raise BuildError(f"{shard.file} cannot be read: {error}") from error
+            raise BuildError(f"{shard.file}, record {row} at offset {rows['offset'][row]}: {error}") from error
+        except (OSError, EOFError, ValueError, IndexError, StopIteration, zlib.error) as error:
+            raise BuildError(
+                f"{shard.file} cannot be read: {error or 'it ends before a record of its index'}"
+            ) from error
 
 
 def describe_schema(dataset: Dataset) -> list[str]:

@@ -81,11 +81,11 @@ class Dataset:
         """The classes, in the order of their indices; empty without labels."""
         return tuple(self.manifest["class_names"])
 
-    def records(self, split: str, *, form: Form = "pixels", verify: bool = False) -> Records:
+    def records(self, split: str | None = None, *, form: Form = "pixels", verify: bool = False) -> Records:
         """The records of a split at random; needs no TensorFlow.
 
         Args:
-          split: name of the split.
+          split: name of the split; None for all of them, one after the other.
           form: "pixels" gives each example as a dict of its features, with images as [H, W, C] uint8 arrays;
             "features" the same with images as the bytes that are stored; "bytes" gives the serialized example.
           verify: whether CRCs are checked when a record is read.
@@ -99,7 +99,7 @@ class Dataset:
 
         if form not in get_args(Form):
             raise ValueError(f"form={form!r}: expected {', '.join(map(repr, get_args(Form)))}")
-        shards = self.split_shards(split)
+        shards = self.shards if split is None else self.split_shards(split)
         if self.compression != "none":
             raise RequestError(
                 f"{self.path}: the records of a compressed shard cannot be read at random; read it with `load`, or "

@@ -10,7 +10,7 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, SupportsIndex, TypeAlias, cast, overload
+from typing import Any, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.index import INDEX_SCHEMA
+from beam_tfrecords.errors import BuildError
 from beam_tfrecords.manifest import Shard
+from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.tfrecord import FOOTER_BYTES, HEADER_BYTES, RecordError, read_records
 
 # Local files that are open at once, in each process.
@@ -35,14 +35,14 @@ _GROUP = 64
 
 
 class Records(Sequence[Any]):
-    """The records of one split in their order: `len`, `[number]`, slices, lists of numbers, iteration.
+    """The records of splits in their order: `len`, `[number]`, slices, lists of numbers, iteration.
 
     Loaders take it as it is: Grain as a random access source (`_getitems`), PyTorch as a map-style dataset
     (`__getitems__`). Processes may share it by pickling or forking.
 
     Args:
       path: the dataset's folder.
-      shards: of the split, not compressed and with indices.
+      shards: those that hold them, not compressed and with indices.
       read: makes of a serialized example what is given.
       verify: whether CRCs are checked when a record is read.
     """
@@ -60,7 +60,8 @@ class Records(Sequence[Any]):
         self._places: dict[int, np.ndarray] = {}
 
     def __repr__(self) -> str:
-        return f"<{len(self):,} records of {self._shards[0].split} in {self._path}>"
+        splits = ", ".join(dict.fromkeys(shard.split for shard in self._shards))
+        return f"<{len(self):,} records of {splits} in {self._path}>"
 
     def __len__(self) -> int:
         return self._starts[-1] if self._kept is None else len(self._kept)
@@ -78,9 +79,13 @@ class Records(Sequence[Any]):
 
     def __getitems__(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
         """Several records at once; from a store, those that lie together with one request."""
+        asked = list(map(operator.index, numbers))
         if not self._is_remote:
-            return [self[operator.index(number)] for number in numbers]
-        places = [self._find(operator.index(number)) for number in numbers]
+            return [self[number] for number in asked]
+        # One after the other, the indices of a shuffled batch would take a request's time for each of its records.
+        missing = {self._shard_of(self._number(number)) for number in asked} - self._places.keys()
+        self._places.update(zip(missing, _pool().map(self._read_places, missing), strict=True))
+        places = [self._find(number) for number in asked]
         requests = _merge(places)
         found: dict[tuple[int, int], bytes] = {}
         for request, data in zip(requests, _pool().map(lambda one: self._read_range(*one[:3]), requests), strict=True):
@@ -105,39 +110,24 @@ class Records(Sequence[Any]):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_places": {}}
 
-    def filter(self, condition: pc.Expression | None = None, **equals: Any) -> Records:
+    def filter(self, condition: pc.Expression | str | None = None, **equals: Any) -> Records:
         """The records whose index rows fulfil a condition; no record is read.
 
             records.filter(label="cat")
+            records.filter("label = 'cat' and sharpness < 20")
             records.filter(pyarrow.compute.field("height") > 200)
 
         Args:
-          condition: over the columns of the index.
+          condition: over the columns of the index and `split`; see `conditions.make_condition`.
           equals: column -> value, or list of values, that it must have.
 
         Raises:
-          RequestError: the index has no such column.
+          RequestError: the condition cannot be read, or the index has no such column.
         """
-        for name, value in equals.items():
-            if name not in INDEX_SCHEMA.names:
-                raise RequestError(f"the index has no column {name!r}; it has: {', '.join(INDEX_SCHEMA.names)}")
-            one = pc.field(name).isin(value) if isinstance(value, list | tuple | set) else pc.field(name) == value
-            condition = one if condition is None else condition & one
-        if condition is None:
-            return self
-        begin, passed = 0, []
-        for number, shard in enumerate(self._shards):
-            rows = self._read_index(number)
-            rows = rows.append_column("record", pa.array(np.arange(begin, begin + shard.records)))
-            try:
-                passed.append(rows.filter(condition)["record"].to_numpy())
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                has = ", ".join(INDEX_SCHEMA.names)
-                raise RequestError(
-                    f"the condition {condition} cannot be applied: {error}; the index has: {has}"
-                ) from error
-            begin += shard.records
-        numbers = np.concatenate(passed) if passed else np.arange(0)
+        checked = make_condition(condition, **equals)
+        find = functools.partial(find_rows, self._path, condition=checked)
+        found = (_pool().map if self._is_remote else map)(find, self._shards)
+        numbers = np.concatenate([begin + rows for begin, rows in zip(self._starts, found, strict=False)])
         return self._keep(numbers if self._kept is None else self._kept[np.isin(self._kept, numbers)])
 
     def index(self, value: Any, *bounds: int) -> int:
@@ -151,32 +141,36 @@ class Records(Sequence[Any]):
 
     def _find(self, number: int) -> tuple[int, int, int]:
         """Shard, offset and length of a record."""
+        number = self._number(number)
+        shard = self._shard_of(number)
+        if shard not in self._places:
+            self._places[shard] = self._read_places(shard)
+        offset, length = self._places[shard][number - self._starts[shard]]
+        return shard, int(offset), int(length)
+
+    def _number(self, number: int) -> int:
+        """Number of a record among all of the shards."""
         size = len(self)
         if not -size <= number < size:
-            raise IndexError(f"record {number}: the split has {size:,} records")
+            raise IndexError(f"record {number}: there are {size:,} records")
         number %= size
-        if self._kept is not None:
-            number = int(self._kept[number])
-        shard = bisect.bisect_right(self._starts, number) - 1
-        places = self._places.get(shard)
-        if places is None:
-            rows = self._read_index(shard, "offset", "length")
-            places = self._places[shard] = np.stack([rows["offset"].to_numpy(), rows["length"].to_numpy()], axis=1)
-        offset, length = places[number - self._starts[shard]]
-        return shard, int(offset), int(length)
+        return number if self._kept is None else int(self._kept[number])
+
+    def _shard_of(self, number: int) -> int:
+        return bisect.bisect_right(self._starts, number) - 1
+
+    def _read_places(self, shard: int) -> np.ndarray:
+        name = self._shards[shard].index or ""
+        data = pa.BufferReader(storage.read_bytes(storage.join(self._path, name)))
+        rows = pq.read_table(data, columns=["offset", "length"], use_threads=False)
+        if rows.num_rows != self._shards[shard].records:
+            raise BuildError(
+                f"{name} has {rows.num_rows} rows, but its shard has {self._shards[shard].records} records"
+            )
+        return np.stack([rows["offset"].to_numpy(), rows["length"].to_numpy()], axis=1)
 
     def _file(self, shard: int) -> str:
         return storage.join(self._path, self._shards[shard].file)
-
-    def _read_index(self, shard: int, *columns: str) -> pa.Table:
-        name = cast(str, self._shards[shard].index)
-        data = pa.BufferReader(storage.read_bytes(storage.join(self._path, name)))
-        table = pq.read_table(data, columns=list(columns) or None, use_threads=False)
-        if table.num_rows != self._shards[shard].records:
-            raise BuildError(
-                f"{name} has {table.num_rows} rows, but its shard has {self._shards[shard].records} records"
-            )
-        return table
 
     def _read_range(self, shard: int, offset: int, length: int) -> bytes:
         path = self._file(shard)

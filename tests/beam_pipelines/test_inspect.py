@@ -72,6 +72,34 @@ def test_the_split_can_be_chosen(datasets, run, read):
     assert "train example" not in ran.out
 
 
+@pytest.mark.parametrize("name", ["plain", "gzip"])
+def test_a_condition_chooses_the_examples(datasets, run, read, name):
+    every = read(datasets[name], "train")
+    wanted = [(number, record) for number, record in enumerate(every) if record.row["label"] == "cat"]
+    ran = run("inspect", f"--dataset={datasets[name]}", "--split=train", "--where=label = 'cat'", "--examples=4")
+    assert (ran.code, ran.err) == (0, "")
+    assert f"records where label = 'cat': {len(wanted)} of {len(every)} in train\n" in ran.out
+    found = [line.split()[:3] for line in ran.out.splitlines() if line.startswith("train example")]
+    assert found == [["train", "example", str(number)] for number, _ in wanted[:4]]
+    shown = [line.split(maxsplit=1)[1] for line in ran.out.splitlines() if "filename" in line and "'picture" in line]
+    assert shown == [f"'{record.key.split('/')[-1]}'" for _, record in wanted[:4]]
+
+
+def test_a_condition_without_a_split_looks_into_all(datasets, run, read):
+    train, validation = read(datasets["plain"], "train"), read(datasets["plain"], "validation")
+    ran = run("inspect", f"--dataset={datasets['plain']}", f"--where=key='{validation[0].key}'")
+    assert f"0 of {len(train)} in train, 1 of {len(validation)} in validation" in ran.out
+    assert ran.out.count(" example ") == ran.out.count("validation example 0") == 1
+    ran = run("inspect", f"--dataset={datasets['plain']}", "--where=split='validation'", "--examples=100")
+    assert ran.out.count("validation example ") == ran.out.count(" example ") == len(validation)
+
+
+def test_a_condition_that_cannot_be_read_is_refused_in_one_line(datasets, run):
+    ran = run("inspect", f"--dataset={datasets['plain']}", "--where=colour > red")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert "the index has no column 'colour'; it has: key, uri" in ran.err
+
+
 def test_long_values_are_described_and_not_printed(datasets, run):
     ran = run("inspect", f"--dataset={datasets['raw']}", "--examples=1")
     assert "960 bytes" in ran.out

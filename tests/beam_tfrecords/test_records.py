@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -101,13 +102,27 @@ def test_filters_by_columns_of_the_index(dataset, records):
     ]
     assert names(two) == expected
     assert len(records.filter(label="no such class")) == 0
+    assert names(records.filter("label in ('cat', 'rocket') and height = 40")) == names(two)
     with pytest.raises(RequestError, match=r"no column 'colour'.*label"):
         records.filter(colour="red")
 
 
-def test_a_flipped_bit_is_found_if_asked(dataset, tmp_path):
-    import shutil
+def test_without_a_split_the_records_are_those_of_all(dataset, records):
+    every = dataset.records()
+    assert names(every) == names(dataset.records("test")) + names(records)
+    assert "test, train" in repr(every)
+    assert names(every.filter(split="train")) == names(records)
+    assert names(every[:-3].filter("split = 'train' and label = 'cat'")) == names(records[:-3].filter(label="cat"))
 
+
+def test_a_filter_reads_no_record(dataset, tmp_path):
+    copy = open_dataset(shutil.copytree(dataset.path, tmp_path / "copy"))
+    for shard in (tmp_path / "copy").glob("*.tfrecord-*"):
+        shard.unlink()
+    assert len(copy.records("train").filter(label="cat")) == len(dataset.records("train").filter(label="cat"))
+
+
+def test_a_flipped_bit_is_found_if_asked(dataset, tmp_path):
     copy = open_dataset(shutil.copytree(dataset.path, tmp_path / "copy"))
     shard = tmp_path / "copy" / copy.split_shards("train")[0].file
     data = bytearray(shard.read_bytes())

@@ -33,7 +33,8 @@ _OTHER_FLAGS = {
     "split",
     "limit",
 }
-_OTHER_FLAGS |= {"no_report", "json", "json_summary", "metrics_file", "examples", "findings", "image", "save"}
+_OTHER_FLAGS |= {"no_report", "json", "json_summary", "metrics_file", "examples", "findings"}
+_OTHER_FLAGS |= {"where", "image", "save"}
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -19,15 +21,26 @@ SERVERS = {"gs": gcs.gcs_server, "s3": s3.s3_server}
 
 
 @pytest.fixture(scope="module", params=list(SERVERS))
-def bucket(request, tmp_path_factory):
-    """The URI of an empty bucket."""
+def scheme(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def server(scheme, tmp_path_factory):
+    """A service with an empty bucket."""
     with (
-        SERVERS[request.param](tmp_path_factory.mktemp("server"), buckets=("datasets",)) as server,
+        SERVERS[scheme](tmp_path_factory.mktemp("server"), buckets=("datasets",)) as running,
         pytest.MonkeyPatch.context() as patch,
     ):
-        for name, value in server.environment.items():
+        for name, value in running.environment.items():
             patch.setenv(name, value)
-        yield f"{request.param}://datasets"
+        yield running
+
+
+@pytest.fixture(scope="module")
+def bucket(server, scheme):
+    """The URI of an empty bucket."""
+    return f"{scheme}://datasets"
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +72,34 @@ def test_load_gives_what_it_gives_of_the_same_dataset_on_disk(dataset, local):
     for arguments in ({"split": "train"}, {"split": "validation"}, {"split": "train", "num_readers": 2}):
         assert read(dataset, **arguments) == read(local, **arguments)
     assert len(read(dataset, "train", shuffle=True, seed=1)) == len(read(local, "train"))
+
+
+def test_records_there_are_those_of_the_same_dataset_on_disk(dataset, local):
+    there, here = (open_dataset(path).records("train", form="bytes", verify=True) for path in (dataset, local))
+    assert list(there) == list(here)
+    shuffled = random.Random(0).sample(range(len(here)), len(here))
+    assert there.__getitems__(shuffled) == here.__getitems__(shuffled)
+    assert [there[number] for number in (0, -1)] == [here[0], here[-1]]
+    assert list(there.filter(label="cat")) == list(here.filter(label="cat"))
+    code = "import pickle, sys; sys.stdout.buffer.write(pickle.dumps(list(pickle.load(sys.stdin.buffer))))"
+    ran = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(there[5:]), capture_output=True, check=True)
+    assert pickle.loads(ran.stdout) == list(here[5:])
+    assert open_dataset(dataset).records("train")[0]["image"].shape == (64, 64, 3)
+
+
+def test_records_that_lie_together_are_one_request(dataset, server):
+    records = open_dataset(dataset).records("train", form="bytes")
+
+    def requests_for(read) -> int:
+        server.requests.clear()
+        read()
+        return sum("tfrecord" in request for request in server.requests)
+
+    # One for each shard.
+    assert requests_for(lambda: list(records)) == 3
+    assert requests_for(lambda: records.__getitems__(range(5))) == 1
+    assert requests_for(lambda: records[3]) == 1
+    assert requests_for(lambda: records.filter(label="cat")) == 0
 
 
 def test_load_reads_gzip_shards(bucket, local):

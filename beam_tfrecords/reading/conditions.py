@@ -1,0 +1,143 @@
+"""Conditions over the columns of the index, and the rows that fulfil them; no record is read."""
+
+from __future__ import annotations
+
+import ast
+import io
+import operator
+import tokenize
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.index import INDEX_SCHEMA
+from beam_tfrecords.manifest import Shard
+
+# What a condition may name. The split is that of the file.
+_SCHEMA = pa.schema([*INDEX_SCHEMA, pa.field("split", pa.string())])
+_EXAMPLE = "label = 'cat' and sharpness < 20"
+
+_OPERATORS: Mapping[type[ast.AST], Callable[[Any, Any], pc.Expression]] = {
+    ast.Eq: lambda left, right: left.is_null() if right is None else left == right,
+    ast.NotEq: lambda left, right: left.is_valid() if right is None else left != right,
+    ast.Is: lambda left, right: left.is_null() if right is None else left == right,
+    ast.IsNot: lambda left, right: left.is_valid() if right is None else left != right,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.And: operator.and_,
+    ast.Or: operator.or_,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+}
+
+
+def make_condition(condition: pc.Expression | str | None = None, **equals: Any) -> pc.Expression:
+    """A condition, checked against the columns of the index.
+
+    Args:
+      condition: an expression of pyarrow, or a text such as "label = 'cat' and sharpness < 20": columns, numbers,
+        texts and lists of them, compared by = != < <= > >= in, is None, joined by and, or, not, + - *.
+      equals: column -> value, or list of values, that it must have.
+
+    Raises:
+      RequestError: the text cannot be read, or a column is not in the index or has another type.
+    """
+    parsed = _parse(condition) if isinstance(condition, str) else condition
+    for name, value in equals.items():
+        column = _column(name)
+        one = column.isin(list(value)) if isinstance(value, list | tuple | set) else column == value
+        parsed = one if parsed is None else parsed & one
+    if parsed is None:
+        return pc.scalar(True)
+    try:
+        _SCHEMA.empty_table().filter(parsed)
+    except (pa.ArrowException, TypeError) as error:
+        raise _refusal(
+            condition if isinstance(condition, str) else str(parsed), str(error).partition("\n")[0]
+        ) from error
+    return parsed
+
+
+def find_rows(path: str, shard: Shard, condition: pc.Expression) -> np.ndarray:
+    """Numbers of a shard's records whose index rows fulfil a condition.
+
+    Args:
+      path: the dataset's folder.
+      shard: a shard with an index.
+      condition: as `make_condition` makes it.
+
+    Raises:
+      BuildError: the index has not a row for each record.
+    """
+    data = pa.BufferReader(storage.read_bytes(storage.join(path, shard.index or "")))
+    fragment = ds.ParquetFileFormat().make_fragment(data, partition_expression=pc.field("split") == shard.split)
+    # Reads the columns of the condition alone; those that an earlier version did not write are null.
+    passes = fragment.to_table(schema=_SCHEMA, columns={"passes": condition}, use_threads=False)["passes"]
+    if len(passes) != shard.records:
+        raise BuildError(f"{shard.index} has {len(passes)} rows, but its shard has {shard.records} records")
+    return np.flatnonzero(passes.fill_null(False).to_numpy())
+
+
+def _parse(text: str) -> pc.Expression:
+    try:
+        tokens = tokenize.generate_tokens(io.StringIO(text.strip()).readline)
+        # SQL compares with one sign, Python with two.
+        spelled = tokenize.untokenize((kind, "==" if word == "=" else word) for kind, word, *_ in tokens)
+        return _read(ast.parse(spelled, mode="eval").body)
+    except (SyntaxError, tokenize.TokenError, RecursionError, MemoryError, _UnreadableError) as error:
+        raise _refusal(text, str(error) if isinstance(error, _UnreadableError) else "it cannot be read") from error
+    except (TypeError, ValueError, AttributeError, pa.ArrowException) as error:
+        raise _refusal(text, "it does not compare a column with a value") from error
+
+
+class _UnreadableError(Exception):
+    """A part of a condition is not of those that there are."""
+
+
+def _read(node: ast.expr) -> Any:
+    match node:
+        case ast.Name(id=name):
+            return None if name == "null" else _column(name)
+        case ast.Constant(value=str() | int() | float() | None as value):
+            return None if value is None else pc.scalar(value)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return ~_read(operand)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return pc.negate(_read(operand))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_read(left), _read(right))
+        case ast.BoolOp(op=op, values=[first, *others]):
+            joined = _read(first)
+            for other in others:
+                joined = _OPERATORS[type(op)](joined, _read(other))
+            return joined
+        case ast.Compare(
+            left=left, ops=[ast.In() | ast.NotIn() as op], comparators=[ast.Tuple() | ast.List() as values]
+        ):
+            found = _read(left).isin(ast.literal_eval(values))
+            return found if isinstance(op, ast.In) else ~found
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_read(left), _read(right))
+    raise _UnreadableError(f"{ast.unparse(node)!r} is not understood")
+
+
+def _column(name: str) -> pc.Expression:
+    if name not in _SCHEMA.names:
+        raise RequestError(f"the index has no column {name!r}; it has: {', '.join(_SCHEMA.names)}")
+    return pc.field(name)
+
+
+def _refusal(text: str, problem: str) -> RequestError:
+    return RequestError(
+        f"the condition {text} cannot be applied: {problem}; expected such as {_EXAMPLE}; the index has: "
+        f"{', '.join(_SCHEMA.names)}"
+    )

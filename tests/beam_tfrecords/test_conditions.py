@@ -1,0 +1,117 @@
+"""Conditions over the index: what they mean, and what is refused."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from beam_tfrecords import BuildError, RequestError
+from beam_tfrecords.index import INDEX_SCHEMA
+from beam_tfrecords.manifest import Shard
+from beam_tfrecords.reading.conditions import find_rows, make_condition
+
+ROWS = [
+    {"key": "a.jpg", "label": "cat", "height": 10, "width": 40, "sharpness": 5.5},
+    {"key": "b=1.jpg", "label": "dog", "height": 30, "width": 40, "sharpness": None},
+    {"key": "it's.jpg", "label": None, "height": 50, "width": 40, "sharpness": 300.0},
+]
+
+
+def write_index(folder, columns: list[str]) -> Shard:
+    texts = dict.fromkeys(("fingerprint", "content_hash", "sample_hash"), "")
+    rows = [{**texts, "offset": 0, "length": 0, **row} for row in ROWS]
+    schema = pa.schema([field for field in INDEX_SCHEMA if field.name in columns])
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), folder / "rows.parquet")
+    return Shard("train", 0, 1, "shard", len(ROWS), 0, "", "rows.parquet", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("label = 'cat'", [0]),
+        ('label=="cat"', [0]),
+        ("label != 'cat'", [1]),
+        ("label='cat' and sharpness<20", [0]),
+        ("label = 'cat' or height >= 50", [0, 2]),
+        ("not (height < 30)", [1, 2]),
+        ("label in ('cat', 'dog') and height > 10", [1]),
+        ("label not in ['cat', 'dog']", [2]),
+        ("label is None", [2]),
+        ("sharpness is not null", [0, 2]),
+        ("label = null", [2]),
+        ("key = 'b=1.jpg'", [1]),
+        ('key = "it\'s.jpg"', [2]),
+        ("width > 2 * height", [0]),
+        ("height - width = -10", [1]),
+        ("-height < -40", [2]),
+        ("split = 'train'", [0, 1, 2]),
+        ("split = 'test' or height = 10", [0]),
+        ("brightness is None", [0, 1, 2]),
+        ("brightness < 1e9", []),
+    ],
+)
+def test_a_text_says_which_rows(tmp_path, text, rows):
+    shard = write_index(tmp_path, INDEX_SCHEMA.names)
+    assert find_rows(str(tmp_path), shard, make_condition(text)).tolist() == rows
+
+
+def test_keywords_and_expressions_say_which_rows(tmp_path):
+    shard = write_index(tmp_path, INDEX_SCHEMA.names)
+    for condition, rows in (
+        (make_condition(label=["cat", "dog"], height=30), [1]),
+        (make_condition(pc.field("height") > 10, width=40), [1, 2]),
+        (make_condition("height > 10", label={"dog"}), [1]),
+        (make_condition(), [0, 1, 2]),
+    ):
+        assert find_rows(str(tmp_path), shard, condition).tolist() == rows
+
+
+def test_columns_of_later_versions_are_null_in_an_index_of_an_earlier_one(tmp_path):
+    shard = write_index(tmp_path, ["key", "label"])
+    assert find_rows(str(tmp_path), shard, make_condition("sharpness is None")).tolist() == [0, 1, 2]
+    assert find_rows(str(tmp_path), shard, make_condition("sharpness > 1 or label = 'dog'")).tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "label",
+        "label =",
+        "label = 'cat",
+        "label = 3",
+        "height < 'tall'",
+        "label in 'cat'",
+        "label in (height, width)",
+        "label in ('cat', 3)",
+        "1 < height < 3",
+        "height + 1",
+        "open('x') = 1",
+        "__import__('os').system('true')",
+        "label.cast('int')",
+        "[height for height in label]",
+        "(" * 5000 + "height" + ")" * 5000,
+        "height = 1\nlabel = 2",
+        "-label = 'a'",
+        "not height",
+        "label = f'{height}'",
+        "label = b'cat'",
+    ],
+)
+def test_what_is_no_condition_is_refused_with_an_example(text):
+    with pytest.raises(RequestError, match=r"label = 'cat' and sharpness < 20.*brightness"):
+        make_condition(text)
+
+
+def test_an_unknown_column_is_refused_with_the_known_ones():
+    for arguments in (("colour = 'red'",), (pc.field("colour") == "red",)):
+        with pytest.raises(RequestError, match=r"colour.*label"):
+            make_condition(*arguments)
+
+
+def test_an_index_of_another_number_of_rows_is_not_used(tmp_path):
+    shard = write_index(tmp_path, INDEX_SCHEMA.names)
+    with pytest.raises(BuildError, match="has 3 rows, but its shard has 4 records"):
+        find_rows(str(tmp_path), Shard(**{**vars(shard), "records": 4}), make_condition("height > 1"))
