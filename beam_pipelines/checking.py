@@ -101,8 +101,12 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
       RequestError: the source cannot be opened, or does not contain what the layout asks for.
     """
     layout = spec.layout
-    source = open_source(dataclasses.replace(spec.source, needs_label=layout is not None and layout.needs_label))
-    if source.has_objects and layout in (None, parse_layout("tfds")):
+    # Of images with objects, `tfds` stores these.
+    may_have_objects = layout in (None, parse_layout("tfds"))
+    needs_label = layout is not None and layout.needs_label
+    needs_objects = may_have_objects or spec.source.needs_objects
+    source = open_source(dataclasses.replace(spec.source, needs_label=needs_label, needs_objects=needs_objects))
+    if source.has_objects and may_have_objects:
         layout = parse_layout(TFDS_OBJECTS if layout else "detection")
         source = open_source(
             dataclasses.replace(spec.source, columns=layout.columns, needs_label=False, needs_objects=True)

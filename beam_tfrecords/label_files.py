@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Sequence
 
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.files import LABEL_MAP
+
+_ITEM = re.compile(r"item\s*\{((?:[^{}\"']|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')*)\}")
+_VALUE = re.compile(r"(\w+)\s*:\s*(\d+|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')")
 
 
 def label_files(layout: Layout, class_names: Sequence[str]) -> list[str]:
@@ -28,6 +32,19 @@ def label_map(layout: Layout, class_names: Sequence[str]) -> dict[str, bytes]:
         for number, name in enumerate(class_names, 1)
     )
     return {LABEL_MAP: "".join(items).encode()}
+
+
+def read_label_map(data: bytes) -> list[str]:
+    """The class names of a StringIntLabelMap, if its numbers are 1, 2, 3 and so on; else none."""
+    found: dict[int, str] = {}
+    for item in _ITEM.findall(data.decode(errors="replace")):
+        values = dict(_VALUE.findall(item))
+        name = values.get("display_name") or values.get("name")
+        if name and values.get("id", "").isdecimal():
+            # Escapes of the text format that matter in names are those of JSON.
+            found[int(values["id"])] = json.loads(f'"{name[1:-1]}"') if name[0] == '"' else name[1:-1]
+    names = [found[number] for number in sorted(found)]
+    return names if sorted(found) == list(range(1, len(names) + 1)) else []
 
 
 def fits_label_file(name: str) -> bool:

@@ -9,13 +9,14 @@ import shutil
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import tensorflow as tf
 import zstandard
 
-from tests.annotated_inputs import PICTURES, save_pictures, write_coco, write_voc, write_yolo
+from tests.annotated_inputs import CATEGORIES, PICTURES, Picture, save_pictures, write_coco, write_voc, write_yolo
 
 PHOTOS = Path(__file__).parent / "data/photos"
 NAMES = sorted(path.relative_to(PHOTOS).as_posix() for path in PHOTOS.glob("*/*_0[1-3].jpg"))
@@ -134,10 +135,75 @@ def _write_voc(folder: Path) -> None:
     write_voc(folder, {"train": PICTURES})
 
 
+def _objects_of(picture: Picture) -> dict[str, list[Any]]:
+    """As Hugging Face's datasets has them."""
+    boxes = [[xmin, ymin, xmax - xmin, ymax - ymin] for _, (xmin, ymin, xmax, ymax) in picture.objects]
+    return {"bbox": boxes, "categories": [name for name, _ in picture.objects]}
+
+
+def _write_object_metadata(folder: Path) -> None:
+    save_pictures(folder / "images")
+    rows = [{"file_name": name, "objects": _objects_of(picture)} for name, picture in PICTURES.items()]
+    (folder / "images/metadata.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def _write_object_parquet(folder: Path) -> None:
+    save_pictures(folder / "images")
+    names = list(CATEGORIES)
+    box = {"_type": "List", "feature": {"_type": "Value", "dtype": "float32"}, "length": 4}
+    one = {"bbox": box, "category": {"_type": "ClassLabel", "names": names}}
+    features = {"image": {"_type": "Image"}, "objects": {"_type": "List", "feature": one}}
+    rows = []
+    for name, picture in PICTURES.items():
+        found = _objects_of(picture)
+        objects = [
+            {"bbox": box, "category": names.index(label)}
+            for box, label in zip(found["bbox"], found["categories"], strict=True)
+        ]
+        rows.append({"image": {"bytes": (folder / "images" / name).read_bytes(), "path": name}, "objects": objects})
+    schema = pa.schema(
+        {
+            "image": pa.struct({"bytes": pa.binary(), "path": pa.string()}),
+            "objects": pa.list_(pa.struct({"bbox": pa.list_(pa.float32(), 4), "category": pa.int64()})),
+        },
+        metadata={"huggingface": json.dumps({"info": {"features": features}})},
+    )
+    pq.write_table(pa.Table.from_pylist(rows, schema), folder / "objects.parquet")
+
+
+def _write_object_webdataset(folder: Path) -> None:
+    save_pictures(folder / "images")
+    members = {}
+    for name, picture in PICTURES.items():
+        members[name] = (folder / "images" / name).read_bytes()
+        members[name.replace(".jpg", ".json")] = json.dumps({"objects": _objects_of(picture)}).encode()
+    (folder / "objects.tar").write_bytes(_tar_of(members))
+
+
+def _write_object_records(folder: Path) -> None:
+    save_pictures(folder / "images")
+    with tf.io.TFRecordWriter(str(folder / "objects.tfrecord")) as writer:
+        for name, picture in PICTURES.items():
+            example = tf.train.Example()
+            feature = example.features.feature
+            feature["image/encoded"].bytes_list.value.append((folder / "images" / name).read_bytes())
+            shape = (picture.width, picture.height) * 2
+            for place, side in enumerate(("xmin", "ymin", "xmax", "ymax")):
+                shares = [box[place] / shape[place] for _, box in picture.objects]
+                feature[f"image/object/bbox/{side}"].float_list.value.extend(shares)
+            classes = [label.encode() for label, _ in picture.objects]
+            feature["image/object/class/text"].bytes_list.value.extend(classes)
+            writer.write(example.SerializeToString())
+
+
 OBJECT_FORMS: Forms = {
     "coco": (_write_coco, ["--input={root}/instances.json", "--image_root={root}/images"]),
     "yolo": (_write_yolo, ["--input={root}/data.yaml"]),
     "voc": (_write_voc, ["--input={root}", "--source=voc"]),
+    "hf_folder_objects": (_write_object_metadata, ["--input={root}/images", "--source=hf_folder"]),
+    "parquet_objects": (_write_object_parquet, ["--input={root}/objects.parquet"]),
+    "tfrecord_objects": (_write_object_records, ["--input={root}/objects.tfrecord"]),
+    "webdataset_objects": (_write_object_webdataset, ["--input={root}/objects.tar"]),
 }
 FORMS: Forms = {**PHOTO_FORMS, **OBJECT_FORMS}
 

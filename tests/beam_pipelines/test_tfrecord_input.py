@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from beam_tfrecords import open_dataset
+from tests.annotated_inputs import save_pictures, write_coco
 from tests.beam_pipelines.dataset_checks import manifest_of
 
 PHOTOS = Path(__file__).parents[1] / "data/photos"
@@ -64,3 +66,45 @@ def test_a_record_of_several_labels_or_none_comes_back(tmp_path, build, read):
     expected = sorted((one["image"], one.values["labels"]) for one in read(first, "train"))
     assert sorted((one["image"], one.values["labels"]) for one in read(second, "train")) == expected
     assert sorted(len(labels) for _, labels in expected) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("layout", ["detection", "tfds"])
+def test_objects_come_back(tmp_path, build, layout):
+    save_pictures(tmp_path / "images")
+    # Not in the order of the alphabet, and one without an object.
+    categories = [{"id": number, "name": name} for number, name in ((1, "zebra"), (18, "person"), (90, "ant"))]
+    annotations = [
+        {"id": 1, "image_id": 1, "category_id": 18, "bbox": [1, 2, 20, 20], "area": 99.0, "iscrowd": 1},
+        {"id": 2, "image_id": 1, "category_id": 1, "bbox": [5, 6.5, 50, 20], "area": 400.0, "iscrowd": 0},
+        {"id": 3, "image_id": 8, "category_id": 1, "bbox": [0, 0, 50, 50], "area": 2500.0, "iscrowd": 0},
+    ]
+    path = write_coco(tmp_path / "a.json", annotations=annotations, categories=categories)
+    words = [f"--layout={layout}", "--num_shards=1", "--name=photos", "--image_encoding=keep"]
+    first = build(tmp_path / "first", f"--input={path}", f"--image_root={tmp_path / 'images'}", *words)
+    second = build(tmp_path / "second", "--source=tfrecord", f"--input={first}", *words)
+    assert manifest_of(second)["class_names"] == manifest_of(first)["class_names"] == ["zebra", "person", "ant"]
+    found = []
+    for out in (first, second):
+        records = open_dataset(out).records("train", form="features")
+        names = [name for name in records[0] if "filename" not in name]
+        found.append(sorted(repr({name: record[name] for name in names}) for record in records))
+    assert found[0] == found[1]
+
+
+def test_a_record_with_a_label_keeps_it_unless_boxes_are_asked_for(tmp_path, build):
+    save_pictures(tmp_path / "images")
+    path = write_coco(tmp_path / "a.json")
+    layout = tmp_path / "layout.yaml"
+    layout.write_text(
+        "layout: {image: image.encoded, label: {field: objects.index, several: true},"
+        + "".join(f" image/object/bbox/{side}: objects.{side}," for side in ("xmin", "xmax", "ymin", "ymax"))
+        + " image/object/class/text: objects.name}"
+    )
+    words = ["--num_shards=1", "--name=photos"]
+    first = build(
+        tmp_path / "first", f"--spec={layout}", f"--input={path}", f"--image_root={tmp_path / 'images'}", *words
+    )
+    again = ["--source=tfrecord", f"--input={first}", "--max_failures=1.0", *words]
+    assert "label" in open_dataset(build(tmp_path / "labels", *again)).records("train")[0]
+    boxes = open_dataset(build(tmp_path / "boxes", "--layout=detection", *again)).records("train", form="features")
+    assert sorted(len(record["image/object/bbox/xmin"]) for record in boxes) == [0, 1, 2, 3]

@@ -17,6 +17,8 @@ from transforms.sources.registry import source_of_file
 from transforms.sources.source_spec import SourceSpec
 from transforms.sources.tables.any_table import open_table
 from transforms.sources.tables.column_choices import LABEL_NAMES, NOT_LABEL_NAMES, plain_name
+from transforms.sources.tables.object_cells import COLUMN as OBJECTS
+from transforms.sources.tables.object_cells import hold_objects
 from transforms.sources.tables.table import InvalidRow
 
 _MOST_TABLES = 8
@@ -73,7 +75,9 @@ def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Choice] | None:
         return None
     others = {name: values for name, values in cells.items() if name != IMAGE}
     settings: dict[str, Any] = {"layout": "image"}
-    if label := _find_label(others):
+    if hold_objects(others.get(OBJECTS, ())):
+        settings = {}
+    elif label := _find_label(others):
         settings = {"label_column": label}
     elif len(others) == 1 and all(isinstance(value, str) for value in next(iter(others.values()))):
         settings = {"label_column": next(iter(others)), "label_type": "text"}

@@ -29,6 +29,7 @@ from transforms.sources.inputs import InputFile, describe_splits, find_files, qu
 from transforms.sources.source import Source
 from transforms.sources.source_spec import Skipped, SourceSpec
 from transforms.sources.tables.cells import invalid_row, read_text
+from transforms.sources.tables.object_cells import find_objects
 from transforms.sources.tables.row_values import RowReader, choose_cells, splits_of, without_label
 from transforms.sources.tables.table import MOST_ROW_SIZE, Row
 from transforms.sources.tables.table_columns import guess_label
@@ -88,6 +89,7 @@ class WebDatasetSource(Source):
         cells, notes = choose_cells(start, spec, label)
         self.notes += notes
         self.columns, self.label_column = start.columns, label
+        self.has_objects = cells.columns.objects is not None
         self.read_container: ReadWebDataset = ReadWebDataset(cells, image, splits_of(files))
 
     def containers(self) -> Sequence[Container]:
@@ -210,7 +212,10 @@ class ReadWebDataset:
                 key = container.key_prefix + read_text(row, of.key)
             split = self.cells.split(row) if of.split else split
             label, columns, group = self.cells.label(row), self.cells.values(row), self.cells.group(row)
-            return SampleRef(key, images, sample.size, sample.fingerprint, label, split, columns, group=group)
+            objects = self.cells.objects(row)
+            return SampleRef(
+                key, images, sample.size, sample.fingerprint, label, split, columns, group=group, objects=objects
+            )
         except SampleError as error:
             return SampleRef(key, images, split=split, failure=(error.reason.value, error.detail))
 
@@ -336,6 +341,6 @@ def _choose_label(start: _Start, spec: SourceSpec) -> str | None:
     if spec.label_column is not None or spec.label_columns or not spec.needs_label:
         return spec.label_column
     label = "cls" if "cls" in start.columns else guess_label(start)
-    if label is None:
+    if label is None and find_objects(start, spec, None) is None:
         raise without_label(start, "no .cls and no field 'label'")
     return label

@@ -16,11 +16,13 @@ class Features:
       images: those with an encoded image.
       labels: those with the index of a class, or several.
       several: those with any number of values.
+      boxes: those with a box for each of any number of objects.
     """
 
     images: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     several: frozenset[str] = frozenset()
+    boxes: tuple[str, ...] = ()
 
 
 def parse_features(data: bytes) -> Features:
@@ -38,6 +40,7 @@ def parse_features(data: bytes) -> Features:
         tuple(name for name, kind, several in found if kind == "Image" and not several),
         tuple(name for name, kind, _ in found if kind == "ClassLabel"),
         frozenset(name for name, _, several in found if several),
+        tuple(name for name, kind, several in found if kind == "BBoxFeature" and several),
     )
 
 

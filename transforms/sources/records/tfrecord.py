@@ -15,17 +15,25 @@ from typing import IO, Any, cast
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.examples.parse import parse_example
-from beam_tfrecords.label_files import read_label_file
+from beam_tfrecords.files import LABEL_MAP
+from beam_tfrecords.label_files import read_label_file, read_label_map
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError, masked_crc32c, scan_records
 from transforms.images.formats import sniff
 from transforms.refs import Range, SampleRef, Value, one_image
 from transforms.sources.archives.archive import check_expansion
 from transforms.sources.containers import Container, Spool
 from transforms.sources.inputs import InputFile, find_entries, key_prefixes, names_several, quote_input, refuse_settings
+from transforms.sources.records.object_features import (
+    CLASSES_OF_OBJECTS,
+    ObjectFeatures,
+    find_object_features,
+    read_objects,
+)
 from transforms.sources.records.tfds_features import Features, parse_features
 from transforms.sources.source import Source
 from transforms.sources.source_spec import Skipped, SourceSpec
 from transforms.sources.tables.cells import invalid_row, read_text
+from transforms.sources.tables.object_cells import wants_objects
 from transforms.sources.tables.row_values import (
     RowReader,
     choose_cells,
@@ -102,17 +110,24 @@ class TfrecordSource(Source):
         table = dataclasses.replace(
             start, columns=columns, column_types={name: start.column_types[name] for name in columns}
         )
-        label = _choose_label(table, features, spec)
+        objects = find_object_features(start.columns, features)
+        if not wants_objects(spec, next((name for name in _LABELS if name in columns), None)):
+            objects = None
+        label = None if objects else _choose_label(table, features, spec)
         cells, notes = choose_cells(table, spec, label)
         self.notes += notes
+        self.has_objects = objects is not None
         self.columns, self.column_types, self.label_column = columns, table.column_types, label
-        class_names = {folder: classes.get(label or "", ()) for folder, (_, classes) in described.items()}
+        named = objects.label if objects else label or ""
+        class_names = {folder: classes.get(named, ()) for folder, (_, classes) in described.items()}
         # Of datasets with other classes, all their names are the classes.
-        self.class_names = names.get(label or "", ()) if len(set(class_names.values())) == 1 else ()
+        self.class_names = names.get(named, ()) if len(set(class_names.values())) == 1 else ()
         self.labels_may_be_indices = not any(class_names.values())
         splits = splits_of(files) or shard_splits(files, _SPLIT, spec)
         self.notes += note_splits(splits, spec) if cells.columns.split is None else []
-        self.read_container: ReadTfrecord = ReadTfrecord(cells, image, class_names, splits, label in features.several)
+        self.read_container: ReadTfrecord = ReadTfrecord(
+            cells, image, class_names, splits, label in features.several, objects
+        )
 
     def containers(self) -> Sequence[Container]:
         """The files."""
@@ -129,6 +144,7 @@ class ReadTfrecord:
       class_names: folder -> names of the classes whose indices are the labels; empty if the dataset has none.
       splits: file -> split of its records, if its name says it.
       has_several: whether a record may have any number of labels.
+      objects: features with annotated objects; None if they are not asked for.
     """
 
     cells: RowReader
@@ -136,6 +152,7 @@ class ReadTfrecord:
     class_names: Mapping[str, Sequence[str]]
     splits: Mapping[str, str]
     has_several: bool
+    objects: ObjectFeatures | None = None
 
     def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per record; a damaged one is rejected, and reading goes on where the framing allows.
@@ -182,8 +199,12 @@ class ReadTfrecord:
                 offset = record.offset + HEADER_BYTES + record.data.index(images[0])
                 place = Range(container.uri, offset, len(images[0]), name, container.version)
             fingerprint = f"{container.fingerprint}@{record.offset}"
+            names = self.class_names.get(storage.dirname(container.uri), ())
+            objects = read_objects(features, self.objects, names) if self.objects else None
             key = container.key_prefix + key
-            return SampleRef(key, one_image(place), len(images[0]), fingerprint, label, split, columns, group=group)
+            return SampleRef(
+                key, one_image(place), len(images[0]), fingerprint, label, split, columns, group=group, objects=objects
+            )
         except SampleError as error:
             failure = (error.reason.value, error.detail)
             return SampleRef(container.key_prefix + key, one_image(place), split=split, failure=failure)
@@ -239,20 +260,27 @@ def _find_files(spec: SourceSpec) -> list[InputFile]:
 
 def _describe(folder: str) -> tuple[Features, dict[str, tuple[str, ...]]]:
     """What stands beside the files: the features, and feature -> names of its classes."""
+    names = {}
+    if label_map := _read_beside(folder, LABEL_MAP):
+        names = dict.fromkeys(CLASSES_OF_OBJECTS, tuple(read_label_map(label_map)))
     try:
-        features = parse_features(storage.read_bytes(storage.join(folder, "features.json")))
+        features = parse_features(_read_beside(folder, "features.json") or b"")
+    except ValueError:
+        return Features(), names
+    for label in features.labels:
+        if lines := _read_beside(folder, f"{label.replace('/', '-')}.labels.txt"):
+            names[label] = tuple(read_label_file(lines))
+    return features, names
+
+
+def _read_beside(folder: str, name: str) -> bytes | None:
+    """A file beside the records; None if there is none."""
+    try:
+        return storage.read_bytes(storage.join(folder, name))
     except OSError as error:
         if storage.is_service_fault(error):
             raise
-        return Features(), {}
-    except ValueError:
-        return Features(), {}
-    names = {}
-    for label in features.labels:
-        path = storage.join(folder, f"{label.replace('/', '-')}.labels.txt")
-        if storage.is_file(path):
-            names[label] = tuple(read_label_file(storage.read_bytes(path)))
-    return features, names
+        return None
 
 
 def _records(container: Container) -> Iterator[tuple[Record | RecordError, bool]]:

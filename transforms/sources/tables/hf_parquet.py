@@ -25,6 +25,8 @@ from transforms.sources.source import Source
 from transforms.sources.source_spec import Skipped, SourceSpec
 from transforms.sources.tables.cells import invalid_row, read_text
 from transforms.sources.tables.image_paths import resolve
+from transforms.sources.tables.object_cells import COLUMN as OBJECTS
+from transforms.sources.tables.object_cells import find_objects
 from transforms.sources.tables.parquet_table import (
     ParquetTable,
     is_binary,
@@ -79,10 +81,11 @@ class HfParquetSource(Source):
         )
         names = _class_names(schema)
         label = _choose_label(rest, names, spec)
-        cells, notes = choose_cells(rest, spec, label)
+        cells, notes = choose_cells(rest, spec, label, _object_classes(schema))
         self.notes += notes
         self.columns, self.column_types, self.label_column = rest.columns, rest.column_types, label
-        self.class_names = names.get(label or "", ())
+        self.has_objects = cells.columns.objects is not None
+        self.class_names = cells.object_classes if self.has_objects else names.get(label or "", ())
         self.labels_may_be_indices = not self.class_names
         splits = splits_of(files) or shard_splits(files, _SPLIT, spec)
         self.notes += note_splits(splits, spec) if cells.columns.split is None else []
@@ -198,8 +201,11 @@ class ReadHfParquet:
                 locator = File(uri, version)
             else:
                 raise invalid_row(f"column {self.image!r} has neither bytes nor a path")
+            objects = self.cells.objects(values)
             key = container.key_prefix + key
-            return SampleRef(key, one_image(locator), size, fingerprint, label, split, columns, group=group)
+            return SampleRef(
+                key, one_image(locator), size, fingerprint, label, split, columns, group=group, objects=objects
+            )
         except SampleError as error:
             failure = (error.reason.value, error.detail)
             return SampleRef(container.key_prefix + key, one_image(locator), split=split, failure=failure)
@@ -327,22 +333,42 @@ def _choose_label(table: ParquetTable, names: Mapping[str, Sequence[str]], spec:
         return spec.label_column
     classes = [name for name in names if name in table.columns]
     label = classes[0] if len(classes) == 1 else guess_label(table)
-    if label is None:
+    if label is None and find_objects(table, spec, None) is None:
         raise without_label(table, "no column 'label'")
     return label
 
 
-def _class_names(schema: pa.Schema) -> dict[str, tuple[str, ...]]:
-    """Column -> names of its classes, which Hugging Face's datasets writes beside the schema."""
+def _features(schema: pa.Schema) -> dict[str, Any]:
+    """Column -> what Hugging Face's datasets writes about it beside the schema."""
     try:
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
-        return {
-            column: tuple(map(str, feature["names"]))
-            for column, feature in features.items()
-            if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" and feature.get("names")
-        }
+        return {column: feature for column, feature in features.items() if isinstance(feature, dict | list)}
     except (KeyError, ValueError, TypeError, AttributeError):
         return {}
+
+
+def _class_names(schema: pa.Schema) -> dict[str, tuple[str, ...]]:
+    """Column -> names of its classes."""
+    found = {column: _names_of(feature) for column, feature in _features(schema).items()}
+    return {column: names for column, names in found.items() if names}
+
+
+def _object_classes(schema: pa.Schema) -> tuple[str, ...]:
+    """The names of the only classes somewhere in the column of objects."""
+    found = list(filter(None, map(_names_of, _walk(_features(schema).get(OBJECTS)))))
+    return found[0] if len(found) == 1 else ()
+
+
+def _names_of(feature: Any) -> tuple[str, ...]:
+    is_label = isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
+    return tuple(map(str, feature.get("names") or ())) if is_label else ()
+
+
+def _walk(feature: Any) -> Iterator[Any]:
+    """A description and all that it is made of, as Sequence, List and dicts nest it."""
+    yield feature
+    for part in feature.values() if isinstance(feature, dict) else feature if isinstance(feature, list) else ():
+        yield from _walk(part)
 
 
 def _image_bytes(group: pq.RowGroupMetaData, image: str) -> int:

@@ -9,13 +9,15 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
+from transforms.objects import Objects
 from transforms.refs import Value
 from transforms.sources.inputs import InputFile, quote_input
 from transforms.sources.source_spec import SourceSpec
 from transforms.sources.tables.cells import read_flag, read_label, read_value
 from transforms.sources.tables.column_choices import column_choices
+from transforms.sources.tables.object_cells import find_objects, read_objects
 from transforms.sources.tables.table import Table
-from transforms.sources.tables.table_columns import Columns, available, choose_columns
+from transforms.sources.tables.table_columns import Columns, available, choose_columns, guess_label
 from transforms.splits import SPLIT_NAMES
 
 
@@ -26,12 +28,14 @@ class RowReader:
     Attributes:
       features: columns that the layout asks for.
       missing: words that mean an empty cell.
+      object_classes: names of the classes of objects, which are indices; empty if the table does not name them.
     """
 
     columns: Columns
     features: Sequence[str]
     label_separator: str | None
     missing: frozenset[str]
+    object_classes: Sequence[str] = ()
 
     @property
     def needed(self) -> Sequence[str]:
@@ -68,19 +72,26 @@ class RowReader:
         """The values of the features."""
         return {name: read_value(row, name) for name in self.features}
 
+    def objects(self, row: Mapping[str, Any]) -> Objects | None:
+        """The annotated objects; None for a table without such a column."""
+        return read_objects(row[self.columns.objects], self.object_classes) if self.columns.objects else None
+
     def group(self, row: Mapping[str, Any]) -> str | None:
         """What keeps rows in one split."""
         group = None if self.columns.group is None else read_value(row, self.columns.group)
         return None if group is None else str(group)
 
 
-def choose_cells(table: Table, spec: SourceSpec, label: str | None) -> tuple[RowReader, list[str]]:
+def choose_cells(
+    table: Table, spec: SourceSpec, label: str | None, object_classes: Sequence[str] = ()
+) -> tuple[RowReader, list[str]]:
     """The reader of a table that holds its images, and notes on the columns that were guessed.
 
     Args:
       table: without the images.
       spec: the request.
       label: column of the labels; None if there is none.
+      object_classes: names of the classes of objects, if the table has them.
 
     Raises:
       RequestError: a column of the request does not exist.
@@ -90,7 +101,9 @@ def choose_cells(table: Table, spec: SourceSpec, label: str | None) -> tuple[Row
     named = dataclasses.replace(spec, image_column=None, label_column=label, split_column=split)
     columns, notes = choose_columns(table, dataclasses.replace(named, needs_image=False, needs_label=False))
     # A column of the name `image` is no path of one.
-    return row_reader(table, dataclasses.replace(columns, image=None), spec), notes
+    columns = dataclasses.replace(columns, image=None, objects=find_objects(table, spec, label or guess_label(table)))
+    cells = row_reader(table, columns, spec)
+    return dataclasses.replace(cells, object_classes=object_classes), notes
 
 
 def splits_of(files: Sequence[InputFile]) -> dict[str, str]:

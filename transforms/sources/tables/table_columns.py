@@ -13,6 +13,7 @@ from transforms.sources.names import printable
 from transforms.sources.source_spec import SourceSpec
 from transforms.sources.tables.column_choices import column_choices, plain_name
 from transforms.sources.tables.image_paths import fill_pattern, pattern_columns
+from transforms.sources.tables.object_cells import find_objects
 from transforms.sources.tables.split_column import SplitColumn, find_split_column
 from transforms.sources.tables.table import Table
 
@@ -31,6 +32,7 @@ class Columns:
     Attributes:
       pattern: pattern of the image's path over columns; None if a column has the path.
       labels: columns of zeros and ones, one for each class.
+      objects: column of annotated objects.
       group: what keeps rows in one split.
     """
 
@@ -41,12 +43,14 @@ class Columns:
     key: str | None
     group: str | None = None
     labels: tuple[str, ...] = ()
+    objects: str | None = None
 
     @property
     def needed(self) -> list[str]:
         """All columns that are read."""
         split = self.split.name if self.split else None
-        named = [name for name in (self.image, self.label, split, self.key, self.group) if name is not None]
+        columns = self.image, self.label, split, self.key, self.group, self.objects
+        named = [name for name in columns if name is not None]
         return [*named, *self.labels, *pattern_columns(self.pattern or "")]
 
     @property
@@ -104,15 +108,18 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
             f"path; name the column with the paths with `image_column`; {available(table)}",
             column_choices(table, image=None, needs_image=True, needs_label=label is None and spec.needs_label),
         )
-    if label is None and spec.needs_label and not spec.label_columns:
+    objects = find_objects(table, spec, guess_label(table))
+    if label is None and spec.needs_label and not spec.label_columns and objects is None:
         raise RequestError(
             f"{quote_input(table.path)} has no column 'label', which the layout needs; name another with "
             f"`label_column`; {available(table)}",
             column_choices(table, image=image, needs_image=image is None and spec.image_path is None, needs_label=True),
         )
+    if objects is not None:
+        taken.append(f"boxes from column {objects!r}")
     if taken:
         notes.append(f"{printable(storage.basename(table.path))}: {', '.join(taken)}")
-    return Columns(image, spec.image_path, label, split, key, group, spec.label_columns), notes
+    return Columns(image, spec.image_path, label, split, key, group, spec.label_columns, objects), notes
 
 
 def has_labels(table: Table, named: Sequence[str]) -> bool:

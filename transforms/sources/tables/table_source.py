@@ -90,6 +90,7 @@ class _Reader:
                 split,
                 columns,
                 group=group,
+                objects=self.cells.objects(row),
             )
         except SampleError as error:
             failure = (error.reason.value, error.detail)
@@ -124,6 +125,7 @@ class TableSource(Source):
         self.column_types = _merge_types([table for _, table in tables])
         self.label_column = self._readers[0].columns.label
         self.has_images = self._readers[0].columns.has_images
+        self.has_objects = self._readers[0].columns.objects is not None
         for reader in self._readers[1:]:
             if reader.columns.has_images != self.has_images:
                 raise RequestError(

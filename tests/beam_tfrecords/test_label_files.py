@@ -1,0 +1,30 @@
+"""The files of class names."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam_tfrecords.examples.layouts import parse_layout
+from beam_tfrecords.label_files import label_map, read_label_map
+
+NAMES = ["cat", 'a "b" {c}', "été's", "back\\slash", "1"]
+
+
+def test_a_label_map_of_ours_is_read_back():
+    (data,) = label_map(parse_layout("detection"), NAMES).values()
+    assert read_label_map(data) == NAMES
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("item {\n  name: 'n02'\n  id: 2\n  display_name: 'dog'\n}\nitem { id: 1 name: 'cat' }", ["cat", "dog"]),
+        # COCO's ids have gaps: they are no places in a list of classes.
+        ("item { id: 1 name: 'cat' } item { id: 3 name: 'dog' }", []),
+        ("item { id: 0 name: 'background' } item { id: 1 name: 'dog' }", []),
+        ("nothing", []),
+        ("", []),
+    ],
+)
+def test_maps_of_others(text, names):
+    assert read_label_map(text.encode()) == names

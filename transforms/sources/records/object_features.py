@@ -1,0 +1,121 @@
+"""Annotated objects in records, as TensorFlow's Object Detection API and TFDS store them. Pure functions."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from transforms.objects import Objects
+from transforms.sources.records.tfds_features import Features
+from transforms.sources.tables.cells import invalid_row
+
+_SIDES = ("xmin", "ymin", "xmax", "ymax")
+_API = "image/object"
+# Their names and their numbers, which begin with 1.
+CLASSES_OF_OBJECTS = (f"{_API}/class/text", f"{_API}/class/label")
+# Attribute -> the names that it has.
+_ATTRIBUTES = {
+    "area": ("area",),
+    "is_crowd": ("is_crowd",),
+    "difficult": ("difficult", "is_difficult"),
+    "truncated": ("truncated", "is_truncated"),
+}
+_IMAGE_IDS = ("image/source_id", "image/id")
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectFeatures:
+    """The features of a record that say its objects; boxes are shares of the image's size.
+
+    Attributes:
+      boxes: xmin, ymin, xmax and ymax; or one with ymin, xmin, ymax and xmax of each object.
+      label: class of each, as a name or as a number.
+      first_class: number of the first class.
+      attributes: name of another attribute -> feature.
+      image_id: the dataset's name of the image; "" for none.
+    """
+
+    boxes: tuple[str, ...]
+    label: str
+    first_class: int = 0
+    attributes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    image_id: str = ""
+
+
+def find_object_features(columns: Collection[str], described: Features) -> ObjectFeatures | None:
+    """The features with objects; None if there are none.
+
+    Args:
+      columns: features of the first records.
+      described: what stands beside the files.
+    """
+    if {f"{_API}/bbox/{side}" for side in _SIDES} <= {*columns}:
+        text, number = CLASSES_OF_OBJECTS
+        return ObjectFeatures(
+            tuple(f"{_API}/bbox/{side}" for side in _SIDES),
+            text if text in columns else number,
+            1,
+            _attributes(columns, _API),
+            next((name for name in _IMAGE_IDS if name in columns), ""),
+        )
+    for box in described.boxes:
+        prefix = box.rpartition("/")[0]
+        label = next((name for name in described.labels if name.rpartition("/")[0] == prefix), "")
+        if label:
+            image_id = next((name for name in _IMAGE_IDS if name in columns), "")
+            return ObjectFeatures((box,), label, 0, _attributes(columns, prefix), image_id)
+    return None
+
+
+def read_objects(
+    record: Mapping[str, tuple[str, list[Any]]], features: ObjectFeatures, names: Sequence[str]
+) -> Objects:
+    """The objects of a record.
+
+    Args:
+      record: feature -> kind and values.
+      names: of the classes whose numbers are the labels; empty if they are not known.
+
+    Raises:
+      SampleError: the features have different numbers of objects.
+    """
+    values = {name: record.get(name, ("", []))[1] for name in (*features.boxes, features.label)}
+    if len(features.boxes) == 1:
+        sides = values[features.boxes[0]]
+        columns = [sides[place::4] for place in (1, 0, 3, 2)]
+    else:
+        columns = [values[name] for name in features.boxes]
+    labels = [_name(label, names, features.first_class) for label in values[features.label]]
+    # Where no object has it, a record may lack it.
+    found = {name: record.get(feature, ("", []))[1] for name, feature in features.attributes.items()}
+    found = {name: column for name, column in found.items() if column}
+    lengths = {len(labels), *map(len, columns), *map(len, found.values())}
+    if len(lengths) > 1:
+        raise invalid_row(f"the features of its objects have {' and '.join(map(str, sorted(lengths)))} values")
+    boxes = tuple(map(float, itertools.chain.from_iterable(zip(*columns, strict=True))))
+    return Objects(
+        boxes,
+        tuple(labels),
+        {name: tuple(column) for name, column in found.items()},
+        image_id=_image_id(record.get(features.image_id, ("", []))[1]),
+        is_normalized=True,
+    )
+
+
+def _attributes(columns: Collection[str], prefix: str) -> dict[str, str]:
+    return {
+        name: f"{prefix}/{one}" for name, names in _ATTRIBUTES.items() for one in names if f"{prefix}/{one}" in columns
+    }
+
+
+def _name(label: Any, names: Sequence[str], first: int) -> Any:
+    if isinstance(label, bytes):
+        return label.decode(errors="replace")
+    return names[label - first] if first <= label < first + len(names) else label
+
+
+def _image_id(values: Sequence[Any]) -> str:
+    value = values[0] if len(values) == 1 else ""
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,99 @@
+"""Annotated objects in a cell of a table, as Hugging Face's datasets has them. Pure functions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from transforms.objects import Objects
+from transforms.sources.source_spec import SourceSpec
+from transforms.sources.tables.cells import invalid_row, read_label
+from transforms.sources.tables.image_paths import shorten
+from transforms.sources.tables.table import InvalidRow, Table
+
+COLUMN = "objects"
+_BOX = ("bbox", "bboxes")
+_CLASS = ("categories", "category", "label", "labels", "class", "classes")
+# Attribute -> the names that it has.
+_ATTRIBUTES = {"area": ("area",), "is_crowd": ("is_crowd", "iscrowd"), "difficult": ("difficult", "is_difficult")}
+_ROWS = 100
+
+
+def find_objects(table: Table, spec: SourceSpec, label: str | None) -> str | None:
+    """The column of annotated objects, as the first rows say; None if there is none, or the labels are asked for.
+
+    Args:
+      label: column of the labels, if the table has one of a usual name: the layout has to ask for boxes then.
+    """
+    if COLUMN not in table.columns or not wants_objects(spec, label):
+        return None
+    rows = itertools.islice(table.rows([COLUMN]), _ROWS)
+    return COLUMN if hold_objects(row[COLUMN] for row in rows if not isinstance(row, InvalidRow)) else None
+
+
+def wants_objects(spec: SourceSpec, label: str | None) -> bool:
+    """Whether objects are read from an input that has some, and perhaps labels too."""
+    if spec.label_column or spec.label_columns or not spec.needs_objects:
+        return False
+    return label is None or not (spec.columns is None or spec.needs_label)
+
+
+def hold_objects(cells: Iterable[Any]) -> bool:
+    """Whether the first cell that is not empty has boxes."""
+    return _find(next(filter(None, map(_columns, cells)), {}), _BOX) is not None
+
+
+def read_objects(cell: Any, class_names: Sequence[str] = ()) -> Objects:
+    """The objects of an image.
+
+    Args:
+      cell: an object of lists, or a list of objects, with `bbox`, which are x, y, width and height in pixels of the
+        image as it is shown, and `categories`; None for an image without objects.
+      class_names: of the categories, where these are indices.
+
+    Raises:
+      SampleError: the cell is something else.
+    """
+    fields = _columns(cell)
+    if fields is None:
+        raise invalid_row(
+            f"column {COLUMN!r} has {shorten(str(cell))}; expected an object with `bbox` and `categories`"
+        )
+    boxes, labels = _find(fields, _BOX) or [], _find(fields, _CLASS)
+    if labels is None:
+        labels = [None] * len(boxes)
+    found = {name: values for name, names in _ATTRIBUTES.items() if (values := _find(fields, names)) is not None}
+    lengths = {len(boxes), len(labels), *map(len, found.values())}
+    if len(lengths) > 1:
+        raise invalid_row(f"column {COLUMN!r} has lists of {' and '.join(map(str, sorted(lengths)))} elements")
+    sides: list[float] = []
+    for box in boxes:
+        x, y, width, height = _numbers(box)
+        sides += [x, y, x + width, y + height]
+    named = tuple(_name(read_label({COLUMN: label}, COLUMN), class_names) for label in labels)
+    return Objects(tuple(sides), named, {name: tuple(values) for name, values in found.items()})
+
+
+def _columns(cell: Any) -> Mapping[str, Any] | None:
+    """Name of a field -> its value for each object; empty if there is no object, None if the cell has no objects."""
+    if cell is None:
+        return {}
+    if isinstance(cell, list) and all(isinstance(one, dict) for one in cell):
+        return {name: [one.get(name) for one in cell] for name in dict.fromkeys(itertools.chain(*cell))}
+    return cell if isinstance(cell, dict) else None
+
+
+def _find(fields: Mapping[str, Any], names: Sequence[str]) -> list[Any] | None:
+    return next((fields[name] for name in names if isinstance(fields.get(name), list)), None)
+
+
+def _numbers(box: Any) -> Sequence[float]:
+    if isinstance(box, list | tuple) and len(box) == 4 and all(type(side) in (int, float) for side in box):
+        return [float(side) for side in box]
+    return [math.nan] * 4
+
+
+def _name(label: Any, class_names: Sequence[str]) -> Any:
+    return class_names[label] if type(label) is int and 0 <= label < len(class_names) else label
