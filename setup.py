@@ -24,6 +24,8 @@ INSTALL_REQUIRES = [
     "Jinja2>=3.1.6,<4",
 ]
 TENSORFLOW = ["tensorflow>=2.20,<2.22"]
+TORCH = ["torch>=2.4,<3"]
+GRAIN = ["grain>=0.2.15,<0.3"]
 GCP = [
     "apache-beam[gcp]",
     "google-api-core>=2.15,<3",
@@ -32,7 +34,8 @@ GCP = [
     "urllib3>=2,<3",
 ]
 AWS = ["boto3>=1.40,<2"]
-# What the integration tests need besides the servers that tests/integration/install.sh installs.
+# What the integration tests need besides the servers that tests/integration/install.sh installs. PyTorch's wheels for
+# Linux bring CUDA's libraries: 5 GB.
 INTEGRATION = [
     *GCP,
     *AWS,
@@ -40,7 +43,9 @@ INTEGRATION = [
     "moto[server]>=5.2,<6",
     "mfusepy>=3.1,<4",
     "tensorflow-datasets>=4.9.9,<5",
-    "grain>=0.2.15,<0.3",
+    *TORCH,
+    *GRAIN,
+    "torchdata>=0.11,<1",
     "webdataset>=1,<2",
     # It opens the report in Debian's Chromium.
     "playwright>=1.55,<2",
@@ -81,6 +86,8 @@ setup(
     install_requires=INSTALL_REQUIRES,
     extras_require={
         "tensorflow": TENSORFLOW,
+        "torch": TORCH,
+        "grain": GRAIN,
         "gcp": GCP,
         "aws": AWS,
         "all": [*TENSORFLOW, *GCP, *AWS],

@@ -24,6 +24,8 @@ DISTRIBUTIONS = {
     "botocore": "boto3",
     "requests": "requests",
     "tensorflow": "tensorflow",
+    "torch": "torch",
+    "grain": "grain",
     "urllib3": "urllib3",
 }
 
@@ -58,7 +60,9 @@ def test_the_versions_of_python_are_the_same_everywhere():
 
 def declared() -> set[str]:
     text = (ROOT / "setup.py").read_text(encoding="utf-8")
-    lists = re.findall(r"^(?:INSTALL_REQUIRES|TENSORFLOW|GCP|AWS) = \[(.*?)\]$", text, re.MULTILINE | re.DOTALL)
+    lists = re.findall(
+        r"^(?:INSTALL_REQUIRES|TENSORFLOW|TORCH|GRAIN|GCP|AWS) = \[(.*?)\]$", text, re.MULTILINE | re.DOTALL
+    )
     return {canonicalize_name(Requirement(word).name) for one in lists for word in re.findall(r'"([^"]+)"', one)}
 
 

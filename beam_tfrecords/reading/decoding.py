@@ -66,7 +66,7 @@ class ReadExample:
 
     def _decode(self, data: bytes, example: dict[str, Any]) -> np.ndarray:
         if self.images.encoding == "raw":
-            return np.frombuffer(data, np.uint8).reshape(self._raw_shape(example))
+            return np.frombuffer(bytearray(data), np.uint8).reshape(self._raw_shape(example))
         channels = self.images.channels or 3
         if self.images.bit_depth == 16:
             return _decode_16_bits(data, channels)
@@ -78,7 +78,7 @@ class ReadExample:
         from PIL import Image
 
         with Image.open(io.BytesIO(data)) as image:
-            pixels = np.asarray(image if image.mode == _MODES[channels] else image.convert(_MODES[channels]))
+            pixels = np.array(image if image.mode == _MODES[channels] else image.convert(_MODES[channels]))
         return pixels.reshape(*pixels.shape[:2], channels)
 
     def _raw_shape(self, example: dict[str, Any]) -> tuple[int, ...]:

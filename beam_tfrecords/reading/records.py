@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import functools
+import hashlib
 import io
 import itertools
 import operator
@@ -63,6 +64,13 @@ class Records(Sequence[Any]):
         splits = ", ".join(dict.fromkeys(shard.split for shard in self._shards))
         return f"<{len(self):,} records of {splits} in {self._path}>"
 
+    @property
+    def digest(self) -> str:
+        """16 hex digits that say which records these are, wherever the dataset is."""
+        named = hashlib.sha256(repr([(shard.file, shard.crc32c or shard.sha256) for shard in self._shards]).encode())
+        named.update(b"" if self._kept is None else self._kept.astype("<i8").tobytes())
+        return named.hexdigest()[:16]
+
     def __len__(self) -> int:
         return self._starts[-1] if self._kept is None else len(self._kept)
 
@@ -97,15 +105,21 @@ class Records(Sequence[Any]):
     _getitems = __getitems__
 
     def __iter__(self) -> Iterator[Any]:
-        groups = (range(start, min(start + _GROUP, len(self))) for start in range(0, len(self), _GROUP))
+        starts = range(0, len(self), _GROUP)
+        groups = (range(start, min(start + _GROUP, len(self))) for start in starts)
+        return itertools.chain.from_iterable(self.read_groups(groups))
+
+    def read_groups(self, groups: Iterable[Iterable[SupportsIndex]]) -> Iterator[list[Any]]:
+        """The records of each group of numbers; from a store, the next group is read while one is used."""
         if not self._is_remote:
-            yield from itertools.chain.from_iterable(map(self.__getitems__, groups))
+            yield from map(self.__getitems__, groups)
             return
+        groups = iter(groups)
         with ThreadPoolExecutor(1) as ahead:
             waiting = [ahead.submit(self.__getitems__, group) for group in itertools.islice(groups, 1)]
             while waiting:
                 waiting += [ahead.submit(self.__getitems__, group) for group in itertools.islice(groups, 1)]
-                yield from waiting.pop(0).result()
+                yield waiting.pop(0).result()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_places": {}}

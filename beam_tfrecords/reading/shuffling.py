@@ -1,0 +1,45 @@
+"""A shuffled order in which every place is computed by itself, so that no list of it is held."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+_ROUNDS = 6
+
+
+class Shuffle:
+    """A permutation of the numbers below `size`; the same for the same seeds everywhere.
+
+    A Feistel network permutes the next larger power of four, and is applied again to what is too large.
+
+    Args:
+      size: how many numbers there are.
+      seeds: what decides the order.
+    """
+
+    def __init__(self, size: int, *seeds: int) -> None:
+        self._size = size
+        self._half = np.uint64((max(2, size - 1).bit_length() + 1) // 2)
+        digest = hashlib.sha256(repr(seeds).encode()).digest() * 2
+        self._keys = np.frombuffer(digest, "<u8")[:_ROUNDS]
+
+    def __call__(self, places: np.ndarray) -> np.ndarray:
+        """The numbers at some places of the order."""
+        numbers = self._permute(places.astype(np.uint64))
+        while (outside := numbers >= self._size).any():
+            numbers[outside] = self._permute(numbers[outside])
+        return numbers.astype(np.int64)
+
+    def _permute(self, numbers: np.ndarray) -> np.ndarray:
+        mask = (np.uint64(1) << self._half) - np.uint64(1)
+        left, right = numbers >> self._half, numbers & mask
+        for key in self._keys:
+            # The finalizer of SplitMix64.
+            mixed = right + key
+            mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            left, right = right, left ^ (mixed >> np.uint64(31)) & mask
+        permuted: np.ndarray = left << self._half | right
+        return permuted

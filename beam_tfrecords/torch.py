@@ -1,0 +1,164 @@
+"""Records for PyTorch: a dataset by number, and one that streams in a shuffled order and can be resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+try:
+    import torch.utils.data
+except ImportError as error:
+    raise ImportError(
+        "beam_tfrecords.torch needs PyTorch: pip install '.[torch]' in a clone of beam-tfrecords"
+    ) from error
+
+from beam_tfrecords.reading.records import Records
+from beam_tfrecords.reading.shuffling import Shuffle
+
+
+class RecordDataset(torch.utils.data.Dataset[Any]):
+    """Records by number, for a `DataLoader` that shuffles by itself; a batch is fetched at once.
+
+    Args:
+      records: of `Dataset.records`, also filtered.
+      transform: applied to every example.
+      shard: (i, n) keeps the i-th of n contiguous parts of the same length; the last `len(records) % n` records are in
+        none.
+
+    Raises:
+      ValueError: there is no such shard.
+    """
+
+    def __init__(
+        self, records: Records, *, transform: Callable[[Any], Any] | None = None, shard: tuple[int, int] = (0, 1)
+    ) -> None:
+        share, begin = _share(records, shard)
+        self._records = records[begin : begin + share] if shard[1] > 1 else records
+        self._transform = transform
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __getitem__(self, number: int) -> Any:
+        return self.__getitems__([number])[0]
+
+    def __getitems__(self, numbers: Sequence[int]) -> list[Any]:
+        """Several examples; a `DataLoader` asks for those of a batch."""
+        examples = self._records.__getitems__(numbers)
+        return list(map(self._transform, examples)) if self._transform else examples
+
+
+class RecordStream(torch.utils.data.IterableDataset[Any]):
+    """Records in an order of their own, with a state.
+
+    The batches of a `DataLoader` with the same `batch_size` are the same for every number of workers: each worker reads
+    every n-th batch. So the state is how many examples of the epoch were had. `StatefulDataLoader` of torchdata keeps
+    it; with a plain `DataLoader`, say `state_dict(examples=...)`.
+
+    An iteration begins where `load_state_dict` said, for as long as the epoch is the same. `set_epoch`, which is called
+    before each epoch, chooses its order.
+
+    Args:
+      records: of `Dataset.records`, also filtered.
+      batch_size: that of the `DataLoader`; so many records are read at once.
+      shuffle: whether each epoch has an order of its own; else all have that of the dataset.
+      seed: of the shuffle; every process needs the same.
+      transform: applied to every example.
+      shard: (i, n) keeps the i-th of n parts of the order of the same length; `len(records) % n` records, other ones in
+        each epoch of a shuffle, are in none.
+
+    Raises:
+      ValueError: there is no such shard.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        *,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        seed: int = 0,
+        transform: Callable[[Any], Any] | None = None,
+        shard: tuple[int, int] = (0, 1),
+    ) -> None:
+        self._share, self._begin = _share(records, shard)
+        self._records = records
+        self._batch_size = batch_size
+        self._shuffle = shuffle
+        self._seed = seed
+        self._transform = transform
+        self._identity = f"{records.digest} {shuffle} {seed} {shard}"
+        # Epoch, and examples of it that were had before the iteration; persistent workers see what this process sets.
+        self._position = torch.zeros(2, dtype=torch.int64).share_memory_()
+        # Examples that this process has given since, and those of them that its next iteration passes over.
+        self._given = self._passed = 0
+
+    def __len__(self) -> int:
+        return self._share
+
+    @property
+    def epoch(self) -> int:
+        """Number of the epoch, from 0."""
+        return int(self._position[0])
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the order of the next iterations."""
+        if epoch != self.epoch:
+            self._position.copy_(torch.tensor([epoch, 0]))
+            self._given = self._passed = 0
+
+    def state_dict(self, *, examples: int | None = None) -> dict[str, Any]:
+        """Where the iteration is.
+
+        Args:
+          examples: how many the loop has had of this iteration; None where the dataset itself is iterated, or where
+            `StatefulDataLoader` asks in each of its workers.
+        """
+        epoch, begin = self._position.tolist()
+        given = self._given if examples is None else examples
+        if torch.utils.data.get_worker_info() is None:
+            begin, given = begin + given, 0
+        return {"identity": self._identity, "epoch": epoch, "begin": begin, "given": given}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Lets the next iteration go on from a state.
+
+        Raises:
+          ValueError: the state is that of other records, or of another seed or shard.
+        """
+        if state["identity"] != self._identity:
+            raise ValueError(
+                f"the state is that of {state['identity']}; expected {self._identity} (records, shuffle, seed, shard)"
+            )
+        self._position.copy_(torch.tensor([state["epoch"], state["begin"]]))
+        self._given = self._passed = state["given"]
+
+    def __iter__(self) -> Iterator[Any]:
+        worker = torch.utils.data.get_worker_info()
+        own, workers = (worker.id, worker.num_workers) if worker else (0, 1)
+        epoch, begin = self._position.tolist()
+        self._given, self._passed = self._passed, 0
+        starts = range(begin + own * self._batch_size, self._share, workers * self._batch_size)
+        return self._iterate(epoch, starts[self._given // self._batch_size :], self._given % self._batch_size)
+
+    def _iterate(self, epoch: int, starts: Iterable[int], cut: int) -> Iterator[Any]:
+        """The examples of the batches that begin at some places of the order, but for the first `cut` of them."""
+        order = Shuffle(len(self._records), self._seed, epoch) if self._shuffle else np.asarray
+        places = (np.arange(start, min(start + self._batch_size, self._share)) for start in starts)
+        batches = (order(self._begin + batch[0 if number else cut :]) for number, batch in enumerate(places))
+        for examples in self._records.read_groups(batches):
+            for example in examples:
+                self._given += 1
+                yield self._transform(example) if self._transform else example
+
+
+def _share(records: Records, shard: tuple[int, int]) -> tuple[int, int]:
+    """Length of a shard, and where it begins."""
+    number, of = shard
+    if not 0 <= number < of:
+        raise ValueError(f"shard={shard}: expected (i, n) with i from 0 to n - 1")
+    if len(records) < of:
+        raise ValueError(f"shard={shard}: there are {len(records)} records; expected at least one for each shard")
+    return len(records) // of, number * (len(records) // of)

@@ -1,0 +1,50 @@
+"""The shuffled order: every number once, an order for each seed, close to a random one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from beam_tfrecords.reading.shuffling import Shuffle
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 16, 17, 1000, 65_536, 65_537])
+def test_every_number_is_there_once(size):
+    assert sorted(Shuffle(size, 0)(np.arange(size))) == list(range(size))
+
+
+def test_a_place_alone_has_the_number_that_it_has_among_others():
+    shuffle = Shuffle(1000, 7, 3)
+    order = shuffle(np.arange(1000))
+    assert [int(shuffle(np.array([place]))[0]) for place in (0, 500, 999)] == order[[0, 500, 999]].tolist()
+
+
+def test_the_order_never_changes():
+    # A state that was saved must fit the order of a later version.
+    assert Shuffle(10, 0, 0)(np.arange(10)).tolist() == [7, 1, 2, 3, 0, 9, 6, 4, 8, 5]
+
+
+def test_other_seeds_and_epochs_give_other_orders():
+    orders = {tuple(Shuffle(100, *seeds)(np.arange(100))) for seeds in ((0, 0), (0, 1), (1, 0), (1, 1))}
+    assert len(orders) == 4
+
+
+def test_numbers_are_where_chance_would_put_them():
+    # Of 200 orders of 64 numbers: how often each number is at each place. Chi-square, 63 * 63 degrees of freedom.
+    counts = np.zeros((64, 64))
+    for seed in range(6400):
+        counts[np.arange(64), Shuffle(64, seed)(np.arange(64))] += 1
+    square = ((counts - 100) ** 2 / 100).sum()
+    assert abs(square - 63 * 63) < 5 * np.sqrt(2 * 63 * 63)
+
+
+def test_neighbours_are_torn_apart():
+    order = Shuffle(100_000, 0)(np.arange(100_000))
+    distances = np.abs(np.diff(order))
+    assert 32_000 < distances.mean() < 34_700  # a third of the size
+    assert (distances == 1).sum() < 20
+
+
+def test_a_billion_numbers_take_no_memory():
+    shuffle = Shuffle(10**9, 0)
+    assert 0 <= shuffle(np.array([10**9 - 1]))[0] < 10**9

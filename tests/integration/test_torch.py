@@ -1,0 +1,257 @@
+"""Records in PyTorch's own DataLoader and torchdata's: every example once, equal shards, states in mid-epoch."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from beam_tfrecords import open_dataset
+from tests.docs.pages import PROJECT, passages_of
+from tests.integration import buckets
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[torch]' torchdata")
+from torch.utils.data import DataLoader, DistributedSampler  # noqa: E402
+from torchdata.stateful_dataloader import StatefulDataLoader  # noqa: E402
+
+from beam_tfrecords.torch import RecordDataset, RecordStream  # noqa: E402
+
+BATCH = 4
+WORKERS = pytest.mark.parametrize("workers", [0, 2])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, photos, build):
+    flags = ("--image_size=32", "--resize_mode=crop", "--num_shards=3")
+    return build(tmp_path_factory.mktemp("torch"), f"--input={photos}", *flags)
+
+
+@pytest.fixture(scope="module")
+def records(folder):
+    return open_dataset(folder).records("train")
+
+
+@pytest.fixture(scope="module")
+def names(records):
+    return [example["filename"] for example in records]
+
+
+def names_of(batches) -> list[list[bytes]]:
+    return [batch["filename"] for batch in batches]
+
+
+def flat(batches) -> list[bytes]:
+    return list(itertools.chain.from_iterable(names_of(batches)))
+
+
+def as_floats(example):
+    return {**example, "image": torch.from_numpy(example["image"]).permute(2, 0, 1).float() / 255}
+
+
+@WORKERS
+def test_batches_by_number_hold_every_example_once(records, names, workers):
+    loader = DataLoader(RecordDataset(records), BATCH, shuffle=True, num_workers=workers)
+    batches = list(loader)
+    assert len(batches) == len(loader) == 11
+    assert batches[0]["image"].shape == (BATCH, 32, 32, 3)
+    assert batches[0]["image"].dtype == torch.uint8
+    assert batches[0]["label"].dtype == torch.int64
+    assert flat(batches) != names
+    assert sorted(flat(batches)) == sorted(names)
+
+
+def test_a_batch_holds_what_its_records_hold(records):
+    batch = next(iter(DataLoader(RecordDataset(records), BATCH)))
+    for number in range(BATCH):
+        np.testing.assert_array_equal(batch["image"][number].numpy(), records[number]["image"])
+        assert batch["label"][number] == records[number]["label"]
+
+
+def test_a_transform_is_applied_in_the_workers(records):
+    for dataset in (RecordDataset(records, transform=as_floats), RecordStream(records, transform=as_floats)):
+        batch = next(iter(DataLoader(dataset, BATCH, num_workers=1)))
+        assert (batch["image"].shape, batch["image"].dtype) == ((BATCH, 3, 32, 32), torch.float32)
+
+
+def test_records_themselves_are_a_dataset_by_number(records, names):
+    assert flat(DataLoader(records, BATCH, num_workers=2, multiprocessing_context="spawn")) == names
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("encoding", ["png", "raw"])
+def test_images_of_other_encodings_can_be_written_to(tmp_path, photos, build, encoding):
+    flags = ("--image_size=8", "--resize_mode=crop", f"--image_encoding={encoding}")
+    records = open_dataset(build(tmp_path, f"--input={photos}", *flags)).records("train")
+    records[0]["image"][:] = 0
+    assert next(iter(DataLoader(RecordDataset(records), BATCH)))["image"].shape == (BATCH, 8, 8, 3)
+
+
+def test_shards_by_number_have_the_same_length_and_share_nothing(records, names):
+    shards = [[e["filename"] for e in RecordDataset(records, shard=(i, 4))] for i in range(4)]
+    assert [len(shard) for shard in shards] == [10] * 4
+    assert list(itertools.chain(*shards)) == names[:40]
+    for shard in ((4, 4), (-1, 4), (0, 0), (0, 43)):
+        with pytest.raises(ValueError, match="shard="):
+            RecordDataset(records, shard=shard)
+
+
+def test_samplers_of_pytorch_share_it_out(records, names):
+    dataset = RecordDataset(records)
+    samplers = [DistributedSampler(dataset, num_replicas=2, rank=rank, seed=1) for rank in range(2)]
+    assert sorted(itertools.chain(*(flat(DataLoader(dataset, BATCH, sampler=one)) for one in samplers))) == sorted(
+        names
+    )
+
+
+@WORKERS
+def test_a_stream_holds_every_example_once_in_the_order_of_the_dataset(records, names, workers):
+    loader = DataLoader(RecordStream(records, batch_size=BATCH), BATCH, num_workers=workers)
+    assert len(loader) == 11
+    assert flat(loader) == names
+
+
+def test_a_shuffled_stream_is_the_same_for_every_number_of_workers(records, names):
+    def batches(workers: int, epoch: int = 0, seed: int = 0, **options) -> list[list[bytes]]:
+        stream = RecordStream(records, batch_size=BATCH, shuffle=True, seed=seed)
+        stream.set_epoch(epoch)
+        return names_of(DataLoader(stream, BATCH, num_workers=workers, **options))
+
+    first = batches(0)
+    assert sorted(itertools.chain(*first)) == sorted(names)
+    assert batches(1) == batches(2) == batches(3) == batches(2, multiprocessing_context="spawn") == first
+    assert len({str(batches(0, *one)) for one in ((0, 0), (1, 0), (0, 1), (1, 1))}) == 4
+
+
+def test_persistent_workers_follow_the_epoch(records, names):
+    stream = RecordStream(records, batch_size=BATCH, shuffle=True)
+    loader = DataLoader(stream, BATCH, num_workers=2, persistent_workers=True)
+    epochs = []
+    for epoch in (0, 1, 0):
+        stream.set_epoch(epoch)
+        epochs.append(flat(loader))
+        assert sorted(epochs[-1]) == sorted(names)
+    assert epochs[0] == epochs[2] != epochs[1]
+
+
+@WORKERS
+def test_shards_of_a_stream_have_the_same_length_and_share_nothing(records, names, workers):
+    left_out = set()
+    for epoch in range(3):
+        seen = []
+        for number in range(4):
+            stream = RecordStream(records, batch_size=BATCH, shuffle=True, shard=(number, 4))
+            stream.set_epoch(epoch)
+            assert len(stream) == 10
+            seen.append(flat(DataLoader(stream, BATCH, num_workers=workers)))
+        assert [len(one) for one in seen] == [10] * 4
+        assert len(set(itertools.chain(*seen))) == 40
+        left_out.add(frozenset(names) - set(itertools.chain(*seen)))
+    assert len(left_out) == 3
+
+
+@pytest.mark.parametrize("had", [0, 1, 3, 11])
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (0, 2), (2, 0), (2, 2), (2, 3)])
+def test_a_stream_goes_on_from_how_many_were_had(records, before, after, had):
+    def make():
+        return RecordStream(records, batch_size=BATCH, shuffle=True, seed=5)
+
+    stream = make()
+    stream.set_epoch(2)
+    expected = names_of(DataLoader(stream, BATCH))
+    loader = iter(DataLoader(stream, BATCH, num_workers=before))
+    for _ in range(had):
+        next(loader)
+    state = json.loads(json.dumps(stream.state_dict(examples=min(had * BATCH, len(records)))))
+    again = make()
+    again.load_state_dict(state)
+    assert again.epoch == 2
+    again.set_epoch(2)
+    assert names_of(DataLoader(again, BATCH, num_workers=after)) == expected[had:]
+    # The epoch after it is a whole one.
+    again.set_epoch(3)
+    assert len(flat(DataLoader(again, BATCH, num_workers=after))) == len(records)
+
+
+def test_a_stream_without_a_loader_knows_where_it_is(records):
+    stream = RecordStream(records, batch_size=BATCH, shuffle=True)
+    expected = [example["filename"] for example in stream]
+    examples = iter(stream)
+    for _ in range(7):
+        next(examples)
+    again = RecordStream(records, batch_size=BATCH, shuffle=True)
+    again.load_state_dict(stream.state_dict())
+    rest = iter(again)
+    next(rest)
+    last = RecordStream(records, batch_size=BATCH, shuffle=True)
+    last.load_state_dict(again.state_dict())
+    assert [example["filename"] for example in last] == expected[8:]
+
+
+@pytest.mark.parametrize("kind", [RecordStream, RecordDataset])
+@pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
+@pytest.mark.parametrize("had", [1, 4, 10])
+def test_a_stateful_loader_goes_on_in_mid_epoch(records, kind, workers, persistent, had):
+    def make():
+        torch.manual_seed(0)
+        options = {"num_workers": workers, "persistent_workers": persistent, "shuffle": kind is RecordDataset or None}
+        dataset = (
+            RecordDataset(records) if kind is RecordDataset else RecordStream(records, batch_size=BATCH, shuffle=True)
+        )
+        return StatefulDataLoader(dataset, BATCH, **options)
+
+    loader = make()
+    batches = iter(loader)
+    for _ in range(had):
+        next(batches)
+    state = loader.state_dict()
+    rest = names_of(batches)
+    assert len(rest) == 11 - had
+    again = make()
+    again.load_state_dict(state)
+    assert names_of(again) == rest
+
+
+def test_a_state_of_other_records_is_refused(records):
+    state = RecordStream(records, shuffle=True).state_dict()
+    RecordStream(records, shuffle=True, batch_size=9).load_state_dict(state)
+    others = (
+        RecordStream(records[1:], shuffle=True),
+        RecordStream(records, shuffle=True, seed=1),
+        RecordStream(records),
+        RecordStream(records, shuffle=True, shard=(0, 2)),
+    )
+    for other in others:
+        with pytest.raises(ValueError, match="the state is that of"):
+            other.load_state_dict(state)
+
+
+@pytest.mark.parametrize("scheme", buckets.SCHEMES)
+def test_workers_read_from_a_bucket(tmp_path, photos, names, scheme):
+    with buckets.services(tmp_path, scheme):
+        out = f"{scheme}://datasets/out"
+        flags = ("--image_size=32", "--resize_mode=crop", "--num_shards=3")
+        buckets.build(f"--input={photos}", f"--output={out}", *flags)
+        records = open_dataset(out).records("train")
+        assert records[0]["filename"] == names[0]  # this process has connections when it forks
+        stream = RecordStream(records, batch_size=BATCH, shuffle=True)
+        assert sorted(flat(DataLoader(stream, BATCH, num_workers=2))) == sorted(names)
+        assert flat(DataLoader(RecordDataset(records), BATCH, num_workers=2)) == names
+
+
+def test_the_passage_of_the_documentation_runs(tmp_path, photos, build, monkeypatch):
+    (passage,) = (one for one in passages_of(PROJECT / "docs" / "python.md") if "beam_tfrecords.torch" in one.text)
+    build(tmp_path / "out" / "photos", f"--input={photos}", "--image_size=64")
+    monkeypatch.chdir(tmp_path)
+    found: dict = {}
+    exec(passage.text, found)
+    assert found["images"].shape[1:] == (3, 64, 64)
+    assert (found["state"]["epoch"], found["state"]["begin"]) == (1, 24)
+
+
+def test_the_package_is_imported_without_torch_and_grain():
+    code = "import sys, beam_tfrecords.reading.records; assert not {'torch', 'grain', 'tensorflow'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=PROJECT)
