@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from beam_tfrecords import load, open_dataset
 from tests.integration.servers import azure
 
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"
@@ -46,6 +47,26 @@ def test_a_build_from_blobs_to_blobs_has_the_bytes_of_a_local_one(server, tmp_pa
     verified = run("verify", f"--dataset={ROOT}/out", connection=connection)
     assert verified.stdout.startswith("OK: 42 records"), verified.stderr
     assert run("inspect", f"--dataset={ROOT}/out", connection=connection).returncode == 0
+
+
+def test_blobs_are_read_as_files_are(server, tmp_path, monkeypatch):
+    connection, _ = server
+    for output, flags in ((f"{ROOT}/read", (f"--azure_connection_string={connection}",)), (tmp_path, ())):
+        ran = run("convert", f"--input={PHOTOS}", f"--output={output}", *FLAGS, "--num_shards=2", *flags)
+        assert ran.returncode == 0, ran.stderr
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", connection)
+
+    def read(path) -> list[tuple[bytes, bytes]]:
+        loaded = load(path, "train", decode=False).as_numpy_iterator()
+        return [(example["filename"], example["image"]) for example in loaded]
+
+    assert read(f"{ROOT}/read") == read(tmp_path)
+    there, here = (
+        open_dataset(path).records("train", form="bytes", verify=True) for path in (f"{ROOT}/read", tmp_path)
+    )
+    assert list(there) == list(here)
+    assert there.__getitems__([20, 3, 4]) == here.__getitems__([20, 3, 4])
+    assert list(there.filter(label="cat")) == list(here.filter(label="cat"))
 
 
 def test_without_a_connection_string_nothing_is_started(server):
