@@ -40,6 +40,13 @@ if TYPE_CHECKING:
 
 _MOST_CLASSES = 10
 _MOST_CHOICES = 3
+# Sources that read folders of files which are not images -> what they read.
+_READ_BY_FILES = {
+    "tfrecord": "the records of the TFRecord files",
+    "idx": "the images of the IDX files",
+    "cifar": "the images of CIFAR's files",
+    "numpy": "the images of the NumPy files",
+}
 
 
 def check_place(spec: BuildSpec) -> None:
@@ -288,9 +295,12 @@ def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Choice]:
     if len(spec.source.input) > 1 or not storage.is_folder(folder):
         return []
     keys = sorted(key for keys in skipped.examples.values() for key in keys)
-    if any(source_of_file(key) == "tfrecord" for key in keys):
-        return [Choice("the records of the TFRecord files", {"source": "tfrecord"})]
-    tables = [key for key in keys if is_table(key) or key.endswith(".json")]
+    # Of several archives of arrays, each is a dataset.
+    found = {source_of_file(key) for key in keys if not key.endswith(".npz")}
+    of_files = [Choice(meaning, {"source": name}) for name, meaning in _READ_BY_FILES.items() if name in found]
+    if of_files:
+        return of_files
+    tables = [key for key in keys if is_table(key) or key.endswith((".json", ".npz"))]
     # A file of labels beside one of images has nothing to add.
     forms = [key for key in keys if find_form(key) and "labels" not in storage.basename(key)]
     return [Choice(f"the file {key}", {"input": storage.join(folder, key)}) for key in (tables + forms)[:_MOST_CHOICES]]

@@ -70,8 +70,24 @@ class ZipMember(Range):
     is_deflated: bool = False
 
 
-Locator: TypeAlias = "File | Range | ZipMember"
-_LOCATORS = (Range, ZipMember, File)
+@dataclasses.dataclass(frozen=True)
+class PixelRange(Range):
+    """A byte range of an array, which holds the pixels of an image and nothing that describes them.
+
+    Attributes:
+      shape: lengths of the axes.
+      axes: what they are, slowest first: "HW", "WH", "HWC" or "CHW"; of 1, 3 or 4 channels.
+      dtype: of a number, as NumPy writes it: "|u1", "<u2" or ">u2".
+    """
+
+    shape: tuple[int, ...] = ()
+    axes: str = "HW"
+    dtype: str = "|u1"
+
+
+Locator: TypeAlias = "File | Range | ZipMember | PixelRange"
+# References are packed by their places here.
+_LOCATORS = (Range, ZipMember, File, PixelRange)
 
 # Where a packed reference has its failure.
 _FAILURE = 7
@@ -91,7 +107,16 @@ def _pack_locator(locator: Locator) -> tuple[Any, ...]:
     packed = kind, locator.uri, locator.offset, locator.length, locator.name, locator.version
     if isinstance(locator, ZipMember):
         return *packed, locator.stored, locator.size, locator.crc, locator.is_deflated
+    if isinstance(locator, PixelRange):
+        return *packed, locator.shape, locator.axes, locator.dtype
     return packed
+
+
+def _unpack_locator(kind: int, *values: Any) -> Locator:
+    if _LOCATORS[kind] is PixelRange:
+        uri, offset, length, name, version, shape, axes, dtype = values
+        return PixelRange(uri, offset, length, name, version, tuple(shape), axes, dtype)
+    return _LOCATORS[kind](*values)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,7 +212,7 @@ class SampleRef:
     def unpack(cls, packed: bytes) -> SampleRef:
         """The reverse of `pack`."""
         key, split, places, size, fingerprint, label, columns, failure, *rest = msgpack.unpackb(packed)
-        images = {name: _LOCATORS[kind](*values) for name, (kind, *values) in places.items()}
+        images = {name: _unpack_locator(*place) for name, place in places.items()}
         failure = tuple(failure) if failure else None
         objects = Objects.unpack(rest[0]) if rest else None
         return cls(key, images, size, fingerprint, label, split, columns, failure, objects=objects)

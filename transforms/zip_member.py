@@ -52,13 +52,22 @@ def unpack_start(data: bytes, member: ZipMember, size: int) -> bytes:
         return b""
 
 
-def _stored(data: bytes, member: ZipMember) -> bytes:
+def content_start(data: bytes) -> int:
+    """Where the content of a member begins, from the first bytes of its range.
+
+    Raises:
+      SampleError: there is no local header.
+    """
     if len(data) < HEADER_BYTES:
         raise _corrupt("its local header is cut")
     signature, name, extra = _HEADER.unpack_from(data)
     if signature != b"PK\x03\x04":
         raise _corrupt("there is no local header where the archive says")
-    start = HEADER_BYTES + name + extra
+    return HEADER_BYTES + int(name) + int(extra)
+
+
+def _stored(data: bytes, member: ZipMember) -> bytes:
+    start = content_start(data)
     return data[start : start + member.stored]
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
-import io
 import json
 import os
 import pickle
@@ -21,6 +19,7 @@ from beam_pipelines.settings.hints import explain
 from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
 from tests.beam_pipelines.public_layouts import Records, in_train, unlabelled
+from tests.pixel_files import save_cifar, save_mnist
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 8, 8), dtype=np.uint8)
 LABELS = np.array([0, 1, 2, 0, 1, 2])
@@ -28,29 +27,13 @@ SIX = in_train(**{"0": 2, "1": 2, "2": 2})
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 
-def save_idx(folder: Path, name: str, data: np.ndarray, *, opened: Callable[..., io.IOBase] = open) -> None:
-    head = bytes([0, 0, 8, data.ndim]) + np.array(data.shape, ">i4").tobytes()
-    with opened(folder / name, "wb") as file:
-        file.write(head + data.astype(np.uint8).tobytes())
-
-
-def save_mnist(folder: Path) -> None:
-    save_idx(folder, "train-images-idx3-ubyte.gz", PIXELS, opened=gzip.open)
-    save_idx(folder, "train-labels-idx1-ubyte.gz", LABELS, opened=gzip.open)
-    save_idx(folder, "t10k-images.idx3-ubyte", PIXELS)
-    save_idx(folder, "t10k-labels.idx1-ubyte", LABELS)
-
-
-def save_npz(folder: Path) -> None:
-    np.savez(folder / "medmnist.npz", train_images=PIXELS, train_labels=LABELS[:, None], val_images=PIXELS[:3],
-             val_labels=LABELS[:3, None], test_images=PIXELS[3:], test_labels=LABELS[3:, None])  # fmt: skip
-    np.savez(folder / "one.npz", x=np.stack([PIXELS] * 3, -1), y=LABELS.astype(str))
-    np.save(folder / "images.npy", PIXELS)
-
-
-def save_cifar(folder: Path) -> None:
-    data = {"data": np.zeros((6, 3072), np.uint8), "labels": LABELS.tolist()}
-    (folder / "data_batch_1").write_bytes(pickle.dumps(data))
+def save_arrays(folder: Path) -> None:
+    parts = {"train": PIXELS, "test": PIXELS}
+    save_mnist(folder / "mnist", parts, dict.fromkeys(parts, LABELS))
+    save_cifar(folder / "cifar/data_batch_1.bin", np.zeros((6, 32, 32, 3), np.uint8), LABELS)
+    (folder / "one").mkdir()
+    np.savez(folder / "one/one.npz", x=PIXELS, y=LABELS)
+    (folder / "data_batch_1").write_bytes(pickle.dumps({"data": [], "labels": []}))
 
 
 def save_hdf5(folder: Path) -> None:
@@ -84,13 +67,6 @@ def save_tables(folder: Path) -> None:
 
 # What saves a file, its name, what the refusal calls it, and what comes of its command.
 FORMS: list[tuple[Callable[[Path], None], str, str, Records]] = [
-    (save_mnist, "train-images-idx3-ubyte.gz", "a file like MNIST's", SIX),
-    (save_mnist, "t10k-labels.idx1-ubyte", "a file like MNIST's", SIX),
-    (save_npz, "medmnist.npz", "a file of NumPy arrays",
-     {"train": {"0": 2, "1": 2, "2": 2}, "validation": {"0": 1, "1": 1, "2": 1}, "test": {"0": 1, "1": 1, "2": 1}}),
-    (save_npz, "one.npz", "a file of NumPy arrays", SIX),
-    (save_npz, "images.npy", "a NumPy array", unlabelled(train=6)),
-    (save_cifar, "data_batch_1", "a pickle like CIFAR's", SIX),
     (save_hdf5, "a.h5", "an HDF5 file", SIX),
     (save_json, "array.json", "a JSON array, not JSON lines", in_train(c0=2, c1=2, c2=2)),
     (save_json, "array.jsonl", "a JSON array, not JSON lines", in_train(c0=2, c1=2, c2=2)),
@@ -145,19 +121,29 @@ def test_a_form_is_known_by_its_name_or_its_first_bytes(tmp_path, name, start, w
     assert f"--input={tmp_path / name}." in command
 
 
-def test_a_folder_of_such_files_is_refused_with_the_files(tmp_path):
-    save_mnist(tmp_path)
-    argv = [f"--input={tmp_path}", "--output=out"]
+def test_a_pickle_of_cifar_is_refused_with_the_version_that_is_read(tmp_path):
+    save_arrays(tmp_path)
+    with pytest.raises(RequestError, match=r"CIFAR's Python version .*cifar-10-binary.tar.gz") as refused:
+        read([f"--input={tmp_path / 'data_batch_1'}", "--output=out"], tmp_path / "listing")
+    assert refused.value.choices == ()
+
+
+@pytest.mark.parametrize(
+    ("folder", "flag", "records"),
+    [
+        ("mnist", "--source=idx", {**SIX, "test": SIX["train"]}),
+        ("cifar", "--source=cifar", SIX),
+        ("one", "--input={}/one/one.npz", SIX),
+    ],
+)
+def test_a_folder_of_arrays_is_refused_with_what_reads_them(tmp_path, folder, flag, records):
+    save_arrays(tmp_path)
+    argv = [f"--input={tmp_path / folder}", "--output=out"]
     with pytest.raises(RequestError, match="no image found") as refused:
         read(argv, tmp_path / "listing")
-    commands = commands_of(explain(refused.value, "convert", argv))
-    assert [Path(command[-1]).name for command in commands] == [
-        "t10k-images.idx3-ubyte",
-        "train-images-idx3-ubyte.gz",
-    ]
-    for command in commands:
-        with pytest.raises(RequestError, match="a file like MNIST's"):
-            read(command, tmp_path / "listing1")
+    (command,) = commands_of(explain(refused.value, "convert", argv))
+    assert flag.format(tmp_path) in command
+    assert read(command, tmp_path / "listing1")[0] == records
 
 
 @pytest.mark.parametrize(
@@ -183,15 +169,16 @@ def test_a_table_without_a_header_is_refused_with_a_command_that_writes_one(tmp_
 
 
 def test_the_command_keeps_the_other_inputs_and_their_splits(tmp_path):
-    save_npz(tmp_path)
-    (tmp_path / "more" / "0").mkdir(parents=True)
-    (tmp_path / "more" / "0" / "1.jpg").write_bytes(PICTURE)
-    argv = [f"--input=train={tmp_path / 'one.npz'}", f"--input=test={tmp_path / 'more'}", "--output=out"]
+    for number in range(4):
+        (tmp_path / f"{number}.jpg").write_bytes(PICTURE)
+    (tmp_path / "list.txt").write_text("0.jpg a\n1.jpg b\n2.jpg b\n")
+    (tmp_path / "more.csv").write_text("image label\n3.jpg a\n")
+    argv = [f"--input=train={tmp_path / 'list.txt'}", f"--input=test={tmp_path / 'more.csv'}", "--output=out"]
     with pytest.raises(RequestError) as refused:
         read(argv, tmp_path / "listing")
     _, _, before, _ = lines = explain(refused.value, "convert", argv)
     subprocess.run(["bash", "-c", before], check=True, env={**os.environ, "PATH": PATH})
-    assert read(*commands_of(lines), tmp_path / "listing1")[0] == {**SIX, "test": {"0": 1}}
+    assert read(*commands_of(lines), tmp_path / "listing1")[0] == {"train": {"a": 1, "b": 2}, "test": {"a": 1}}
 
 
 def test_a_glob_of_such_files_has_no_command(tmp_path):

@@ -18,6 +18,7 @@ from PIL import Image
 
 from tests.annotated_inputs import Picture, write_coco, write_voc, write_yolo
 from tests.docs.pages import PROJECT
+from tests.pixel_files import save_cifar, save_mnist
 
 PHOTOS = PROJECT / "tests" / "data" / "photos"
 EMOTIONS = ("surprise", "fear", "happy", "sadness", "disgust", "anger")
@@ -70,6 +71,7 @@ def make_inputs(folder: Path) -> None:
     _make_hf_parquet(folder / "hf", photos)
     for name in ("old", "older"):
         (folder / name).symlink_to(PROJECT / "tests" / "data" / "dataset_0_1_0")
+    _make_arrays(folder)
     (folder / "webdataset").mkdir()
     for number in range(2):
         with tarfile.open(folder / "webdataset" / f"{number:02d}.tar", "w") as archive:
@@ -92,6 +94,19 @@ def _make_scraped(folder: Path, photos: list[Path]) -> None:
     _copy(photos[:1], [folder / "cat" / "again.jpg"])
     (folder / "cat" / "cut.jpg").write_bytes(photos[0].read_bytes()[:9_000])
     (folder / "dog" / "page.jpg").write_text("<html>Not found</html>")
+
+
+def _make_arrays(folder: Path) -> None:
+    random = np.random.default_rng(0)
+    grey, labels = random.integers(0, 256, (12, 28, 28), dtype=np.uint8), np.arange(12) % 3
+    parts = {"train": slice(0, 8), "val": slice(8, 10), "test": slice(10, 12)}
+    arrays = {f"{split}_images": grey[part] for split, part in parts.items()}
+    np.savez(folder / "medmnist.npz", **arrays, **{f"{split}_labels": labels[part] for split, part in parts.items()})
+    save_mnist(folder / "mnist", {"train": grey, "test": 255 - grey}, {"train": labels, "test": labels})
+    cifar = folder / "cifar-10-batches-bin"
+    for name in ("data_batch_1", "data_batch_2", "test_batch"):
+        save_cifar(cifar / f"{name}.bin", random.integers(0, 256, (12, 32, 32, 3), dtype=np.uint8), labels)
+    (cifar / "batches.meta.txt").write_text("airplane\nautomobile\nbird\n")
 
 
 def _make_hf_parquet(folder: Path, photos: list[Path]) -> None:

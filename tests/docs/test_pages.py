@@ -95,7 +95,7 @@ def test_the_sources_are_those_of_the_registry():
     assert set(NAMES) <= first_cells(README)
     page = DOCS / "sources.md"
     assert set(NAMES) <= first_cells(page)
-    assert set(FILE_EXTENSIONS) <= set(re.findall(r"`(\.[a-z0-9.]+)`", page.read_text(encoding="utf-8")))
+    assert set(FILE_EXTENSIONS) <= set(re.findall(r"`([.-][a-z0-9.]+)`", page.read_text(encoding="utf-8")))
 
 
 def test_the_reasons_of_failures_are_those_of_the_code():

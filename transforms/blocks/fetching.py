@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
-from transforms.refs import IMAGE, File, Locator, SampleRef, ZipMember
+from transforms.images.raw_pixels import as_file
+from transforms.refs import IMAGE, File, Locator, PixelRange, SampleRef, ZipMember
 from transforms.service_faults import retry_faults
 from transforms.zip_member import unpack_member
 
@@ -82,6 +83,8 @@ def read_image(locator: Locator, *, size: int, max_file_size: int) -> bytes | Sa
         data = retry_faults(locator.uri, lambda: _read_listed(locator, size=size, max_file_size=max_file_size))
         if isinstance(locator, ZipMember):
             data = unpack_member(data, locator)
+        elif isinstance(locator, PixelRange):
+            data = as_file(data, shape=locator.shape, axes=locator.axes, dtype=locator.dtype)
     except BuildError:
         raise
     except Exception as error:

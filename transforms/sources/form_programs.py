@@ -7,26 +7,10 @@ from __future__ import annotations
 
 _START = 'import os, sys; p = sys.argv[1]; o = p + ".images"; os.makedirs(o, exist_ok=True); '
 
-# {load} gives name -> array. Arrays belong together if they have one length and the most similar names; of several,
-# the name says the split.
-SAVE_ARRAYS = _START + (
-    "import numpy; from PIL import Image; {load}; "
-    "z = [(x, max((y for y in d if d[y].size == len(d[x])), key=lambda y: sum(map(str.__eq__, x, y)))) "
-    "for x in d if d[x].ndim > 2]; "
-    'g = lambda x: next((s for s in ("train", "val", "test") if s in x), ""); '
-    '[os.makedirs(f := f"{{o}}/{{g(x)}}/{{b}}", exist_ok=True) or Image.fromarray(a).save(f"{{f}}/{{i}}.png") '
-    "for x, y in z for i, (a, b) in enumerate(zip(d[x], d[y][:].ravel()))]"
-)
-NPZ = "d = dict(numpy.load(p))"
-ONE_ARRAY = 'x = numpy.load(p); d = {"x": x, "y": numpy.zeros(len(x), int)}'
-IDX = (
-    'import gzip; r = lambda f: (gzip.open if f.endswith("gz") else open)(f, "rb").read(); u = r(p); '
-    'd = {"x": numpy.frombuffer(u, "uint8", offset=16).reshape(numpy.frombuffer(u, ">i4", 3, 4)), '
-    '"y": numpy.frombuffer(r(sys.argv[2]), "uint8", offset=8)}'
-)
-CIFAR = (
-    'import pickle; d = pickle.load(open(p, "rb"), encoding="latin1"); '
-    'd = {"x": d["data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), "y": numpy.array(d["labels"])}'
+# {load} gives name -> array, as the source `numpy` pairs them.
+SAVE_ARRAYS = (
+    "import sys, numpy; p = sys.argv[1]; {load}; "
+    'numpy.savez(p + ".npz", **{{n: a[:] for n, a in d.items() if hasattr(a, "shape")}})'
 )
 TORCH = 'import torch; d = dict(zip("xy", map(numpy.asarray, torch.load(p)[:2])))'
 HDF5 = "import h5py; d = h5py.File(p)"

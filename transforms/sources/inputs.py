@@ -153,6 +153,34 @@ def find_files(spec: SourceSpec) -> list[InputFile]:
     return [InputFile(*one) for one in zip(prefixes, files, splits, strict=True)]
 
 
+def find_files_below(spec: SourceSpec, name: re.Pattern[str], what: str) -> list[InputFile]:
+    """The files of the inputs; those of folders are directly in them.
+
+    Args:
+      spec: the request.
+      name: of a file in a folder.
+      what: is in none, for a message.
+
+    Raises:
+      RequestError: there is none.
+    """
+    files: list[InputFile] = []
+    for path, prefix in zip(spec.input, key_prefixes(spec.input), strict=True):
+        is_folder = not names_several(path) and storage.is_folder(path)
+        start = len(path.rstrip("/")) + 1
+        found = list(storage.list_files(path, literal=True)) if is_folder else find_entries(path)
+        if is_folder:
+            found = [one for one in found if one.size and name.fullmatch(one.path[start:])]
+            found.sort(key=lambda one: one.path)
+        if not found:
+            raise RequestError(f"{quote_input(path)}: there is no {what}")
+        for one in found:
+            # A glob or a folder may have more files tomorrow.
+            own = f"{storage.basename(one.path)}/" if is_folder or names_several(path) else ""
+            files.append(InputFile(prefix + own, one, spec.input_splits.get(path)))
+    return files
+
+
 def find_entries(path: str) -> list[storage.FileEntry]:
     """The file of a path, those of a glob, sorted, or those of a path with braces, in the order of the braces.
 

@@ -28,13 +28,13 @@ class Form:
       what: it is, for a message.
       names: of its files, in lower case.
       starts: first bytes that it has whatever its name; None if they do not tell.
-      way: path -> what makes something of it that can be read.
+      way: path -> what makes something of it that can be read; None if nothing here does.
     """
 
     what: str
     names: str
     starts: bytes | None
-    way: Callable[[str], Choice]
+    way: Callable[[str], Choice] | None
 
 
 def find_form(path: str, start: bytes | None = None) -> Form | None:
@@ -54,8 +54,8 @@ def refuse_form(path: str, form: Form) -> RequestError:
     """The refusal of a file of a form that no source reads; one in a bucket has to be copied first."""
     if has_wildcards(path):
         return RequestError(f"{quote_input(path)} names {form.what}, which no source reads; give one for what to do")
-    choices = [] if storage.has_scheme(path) else [form.way(path)]
-    where = "; copy it to a disk first, to be told how to convert it" if not choices else ""
+    choices = [form.way(path)] if form.way and not storage.has_scheme(path) else []
+    where = "; copy it to a disk first, to be told how to convert it" if form.way and not choices else ""
     return RequestError(f"{quote_input(path)} is {form.what}, which no source reads{where}", choices)
 
 
@@ -144,21 +144,11 @@ def _run(code: str, *arguments: str, to: str = "") -> str:
     return f"{words} > {shlex.quote(arguments[0] + to)}" if to else words
 
 
-def _save(load: str, *, layout: str | None = None) -> Callable[[str], Choice]:
+def _save(load: str) -> Callable[[str], Choice]:
     """The way of a file of arrays, which an expression loads."""
-    return lambda path: _save_arrays(load, path, settings={"layout": layout} if layout else {})
-
-
-def _save_arrays(load: str, path: str, *more: str, settings: Mapping[str, str]) -> Choice:
-    command = _run(programs.SAVE_ARRAYS.format(load=load), path, *more)
-    return Choice("a file for each image", {"input": f"{path}.images", **settings}, [command])
-
-
-def _save_idx(path: str) -> Choice:
-    folder, name = storage.dirname(path), storage.basename(path)
-    images = storage.join(folder, re.sub("labels(.)idx1", r"images\1idx3", name))
-    labels = storage.join(folder, re.sub("images(.)idx3", r"labels\1idx1", name))
-    return _save_arrays(programs.IDX, images, labels, settings={})
+    return lambda path: Choice(
+        "its arrays", {"input": f"{path}.npz"}, [_run(programs.SAVE_ARRAYS.format(load=load), path)]
+    )
 
 
 def _table(path: str, kind: str) -> Choice:
@@ -179,10 +169,8 @@ _FORMS = (
     Form("an Excel table", r"\.(xlsx|xlsm|ods)$", rb"PK\x03\x04.{26}(\[Content_Types\]|_rels/|xl/|docProps/|mimetype)",
          lambda path: _table(path, "excel")),
     Form("an Excel table", r"\.xls$", rb"\xd0\xcf\x11\xe0", lambda path: _table(path, "excel")),
-    Form("a file of NumPy arrays", r"\.npz$", None, _save(programs.NPZ)),
-    Form("a NumPy array", r"\.npy$", rb"\x93NUMPY", _save(programs.ONE_ARRAY, layout="image")),
-    Form("a file like MNIST's", r"(images.idx3|labels.idx1).ubyte(\.gz)?$", rb"\0\0\x08[\x01\x03]\0\0", _save_idx),
-    Form("a pickle like CIFAR's", r"^(data_batch_\d|test_batch)$", None, _save(programs.CIFAR)),
+    Form("a pickle of CIFAR's Python version (the folder of the binary version, cifar-10-binary.tar.gz, is read)",
+         r"^(data_batch_\d|test_batch)$", None, None),
     Form("a file of PyTorch", r"\.pth?$", None, _save(programs.TORCH)),
     Form("a pickle, which may run any code", r"\.(pkl|pickle)$", rb"\x80[\x02-\x05]",
          lambda path: _table(path, "pickle")),

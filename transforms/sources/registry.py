@@ -43,6 +43,9 @@ SOURCES = (
     Entry("tar", "archives.tar", _TAR),
     Entry("zip", "archives.zip", (".zip",)),
     Entry("tfrecord", "records.tfrecord", (".tfrecord", ".tfrecords", ".tfrecord.gz"), reads_folders=True),
+    Entry("numpy", "arrays.numpy_arrays", (".npz", ".npy"), reads_folders=True),
+    Entry("idx", "arrays.idx", ("-ubyte", "-ubyte.gz"), reads_folders=True),
+    Entry("cifar", "arrays.cifar", (".bin",), reads_folders=True),
     Entry("webdataset", "archives.webdataset", _TAR, among="tar"),
 )
 NAMES = tuple(entry.name for entry in SOURCES)

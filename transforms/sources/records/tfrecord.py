@@ -22,7 +22,7 @@ from transforms.images.formats import sniff
 from transforms.refs import Range, SampleRef, Value, one_image
 from transforms.sources.archives.archive import check_expansion
 from transforms.sources.containers import Container, Spool
-from transforms.sources.inputs import InputFile, find_entries, key_prefixes, names_several, quote_input, refuse_settings
+from transforms.sources.inputs import InputFile, find_files_below, quote_input, refuse_settings
 from transforms.sources.records.object_features import (
     CLASSES_OF_OBJECTS,
     ObjectFeatures,
@@ -42,7 +42,7 @@ from transforms.sources.tables.row_values import (
     splits_of,
     without_label,
 )
-from transforms.sources.tables.table import Row
+from transforms.sources.tables.table import FirstRows
 from transforms.sources.tables.table_columns import available, guess_label
 
 _SHARD = r"-\d{5,}-of-\d{5,}"
@@ -56,27 +56,6 @@ _RECORDS = 32
 _MOST_BYTES = 1 << 30
 _NO_SETTINGS = ("label_pattern", "image_path", "image_root", "delimiter", "encoding")
 _LABELS = ("label", "image/class/label")
-
-
-@dataclasses.dataclass(frozen=True)
-class _Start:
-    """The first records of a file, as a table."""
-
-    path: str
-    columns: Sequence[str]
-    column_types: Mapping[str, str]
-    first_rows: Sequence[Mapping[str, Any]]
-    notes: Sequence[str] = ()
-    delimiter: None = None
-    embedded: Sequence[str] = ()
-
-    def may_hold_text(self, column: str) -> bool:
-        """See `Table`."""
-        return self.column_types[column] == "bytes"
-
-    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """The first rows."""
-        return ({name: row.get(name) for name in columns} for row in self.first_rows)
 
 
 class TfrecordSource(Source):
@@ -97,7 +76,7 @@ class TfrecordSource(Source):
     def __init__(
         self,
         files: Sequence[InputFile],
-        start: _Start,
+        start: FirstRows,
         described: Mapping[str, tuple[Features, Mapping[str, tuple[str, ...]]]],
         spec: SourceSpec,
     ) -> None:
@@ -224,38 +203,13 @@ def open_source(spec: SourceSpec) -> TfrecordSource:
       RequestError: a file does not exist, or they do not fit the request.
     """
     refuse_settings(spec, _NO_SETTINGS)
-    files = _find_files(spec)
+    files = find_files_below(spec, _FILE, "TFRecord file in it, such as x.tfrecord-00000-of-00001")
     described = {folder: _describe(folder) for folder in {storage.dirname(file.entry.path) for file in files}}
     try:
         start = _read_start(Container.of(files[0].entry, key_prefix=""))
     except SampleError as error:
         raise RequestError(f"{quote_input(files[0].entry.path)} is not a TFRecord file: {error.detail}") from error
     return TfrecordSource(files, start, described, spec)
-
-
-def _find_files(spec: SourceSpec) -> list[InputFile]:
-    """The files of the inputs; those of folders are directly in them.
-
-    Raises:
-      RequestError: there is none.
-    """
-    files: list[InputFile] = []
-    for path, prefix in zip(spec.input, key_prefixes(spec.input), strict=True):
-        is_folder = not names_several(path) and storage.is_folder(path)
-        start = len(path.rstrip("/")) + 1
-        found = list(storage.list_files(path, literal=True)) if is_folder else find_entries(path)
-        if is_folder:
-            found = [one for one in found if one.size and _FILE.fullmatch(one.path[start:])]
-            found.sort(key=lambda one: one.path)
-        if not found:
-            raise RequestError(
-                f"{quote_input(path)}: there is no TFRecord file in it, such as x.tfrecord-00000-of-00001"
-            )
-        for one in found:
-            # A glob or a folder may have more files tomorrow.
-            name = f"{storage.basename(one.path)}/" if is_folder or names_several(path) else ""
-            files.append(InputFile(prefix + name, one, spec.input_splits.get(path)))
-    return files
 
 
 def _describe(folder: str) -> tuple[Features, dict[str, tuple[str, ...]]]:
@@ -312,7 +266,7 @@ def _is_gzip(file: IO[bytes]) -> bool:
     return header[:2] == b"\x1f\x8b" and int.from_bytes(header[8:], "little") != masked_crc32c(header[:8])
 
 
-def _read_start(container: Container) -> _Start:
+def _read_start(container: Container) -> FirstRows:
     """The first records.
 
     Raises:
@@ -336,10 +290,10 @@ def _read_start(container: Container) -> _Start:
             raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail) from error
     if not rows:
         raise SampleError(Stage.LIST, FailureReason.EMPTY, "it has no record")
-    return _Start(container.uri, tuple(types), types, rows)
+    return FirstRows(container.uri, tuple(types), types, rows)
 
 
-def _choose_image(start: _Start, features: Features, spec: SourceSpec) -> str:
+def _choose_image(start: FirstRows, features: Features, spec: SourceSpec) -> str:
     """The feature with the image: the named one, the only one of the description, or the only one that is an image."""
     if spec.image_column is not None:
         if spec.image_column not in start.columns:
@@ -360,7 +314,7 @@ def _choose_image(start: _Start, features: Features, spec: SourceSpec) -> str:
     )
 
 
-def _choose_label(table: _Start, features: Features, spec: SourceSpec) -> str | None:
+def _choose_label(table: FirstRows, features: Features, spec: SourceSpec) -> str | None:
     if spec.label_column is not None or spec.label_columns or not spec.needs_label:
         return spec.label_column
     usual = next((name for name in _LABELS if name in table.columns), None) or guess_label(table)

@@ -53,3 +53,24 @@ class Table(Protocol):
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
         """Every row in the order of the file, with these columns only; None where a row lacks a column."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstRows:
+    """The first samples of a file that is no table, as one."""
+
+    path: str
+    columns: Sequence[str]
+    column_types: Mapping[str, str]
+    first_rows: Sequence[Mapping[str, Any]]
+    notes: Sequence[str] = ()
+    delimiter: None = None
+    embedded: Sequence[str] = ()
+
+    def may_hold_text(self, column: str) -> bool:
+        """See `Table`."""
+        return self.column_types[column] == "bytes"
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
+        """The first rows."""
+        return ({name: row.get(name) for name in columns} for row in self.first_rows)

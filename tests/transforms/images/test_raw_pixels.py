@@ -1,0 +1,59 @@
+"""Pixels of an array come out of the decoder as they are, whatever their order."""
+
+from __future__ import annotations
+
+import io
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+
+from beam_tfrecords.errors import FailureReason, SampleError
+from transforms.images.convert_image import convert_image
+from transforms.images.image_spec import ImageEncoding, ImageSpec
+from transforms.images.raw_pixels import as_file
+
+PNG = ImageSpec(image_encoding=ImageEncoding.PNG, channels=None)
+DEEP = ImageSpec(image_encoding=ImageEncoding.PNG, channels=None, bit_depth=16)
+
+
+def pixels_of(png: bytes) -> np.ndarray:
+    """[H, W, C] of a PNG."""
+    pixels = np.atleast_3d(cv2.imdecode(np.frombuffer(png, np.uint8), cv2.IMREAD_UNCHANGED))
+    return np.dstack([pixels[..., 2::-1], pixels[..., 3:]]) if pixels.shape[2] > 1 else pixels
+
+
+@pytest.mark.parametrize("dtype", ["|u1", "<u2", ">u2"])
+@pytest.mark.parametrize(
+    ("shape", "axes", "order"),
+    [
+        ((5, 7), "HW", (0, 1)),
+        ((7, 5), "WH", (1, 0)),
+        ((5, 7, 1), "HWC", (0, 1, 2)),
+        ((5, 7, 3), "HWC", (0, 1, 2)),
+        ((5, 7, 4), "HWC", (0, 1, 2)),
+        ((3, 5, 7), "CHW", (1, 2, 0)),
+        ((1, 1), "HW", (0, 1)),
+    ],
+)
+def test_every_number_is_kept(shape, axes, order, dtype):
+    depth = np.dtype(dtype).itemsize
+    array = np.random.default_rng(0).integers(0, 256**depth, shape).astype(dtype)
+    file = as_file(array.tobytes(), shape=shape, axes=axes, dtype=dtype)
+    converted = convert_image(file, PNG if depth == 1 else DEEP)
+    np.testing.assert_array_equal(pixels_of(converted.data), np.atleast_3d(array.transpose(order)))
+
+
+def test_pixels_that_are_kept_are_a_png():
+    array = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
+    file = as_file(array.tobytes(), shape=array.shape, axes="HWC", dtype="|u1")
+    kept = convert_image(file, ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None))
+    assert kept.format == "png"
+    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(kept.data))), array)
+
+
+def test_bytes_that_are_missing_reject_the_image():
+    with pytest.raises(SampleError) as error:
+        as_file(bytes(34), shape=(5, 7), axes="HW", dtype="|u1")
+    assert error.value.reason is FailureReason.TRUNCATED

@@ -1,0 +1,110 @@
+"""CIFAR-10 and CIFAR-100 in their binary version (cs.toronto.edu/~kriz/cifar.html): labels, then red, green, blue."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError
+from transforms.sources.arrays.stacks import Stack, StackSource, read_exactly, reading
+from transforms.sources.containers import Container
+from transforms.sources.inputs import find_files_below, quote_input, refuse_settings
+from transforms.sources.source_spec import SourceSpec
+
+_TEN = re.compile(r"(?:data_batch_\d|test_batch)\.bin", re.IGNORECASE)
+_HUNDRED = re.compile(r"(?:train|test)\.bin", re.IGNORECASE)
+_FILE = re.compile(f"{_TEN.pattern}|{_HUNDRED.pattern}", re.IGNORECASE)
+_SHAPE = (3, 32, 32)
+_PIXELS = 3 * 32 * 32
+# Columns in the order of their bytes -> file with the names of their classes.
+_COLUMNS_TEN = {"label": "batches.meta.txt"}
+_COLUMNS_HUNDRED = {"coarse_label": "coarse_label_names.txt", "label": "fine_label_names.txt"}
+
+
+def open_source(spec: SourceSpec) -> StackSource:
+    """Finds the files, and the names of the classes beside them.
+
+    Raises:
+      RequestError: a file does not exist, or they do not fit the request.
+    """
+    refuse_settings(spec, ("image_column",))
+    files = find_files_below(spec, _FILE, "file of CIFAR's binary version in it, such as data_batch_1.bin or train.bin")
+    kinds = [_columns_of(file.entry.path) for file in files]
+    if any(kind != kinds[0] for kind in kinds):
+        raise RequestError(f"{quote_input(spec.input[0])} has files of CIFAR-10 and of CIFAR-100; convert them apart")
+    names = {column: _read_names(storage.dirname(files[0].entry.path), file) for column, file in kinds[0].items()}
+    label = spec.label_column or "label"
+    return StackSource(
+        files,
+        FindCifar(names),
+        spec,
+        class_names=names.get(label, ()) if spec.needs_label else (),
+        read_name=lambda path: path.replace("data_batch", "train_batch"),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class FindCifar:
+    """Reads where the images of a file are. Picklable.
+
+    Attributes:
+      names: column -> names of its classes, empty where nothing tells them; in the order of their bytes.
+    """
+
+    names: Mapping[str, Sequence[str]]
+
+    def __call__(self, container: Container) -> list[Stack]:
+        """The images of one file. A record that is cut counts as one."""
+        step = len(self.names) + _PIXELS
+        count = -(-container.size // step)
+        return [
+            Stack(
+                name="",
+                count=count,
+                shape=_SHAPE,
+                axes="CHW",
+                dtype="|u1",
+                step=step,
+                column_types={column: "bytes" if names else "int64" for column, names in self.names.items()},
+                rows=lambda: self._rows(container, step, count),
+                offset=0,
+                open=lambda: storage.open_read(container.uri, version=container.version),
+                head=len(self.names),
+            )
+        ]
+
+    def _rows(self, container: Container, step: int, count: int) -> Iterator[Mapping[str, Any]]:
+        with reading(), storage.open_read(container.uri, version=container.version) as file:
+            for _ in range(count):
+                record = read_exactly(file, step)
+                yield {
+                    column: names[number] if number < len(names) else number
+                    for number, (column, names) in zip(record, self.names.items(), strict=False)
+                }
+
+
+def _columns_of(path: str) -> Mapping[str, str]:
+    """The columns of a file, by its name.
+
+    Raises:
+      RequestError: it has none of CIFAR's names.
+    """
+    name = storage.basename(path)
+    if _TEN.fullmatch(name):
+        return _COLUMNS_TEN
+    if _HUNDRED.fullmatch(name):
+        return _COLUMNS_HUNDRED
+    raise RequestError(
+        f"{quote_input(path)}: expected a name of CIFAR's binary version: data_batch_1.bin, test_batch.bin, train.bin "
+        "or test.bin"
+    )
+
+
+def _read_names(folder: str, file: str) -> Sequence[str]:
+    path = storage.join(folder, file)
+    if not storage.is_file(path):
+        return ()
+    return tuple(name.strip() for name in storage.read_bytes(path).decode().splitlines() if name.strip())

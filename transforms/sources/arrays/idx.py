@@ -1,0 +1,146 @@
+"""IDX files (yann.lecun.com/exdb/mnist): MNIST's images and labels, and those of EMNIST, Fashion-MNIST and others."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gzip
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from typing import IO, Any, cast
+
+import numpy as np
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from transforms.sources.arrays.stacks import Stack, StackSource, find_axes, read_exactly, reading
+from transforms.sources.containers import Container
+from transforms.sources.inputs import InputFile, find_files_below, quote_input, refuse_settings
+from transforms.sources.source_spec import SourceSpec
+
+# train-images-idx3-ubyte, as they are distributed, and t10k-images.idx3-ubyte, as some programs call them.
+_FILE = re.compile(r"[^/]*(?:images|labels)[.-]idx\d-(?:ubyte|int)(?:\.gz)?", re.IGNORECASE)
+# Columns of EMNIST's images are stored as rows.
+_TRANSPOSED = re.compile(r"emnist-", re.IGNORECASE)
+# By the third byte of a file; all are big-endian.
+_DTYPES = {8: "|u1", 9: "|i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
+_CHUNK = 1 << 14
+
+
+def open_source(spec: SourceSpec) -> StackSource:
+    """Finds the files of images, and the labels beside them.
+
+    Raises:
+      RequestError: a file does not exist, or they do not fit the request.
+    """
+    refuse_settings(spec, ("image_column",))
+    files = find_files_below(spec, _FILE, "IDX file in it, such as train-images-idx3-ubyte.gz")
+    images = [_of_images(file) for file in files if "images" in storage.basename(file.entry.path).lower()]
+    if not images:
+        path = files[0].entry.path
+        raise RequestError(f"{quote_input(path)} holds labels; expected images, such as train-images-idx3-ubyte")
+    labels = {file.entry.path: found for file in images if (found := _labels_of(file.entry.path))}
+    source = StackSource(images, FindIdx(labels), spec, read_name=lambda path: path.replace("t10k", "test"))
+    transposed = any(_TRANSPOSED.match(storage.basename(file.entry.path)) for file in images)
+    source.notes += ["rows and columns are exchanged, because EMNIST stores its images lying"] if transposed else []
+    return source
+
+
+@dataclasses.dataclass(frozen=True)
+class FindIdx:
+    """Reads where the images of a file are. Picklable.
+
+    Attributes:
+      labels: file of images -> file of their labels.
+    """
+
+    labels: Mapping[str, str]
+
+    def __call__(self, container: Container) -> list[Stack]:
+        """The images of one file.
+
+        Raises:
+          SampleError: it cannot be read.
+        """
+        with _opened(container.uri, container.version) as (file, is_compressed):
+            dtype, shape = _read_header(file)
+        axes = find_axes(shape[1:])
+        if axes is None or dtype != "|u1":
+            raise _corrupt(f"numbers of the type {dtype} and the shape {shape}; expected bytes, [N, H, W]")
+        if _TRANSPOSED.match(storage.basename(container.uri)) and axes == "HW":
+            axes = "WH"
+        labels = self.labels.get(container.uri)
+        if labels is not None:
+            with _opened(labels) as (file, _):
+                _, (count, *_) = _read_header(file)
+            if count != shape[0]:
+                raise _corrupt(f"{shape[0]:,} images, but {storage.basename(labels)} has {count:,} labels")
+        start = 4 + 4 * len(shape)
+        return [
+            Stack(
+                name="",
+                count=shape[0],
+                shape=shape[1:],
+                axes=axes,
+                dtype=dtype,
+                step=int(np.prod(shape[1:])),
+                column_types={"label": "int64"} if labels else {},
+                rows=lambda: _rows(labels, shape[0]),
+                offset=None if is_compressed else start,
+                open=lambda: _stream(container),
+            )
+        ]
+
+
+def _of_images(file: InputFile) -> InputFile:
+    """The file with keys that do not depend on its compression."""
+    return file._replace(key_prefix=re.sub(r"\.gz/$", "/", file.key_prefix, flags=re.IGNORECASE))
+
+
+def _labels_of(path: str) -> str | None:
+    """The file of labels beside one of images, compressed or not."""
+    name = re.sub(r"images([.-])idx3", r"labels\1idx1", storage.basename(path), flags=re.IGNORECASE)
+    plain = re.sub(r"\.gz$", "", name, flags=re.IGNORECASE)
+    found = (storage.join(storage.dirname(path), one) for one in dict.fromkeys((name, plain, f"{plain}.gz")))
+    return next((one for one in found if one != path and storage.is_file(one)), None)
+
+
+@contextlib.contextmanager
+def _opened(uri: str, version: str = "") -> Iterator[tuple[IO[bytes], bool]]:
+    """A file as it was before it was compressed, and whether it was."""
+    with reading(), storage.open_read(uri, version=version) as file:
+        is_compressed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        yield (cast(IO[bytes], gzip.GzipFile(fileobj=file)) if is_compressed else file), is_compressed
+
+
+@contextlib.contextmanager
+def _stream(container: Container) -> Iterator[IO[bytes]]:
+    with _opened(container.uri, container.version) as (file, _):
+        _read_header(file)
+        yield file
+
+
+def _read_header(file: IO[bytes]) -> tuple[str, tuple[int, ...]]:
+    """Type of the numbers, and lengths of the axes."""
+    zeros, kind, axes = struct.unpack(">HBB", read_exactly(file, 4))
+    if zeros or kind not in _DTYPES or not axes:
+        raise _corrupt("it does not begin as an IDX file does")
+    return _DTYPES[kind], struct.unpack(f">{axes}I", read_exactly(file, 4 * axes))
+
+
+def _rows(labels: str | None, count: int) -> Iterator[Mapping[str, Any]]:
+    if labels is None:
+        yield from ({} for _ in range(count))
+        return
+    with _opened(labels) as (file, _):
+        dtype, _ = _read_header(file)
+        size = np.dtype(dtype).itemsize
+        for start in range(0, count, _CHUNK):
+            chunk = np.frombuffer(read_exactly(file, size * min(_CHUNK, count - start)), dtype)
+            yield from ({"label": label} for label in chunk.tolist())
+
+
+def _corrupt(detail: str) -> SampleError:
+    return SampleError(Stage.LIST, FailureReason.CORRUPT, detail)

@@ -1,0 +1,272 @@
+"""NumPy's files: .npz archives of arrays, and .npy files, whose labels are in another one beside.
+
+Nothing is unpickled: arrays of Python objects are not read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any, NamedTuple, cast
+
+import numpy as np
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from transforms.sources.arrays.stacks import Stack, StackSource, find_axes, read_exactly, reading
+from transforms.sources.containers import Container
+from transforms.sources.inputs import find_files_below, quote_input
+from transforms.sources.source_spec import SourceSpec
+from transforms.splits import SPLIT_NAMES
+from transforms.zip_member import HEADER_BYTES, content_start
+
+_FILE = re.compile(r"[^/]*\.np[yz]", re.IGNORECASE)
+_IMAGE_WORDS = ("x", "images", "image", "imgs", "img", "data", "pixels")
+_LABEL_WORDS = ("y", "labels", "label", "targets", "target", "classes")
+# By the kind of a dtype.
+_TYPES = {"b": "int64", "i": "int64", "u": "int64", "f": "float", "U": "bytes", "S": "bytes"}
+_PIXELS = ("|u1", "<u2", ">u2")
+_CHUNK = 1 << 12
+_MOST_ARRAYS = 10_000
+
+
+class _Array(NamedTuple):
+    """An array of a file.
+
+    Attributes:
+      path: of the file.
+      member: of the archive; "" in a .npy file.
+      offset: of the first number in the file; None if it is compressed.
+    """
+
+    path: str
+    member: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    is_fortran: bool
+    offset: int | None
+
+    @property
+    def words(self) -> list[str]:
+        """Of its name, in lower case."""
+        name = self.member or storage.basename(self.path)
+        return [word for word in re.split(r"[\W_]+", name.removesuffix(".npy").lower()) if word]
+
+    @property
+    def split(self) -> str | None:
+        """That its name says."""
+        return next((SPLIT_NAMES[word] for word in self.words if word in SPLIT_NAMES), None)
+
+    @property
+    def column(self) -> str:
+        """Its name without the split."""
+        return "_".join(word for word in self.words if word not in SPLIT_NAMES) or self.words[0]
+
+
+def open_source(spec: SourceSpec) -> StackSource:
+    """Finds the files, and the labels of .npy files beside them.
+
+    Raises:
+      RequestError: a file does not exist, or they do not fit the request.
+    """
+    files = find_files_below(spec, _FILE, "NumPy file in it, .npz or .npy")
+    labels = {file.entry.path: _label_file(file.entry.path) for file in files}
+    # Of a folder or a glob, the files of labels are not images.
+    images = [file for file in files if file.entry.path not in labels.values()]
+    if not images:
+        raise RequestError(f"{quote_input(spec.input[0])} has labels and no images")
+    beside = {path: label for path, label in labels.items() if label}
+    return StackSource(images, FindArrays(beside, spec.image_column), spec)
+
+
+@dataclasses.dataclass(frozen=True)
+class FindArrays:
+    """Reads where the images of a file are, and what belongs to them. Picklable.
+
+    Attributes:
+      labels: .npy file of images -> that of their labels.
+      image: name of the array with the images, with or without its split; None to find it.
+    """
+
+    labels: Mapping[str, str]
+    image: str | None
+
+    def __call__(self, container: Container) -> list[Stack]:
+        """The images of one file, in the order of its arrays.
+
+        Raises:
+          SampleError: it cannot be read, or which of its arrays are images is not clear.
+        """
+        arrays = list(_arrays(container.uri, container.version))
+        if container.uri in self.labels:
+            arrays += _arrays(self.labels[container.uri])
+        images = [array for array in arrays if len(array.shape) > 2]
+        if self.image is not None:
+            images = [one for one in arrays if self.image in (one.column, one.member.removesuffix(".npy"))]
+        splits = [array.split for array in images]
+        if not images:
+            raise _refused(f"it has no array of images, [N, H, W] or [N, H, W, C]; {_describe(arrays)}")
+        if len(set(splits)) < len(splits) or (None in splits and len(splits) > 1):
+            raise _refused(f"several arrays may be the images; name one with `image_column`; {_describe(images)}")
+        return [self._stack(container, array, arrays) for array in images]
+
+    def _stack(self, container: Container, images: _Array, arrays: Sequence[_Array]) -> Stack:
+        count, shape = images.shape[0], images.shape[1:]
+        is_npz = bool(images.member)
+        columns = {
+            array.column: array
+            for array in arrays
+            if len(array.shape) in (1, 2) and array.shape[0] == count and (array.split == images.split or not is_npz)
+        }
+        if container.uri in self.labels and not columns:
+            raise _refused(f"{count:,} images, but {self.labels[container.uri]} has not as many labels")
+        objects = [name for name, array in columns.items() if array.dtype.hasobject]
+        columns = {name: array for name, array in columns.items() if array.dtype.kind in _TYPES}
+        if objects and not columns:
+            raise _refused(
+                f"the array {objects[0]!r} holds Python objects, which are not read, because a pickle may run any "
+                "code; save its numbers or texts: numpy.array(list(values))"
+            )
+        axes = _check_images(images)
+        return Stack(
+            name=f"{images.member.removesuffix('.npy')}/" if is_npz else "",
+            count=count,
+            shape=shape,
+            axes=axes,
+            dtype=images.dtype.str,
+            step=images.dtype.itemsize * int(np.prod(shape)),
+            column_types={name: _TYPES[array.dtype.kind] for name, array in columns.items()},
+            rows=lambda: _rows(columns, count),
+            offset=images.offset,
+            open=lambda: _stream(images, container.version),
+            split=images.split if is_npz else None,
+        )
+
+
+def _check_images(array: _Array) -> str:
+    """The axes of an image.
+
+    Raises:
+      SampleError: its bytes are not those of images.
+    """
+    shown = (
+        f"{array.member or storage.basename(array.path)} has the shape {list(array.shape)} and the type {array.dtype}"
+    )
+    axes = find_axes(array.shape[1:])
+    if axes is None or (len(array.shape) == 3 and array.shape[2] <= 4):
+        raise _refused(f"{shown}; expected images, [N, H, W] or [N, H, W, C] with 1, 3 or 4 channels")
+    if array.dtype.str not in _PIXELS:
+        raise _refused(
+            f"{shown}; expected uint8 or uint16, because the array does not say which number is white; of numbers from "
+            "0 to 1, save (x * 255).round().astype('uint8')"
+        )
+    if array.is_fortran and array.shape[0] > 1:
+        raise _refused(f"{shown} in Fortran's order, so that no image is in one piece; save numpy.ascontiguousarray(x)")
+    return axes
+
+
+def _label_file(path: str) -> str | None:
+    """The .npy file with the labels of another one, by its name: y_train.npy beside x_train.npy, or labels.npy."""
+    if not path.lower().endswith(".npy"):
+        return None
+    name = storage.basename(path)[: -len(".npy")]
+    words = re.split(r"([\W_]+)", name)
+    names = ["".join(label if word.lower() in _IMAGE_WORDS else word for word in words) for label in _LABEL_WORDS]
+    paths = [storage.join(storage.dirname(path), f"{one}.npy") for one in dict.fromkeys(names) if one != name]
+    return next(filter(storage.is_file, paths), None)
+
+
+def _arrays(path: str, version: str = "") -> Iterator[_Array]:
+    """The arrays of a file, by their headers.
+
+    Raises:
+      SampleError: it is damaged.
+    """
+    with reading(), storage.open_read(path, version=version) as file:
+        if not path.lower().endswith(".npz"):
+            shape, is_fortran, dtype = _read_header(file)
+            yield _Array(path, "", shape, dtype, is_fortran=is_fortran, offset=file.tell())
+            return
+        with _zip(file) as archive:
+            members = [member for member in archive.infolist() if member.filename.endswith(".npy")]
+            if len(members) > _MOST_ARRAYS:
+                raise _refused(f"{len(members):,} arrays; expected a few, with an image in each row")
+            for member in members:
+                with _opened(archive, member) as content:
+                    shape, is_fortran, dtype = _read_header(content)
+                    start = content.tell()
+                offset = None
+                if member.compress_type == zipfile.ZIP_STORED:
+                    file.seek(member.header_offset)
+                    offset = member.header_offset + content_start(read_exactly(file, HEADER_BYTES)) + start
+                yield _Array(path, member.filename, shape, dtype, is_fortran=is_fortran, offset=offset)
+
+
+@contextlib.contextmanager
+def _zip(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
+    with zipfile.ZipFile(file) as archive:
+        yield archive
+
+
+@contextlib.contextmanager
+def _opened(archive: zipfile.ZipFile, member: str | zipfile.ZipInfo) -> Iterator[IO[bytes]]:
+    try:
+        content = archive.open(member)
+    except (RuntimeError, NotImplementedError) as error:  # encrypted; compressed in a way that zipfile does not know
+        raise _refused(str(error)) from error
+    with content:
+        yield content
+
+
+@contextlib.contextmanager
+def _stream(array: _Array, version: str = "") -> Iterator[IO[bytes]]:
+    """The numbers of an array."""
+    with contextlib.ExitStack() as opened:
+        opened.enter_context(reading())
+        file = opened.enter_context(storage.open_read(array.path, version=version))
+        if array.member:
+            file = opened.enter_context(_opened(opened.enter_context(_zip(file)), array.member))
+        _read_header(file)
+        yield file
+
+
+def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether the first axis changes fastest, and type."""
+    try:
+        version = np.lib.format.read_magic(file)
+        if version == (1, 0):
+            return np.lib.format.read_array_header_1_0(file)
+        if version == (2, 0):
+            return np.lib.format.read_array_header_2_0(file)
+    except ValueError as error:
+        raise SampleError(Stage.LIST, FailureReason.CORRUPT, " ".join(str(error).split())[:500]) from error
+    raise _refused(f"version {version} of NumPy's format; expected 1.0 or 2.0")
+
+
+def _rows(columns: Mapping[str, _Array], count: int) -> Iterator[Mapping[str, Any]]:
+    """The values of each image, in pieces of some thousands."""
+    with contextlib.ExitStack() as opened:
+        streams = {name: opened.enter_context(_stream(array)) for name, array in columns.items()}
+        for start in range(0, count, _CHUNK):
+            rows = min(_CHUNK, count - start)
+            chunk = {name: _read(streams[name], array, rows) for name, array in columns.items()}
+            for at in range(rows):
+                yield {name: values[at] for name, values in chunk.items()}
+
+
+def _read(stream: IO[bytes], array: _Array, rows: int) -> list[Any]:
+    width = int(np.prod(array.shape[1:]))
+    values = np.frombuffer(read_exactly(stream, rows * width * array.dtype.itemsize), array.dtype)
+    return cast("list[Any]", (values if width == 1 else values.reshape(rows, width)).tolist())
+
+
+def _describe(arrays: Sequence[_Array]) -> str:
+    shown = [f"{array.member.removesuffix('.npy') or array.path} {list(array.shape)}" for array in arrays[:10]]
+    return f"it has: {', '.join(shown)}"
+
+
+def _refused(detail: str) -> SampleError:
+    return SampleError(Stage.LIST, FailureReason.UNSUPPORTED_FORMAT, detail)

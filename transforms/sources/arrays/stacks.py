@@ -1,0 +1,277 @@
+"""Stacks: images of one shape, one behind the other in a file, as the formats of small datasets have them.
+
+The pixels are read where they are, by the converter; those of compressed files are copied to a spool.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, Any, TypeAlias
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from transforms.refs import PixelRange, SampleRef, Value, one_image
+from transforms.sources.archives.archive import check_expansion
+from transforms.sources.containers import Container, Spool
+from transforms.sources.inputs import InputFile, describe_splits, quote_input, refuse_settings, splits_of_names
+from transforms.sources.source import Source
+from transforms.sources.source_spec import LabelType, Skipped, SourceSpec
+from transforms.sources.tables.cells import invalid_row, read_text
+from transforms.sources.tables.row_values import RowReader, choose_cells, without_label
+from transforms.sources.tables.table import FirstRows
+from transforms.sources.tables.table_columns import guess_label
+
+# Usual names of labels besides those of tables.
+_LABELS = ("y", "target", "targets")
+_ROWS = 100
+_NO_SETTINGS = ("label_pattern", "image_path", "image_root", "delimiter", "encoding")
+
+
+@dataclasses.dataclass(frozen=True)
+class Stack:
+    """Images of one shape in a file.
+
+    Attributes:
+      name: prefix of their keys within the file: empty, or ends in `/`.
+      count: number of images.
+      shape: of one, and `axes` and `dtype`, as `PixelRange` has them.
+      step: bytes from one image to the next.
+      head: bytes of a step before the pixels.
+      column_types: column -> "int64", "float" or "bytes".
+      rows: the other values of each image; those that a stack has none of are missing.
+      offset: of the first image in the file; None if the file is compressed.
+      open: the images as a stream, if the file is compressed.
+      split: of the images, if the file says it.
+    """
+
+    name: str
+    count: int
+    shape: tuple[int, ...]
+    axes: str
+    dtype: str
+    step: int
+    column_types: Mapping[str, str]
+    rows: Callable[[], Iterator[Mapping[str, Any]]]
+    offset: int | None
+    open: Callable[[], contextlib.AbstractContextManager[IO[bytes]]]
+    head: int = 0
+    split: str | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of an image."""
+        return self.step - self.head
+
+
+# The value is picklable.
+FindStacks: TypeAlias = Callable[[Container], Sequence[Stack]]
+
+
+class StackSource(Source):
+    """Files of stacks.
+
+    Args:
+      files: the files.
+      find: reads where the stacks of a file are.
+      spec: the request.
+      class_names: of the labels, which are names then; empty if nothing tells them.
+      read_name: path -> the same with a usual word for the split in it.
+
+    Raises:
+      RequestError: they do not fit the request.
+    """
+
+    unit = "image"
+
+    def __init__(
+        self,
+        files: Sequence[InputFile],
+        find: FindStacks,
+        spec: SourceSpec,
+        *,
+        class_names: Sequence[str] = (),
+        read_name: Callable[[str], str] = str,
+    ) -> None:
+        super().__init__()
+        refuse_settings(spec, _NO_SETTINGS)
+        self.name = spec.source
+        self._containers = [Container.of(file.entry, key_prefix=file.key_prefix) for file in files]
+        first = files[0].entry.path
+        try:
+            stacks = find(self._containers[0])
+            rows = list(itertools.islice(stacks[0].rows(), _ROWS))
+        except SampleError as error:
+            raise RequestError(f"{quote_input(first)} cannot be read: {error.detail}") from error
+        types = stacks[0].column_types
+        table = FirstRows(first, tuple(types), types, rows)
+        label = _choose_label(table, spec)
+        cells, notes = choose_cells(table, spec, label)
+        self.columns, self.column_types, self.label_column = table.columns, types, label
+        self.class_names = class_names
+        self.labels_may_be_indices = not class_names
+        paths = [file.entry.path for file in files]
+        said = (
+            [file.split for file in files] if spec.input_splits else splits_of_names(list(map(read_name, paths)), spec)
+        )
+        splits = {path: split for path, split in zip(paths, said, strict=True) if split}
+        by_arrays = not splits and cells.columns.split is None and spec.splits_auto and spec.split_column is None
+        self.notes += [*notes, *describe_splits(splits, list(splits.values()), spec)]
+        if by_arrays and any(stack.split for stack in stacks):
+            shown = ", ".join(dict.fromkeys(str(stack.split) for stack in stacks))
+            self.notes.append(f"splits from the names of the arrays: {shown}")
+        marked = [row[label] for row in rows] if label is not None and spec.label_type is LabelType.CLASS else []
+        has_flags = bool(marked) and all(isinstance(row, list) and set(row) <= {0, 1} for row in marked)
+        if has_flags:
+            self.notes.append(f"the labels {label!r} are zeros and ones, one for each class")
+        self.read_container: ReadStacks = ReadStacks(find, cells, splits, by_arrays, has_flags)
+
+    def containers(self) -> Sequence[Container]:
+        """The files."""
+        return self._containers
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadStacks:
+    """Lists the images of one file. Picklable.
+
+    Attributes:
+      find: reads where they are.
+      cells: reads what belongs to an image.
+      splits: file -> split of its images.
+      by_arrays: whether stacks say the splits.
+      has_flags: whether a label is a list of zeros and ones, one for each class.
+    """
+
+    find: FindStacks
+    cells: RowReader
+    splits: Mapping[str, str]
+    by_arrays: bool
+    has_flags: bool
+
+    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+        """Yields one reference per image; a file that is cut gives those before its end, and a rejected sample.
+
+        Args:
+          spool: receives the images of a compressed file.
+
+        Raises:
+          ChangedError: the file is no longer the version that is listed.
+        """
+        try:
+            for stack in self.find(container):
+                if stack.offset is None:
+                    check_expansion(stack.count * stack.step, container)
+                with contextlib.ExitStack() as opened:
+                    stream = None if stack.offset is not None else opened.enter_context(stack.open())
+                    rows = stack.rows()
+                    for number in range(stack.count):
+                        place = _place(container, stack, number, stream, spool)
+                        yield self._reference(container, stack, number, place, next(rows))
+        except SampleError as error:
+            yield container.rejected(error)
+
+    def _reference(
+        self, container: Container, stack: Stack, number: int, place: PixelRange, row: Mapping[str, Any]
+    ) -> SampleRef:
+        key, split = _key(stack, number), self.splits.get(container.uri)
+        split = stack.split if self.by_arrays else split
+        try:
+            values = self.cells.blank({name: row.get(name) for name in self.cells.needed})
+            of = self.cells.columns
+            if of.key is not None:
+                key = read_text(values, of.key)
+            split = self.cells.split(values) if of.split else split
+            label, columns, group = self._label(values), self.cells.values(values), self.cells.group(values)
+            # The shape, so that a file that is read in another way is another one.
+            fingerprint = f"{container.fingerprint}@{stack.name}{number}:{stack.axes}{list(stack.shape)}"
+            key = container.key_prefix + key
+            return SampleRef(key, one_image(place), stack.size, fingerprint, label, split, columns, group=group)
+        except SampleError as error:
+            failure = (error.reason.value, error.detail)
+            return SampleRef(container.key_prefix + key, one_image(place), split=split, failure=failure)
+
+    def _label(self, values: Mapping[str, Any]) -> Value:
+        label = self.cells.label(values)
+        if not self.has_flags or not isinstance(label, list):
+            return label
+        if not set(label) <= {0, 1}:
+            raise invalid_row(f"the label is {label}; expected zeros and ones, as in the first images")
+        return [index for index, flag in enumerate(label) if flag]
+
+
+def find_axes(shape: Sequence[int]) -> str | None:
+    """The axes of an image of this shape; None if it is none."""
+    if len(shape) not in (2, 3) or not all(shape):
+        return None
+    if len(shape) == 2:
+        return "HW"
+    return "HWC" if shape[2] in (1, 3, 4) else "CHW" if shape[0] in (1, 3, 4) else None
+
+
+@contextlib.contextmanager
+def reading() -> Iterator[None]:
+    """Makes a `SampleError` of what the disk and the decompressors raise, unless the disk is at fault."""
+    try:
+        yield
+    except (EOFError, zlib.error, zipfile.BadZipFile) as error:
+        detail = f"it is damaged, or not complete: {error}"
+        raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail) from error
+    except OSError as error:
+        if isinstance(error, storage.ChangedError) or storage.is_service_fault(error):
+            raise
+        reason = FailureReason.UNREADABLE if error.errno else FailureReason.CORRUPT  # gzip.BadGzipFile has none
+        raise SampleError(Stage.LIST, reason, error.strerror or str(error)) from error
+
+
+def read_exactly(file: IO[bytes], size: int) -> bytes:
+    """The next bytes.
+
+    Raises:
+      SampleError: the file ends before.
+    """
+    with reading():
+        data = file.read(size)
+        while len(data) < size and (more := file.read(size - len(data))):
+            data += more
+    if len(data) < size:
+        raise _cut(f"{len(data):,} bytes where {size:,} are expected")
+    return data
+
+
+def _place(container: Container, stack: Stack, number: int, stream: IO[bytes] | None, spool: Spool) -> PixelRange:
+    name = f"{container.uri}#{_key(stack, number)}"
+    if stream is not None:
+        pixels = read_exactly(stream, stack.step)[stack.head :]
+        copied = spool.add([pixels], size=stack.size, name=name)
+        where = copied.uri, copied.offset, copied.length, name, copied.version
+    else:
+        assert stack.offset is not None
+        offset = stack.offset + number * stack.step
+        if offset + stack.step > container.size:
+            raise _cut(f"it has {container.size:,} bytes, which end in image {number:,} of {stack.count:,}")
+        where = container.uri, offset + stack.head, stack.size, name, container.version
+    return PixelRange(*where, shape=stack.shape, axes=stack.axes, dtype=stack.dtype)
+
+
+def _cut(detail: str) -> SampleError:
+    return SampleError(Stage.LIST, FailureReason.TRUNCATED, f"the file is cut: {detail}")
+
+
+def _key(stack: Stack, number: int) -> str:
+    # Wide enough that the keys sort as the images do.
+    return f"{stack.name}{number:012d}"
+
+
+def _choose_label(table: FirstRows, spec: SourceSpec) -> str | None:
+    if spec.label_column is not None or spec.label_columns or not spec.needs_label:
+        return spec.label_column
+    usual = guess_label(table) or next((name for name in _LABELS if name in table.columns), None)
+    label = usual or (table.columns[0] if len(table.columns) == 1 else None)
+    if label is None:
+        raise without_label(table, "no labels of a usual name" if table.columns else "no labels")
+    return label
