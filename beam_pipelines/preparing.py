@@ -149,19 +149,25 @@ class _Listed:
 def _list_samples(
     spec: BuildSpec, source: Source, execution: Execution, *, earlier: Earlier, output: Output
 ) -> _Listed | None:
-    """Lists an input here; None if a build of it would make the version before again."""
-    from beam_pipelines.list_input import list_samples
+    """Lists an input here, or has workers do it; None if a build of it would make the version before again."""
+    from beam_pipelines.list_input import list_samples, settle_listing
     from beam_pipelines.planning import build_folder, describe_facts
 
-    with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as spool:
-        listing = list_samples(spec, source, spool)
+    # A template is made where no pipeline may run.
+    parts = () if execution.runner.arguments.given["template_location"] else source.parts()
+    with _folder_of_parts(spec.output) if parts else tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as shared:
+        if parts:
+            listing, source.skipped = _index(parts, source, spec, execution, folder=shared)
+            listing = settle_listing(listing, spec, source, source.skipped, BuildFolder(shared).listing)
+        else:
+            listing = list_samples(spec, source, shared)
         class_names = check_listing(spec, source, listing, source.skipped)
         folder = build_folder(spec, listing.fingerprint, earlier)
         facts = describe_facts(spec, input_fingerprint=listing.fingerprint, skipped=source.skipped, notes=source.notes)
         _refuse_other(output, folder)
         if not listing.unknown and _would_repeat(earlier, spec, {**facts, "class_names": class_names.names}):
             return None
-        _open_folder(folder, output, execution)
+        _open_folder(folder, output, execution, keeps=shared if parts else None)
         chunks = [storage.join(BuildFolder(folder).listing, storage.basename(chunk)) for chunk in listing.chunks]
         # One after the other, those of a billion images take an hour and a half to a bucket.
         with ThreadPoolExecutor(_UPLOADS) as pool:
@@ -169,6 +175,19 @@ def _list_samples(
                 pass
         listing.chunks = chunks
     return _Listed(listing.fingerprint, listing, source.skipped, class_names, folder)
+
+
+@contextlib.contextmanager
+def _folder_of_parts(output: str) -> Iterator[str]:
+    """A folder that all workers reach, for a listing that decides the name of the build's own."""
+    # A worker of a launch that was killed may still write to another.
+    folder = Workspace(output).build(f"listing-{uuid.uuid4().hex[:16]}").path
+    try:
+        yield folder
+    finally:
+        # Who may not delete it leaves it to the next build.
+        with contextlib.suppress(OSError):
+            storage.delete_tree(folder)
 
 
 def _list_containers(
@@ -230,7 +249,7 @@ def _would_repeat(earlier: Earlier, spec: BuildSpec, facts: Mapping[str, Any]) -
 def _index(
     containers: Sequence[Container], source: Source, spec: BuildSpec, execution: Execution, *, folder: str
 ) -> tuple[Listing, Skipped]:
-    """Lists the samples of containers by a pipeline of its own: the build needs their number, splits and labels."""
+    """Lists containers or parts by a pipeline of its own: the build needs the number of samples, splits and labels."""
     from beam_pipelines.list_input import plan_listing
     from transforms.listing.indexing import IndexPlan, read_index_markers, write_containers
     from transforms.listing.stage import IndexContainers
@@ -263,13 +282,14 @@ def _fingerprint(containers: Sequence[Container]) -> str:
     return hashlib.blake2b(b"".join(packed), digest_size=16).hexdigest()
 
 
-def _open_folder(folder: str, output: Output, execution: Execution) -> None:
+def _open_folder(folder: str, output: Output, execution: Execution, *, keeps: str | None = None) -> None:
     """Makes the folder of this build, and removes what other builds and dead attempts have left.
 
     Args:
       folder: this build's folder for temporary files, whose finished blocks are kept.
       output: the output.
       execution: where pipelines run.
+      keeps: another folder that this launch has made.
 
     Raises:
       RequestError: the output cannot be written.
@@ -280,7 +300,7 @@ def _open_folder(folder: str, output: Output, execution: Execution) -> None:
         # The job that is followed has made it, and may be publishing.
         return
     workspace, version = Workspace(output.path), read_version(folder)
-    kept = (folder.rstrip("/") + "/", workspace.claim, workspace.lease)
+    kept = (*(f"{one.rstrip('/')}/" for one in (folder, keeps) if one), workspace.claim, workspace.lease)
     try:
         storage.abort_uploads(output.path)
         entries = storage.list_files(workspace.path, literal=True)

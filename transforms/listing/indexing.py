@@ -99,7 +99,8 @@ def read_unchanged(container: Container, read: Callable[[Container], Result]) ->
         time.sleep(pause)
         # If the file is gone or cannot be looked at, reading it says so.
         with contextlib.suppress(OSError):
-            container = Container.of(storage.stat(container.uri), key_prefix=container.key_prefix)
+            found = Container.of(storage.stat(container.uri), key_prefix=container.key_prefix)
+            container = dataclasses.replace(found, part=container.part)
     raise AssertionError
 
 
@@ -182,4 +183,6 @@ def _marker(container: Container, folder: str) -> str:
 
 
 def _stem(container: Container) -> str:
-    return hashlib.blake2b(container.uri.encode(), digest_size=8).hexdigest()
+    # The parts of a table may be those of two inputs.
+    name = msgpack.packb((container.uri, container.key_prefix, container.part)) if container.part else None
+    return hashlib.blake2b(name or container.uri.encode(), digest_size=8).hexdigest()

@@ -1,4 +1,4 @@
-"""Containers: files that hold many samples and are listed in parallel by the pipeline."""
+"""Containers: files that hold many samples, or ranges of them; the pipeline lists them in parallel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_SPOOL_BYTES = 1 << 30
 
 @dataclasses.dataclass(frozen=True)
 class Container:
-    """A file that holds samples.
+    """A file that holds samples, or a part of one.
 
     Attributes:
       uri: the file.
@@ -31,6 +31,7 @@ class Container:
       fingerprint: changes when the file does.
       key_prefix: prefix of the keys of its samples: empty, or the name of the file and `/`.
       version: of the file that is listed, as `storage.FileEntry.version`; "" if it is not known.
+      part: what the source knows the part of the file by; empty for all of it.
     """
 
     uri: str
@@ -38,6 +39,7 @@ class Container:
     fingerprint: str
     key_prefix: str
     version: str = ""
+    part: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, file: storage.FileEntry, *, key_prefix: str) -> Container:
@@ -46,12 +48,13 @@ class Container:
 
     def pack(self) -> bytes:
         """The container as bytes."""
-        return msgpack.packb(dataclasses.astuple(self))
+        values = (self.uri, self.size, self.fingerprint, self.key_prefix, self.version)
+        return msgpack.packb((*values, self.part) if self.part else values)
 
     @classmethod
     def unpack(cls, packed: bytes) -> Container:
         """The reverse of `pack`."""
-        return cls(*msgpack.unpackb(packed))
+        return cls(*msgpack.unpackb(packed, use_list=False))
 
     def rejected(self, error: SampleError) -> SampleRef:
         """The reference that counts this container as one rejected sample."""

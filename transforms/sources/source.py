@@ -26,7 +26,7 @@ class Source:
       labels_may_be_indices: whether a label that is a number is a class index. The name of a folder never is.
       skipped: files that are not samples; complete when `samples` has ended. Containers are not included.
       notes: warnings about a valid but unusual input, one line each; complete when `samples` has ended.
-      read_container: lists the samples of one container; None for a source without containers.
+      read_container: lists the samples of one container, or of one of `parts`; None for a source that has neither.
     """
 
     name: str
@@ -56,6 +56,13 @@ class Source:
     def samples(self) -> Iterator[SampleRef]:
         """The samples that are not in containers, in bounded memory; may be iterated once."""
         return iter(())
+
+    def parts(self) -> Sequence[Container]:
+        """What `samples` reads one after the other, if it is so much that workers should list it at once; else empty.
+
+        Unlike containers, they do not identify the input: what they list does.
+        """
+        return ()
 
     def settle(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
         """Decides what the folders mean, once all samples are listed; adds notes on what was recognised.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from transforms.sources.registry import source_of_file
-from transforms.sources.tables.table import Table
+from transforms.sources.tables.table import TableFile
 
 
-def open_table(path: str, *, delimiter: str | None = None, encoding: str | None = None) -> Table:
+def open_table(path: str, *, delimiter: str | None = None, encoding: str | None = None) -> TableFile:
     """Opens a table by its extension.
 
     Args:

@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from beam_tfrecords import storage
 from transforms.sources.names import is_image_name, printable
@@ -27,6 +28,11 @@ class Dialect:
     delimiter: str = ","
     encoding: str = "utf-8"
     skip_spaces: bool = False
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """As options of `csv.reader`."""
+        return {"delimiter": self.delimiter, "skipinitialspace": self.skip_spaces}
 
 
 def find_dialect(path: str, start: bytes, *, delimiter: str | None, encoding: str | None) -> tuple[Dialect, list[str]]:

@@ -63,6 +63,50 @@ def read_rows(lines: Lines, *, width: int, options: Mapping[str, Any]) -> Iterat
             yield Cells(cells, read[0].number)
 
 
+def count_rows(chunk: bytes, is_last: bool, *, width: int, options: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Counts the rows in some lines of a file, as `read_rows` would read them.
+
+    Args:
+      chunk: whole lines, the first of which begins a row.
+      is_last: whether the file ends behind them.
+      width: as there.
+      options: as there.
+
+    Returns:
+      Number of rows, and of the bytes that these take; None if a quote may damage a row, or end one where no other
+      begins.
+    """
+    if b'"' not in chunk:
+        if chunk[:1] in b"\r\n" or b"\n\n" in chunk or b"\n\r\n" in chunk:
+            return sum(line not in (b"", b"\r") for line in chunk.split(b"\n")), len(chunk)
+        return chunk.count(b"\n") + (not chunk.endswith(b"\n")), len(chunk)
+    if not options["delimiter"].isascii():
+        return None
+    csv.field_size_limit(max(csv.field_size_limit(), MOST_ROW_SIZE))
+    # Its quotes and delimiters are where they are in any encoding that keeps ASCII.
+    lines = [f"{line}\n" for line in chunk.decode("latin-1").removesuffix("\n").split("\n")]
+    reader = csv.reader(lines, strict=True, **options)
+    rows = end = 0
+    try:
+        for cells in reader:
+            begin, end = end, reader.line_num
+            if end - begin > 1 and _ends_early(lines[begin:end], width, options):
+                return None
+            rows += bool(cells)
+    except csv.Error:
+        # A cell may go on behind these lines.
+        if is_last or reader.line_num < len(lines):
+            return None
+    used = sum(map(len, lines[:end]))
+    return None if max(map(len, lines)) > MOST_ROW_SIZE else (rows, min(used, len(chunk)))
+
+
+def _ends_early(lines: list[str], width: int, options: Mapping[str, Any]) -> bool:
+    """Whether `read_rows` would not take the lines of one row for one."""
+    is_long = len(lines) > _MOST_LINES or sum(map(len, lines)) > MOST_ROW_SIZE
+    return is_long or _are_rows([Line(0, text, None) for text in lines], width, options)
+
+
 class _RowLines:
     """Gives `csv.reader` the lines of one row, and keeps them."""
 

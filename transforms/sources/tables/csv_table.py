@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -10,10 +11,10 @@ from beam_tfrecords.errors import RequestError
 from transforms.sources.other_forms import name_columns, refuse_json
 from transforms.sources.source_spec import SourceSpec
 from transforms.sources.tables.csv_dialect import Dialect, find_dialect, looks_like_data
-from transforms.sources.tables.csv_rows import Cells, read_rows
-from transforms.sources.tables.table import InvalidRow, Row
+from transforms.sources.tables.csv_rows import Cells, count_rows, read_rows
+from transforms.sources.tables.table import InvalidRow, Row, RowRange
 from transforms.sources.tables.table_source import TableSource, open_tables
-from transforms.sources.tables.text_file import Lines, open_bytes, read_start
+from transforms.sources.tables.text_file import Lines, cut_text, open_bytes, read_start
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,12 +41,13 @@ class CsvTable:
         """Always; all cells of a csv file are strings."""
         return True
 
-    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """Every row; one whose number of cells differs from the header's is an `InvalidRow`."""
+    def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
+        """See `Table.rows`; one whose number of cells differs from the header's is an `InvalidRow`."""
         cells = [(name, self.columns.index(name)) for name in columns]
         width = len(self.columns)
-        rows = _rows(self.path, self.dialect, width=width)
-        next(rows)
+        rows = _rows(self.path, self.dialect, width=width, part=part)
+        if part is None or part.start == 0:
+            next(rows)
         for row in rows:
             if isinstance(row, InvalidRow):
                 yield row
@@ -53,6 +55,13 @@ class CsvTable:
                 yield InvalidRow(f"line {row.line}: {len(row.cells)} cells, but the header has {width}")
             else:
                 yield {name: row.cells[index] for name, index in cells}
+
+    def cut(self) -> tuple[Sequence[RowRange], str]:
+        """See `TableFile.cut`."""
+        count = functools.partial(count_rows, width=len(self.columns), options=self.dialect.options)
+        ranges, problem = cut_text(self.path, self.dialect.encoding, count)
+        # The header is no row.
+        return [part._replace(row=part.row - 1) if part.start else part for part in ranges], problem
 
 
 def open_source(spec: SourceSpec) -> TableSource:
@@ -101,8 +110,7 @@ def open_csv(path: str, delimiter: str | None = None, encoding: str | None = Non
     return CsvTable(path, dialect, tuple(names), notes)
 
 
-def _rows(path: str, dialect: Dialect, *, width: int) -> Iterator[Cells | InvalidRow]:
-    with open_bytes(path) as file:
-        lines = Lines(file, path, dialect.encoding)
-        options = {"delimiter": dialect.delimiter, "skipinitialspace": dialect.skip_spaces}
-        yield from read_rows(lines, width=width, options=options)
+def _rows(path: str, dialect: Dialect, *, width: int, part: RowRange | None = None) -> Iterator[Cells | InvalidRow]:
+    with open_bytes(path, part) as file:
+        lines = Lines(file, path, dialect.encoding, first=part.line if part else 1)
+        yield from read_rows(lines, width=width, options=dialect.options)

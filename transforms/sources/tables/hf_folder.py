@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
@@ -11,7 +11,7 @@ from transforms.refs import SampleRef
 from transforms.sources.inputs import InputFile, key_prefixes, quote_input, refuse_settings
 from transforms.sources.source_spec import SourceSpec
 from transforms.sources.tables.any_table import open_table
-from transforms.sources.tables.table import Table
+from transforms.sources.tables.table import Table, TableFile
 from transforms.sources.tables.table_columns import available
 from transforms.sources.tables.table_source import TableSource
 from transforms.splits import split_of_folder
@@ -21,40 +21,34 @@ IMAGE = "file_name"
 _NO_SETTINGS = ("label_pattern", "image_path", "image_root")
 
 
-class HfFolder(TableSource):
-    """The rows of all tables in some folders.
+@dataclasses.dataclass(frozen=True)
+class SplitOfFolder:
+    """Gives an image in a folder such as `train` this split, unless its row says another. Picklable.
 
-    Args:
-      tables: the tables, whose key prefixes are the paths of their folders below the input.
-      spec: the request.
+    Attributes:
       folders: the inputs, each with a `/` at its end.
     """
 
-    def __init__(self, tables: Sequence[tuple[InputFile, Table]], spec: SourceSpec, *, folders: Sequence[str]) -> None:
-        super().__init__(tables, spec)
-        self._folders = folders
-        self._has_splits = spec.splits_auto and spec.split_column is None
+    folders: Sequence[str]
 
-    def samples(self) -> Iterator[SampleRef]:
-        """See `Source.samples`; an image in a folder such as `train` is of this split, unless its row says another."""
-        for ref in super().samples():
-            split = self._split(ref.uri or "") if self._has_splits and ref.split is None else None
-            yield dataclasses.replace(ref, split=split) if split else ref
-
-    def _split(self, uri: str) -> str | None:
-        folder = next((folder for folder in self._folders if uri.startswith(folder)), uri)
-        first, slash, _ = uri[len(folder) :].partition("/")
-        return split_of_folder(first) if slash else None
+    def __call__(self, ref: SampleRef) -> SampleRef:
+        """The reference with its split."""
+        if ref.split is not None or ref.uri is None:
+            return ref
+        folder = next((folder for folder in self.folders if ref.uri.startswith(folder)), ref.uri)
+        first, slash, _ = ref.uri[len(folder) :].partition("/")
+        split = split_of_folder(first) if slash else None
+        return dataclasses.replace(ref, split=split) if split else ref
 
 
-def open_source(spec: SourceSpec) -> HfFolder:
+def open_source(spec: SourceSpec) -> TableSource:
     """Finds the tables in the folders, and reads their headers.
 
     Raises:
       RequestError: there is none, or they do not fit the request.
     """
     refuse_settings(spec, _NO_SETTINGS, why="whose tables say the images and labels")
-    tables: dict[str, tuple[InputFile, Table]] = {}
+    tables: dict[str, tuple[InputFile, TableFile]] = {}
     folders = [path.rstrip("/") + "/" for path in spec.input]
     for path, folder, prefix in zip(spec.input, folders, key_prefixes(spec.input), strict=True):
         listed = storage.list_files(folder, literal=True)
@@ -70,7 +64,8 @@ def open_source(spec: SourceSpec) -> HfFolder:
             table = open_table(entry.path, delimiter=spec.delimiter, encoding=spec.encoding)
             tables[key] = InputFile(key, entry, spec.input_splits.get(path)), table
     column = spec.image_column or _find_image([table for _, table in tables.values()])
-    return HfFolder(list(tables.values()), dataclasses.replace(spec, image_column=column), folders=folders)
+    place = SplitOfFolder(folders) if spec.splits_auto and spec.split_column is None else None
+    return TableSource(list(tables.values()), dataclasses.replace(spec, image_column=column), place)
 
 
 def _find_image(tables: Sequence[Table]) -> str:

@@ -11,9 +11,16 @@ from typing import Any
 from beam_tfrecords.errors import RequestError
 from transforms.sources.other_forms import refuse_json
 from transforms.sources.source_spec import SourceSpec
-from transforms.sources.tables.table import InvalidRow, Row
+from transforms.sources.tables.table import InvalidRow, Row, RowRange
 from transforms.sources.tables.table_source import TableSource, open_tables
-from transforms.sources.tables.text_file import Lines, find_encoding, note_encoding, open_bytes, read_start
+from transforms.sources.tables.text_file import (
+    Lines,
+    cut_text,
+    find_encoding,
+    note_encoding,
+    open_bytes,
+    read_start,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,15 +39,19 @@ class JsonlTable:
         """Always; any row may have a string there."""
         return True
 
-    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """Every row; a line that is not a JSON object is an `InvalidRow`."""
-        for row in self.objects():
+    def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
+        """See `Table.rows`; a line that is not a JSON object is an `InvalidRow`."""
+        for row in self.objects(part):
             yield row if isinstance(row, InvalidRow) else {name: row.get(name) for name in columns}
 
-    def objects(self) -> Iterator[dict[str, Any] | InvalidRow]:
+    def cut(self) -> tuple[Sequence[RowRange], str]:
+        """See `TableFile.cut`."""
+        return cut_text(self.path, self.encoding, functools.partial(_count_rows, encoding=self.encoding))
+
+    def objects(self, part: RowRange | None = None) -> Iterator[dict[str, Any] | InvalidRow]:
         """Every row with all its names."""
-        with open_bytes(self.path) as file:
-            for number, text, damage in Lines(file, self.path, self.encoding):
+        with open_bytes(self.path, part) as file:
+            for number, text, damage in Lines(file, self.path, self.encoding, first=part.line if part else 1):
                 if damage:
                     yield InvalidRow(f"line {number}: {damage}")
                     continue
@@ -86,3 +97,12 @@ def open_jsonl(path: str, encoding: str | None = None) -> JsonlTable:
         if not isinstance(row, InvalidRow):
             return dataclasses.replace(table, columns=tuple(row))
     raise RequestError(f"`input={path}` has no line with a JSON object; a jsonl file has one on every line")
+
+
+def _count_rows(chunk: bytes, is_last: bool, *, encoding: str) -> tuple[int, int]:
+    """Number of rows in some lines, and of the bytes that these take."""
+    objects = chunk.count(b"\n{") + chunk.startswith(b"{")
+    if objects < chunk.count(b"\n") + (not chunk.endswith(b"\n")):
+        # Only some lines are rows: those that are not empty.
+        objects = sum(bool(line.decode(encoding, "replace").strip()) for line in chunk.split(b"\n"))
+    return objects, len(chunk)

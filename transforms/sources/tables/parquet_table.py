@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,12 +16,16 @@ import pyarrow.parquet as pq
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 from transforms.sources.source_spec import SourceSpec
-from transforms.sources.tables.table import InvalidRow, Row
+from transforms.sources.tables.table import InvalidRow, Row, RowRange
 from transforms.sources.tables.table_source import TableSource, open_tables
 
 _BATCH_ROWS = 512
 # Without a buffer size, pyarrow reads whole column chunks, which may be as large as the file.
 _BUFFER_BYTES = 1 << 20
+# Of a range, at least. To reach its first row, the pages of a row group before it are decoded once more: a group has
+# so few ranges that this takes little beside reading rows as samples.
+_RANGE_ROWS = 1 << 16
+_MOST_IN_GROUP = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,12 +38,14 @@ class ParquetTable:
     Attributes:
       column_types: column -> "int64" (integers, booleans), "float", or "bytes" (all else); for a list, the
         type of its elements.
+      group_rows: number of rows of every row group.
     """
 
     path: str
     columns: Sequence[str]
     column_types: Mapping[str, str]
     text_columns: frozenset[str]
+    group_rows: Sequence[int]
     notes: Sequence[str] = ()
     embedded: Sequence[str] = ()
     delimiter: None = None
@@ -47,16 +54,16 @@ class ParquetTable:
         """Whether the schema declares strings."""
         return column in self.text_columns
 
-    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """Every row; one with a value that Python cannot represent (a broken string) is an `InvalidRow`.
+    def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
+        """See `Table.rows`; one with a value that Python cannot represent (a broken string) is an `InvalidRow`.
 
         Raises:
           BuildError: the file is damaged.
         """
-        number = 0
+        number = part.row if part else 0
         with opened(self.path) as file:
             try:
-                for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
+                for batch in self._batches(file, columns, part):
                     values = [to_python(batch.column(name)) for name in columns]
                     for row in zip(*values, strict=True) if values else [()] * batch.num_rows:
                         broken = next((cell for cell in row if isinstance(cell, InvalidRow)), None)
@@ -67,6 +74,35 @@ class ParquetTable:
                         number += 1
             except (pa.ArrowException, OSError) as error:
                 raise BuildError(f"{self.path} cannot be read beyond row {number}: {error}") from error
+
+    def cut(self) -> tuple[Sequence[RowRange], str]:
+        """See `TableFile.cut`; large row groups are cut, and small ones read together."""
+        ends, total = [0], sum(self.group_rows)
+        for end, rows in zip(itertools.accumulate(self.group_rows), self.group_rows, strict=True):
+            if end - ends[-1] >= _RANGE_ROWS or end == total:
+                pieces = max(1, min(_MOST_IN_GROUP, rows // _RANGE_ROWS))
+                # The small groups before it are read with its first piece.
+                ends += [end - rows + rows * piece // pieces for piece in range(1, pieces + 1)]
+        return [RowRange(start, start, stop) for start, stop in itertools.pairwise(ends) if start < stop], ""
+
+    def _batches(self, file: pq.ParquetFile, columns: Sequence[str], part: RowRange | None) -> Iterator[pa.RecordBatch]:
+        if part is None:
+            yield from file.iter_batches(_BATCH_ROWS, columns=list(columns))
+            return
+        ends = list(itertools.accumulate(self.group_rows))
+        groups = [
+            group
+            for group, (end, rows) in enumerate(zip(ends, self.group_rows, strict=True))
+            if end > part.start and end - rows < part.stop
+        ]
+        at = ends[groups[0]] - self.group_rows[groups[0]]
+        for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns), row_groups=groups):
+            begin, end = max(part.start - at, 0), min(part.stop - at, batch.num_rows)
+            if begin < end:
+                yield batch.slice(begin, end - begin)
+            at += batch.num_rows
+            if at >= part.stop:
+                return
 
 
 def open_source(spec: SourceSpec) -> TableSource:
@@ -90,6 +126,7 @@ def open_parquet(path: str) -> ParquetTable:
     try:
         with opened(path) as file:
             schema = file.schema_arrow
+            group_rows = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
     except pa.ArrowException as error:
         raise RequestError(f"`input={path}` is not a valid Parquet file: {error}") from error
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
@@ -100,6 +137,7 @@ def open_parquet(path: str) -> ParquetTable:
         tuple(schema.names),
         {field.name: _feature_type(field.type) for field in schema},
         frozenset(field.name for field in schema if _is_text(_plain(field.type))),
+        tuple(group_rows),
         embedded=[field.name for field in schema if may_hold_images(field)],
     )
 

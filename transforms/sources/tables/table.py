@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 # A longer row (characters of a csv row, bytes of a jsonl line) is rejected unread. References should have a few
 # hundred bytes, because they are shuffled; the bound keeps a hostile row from filling the memory.
@@ -19,6 +19,22 @@ class InvalidRow:
 
 
 Row: TypeAlias = Mapping[str, Any] | InvalidRow
+
+
+class RowRange(NamedTuple):
+    """Consecutive rows, which can be read without those before them.
+
+    Attributes:
+      row: number of the first, from 0.
+      start: where they begin: a row of a Parquet file, a byte of a text.
+      stop: where they end.
+      line: number of the first line of a text, from 1.
+    """
+
+    row: int
+    start: int
+    stop: int
+    line: int = 1
 
 
 class Table(Protocol):
@@ -74,3 +90,21 @@ class FirstRows:
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
         """The first rows."""
         return ({name: row.get(name) for name in columns} for row in self.first_rows)
+
+
+class TableFile(Table, Protocol):
+    """A table whose rows can be read in parts."""
+
+    def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
+        """See `Table.rows`.
+
+        Args:
+          part: the rows that are read; None for all.
+        """
+
+    def cut(self) -> tuple[Sequence[RowRange], str]:
+        """Ranges of rows that together are the table, for workers to read at once.
+
+        Returns:
+          The ranges in the order of the file, and why most of the rows are one of them; "" if they are not.
+        """

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, Choice, FailureReason, RequestError, SampleError, Stage
 from transforms.refs import File, SampleRef, one_image
 from transforms.service_faults import retry_faults
+from transforms.sources.containers import Container, Spool
 from transforms.sources.image_files import find_image
 from transforms.sources.inputs import InputFile, describe_splits, find_files, keep_inputs, quote_input
+from transforms.sources.names import printable
 from transforms.sources.source import Source
-from transforms.sources.source_spec import SourceSpec
+from transforms.sources.source_spec import Skipped, SourceSpec
 from transforms.sources.tables.cells import invalid_row, read_text
 from transforms.sources.tables.column_choices import column_choices, one_hot_columns
 from transforms.sources.tables.image_paths import fill_pattern, pattern_columns, shorten
 from transforms.sources.tables.missing_images import refuse_missing
 from transforms.sources.tables.row_values import RowReader, row_reader
-from transforms.sources.tables.table import InvalidRow, Row, Table
+from transforms.sources.tables.table import InvalidRow, Row, RowRange, TableFile
 from transforms.sources.tables.table_columns import Columns, available, choose_columns, has_labels
+
+# Listing less by workers would take longer than it gains.
+_LEAST_BYTES = 4 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class _Reader:
     """Reads the rows of one table as samples."""
 
-    table: Table
-    version: str
+    table: TableFile
+    file: storage.FileEntry
     key_prefix: str
     split: str | None
     roots: Sequence[str]
@@ -38,10 +44,10 @@ class _Reader:
     def columns(self) -> Columns:
         return self.cells.columns
 
-    def samples(self) -> Iterator[SampleRef]:
+    def samples(self, part: RowRange | None = None) -> Iterator[SampleRef]:
         self._check_version()
         try:
-            for number, row in enumerate(self.table.rows(self.cells.needed)):
+            for number, row in enumerate(self.table.rows(self.cells.needed, part), part.row if part else 0):
                 yield self._reference(row, number)
         finally:
             # Also if a row in between could not be read: then this is why.
@@ -49,9 +55,9 @@ class _Reader:
 
     def _check_version(self) -> None:
         """Raises BuildError if the table is no longer the file whose columns are known."""
-        if self.version:
+        if self.file.version:
             try:
-                storage.open_read(self.table.path, version=self.version).close()
+                storage.open_read(self.table.path, version=self.file.version).close()
             except storage.ChangedError as error:
                 raise BuildError(
                     f"{self.table.path} has changed while it was read; run the same command again once it is complete"
@@ -97,12 +103,40 @@ class _Reader:
             return SampleRef(self.key_prefix + key, one_image(locator), split=split, failure=failure)
 
 
+@dataclasses.dataclass(frozen=True)
+class ReadRows:
+    """Lists the rows of one range of a table. Picklable.
+
+    Attributes:
+      readers: (table, prefix of its keys) -> its reader.
+      place: gives a reference the split that its row does not say; None for nothing.
+    """
+
+    readers: Mapping[tuple[str, str], _Reader]
+    place: Callable[[SampleRef], SampleRef] | None = None
+
+    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+        """Yields one reference per row.
+
+        Raises:
+          BuildError: the table is no longer the one whose columns are known, or damaged.
+        """
+        reader = self.readers[container.uri, container.key_prefix]
+        return self.samples(reader, RowRange(*container.part) if container.part else None)
+
+    def samples(self, reader: _Reader, part: RowRange | None = None) -> Iterator[SampleRef]:
+        """The references of a table, or of a range of its rows."""
+        refs = reader.samples(part)
+        return map(self.place, refs) if self.place else refs
+
+
 class TableSource(Source):
     """Lists the rows of one or more tables as samples.
 
     Args:
       tables: the files and what is in them.
       spec: the request.
+      place: as in `ReadRows`.
 
     Raises:
       RequestError: a column of the request does not exist, or the tables do not fit together.
@@ -111,7 +145,12 @@ class TableSource(Source):
     unit = "row"
     labels_may_be_indices = True
 
-    def __init__(self, tables: Sequence[tuple[InputFile, Table]], spec: SourceSpec) -> None:
+    def __init__(
+        self,
+        tables: Sequence[tuple[InputFile, TableFile]],
+        spec: SourceSpec,
+        place: Callable[[SampleRef], SampleRef] | None = None,
+    ) -> None:
         super().__init__()
         self.name = spec.source
         self._inputs = spec.input, spec.input_splits
@@ -121,6 +160,8 @@ class TableSource(Source):
             reader, notes = _reader(table, file, spec)
             self._readers.append(reader)
             self.notes += notes
+        readers = {(reader.table.path, reader.key_prefix): reader for reader in self._readers}
+        self.read_container: ReadRows = ReadRows(readers, place)
         self.columns = tuple(dict.fromkeys(column for _, table in tables for column in table.columns))
         self.column_types = _merge_types([table for _, table in tables])
         self.label_column = self._readers[0].columns.label
@@ -152,11 +193,25 @@ class TableSource(Source):
         Raises:
           BuildError: a table is replaced meanwhile, or a service fault.
         """
+        return itertools.chain.from_iterable(map(self.read_container.samples, self._readers))
+
+    def parts(self) -> Sequence[Container]:
+        """See `Source.parts`: ranges of rows."""
+        if sum(reader.file.size for reader in self._readers) < _LEAST_BYTES:
+            return ()
+        parts = []
         for reader in self._readers:
-            yield from reader.samples()
+            ranges, problem = retry_faults(reader.table.path, reader.table.cut)
+            if problem:
+                name = printable(storage.basename(reader.table.path))
+                self.notes.append(f"{name}: one process lists most of its rows, because {problem}")
+            # Its reader looks at the version.
+            file = dataclasses.replace(Container.of(reader.file, key_prefix=reader.key_prefix), version="")
+            parts += [dataclasses.replace(file, part=tuple(part)) for part in ranges]
+        return parts if len(parts) > 1 else ()
 
 
-def open_tables(spec: SourceSpec, open_table: Callable[[str], Table]) -> TableSource:
+def open_tables(spec: SourceSpec, open_table: Callable[[str], TableFile]) -> TableSource:
     """Opens the tables of a request.
 
     Args:
@@ -177,7 +232,7 @@ def open_tables(spec: SourceSpec, open_table: Callable[[str], Table]) -> TableSo
     return source
 
 
-def _check_labels(tables: Sequence[tuple[InputFile, Table]], spec: SourceSpec) -> None:
+def _check_labels(tables: Sequence[tuple[InputFile, TableFile]], spec: SourceSpec) -> None:
     """Refuses a table without the labels that others have, as those of a test often are."""
     named = (spec.label_column,) if spec.label_column else spec.label_columns
     labelled = [(file, table) for file, table in tables if has_labels(table, named)]
@@ -190,14 +245,14 @@ def _check_labels(tables: Sequence[tuple[InputFile, Table]], spec: SourceSpec) -
         )
 
 
-def _reader(table: Table, file: InputFile, spec: SourceSpec) -> tuple[_Reader, list[str]]:
+def _reader(table: TableFile, file: InputFile, spec: SourceSpec) -> tuple[_Reader, list[str]]:
     # A split that the request gives an input beats a column; one that only its name tells does not.
     columns, notes = choose_columns(table, dataclasses.replace(spec, split_column="") if spec.input_splits else spec)
     cells = row_reader(table, columns, spec)
     refuse_missing(table, columns, spec)
     reader = _Reader(
         table=table,
-        version=file.entry.version,
+        file=file.entry,
         key_prefix=file.key_prefix,
         split=file.split,
         roots=spec.image_root or (storage.dirname(table.path),),
@@ -207,7 +262,7 @@ def _reader(table: Table, file: InputFile, spec: SourceSpec) -> tuple[_Reader, l
     return reader, notes
 
 
-def _merge_types(tables: Sequence[Table]) -> Mapping[str, str] | None:
+def _merge_types(tables: Sequence[TableFile]) -> Mapping[str, str] | None:
     merged: dict[str, str] = {}
     for table in tables:
         if table.column_types is None:

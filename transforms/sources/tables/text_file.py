@@ -9,20 +9,26 @@ import io
 import re
 import zlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, NamedTuple
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.storage.range_reader import open_ranges
 from transforms.sources.inputs import quote_input
 from transforms.sources.names import printable
 from transforms.sources.other_forms import find_form, refuse_form
-from transforms.sources.tables.table import MOST_ROW_SIZE
+from transforms.sources.tables.table import MOST_ROW_SIZE, RowRange
 
 _SAMPLE_BYTES = 1 << 20
+# Bytes of a range of rows, about.
+RANGE_BYTES = 4 << 20
+# One process lists this in a minute.
+_NOTED_BYTES = 64 << 20
 _BOMS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 # A character beyond ASCII that is not a byte which could not be decoded.
 _VALID = re.compile("[^\x00-\x7f\udc80-\udcff]")
+_UTF8 = ("utf-8", "utf-8-sig")
 _DAMAGED_FILE = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
@@ -48,10 +54,19 @@ class Line(NamedTuple):
 
 
 @contextlib.contextmanager
-def open_bytes(path: str) -> Iterator[IO[bytes]]:
-    """Opens a file; one whose name ends in `.gz` is decompressed."""
+def open_bytes(path: str, part: RowRange | None = None) -> Iterator[IO[bytes]]:
+    """Opens a file; one whose name ends in `.gz` is decompressed.
+
+    Args:
+      part: the rows that are read, of a file that is not compressed; None for all.
+    """
+    if part is not None:
+        with open_ranges(part.stop, lambda offset, length: storage.read_range(path, offset, length)) as file:
+            file.seek(part.start)
+            yield file
+        return
     with storage.open_read(path) as file:
-        yield gzip.GzipFile(fileobj=file) if path.lower().endswith(".gz") else file  # type: ignore[misc]
+        yield gzip.GzipFile(fileobj=file) if _is_gzip(path) else file  # type: ignore[misc]
 
 
 def read_start(path: str) -> bytes:
@@ -96,19 +111,25 @@ def find_encoding(start: bytes) -> str:
 
 
 class Lines:
-    """Iterates the lines of a file, and takes lines back."""
+    """Iterates the lines of a file, and takes lines back.
 
-    def __init__(self, file: IO[bytes], path: str, encoding: str) -> None:
+    Args:
+      first: number of the first line.
+    """
+
+    def __init__(self, file: IO[bytes], path: str, encoding: str, *, first: int = 1) -> None:
         name = codecs.lookup(encoding).name
         # Bytes that cannot be decoded become surrogates, or U+FFFD in UTF-16, so that they spoil their line alone.
         self._is_wide = name.startswith(("utf-16", "utf-32"))
         errors = "replace" if self._is_wide else "surrogateescape"
-        name = "utf-8-sig" if name == "utf-8" else name
+        if name in _UTF8:
+            # A byte order mark is none in the middle of a file.
+            name = "utf-8-sig" if first == 1 else "utf-8"
         self._text = io.TextIOWrapper(file, encoding=name, errors=errors, newline="")
         self._path = path
         self._encoding = name.removesuffix("-sig").upper()
         self._returned: deque[Line] = deque()
-        self._number = 0
+        self._number = first - 1
 
     def take_back(self, lines: list[Line]) -> None:
         """Puts lines before those that are still to come."""
@@ -140,9 +161,61 @@ class Lines:
         return Line(self._number, text, damage)
 
 
+def _is_gzip(path: str) -> bool:
+    return path.lower().endswith(".gz")
+
+
 def _is_damaged(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
         return True
     return False
+
+
+def cut_text(
+    path: str, encoding: str, count_rows: Callable[[bytes, bool], tuple[int, int] | None]
+) -> tuple[list[RowRange], str]:
+    """Cuts a text where rows begin, which takes reading it once.
+
+    Args:
+      count_rows: (whole lines, whether they are the last) -> number of rows, and of the bytes that these take; None if
+        they are not sure, so that all rows from there on are one range.
+
+    Returns:
+      As `TableFile.cut`.
+    """
+    ranges: list[RowRange] = []
+    row, start, line, data = 0, 0, 1, b""
+    size = storage.stat(path).size
+    problem = "the file is compressed" if _is_gzip(path) else f"its encoding is {encoding}"
+    if not _is_gzip(path) and _keeps_lines(encoding):
+        problem = ""
+        with storage.open_read(path) as file:
+            while not problem and start < size:
+                while len(data) < RANGE_BYTES and (piece := file.read(RANGE_BYTES - len(data))):
+                    data += piece
+                is_last = start + len(data) >= size
+                chunk = data if is_last else data[: data.rfind(b"\n") + 1]
+                # A carriage return alone ends a line too, and a NUL damages one.
+                is_plain = chunk.count(b"\r") == chunk.count(b"\r\n") and b"\0" not in chunk
+                mark = len(codecs.BOM_UTF8) if not start and chunk.startswith(codecs.BOM_UTF8) else 0
+                rows, used = (is_plain and count_rows(chunk[mark:], is_last)) or (0, 0)
+                if not used:
+                    problem = f"a quote, carriage return or NUL from line {line:,} on may hide where rows begin"
+                    break
+                used += mark
+                ranges.append(RowRange(row, start, start + used, line))
+                row, start, line = row + rows, start + used, line + chunk.count(b"\n", 0, used)
+                data = data[used:]
+    if start < size:
+        ranges.append(RowRange(row, start, size, line))
+    return ranges, problem if size - start > _NOTED_BYTES else ""
+
+
+def _keeps_lines(encoding: str) -> bool:
+    """Whether every ASCII byte of a text is the ASCII character, whatever is before it."""
+    name = codecs.lookup(encoding).name
+    ascii = bytes(range(128))
+    is_one_byte = len(bytes(range(128, 256)).decode(name, "replace")) == 128
+    return name in _UTF8 or (is_one_byte and ascii.decode(name, "replace") == ascii.decode())
