@@ -1,4 +1,4 @@
-"""The same photos and objects in the form of every source."""
+"""Inputs in the form of every source: the same photos, the same objects, and arrays of pixels."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import tensorflow as tf
 import zstandard
 
 from tests.annotated_inputs import CATEGORIES, PICTURES, Picture, save_pictures, write_coco, write_voc, write_yolo
+from tests.pixel_files import save_cifar, save_mnist
 
 PHOTOS = Path(__file__).parent / "data/photos"
 NAMES = sorted(path.relative_to(PHOTOS).as_posix() for path in PHOTOS.glob("*/*_0[1-3].jpg"))
@@ -205,7 +207,36 @@ OBJECT_FORMS: Forms = {
     "tfrecord_objects": (_write_object_records, ["--input={root}/objects.tfrecord"]),
     "webdataset_objects": (_write_object_webdataset, ["--input={root}/objects.tar"]),
 }
-FORMS: Forms = {**PHOTO_FORMS, **OBJECT_FORMS}
+
+_GREY = np.random.default_rng(0).integers(0, 256, (40, 28, 28), dtype=np.uint8)
+_COLORS = np.random.default_rng(1).integers(0, 256, (40, 32, 32, 3), dtype=np.uint8)
+_LABELS = np.arange(40) % 4
+
+
+def _write_npz(folder: Path) -> None:
+    np.savez_compressed(folder / "pixels.npz", images=_GREY, labels=_LABELS)
+
+
+def _write_npy(folder: Path) -> None:
+    np.save(folder / "x.npy", _COLORS)
+    np.save(folder / "y.npy", _LABELS)
+
+
+def _write_mnist(folder: Path) -> None:
+    save_mnist(folder, {"train": _GREY, "test": 255 - _GREY[:8]}, {"train": _LABELS, "test": _LABELS[:8]})
+
+
+def _write_cifar(folder: Path) -> None:
+    save_cifar(folder / "data_batch_1.bin", _COLORS, _LABELS.tolist())
+
+
+ARRAY_FORMS: Forms = {
+    "npz_deflated": (_write_npz, ["--input={root}/pixels.npz"]),
+    "npy": (_write_npy, ["--input={root}/x.npy"]),
+    "idx": (_write_mnist, ["--input={root}", "--source=idx"]),
+    "cifar": (_write_cifar, ["--input={root}", "--source=cifar"]),
+}
+FORMS: Forms = {**PHOTO_FORMS, **OBJECT_FORMS, **ARRAY_FORMS}
 
 
 def write_form(name: str, folder: Path) -> None:
