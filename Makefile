@@ -79,6 +79,8 @@ bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python benchmarks/small_samples.py
 	$(BIN)/python benchmarks/scale_plan.py
 	$(VENV)-integration/bin/python benchmarks/latency.py
+	$(VENV)-integration/bin/python benchmarks/readers.py
+	$(VENV)-integration/bin/python benchmarks/readers.py --first_batch
 	$(BIN)/python benchmarks/tables.py
 
 bench-cold: $(VENV)/.installed

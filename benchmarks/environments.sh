@@ -1,11 +1,11 @@
 #!/bin/sh
 # Makes the environments of the benchmarks below benchmarks/.venvs, from PyPI; those that are there stay.
-#   benchmarks/environments.sh [tfds] [img2dataset] [ray] [litdata] [daft] [chart]     (all)
-# litdata takes 5.5 GB of disk: PyPI's torch for Linux brings CUDA's libraries.
+#   benchmarks/environments.sh [tfds] [img2dataset] [ray] [litdata] [streaming] [daft] [chart]     (all)
+# litdata and streaming take 5.5 GB of disk each: PyPI's torch for Linux brings CUDA's libraries.
 # PYTHON chooses the interpreter (python3).
 set -eu
 cd "$(dirname "$0")"
-[ $# -gt 0 ] || set -- tfds img2dataset ray litdata daft chart
+[ $# -gt 0 ] || set -- tfds img2dataset ray litdata streaming daft chart
 for name in "$@"; do
     [ -f ".venvs/$name/ready" ] && continue
     echo "installing .venvs/$name" >&2

@@ -40,7 +40,9 @@ _LIBRARIES = (
     "beam-tfrecords",
     "daft",
     "img2dataset",
+    "grain",
     "litdata",
+    "mosaicml-streaming",
     "numpy",
     "opencv-python-headless",
     "pillow",
@@ -50,6 +52,7 @@ _LIBRARIES = (
     "tensorflow",
     "tensorflow-datasets",
     "torch",
+    "torchvision",
 )
 _LIST_VERSIONS = (
     "import importlib.metadata, json;"

@@ -144,6 +144,23 @@ def _memory_growth() -> str:
     return _format(["", "peak memory, all processes"], rows)
 
 
+def _readers() -> str:
+    results = _read("readers_8000")
+    rates = sorted(results["rates"].items(), key=lambda item: -statistics.median(item[1]))
+    rows = [
+        (title, f"{statistics.median(one):,.0f}", f"{min(one):,.0f} to {max(one):,.0f}", _held_against(results, title))
+        for title, one in rates
+    ]
+    return _format([f"{results['count']:,} photos of {results['size']}", *_READING], rows)
+
+
+def _held_against(results: Row, title: str) -> str:
+    """What a reader is held against, and how many times as fast it is."""
+    ratios = {name.partition(" against ")[::2]: values for name, values in results["against"].items()}
+    found = {other: statistics.median(values) for (own, other), values in ratios.items() if own == title}
+    return ", ".join(f"{ratio:.2f}x {other.partition(',')[0]}" for other, ratio in found.items())
+
+
 def _measured() -> str:
     """Where and when each table's results were measured."""
     rows = []
@@ -155,6 +172,7 @@ def _measured() -> str:
     return _format(["results", "rounds", "machine", "Python", "date"], rows)
 
 
+_READING = ("images/s", "slowest to fastest", "against")
 _KEEP = ("images/s", "slowest to fastest", "peak memory")
 TABLES: dict[str, Callable[[], str]] = {
     "summary": lambda: _contest("imagenet_like_8000", ("images/s", "peak memory"), without=(_CODEC,)),
@@ -166,6 +184,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "sources": lambda: _sources("sources_8000"),
     "reuse": lambda: _reuse("reuse_8000"),
     "memory": _memory_growth,
+    "readers": _readers,
     "measured": _measured,
 }
 
