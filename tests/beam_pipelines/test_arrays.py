@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,6 +60,21 @@ def test_every_pixel_and_label_is_stored(form, tmp_path, build, read):
         stored = cv2.imdecode(np.frombuffer(record["image"], np.uint8), cv2.IMREAD_UNCHANGED)
         np.testing.assert_array_equal(stored[..., ::-1] if stored.ndim == 3 else stored, images[number])
         assert record["label"] == number % 4
+
+
+def test_fer2013_has_its_three_splits(tmp_path, build, read):
+    usage = ["Training"] * 30 + ["PublicTest"] * 6 + ["PrivateTest"] * 4
+    with (tmp_path / "fer2013.csv").open("w", newline="") as file:
+        texts = (" ".join(map(str, image.ravel())) for image in GREY)
+        csv.writer(file).writerows([("emotion", "pixels", "Usage"), *zip(LABELS, texts, usage, strict=True)])
+    out = build(tmp_path / "out", f"--input={tmp_path / 'fer2013.csv'}", "--image_encoding=png", "--channels=1")
+    for split, numbers in (("train", range(30)), ("validation", range(30, 36)), ("test", range(36, 40))):
+        records = {int(record.key): record for record in read(out, split)}
+        assert sorted(records) == list(numbers)
+        for number, record in records.items():
+            stored = cv2.imdecode(np.frombuffer(record["image"], np.uint8), cv2.IMREAD_UNCHANGED)
+            np.testing.assert_array_equal(stored, GREY[number])
+            assert record["label"] == number % 4
 
 
 def test_pixels_are_resized_and_kept_as_images_are(tmp_path, build):

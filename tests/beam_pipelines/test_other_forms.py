@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import pickle
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -53,18 +51,6 @@ def save_json(folder: Path) -> None:
     (folder / "named.json").write_text(json.dumps({row["image"]: row["label"] for row in table}))
 
 
-def save_tables(folder: Path) -> None:
-    with (folder / "fer.csv").open("w") as file:
-        rows = (
-            [label, " ".join(map(str, image.ravel())), "Training"] for image, label in zip(PIXELS, LABELS, strict=True)
-        )
-        csv.writer(file).writerows([["emotion", "pixels", "Usage"], *rows])
-    with (folder / "digits.csv").open("w") as file:
-        names = [f"pixel{number}" for number in range(192)]
-        rows = ([label, *np.zeros(192, int)] for label in LABELS)
-        csv.writer(file).writerows([["label", *names], *rows])
-
-
 # What saves a file, its name, what the refusal calls it, and what comes of its command.
 FORMS: list[tuple[Callable[[Path], None], str, str, Records]] = [
     (save_hdf5, "a.h5", "an HDF5 file", SIX),
@@ -72,8 +58,6 @@ FORMS: list[tuple[Callable[[Path], None], str, str, Records]] = [
     (save_json, "array.jsonl", "a JSON array, not JSON lines", in_train(c0=2, c1=2, c2=2)),
     (save_json, "lines.json", "looks like JSON lines", in_train(c0=2, c1=2, c2=2)),
     (save_json, "named.json", "a JSON object of names and labels", in_train(c0=2, c1=2, c2=2)),
-    (save_tables, "fer.csv", "holds the pixels of images of 8 x 8", SIX),
-    (save_tables, "digits.csv", "holds the pixels of images of 8 x 8", SIX),
 ]  # fmt: skip
 
 
@@ -179,14 +163,6 @@ def test_the_command_keeps_the_other_inputs_and_their_splits(tmp_path):
     _, _, before, _ = lines = explain(refused.value, "convert", argv)
     subprocess.run(["bash", "-c", before], check=True, env={**os.environ, "PATH": PATH})
     assert read(*commands_of(lines), tmp_path / "listing1")[0] == {"train": {"a": 1, "b": 2}, "test": {"a": 1}}
-
-
-def test_a_glob_of_such_files_has_no_command(tmp_path):
-    save_tables(tmp_path)
-    shutil.copy(tmp_path / "fer.csv", tmp_path / "fer2.csv")
-    with pytest.raises(RequestError, match="holds the pixels of images") as refused:
-        read([f"--input={tmp_path / 'fer*.csv'}", "--output=out"], tmp_path / "listing")
-    assert refused.value.choices == ()
 
 
 def test_the_command_replaces_no_file(tmp_path):

@@ -103,6 +103,10 @@ def _make_arrays(folder: Path) -> None:
     arrays = {f"{split}_images": grey[part] for split, part in parts.items()}
     np.savez(folder / "medmnist.npz", **arrays, **{f"{split}_labels": labels[part] for split, part in parts.items()})
     save_mnist(folder / "mnist", {"train": grey, "test": 255 - grey}, {"train": labels, "test": labels})
+    with (folder / "fer2013.csv").open("w", newline="") as file:
+        texts = (" ".join(map(str, image.ravel())) for image in grey)
+        usage = ["Training"] * 8 + ["PublicTest"] * 2 + ["PrivateTest"] * 2
+        csv.writer(file).writerows([("emotion", "pixels", "Usage"), *zip(labels, texts, usage, strict=True)])
     cifar = folder / "cifar-10-batches-bin"
     for name in ("data_batch_1", "data_batch_2", "test_batch"):
         save_cifar(cifar / f"{name}.bin", random.integers(0, 256, (12, 32, 32, 3), dtype=np.uint8), labels)

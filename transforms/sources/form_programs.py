@@ -1,11 +1,9 @@
 """Programs of a few lines that make images and tables of other forms; a shell runs each as `python3 -c`.
 
-In all of them `p` is the path of the file. They write `p.images`, and `p.csv` for a table with a column `image`.
+In all of them `p` is the path of the file. They write a folder or a file beside it whose name begins with `p`.
 """
 
 from __future__ import annotations
-
-_START = 'import os, sys; p = sys.argv[1]; o = p + ".images"; os.makedirs(o, exist_ok=True); '
 
 # {load} gives name -> array, as the source `numpy` pairs them.
 SAVE_ARRAYS = (
@@ -14,25 +12,8 @@ SAVE_ARRAYS = (
 )
 TORCH = 'import torch; d = dict(zip("xy", map(numpy.asarray, torch.load(p)[:2])))'
 HDF5 = "import h5py; d = h5py.File(p)"
-
-_WRITE_TABLE = _START + (
-    'import csv; c = sys.argv[2]; w = csv.writer(open(p + ".csv", "w", newline="")); {load}; '
-    'k = [n for n in names if n not in pixels]; w.writerow(["image", *k]); '
-    "[{save} and w.writerow([os.path.relpath(f, os.path.dirname(p)), *(r[n] for n in k)]) for i, r in enumerate(rows)]"
-)
-# The second argument is a pattern of the columns with the pixels, the third their shape.
-PIXELS = _WRITE_TABLE.format(
-    load=(
-        "import re, numpy; from PIL import Image; csv.field_size_limit(1 << 30); rows = csv.DictReader(open(p)); "
-        "names = rows.fieldnames; pixels = [n for n in names if re.fullmatch(c, n)]; "
-        's = [int(n) for n in sys.argv[3].split(",")]'
-    ),
-    save=(
-        'Image.fromarray(numpy.array(" ".join(r[n] for n in pixels).split(), "uint8").reshape(s))'
-        '.save(f := f"{o}/{i}.png") is None'
-    ),
-)
-LMDB = _START + (
+LMDB = (
+    'import os, sys; p = sys.argv[1]; o = p + ".images"; os.makedirs(o, exist_ok=True); '
     'import lmdb; [open(f"{o}/{i}", "wb").write(v) '
     "for i, (k, v) in enumerate(lmdb.open(p, readonly=True, subdir=False).begin().cursor())]"
 )

@@ -44,7 +44,9 @@ def _open(paths: Sequence[str], splits: Mapping[str, str], spec: SourceSpec) -> 
                 "the inputs of one dataset must be of one source"
             )
     try:
-        entry = _recognise(entries[0], paths) if spec.source == "auto" and spec.label_pattern is None else entries[0]
+        entry = (
+            _recognise(entries[0], paths, spec) if spec.source == "auto" and spec.label_pattern is None else entries[0]
+        )
         request = dataclasses.replace(spec, input=tuple(paths), input_splits=splits, source=entry.name)
         source: Source = _module(entry).open_source(request)
     except OSError as error:
@@ -56,13 +58,13 @@ def _open(paths: Sequence[str], splits: Mapping[str, str], spec: SourceSpec) -> 
     return source
 
 
-def _recognise(entry: Entry, paths: Sequence[str]) -> Entry:
+def _recognise(entry: Entry, paths: Sequence[str], spec: SourceSpec) -> Entry:
     """The source among those of these extensions that the first file is of."""
     special = [one for one in SOURCES if one.among == entry.name]
     if not special:
         return entry
     container = Container.of(find_entries(paths[0])[0], key_prefix="")
-    return next((one for one in special if _module(one).recognises(container)), entry)
+    return next((one for one in special if _module(one).recognises(container, spec)), entry)
 
 
 def _module(entry: Entry) -> Any:

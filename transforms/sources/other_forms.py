@@ -118,24 +118,19 @@ def refuse_embedded(path: str, column: str, settings: Mapping[str, str]) -> Requ
     )
 
 
-def refuse_pixels(path: str, columns: str, pixels: int, settings: Mapping[str, str]) -> RequestError | None:
-    """The refusal of a csv file with the pixels of square images; None if they are none.
+def refuse_pixels(path: str, shape: Sequence[int], settings: Mapping[str, str]) -> RequestError:
+    """The refusal of a table with the pixels of images of some shape.
 
     Args:
-      columns: pattern of the columns that hold them.
-      pixels: numbers of a row.
+      path: of the table.
+      shape: of an image.
       settings: that name the other columns.
     """
-    for channels in (1, 3):
-        side = round((pixels / channels) ** 0.5)
-        if side * side * channels == pixels:
-            command = _run(programs.PIXELS, path, columns, f"{side},{side}" + (",3" if channels == 3 else ""))
-            choices = [Choice("the pixels as files", {"input": f"{path}.csv", **settings}, [command])]
-            return RequestError(
-                f"{quote_input(path)} holds the pixels of images of {side} x {side}; expected their paths",
-                [] if storage.has_scheme(path) else choices,
-            )
-    return None
+    height, width, *_ = shape
+    return RequestError(
+        f"{quote_input(path)} holds the pixels of images of {height} x {width}; expected their paths",
+        [Choice("the images that the pixels make", {"source": "pixel_table", **settings})],
+    )
 
 
 def _run(code: str, *arguments: str, to: str = "") -> str:

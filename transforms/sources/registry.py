@@ -28,14 +28,16 @@ class Entry:
     reads_folders: bool = False
 
 
+_CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tzst")
 SOURCES = (
     Entry("image_folder", "folders.image_folder"),
     Entry("filename_pattern", "folders.image_folder"),
-    Entry("csv", "tables.csv_table", (".csv", ".tsv", ".csv.gz", ".tsv.gz")),
+    Entry("csv", "tables.csv_table", _CSV),
     Entry("jsonl", "tables.jsonl_table", (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")),
     Entry("parquet", "tables.parquet_table", (".parquet",)),
     Entry("hf_parquet", "tables.hf_parquet", (".parquet",), among="parquet"),
+    Entry("pixel_table", "tables.pixel_table", (*_CSV, ".parquet", ".jsonl"), among="csv"),
     Entry("hf_folder", "tables.hf_folder"),
     Entry("coco", "annotations.coco", (".json",)),
     Entry("yolo", "annotations.yolo", (".yaml", ".yml")),

@@ -236,7 +236,7 @@ def _rejecting() -> Iterator[None]:
         raise _MemberError(error) from error
 
 
-def recognises(container: Container) -> bool:
+def recognises(container: Container, spec: SourceSpec) -> bool:
     """Whether a tar archive is a WebDataset.
 
     Members of one name may also be a photo and what a program has written beside it. So there must be the number of a

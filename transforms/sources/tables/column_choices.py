@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -125,19 +126,45 @@ def _refuse_content(table: Table, cells: _Cells, rows: int, *, needs_label: bool
     """Refuses a table that holds images or their pixels, and no paths."""
     if _find_images(table, cells) is not None:
         return
-    named = [name for name in cells if _PIXEL_NAME.fullmatch(name)]
-    listed = [name for name, values in cells.items() if values and _PIXELS.fullmatch(str(values[0]))]
-    pixels = named if len(named) >= _LEAST_PIXELS else listed[:1]
+    pixels, count = _find_pixels(cells)
     others = {name: values for name, values in cells.items() if name not in pixels}
     labels = next((labels for _, labels in _find_labels(others, rows)), {}) if needs_label else {}
     if table.embedded:
         raise refuse_embedded(table.path, table.embedded[0], labels)
-    if pixels:
-        pattern = _PIXEL_NAME.pattern if pixels == named else re.escape(pixels[0])
-        count = len(pixels) if pixels == named else len(str(cells[pixels[0]][0]).split())
-        refusal = refuse_pixels(table.path, pattern, count, labels)
-        if refusal is not None:
-            raise refusal
+    if square_shape(count):
+        raise refuse_pixels(table.path, square_shape(count), labels)
+
+
+def find_pixels(table: Table) -> tuple[Sequence[str], Sequence[int]] | None:
+    """The columns that hold the pixels of square images, and the shape of one; None if the table has images or none.
+
+    The columns are one of texts of numbers, or one for each pixel: those of a color follow each other.
+    """
+    cells, _ = _read_cells(table)
+    columns, count = _find_pixels(cells)
+    shape = square_shape(count)
+    others = {name: values for name, values in cells.items() if name not in columns}
+    if not shape or table.embedded or _find_images(table, others) is not None:
+        return None
+    return columns, shape
+
+
+def square_shape(pixels: int) -> Sequence[int]:
+    """[H, W] or [H, W, 3] of a square image of so many numbers; empty if there is none."""
+    for channels in (1, 3):
+        side = math.isqrt(pixels // channels)
+        if side and side * side * channels == pixels:
+            return (side, side) if channels == 1 else (side, side, 3)
+    return ()
+
+
+def _find_pixels(cells: _Cells) -> tuple[list[str], int]:
+    """The columns with pixels, and how many there are; none and 0 if nothing looks like them."""
+    named = [name for name in cells if _PIXEL_NAME.fullmatch(name)]
+    if len(named) >= _LEAST_PIXELS:
+        return named, len(named)
+    listed = [name for name, values in cells.items() if values and _PIXELS.fullmatch(str(values[0]))]
+    return listed[:1], len(str(cells[listed[0]][0]).split()) if listed else 0
 
 
 def _describe(images: Mapping[str, str]) -> str:

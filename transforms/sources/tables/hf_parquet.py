@@ -269,7 +269,7 @@ def _reading() -> Iterator[None]:
         raise SampleError(Stage.LIST, reason, " ".join(str(error).split())[:500]) from error
 
 
-def recognises(container: Container) -> bool:
+def recognises(container: Container, spec: SourceSpec) -> bool:
     """Whether a Parquet file has a column of images and not of their paths."""
     try:
         schema = _schema(container)

@@ -1,0 +1,136 @@
+"""Tables with pixels: FER2013's texts, and a column for each pixel."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError
+from transforms.refs import PixelRange, SampleRef
+from transforms.sources.source import Source
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (6, 8, 8), dtype=np.uint8)
+COLORS = np.random.default_rng(1).integers(0, 256, (6, 8, 8, 3), dtype=np.uint8)
+LABELS = [0, 1, 2, 0, 1, 2]
+USAGE = ["Training"] * 4 + ["PublicTest", "PrivateTest"]
+
+
+@pytest.fixture
+def listed(opened, read_containers) -> Callable[..., tuple[Source, list[SampleRef]]]:
+    def run(*inputs: Path, **fields: Any) -> tuple[Source, list[SampleRef]]:
+        source = opened(*inputs, **fields)
+        return source, read_containers(source)[0]
+
+    return run
+
+
+def text(image: np.ndarray) -> str:
+    return " ".join(map(str, image.ravel()))
+
+
+def save(path: Path, header: Iterable[str], rows: Iterable[Iterable[Any]]) -> Path:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
+
+
+def save_fer(path: Path) -> Path:
+    rows = zip(LABELS, map(text, PIXELS), USAGE, strict=True)
+    return save(path, ["emotion", "pixels", "Usage"], rows)
+
+
+def pixels_of(samples: list[SampleRef]) -> np.ndarray:
+    found = []
+    for sample in samples:
+        locator = sample.locator
+        assert isinstance(locator, PixelRange), sample
+        assert locator.axes == "HWC"[: len(locator.shape)]
+        data = storage.read_range(locator.uri, locator.offset, locator.length)
+        found.append(np.frombuffer(data, locator.dtype).reshape(locator.shape))
+    return np.stack(found)
+
+
+def test_texts_of_pixels_are_images(listed, tmp_path):
+    source, samples = listed(save_fer(tmp_path / "fer2013.csv"))
+    assert (source.name, source.label_column) == ("pixel_table", "emotion")
+    np.testing.assert_array_equal(pixels_of(samples), PIXELS)
+    assert [sample.label for sample in samples] == list(map(str, LABELS))
+    assert [sample.split for sample in samples] == USAGE
+    assert "splits from column 'Usage'" in " ".join(source.notes)
+    assert [sample.key for sample in samples] == [f"{number:012d}" for number in range(6)]
+    assert any("read as pixel_table" in note for note in source.notes)
+
+
+@pytest.mark.parametrize(
+    ("images", "names"),
+    [
+        (PIXELS, [f"pixel{number}" for number in range(64)]),
+        (PIXELS, [f"{row}x{column}" for row in range(1, 9) for column in range(1, 9)]),
+        (COLORS, [f"pixel{number:04d}" for number in range(192)]),
+    ],
+)
+def test_a_column_for_each_pixel(listed, tmp_path, images, names):
+    rows = [[label, *image.ravel()] for label, image in zip(LABELS, images, strict=True)]
+    _, samples = listed(save(tmp_path / "digits.csv", ["label", *names], rows))
+    np.testing.assert_array_equal(pixels_of(samples), images)
+    assert [sample.label for sample in samples] == list(map(str, LABELS))
+
+
+def test_other_tables_of_pixels_are_read_if_the_request_says_so(opened, listed, tmp_path):
+    table = pa.table({"label": LABELS, "pixels": list(map(text, PIXELS))})
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(RequestError) as refused:
+        opened(tmp_path / "a.parquet").column_choices(needs_label=False)
+    (choice,) = refused.value.choices
+    assert choice.settings["source"] == "pixel_table"
+    _, samples = listed(tmp_path / "a.parquet", source="pixel_table")
+    np.testing.assert_array_equal(pixels_of(samples), PIXELS)
+    assert [sample.label for sample in samples] == LABELS
+
+
+def test_rows_without_an_image_are_rejected(listed, tmp_path):
+    bad = ["300 " * 64, "1.5 " * 64, "1 2 3", "", "x " * 64]
+    rows = [[0, text(PIXELS[0])], *([1, one] for one in bad), [2, text(PIXELS[1][:7, :7])]]
+    path = save(tmp_path / "a.csv", ["label", "pixels"], rows)
+    path.write_text(path.read_text() + "only one cell\n")
+    _, samples = listed(path)
+    assert [sample.failure and sample.failure[0] for sample in samples] == [
+        None, *["invalid_row"] * 5, None, "invalid_row",
+    ]  # fmt: skip
+    assert pixels_of(samples[6:7]).shape == (1, 7, 7)
+
+
+def test_tables_of_something_else_are_no_pixels(opened, touch):
+    root = touch("1.jpg")
+    numbers = [f"f{number}" for number in range(64)]
+    save(root / "paths.csv", ["image", "label", *map(str, range(64))], [["1.jpg", "a", *range(64)]])
+    assert opened(root / "paths.csv").name == "csv"
+    save(root / "features.csv", ["label", *numbers], [["a", *range(64)]])
+    assert opened(root / "features.csv").name == "csv"
+    fer = save_fer(root / "fer.csv")
+    assert opened(fer, needs_image=False, label_column="emotion").name == "csv"
+
+
+def test_a_request_for_pixels_where_there_are_none_is_refused(opened, tmp_path):
+    save(tmp_path / "a.csv", ["label", "x"], [["a", "1 2 3"]])
+    with pytest.raises(RequestError, match="no pixels of square images"):
+        opened(tmp_path / "a.csv", source="pixel_table")
+    save(tmp_path / "c.csv", ["name", "pixels"], [["a", text(PIXELS[0])]])
+    with pytest.raises(RequestError, match="no column 'label'"):
+        opened(tmp_path / "c.csv")
+
+
+def test_several_tables_are_read_by_themselves(listed, tmp_path):
+    save_fer(tmp_path / "a.csv")
+    save(tmp_path / "b.csv", ["emotion", "other"], [[0, 1]])
+    _, samples = listed(tmp_path / "a.csv", tmp_path / "b.csv")
+    assert len(samples) == 7
+    assert samples[-1].failure == ("invalid_row", "the file has no column 'Usage', which the first one has")

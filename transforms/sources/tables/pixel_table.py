@@ -1,0 +1,189 @@
+"""Tables that hold the pixels of images as numbers: a text of them in a cell, as FER2013, or a column for each.
+
+The workers read the tables, one each, and copy the pixels to a spool.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError, SampleError
+from transforms.refs import PixelRange, Range, SampleRef, one_image
+from transforms.sources.containers import Container, Spool
+from transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input, refuse_settings
+from transforms.sources.names import printable
+from transforms.sources.source import Source
+from transforms.sources.source_spec import Skipped, SourceSpec
+from transforms.sources.tables.any_table import open_table
+from transforms.sources.tables.cells import invalid_row, read_text
+from transforms.sources.tables.column_choices import LABEL_NAMES, NOT_LABEL_NAMES, find_pixels, plain_name, square_shape
+from transforms.sources.tables.row_values import RowReader, choose_cells, splits_of, without_label
+from transforms.sources.tables.table import FirstRows, InvalidRow, Row, Table
+from transforms.sources.tables.table_columns import guess_image, guess_label
+
+_NO_SETTINGS = ("label_pattern", "image_path", "image_root")
+
+
+class PixelTableSource(Source):
+    """Tables with the pixels of square images.
+
+    Raises:
+      RequestError: they do not fit the request.
+    """
+
+    unit = "row"
+    labels_may_be_indices = True
+
+    def __init__(self, files: Sequence[InputFile], table: Table, spec: SourceSpec) -> None:
+        super().__init__()
+        self.name = spec.source
+        self._containers = [Container.of(file.entry, key_prefix=file.key_prefix) for file in files]
+        found = find_pixels(table)
+        if found is None:
+            raise RequestError(
+                f"{quote_input(table.path)} has no pixels of square images: a column of texts such as '70 80 82 …', or "
+                "columns such as pixel0, pixel1, …"
+            )
+        pixels, shape = found
+        columns = tuple(name for name in table.columns if name not in pixels)
+        types = {name: kind for name, kind in (table.column_types or {}).items() if name in columns}
+        rest = FirstRows(table.path, columns, types or dict.fromkeys(columns, "bytes"), _first_rows(table, columns))
+        label = self._choose_label(rest, spec)
+        cells, notes = choose_cells(rest, spec, label)
+        self.notes += notes
+        self.columns, self.column_types, self.label_column = columns, types or None, label
+        splits = splits_of(files) if spec.input_splits or cells.columns.split is None else {}
+        self.notes += describe_splits(splits, list(splits.values()), spec)
+        self.read_container: ReadPixels = ReadPixels(cells, pixels, tuple(shape), splits, spec.delimiter, spec.encoding)
+
+    def containers(self) -> Sequence[Container]:
+        """The files."""
+        return self._containers
+
+    def _choose_label(self, table: FirstRows, spec: SourceSpec) -> str | None:
+        if spec.label_column is not None or spec.label_columns or not spec.needs_label:
+            return spec.label_column
+        usual = guess_label(table)
+        plain = {name: plain_name(name) for name in table.columns}
+        named = [name for name, one in plain.items() if LABEL_NAMES.search(one) and not NOT_LABEL_NAMES.search(one)]
+        if usual is None and len(named) == 1:
+            self.notes.append(f"{printable(storage.basename(table.path))}: labels from column {named[0]!r}")
+            return named[0]
+        if usual is None:
+            raise without_label(table, "no column 'label'")
+        return usual
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadPixels:
+    """Lists the rows of one table. Picklable.
+
+    Attributes:
+      cells: reads what belongs to an image.
+      pixels: the column of texts, or the columns of the pixels.
+      shape: of an image.
+      splits: file -> split of its rows.
+      delimiter: of the request, and `encoding`.
+    """
+
+    cells: RowReader
+    pixels: Sequence[str]
+    shape: tuple[int, ...]
+    splits: Mapping[str, str]
+    delimiter: str | None
+    encoding: str | None
+
+    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+        """Yields one reference per row.
+
+        Args:
+          spool: receives the pixels.
+        """
+        try:
+            table = open_table(container.uri, delimiter=self.delimiter, encoding=self.encoding)
+            missing = {*self.cells.needed, *self.pixels} - set(table.columns)
+            if missing:
+                raise invalid_row(f"the file has no column {min(missing)!r}, which the first one has")
+        except RequestError as error:
+            yield container.rejected(invalid_row(str(error)))
+            return
+        except SampleError as error:
+            yield container.rejected(error)
+            return
+        for number, row in enumerate(table.rows(tuple(dict.fromkeys([*self.cells.needed, *self.pixels])))):
+            yield self._reference(container, number, row, spool)
+
+    def _reference(self, container: Container, number: int, row: Row, spool: Spool) -> SampleRef:
+        # Wide enough that the keys sort as the rows do.
+        key, split = f"{number:012d}", self.splits.get(container.uri)
+        name = f"{container.uri}#{key}"
+        place = Range(container.uri, 0, 0, name)
+        try:
+            if isinstance(row, InvalidRow):
+                raise invalid_row(row.detail)
+            values = self.cells.blank({column: row[column] for column in self.cells.needed})
+            of = self.cells.columns
+            if of.key is not None:
+                key = read_text(values, of.key)
+            split = self.cells.split(values) if of.split else split
+            label, columns, group = self.cells.label(values), self.cells.values(values), self.cells.group(values)
+            pixels = _read_pixels(row, self.pixels)
+            # Datasets of several sizes are said to be square too.
+            shape = tuple(square_shape(len(pixels)) if len(self.pixels) == 1 else self.shape)
+            if not shape or len(shape) != len(self.shape):
+                raise invalid_row(f"{len(pixels):,} pixels, which make no square image")
+            copied = spool.add([pixels], size=len(pixels), name=name)
+            where = copied.uri, copied.offset, copied.length, name, copied.version
+            axes = "HWC" if len(shape) == 3 else "HW"
+            place = PixelRange(*where, shape=shape, axes=axes)
+            fingerprint = f"{container.fingerprint}@{number}"
+            key = container.key_prefix + key
+            return SampleRef(key, one_image(place), len(pixels), fingerprint, label, split, columns, group=group)
+        except SampleError as error:
+            failure = (error.reason.value, error.detail)
+            return SampleRef(container.key_prefix + key, one_image(place), split=split, failure=failure)
+
+
+def recognises(container: Container, spec: SourceSpec) -> bool:
+    """Whether a table has pixels, and the request wants images and does not say where their files are."""
+    if not spec.needs_image or spec.image_column is not None or spec.image_path is not None:
+        return False
+    try:
+        table = open_table(container.uri, delimiter=spec.delimiter, encoding=spec.encoding)
+    except (RequestError, OSError):
+        return False  # Opening it as another table says why.
+    found = find_pixels(table)
+    return found is not None and guess_image(table.columns) in (None, *found[0])
+
+
+def open_source(spec: SourceSpec) -> PixelTableSource:
+    """Finds the files, and reads the first rows of the first.
+
+    Raises:
+      RequestError: a file does not exist, or they do not fit the request.
+    """
+    refuse_settings(spec, (*_NO_SETTINGS, "image_column"))
+    files = find_files(spec)
+    table = open_table(files[0].entry.path, delimiter=spec.delimiter, encoding=spec.encoding)
+    return PixelTableSource(files, table, spec)
+
+
+def _first_rows(table: Table, columns: Sequence[str]) -> list[Mapping[str, Any]]:
+    rows = zip(range(100), table.rows(columns), strict=False)
+    return [row for _, row in rows if not isinstance(row, InvalidRow)]
+
+
+def _read_pixels(row: Mapping[str, Any], columns: Sequence[str]) -> bytes:
+    """The numbers of a row as bytes.
+
+    Raises:
+      SampleError: they are no bytes.
+    """
+    values = row[columns[0]] if len(columns) == 1 else [row[column] for column in columns]
+    try:
+        return bytes(map(int, values.split() if isinstance(values, str) else values))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise invalid_row(f"the pixels are not whole numbers from 0 to 255: {error}") from error
