@@ -91,3 +91,11 @@ def test_the_same_pixels_are_duplicates_in_whatever_file_they_are(tmp_path, buil
     np.savez(tmp_path / "b.npz", x=COLORS.transpose(0, 3, 1, 2), y=LABELS)
     out = build(tmp_path / "out", f"--input={tmp_path / 'a.npz'}", f"--input={tmp_path / 'b.npz'}", "--duplicates=drop")
     assert manifest_of(out)["records"] == 40
+
+
+def test_pixels_in_records_come_back_from_a_dataset_of_ours(tmp_path, build, read):
+    np.savez(tmp_path / "in.npz", x=COLORS, y=LABELS)
+    raw = build(tmp_path / "raw", f"--input={tmp_path / 'in.npz'}", "--layout=raw", "--image_encoding=raw")
+    again = build(tmp_path / "again", f"--input={raw}", "--source=tfrecord", "--layout=raw", "--image_encoding=raw")
+    pixels = [sorted(record["image_raw"] for record in read(path, "train")) for path in (raw, again)]
+    assert pixels[0] == pixels[1] == sorted(image.tobytes() for image in COLORS)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import math
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from beam_tfrecords.files import LABEL_MAP
 from beam_tfrecords.label_files import read_label_file, read_label_map
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError, masked_crc32c, scan_records
 from transforms.images.formats import sniff
-from transforms.refs import Range, SampleRef, Value, one_image
+from transforms.refs import PixelRange, Range, SampleRef, Value, one_image
 from transforms.sources.archives.archive import check_expansion
 from transforms.sources.containers import Container, Spool
 from transforms.sources.inputs import InputFile, find_files_below, quote_input, refuse_settings
@@ -85,6 +86,7 @@ class TfrecordSource(Source):
         self._containers = [Container.of(file.entry, key_prefix=file.key_prefix) for file in files]
         features, names = described[storage.dirname(files[0].entry.path)]
         image = _choose_image(start, features, spec)
+        sides = _find_sides(image, start)
         columns = tuple(name for name in start.columns if name != image)
         table = dataclasses.replace(
             start, columns=columns, column_types={name: start.column_types[name] for name in columns}
@@ -105,7 +107,7 @@ class TfrecordSource(Source):
         splits = splits_of(files) or shard_splits(files, _SPLIT, spec)
         self.notes += note_splits(splits, spec) if cells.columns.split is None else []
         self.read_container: ReadTfrecord = ReadTfrecord(
-            cells, image, class_names, splits, label in features.several, objects
+            cells, image, class_names, splits, label in features.several, sides, objects
         )
 
     def containers(self) -> Sequence[Container]:
@@ -123,6 +125,8 @@ class ReadTfrecord:
       class_names: folder -> names of the classes whose indices are the labels; empty if the dataset has none.
       splits: file -> split of its records, if its name says it.
       has_several: whether a record may have any number of labels.
+      sides: features with height, width and channels of images that are pixels; the channels may be missing. Empty for
+        encoded images.
       objects: features with annotated objects; None if they are not asked for.
     """
 
@@ -131,6 +135,7 @@ class ReadTfrecord:
     class_names: Mapping[str, Sequence[str]]
     splits: Mapping[str, str]
     has_several: bool
+    sides: Sequence[str] = ()
     objects: ObjectFeatures | None = None
 
     def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
@@ -177,6 +182,8 @@ class ReadTfrecord:
             else:
                 offset = record.offset + HEADER_BYTES + record.data.index(images[0])
                 place = Range(container.uri, offset, len(images[0]), name, container.version)
+            if self.sides:
+                place = _as_pixels(place, [_value(features.get(side)) for side in self.sides])
             fingerprint = f"{container.fingerprint}@{record.offset}"
             names = self.class_names.get(storage.dirname(container.uri), ())
             objects = read_objects(features, self.objects, names) if self.objects else None
@@ -300,7 +307,9 @@ def _choose_image(start: FirstRows, features: Features, spec: SourceSpec) -> str
             raise RequestError(f"`image_column={spec.image_column}`: no such feature; {available(start)}")
         return spec.image_column
     row = start.first_rows[0]
-    for found in (features.images, [name for name in start.columns if _is_image(row.get(name))]):
+    encoded = [name for name in start.columns if _is_image(row.get(name))]
+    pixels = [name for name in start.columns if _find_sides(name, start)]
+    for found in (features.images, encoded, pixels):
         if len(found) == 1:
             return found[0]
         if found:
@@ -309,9 +318,44 @@ def _choose_image(start: FirstRows, features: Features, spec: SourceSpec) -> str
                 f"`image_column`"
             )
     raise RequestError(
-        f"{quote_input(start.path)}: no feature of the first record holds an encoded image; {available(start)}; pixels "
-        "that are not encoded are not read"
+        f"{quote_input(start.path)}: no feature of the first record holds an image, nor pixels whose height, width and "
+        f"depth are in others; {available(start)}"
     )
+
+
+def _find_sides(image: str, start: FirstRows) -> tuple[str, ...]:
+    """The features with the sides of an image whose bytes are pixels: height, width, and channels unless it is grey.
+
+    They are beside it, as `image/height` is beside `image/raw`; empty if it has other bytes.
+    """
+    row = start.first_rows[0]
+    data = row.get(image)
+    if not isinstance(data, bytes) or _is_image(data):
+        return ()
+    for head in dict.fromkeys((f"{image}/", f"{image.rpartition('/')[0]}/", "")):
+        for sides in (("height", "width", "depth"), ("height", "width", "channels"), ("height", "width")):
+            names = tuple(f"{head}{side}" for side in sides)
+            lengths: list[Any] = [row.get(name) for name in names]
+            if all(map(_is_length, lengths)) and math.prod(lengths) == len(data):
+                return names
+    return ()
+
+
+def _is_length(value: Any) -> bool:
+    return isinstance(value, int) and value > 0
+
+
+def _as_pixels(place: Range, shape: Sequence[Any]) -> PixelRange:
+    """The pixels of an image of this shape.
+
+    Raises:
+      SampleError: they are not as many.
+    """
+    if not all(map(_is_length, shape)) or math.prod(shape) != place.length or shape[2:] not in ([], [1], [3], [4]):
+        raise invalid_row(f"{place.length:,} bytes of pixels, where the record says {list(shape)}")
+    axes = "HWC"[: len(shape)]
+    where = place.uri, place.offset, place.length, place.name, place.version
+    return PixelRange(*where, shape=tuple(shape), axes=axes)
 
 
 def _choose_label(table: FirstRows, features: Features, spec: SourceSpec) -> str | None:

@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples import example_pb2
 from beam_tfrecords.tfrecord import frame, masked_crc32c
-from transforms.refs import SampleRef
+from transforms.refs import PixelRange, SampleRef
 from transforms.sources.source_spec import Skipped
 
 PHOTOS = sorted((Path(__file__).parents[3] / "data/photos").glob("*/*_01.jpg"))
@@ -193,9 +194,9 @@ def test_the_described_image_counts_and_one_of_several_is_named(write, opened, r
         opened(path, source="tfrecord", image_column="nothing")
 
 
-def test_pixels_that_are_not_encoded_are_refused(tmp_path, opened):
+def test_bytes_that_are_no_image_are_refused(tmp_path, opened):
     (tmp_path / "a.tfrecord").write_bytes(records_of([example_of({"image": bytes(100), "label": 1})]))
-    with pytest.raises(RequestError, match=r"no feature .* holds an encoded image; it has: image, label"):
+    with pytest.raises(RequestError, match=r"no feature .* holds an image, nor pixels .*; it has: image, label"):
         opened(tmp_path / "a.tfrecord")
 
 
@@ -292,3 +293,31 @@ def test_a_file_that_is_none_is_refused(tmp_path, opened, data, found):
 def test_a_folder_without_records_is_refused(tmp_path, opened):
     with pytest.raises(RequestError, match="there is no TFRecord file in it"):
         opened(tmp_path, source="tfrecord")
+
+
+@pytest.mark.parametrize("to", ["a.tfrecord", "a.tfrecord.gz"])
+@pytest.mark.parametrize(
+    ("name", "sides", "shape"),
+    [
+        ("image_raw", {"height": 5, "width": 7, "depth": 3}, (5, 7, 3)),
+        ("image/raw", {"image/height": 5, "image/width": 7, "image/channels": 1}, (5, 7, 1)),
+        ("image", {"height": 5, "width": 7}, (5, 7)),
+    ],
+)
+def test_pixels_are_images_of_the_sides_that_their_record_says(tmp_path, read, to, name, sides, shape):
+    arrays = np.random.default_rng(0).integers(0, 256, (3, *shape), dtype=np.uint8)
+    data = records_of([example_of({name: array.tobytes(), "label": 1, **sides}) for array in arrays])
+    (tmp_path / to).write_bytes(gzip.compress(data) if to.endswith(".gz") else data)
+    samples = read(tmp_path / to)
+    for sample, array in zip(samples, arrays, strict=True):
+        assert isinstance(sample.locator, PixelRange)
+        assert (sample.locator.shape, sample.locator.axes) == (shape, "HWC"[: len(shape)])
+        assert content(sample) == array.tobytes()
+
+
+def test_a_record_with_other_sides_than_its_pixels_is_rejected(tmp_path, read):
+    good = example_of({"image": bytes(35), "label": 1, "height": 5, "width": 7})
+    bad = [example_of({"image": bytes(35), "label": 1, "height": 5, **width}) for width in ({"width": 6}, {})]
+    (tmp_path / "a.tfrecord").write_bytes(records_of([good, *bad, good]))
+    samples = read(tmp_path / "a.tfrecord")
+    assert [sample.failure and sample.failure[0] for sample in samples] == [None, "invalid_row", "invalid_row", None]
