@@ -31,7 +31,7 @@ from transforms.sources.other_forms import find_form
 from transforms.sources.registry import source_of_file
 from transforms.sources.selection import OTHER_CLASS
 from transforms.sources.source import Source
-from transforms.sources.source_spec import LabelType, Skipped
+from transforms.sources.source_spec import MASK_SETTINGS, LabelType, Skipped
 from transforms.sources.tables_beside import is_table
 from transforms.workspace.output_folder import find_old_files
 
@@ -113,6 +113,11 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     needs_label = layout is not None and layout.needs_label
     needs_objects = may_have_objects or spec.source.needs_objects
     source = open_source(dataclasses.replace(spec.source, needs_label=needs_label, needs_objects=needs_objects))
+    if layout is None and source.has_masks:
+        layout, may_have_objects = parse_layout("segmentation"), False
+        request = dataclasses.replace(spec.source, columns=layout.columns, needs_label=False, needs_objects=False)
+        source = open_source(request)
+    _check_masks(spec, source, layout)
     if source.has_objects and may_have_objects:
         layout = parse_layout(TFDS_OBJECTS if layout else "detection")
         source = open_source(
@@ -156,6 +161,19 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
             "say `layout=multilabel`, or ask for labels.index"
         )
     return dataclasses.replace(spec, layout=resolve_types(layout, source.column_types)), source
+
+
+def _check_masks(spec: BuildSpec, source: Source, layout: Layout | None) -> None:
+    """Refuses masks without a use, and a layout without its masks."""
+    needs_mask = layout is not None and layout.needs_mask
+    named = next((name for name in MASK_SETTINGS if getattr(spec.source, name)), None)
+    if named and not needs_mask:
+        raise RequestError(f"`{named}`: the layout has no masks; say `layout=segmentation`, or leave `{named}` out")
+    if needs_mask and not source.has_masks:
+        raise RequestError(
+            f"the layout needs masks, and `input={spec.source.input[0]}` is read as {source.name}, of which none are "
+            "read; give folders, a table or a folder of Pascal VOC, or choose another `layout`"
+        )
 
 
 def _with_label_values(layout: Layout, spec: BuildSpec, source: Source) -> Layout:

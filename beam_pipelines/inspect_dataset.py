@@ -22,10 +22,10 @@ from beam_pipelines.terminal import escape, show
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Feature
+from beam_tfrecords.examples.layouts import IMAGE_FIELDS, MASK_FIELD, Feature
 from beam_tfrecords.examples.parse import find_class, parse_example
 from beam_tfrecords.reading.conditions import find_rows, make_condition
-from beam_tfrecords.reading.decoding import ReadExample
+from beam_tfrecords.reading.decoding import ReadExample, decode_mask
 from beam_tfrecords.tfrecord import RecordError, open_stream, read_records
 from transforms.settings import whole_number
 
@@ -188,6 +188,8 @@ def describe_example(data: bytes, dataset: Dataset) -> list[str]:
                 f"{value:g} ({class_name})" if class_name is not None else str(value)
                 for value, class_name in zip(values, found, strict=False)
             ]
+        if field == MASK_FIELD:
+            shown = [f"{one}{_describe_numbers(value)}" for one, value in zip(shown, values, strict=False)]
         more = f", and {len(values) - 10} more" if len(values) > 10 else ""
         lines.append(f"{escape(name):{width}}  {', '.join(shown)}{more}")
     return lines
@@ -207,6 +209,16 @@ def _describe_value(value: Any) -> str:
     if text.isprintable() and len(text) <= _MOST_TEXT:
         return repr(text)
     return f"{len(value):,} bytes"
+
+
+def _describe_numbers(mask: bytes) -> str:
+    from PIL import UnidentifiedImageError
+
+    try:
+        numbers = sorted(set(decode_mask(mask).ravel().tolist()))
+    except UnidentifiedImageError:
+        return ""
+    return f", numbers {', '.join(map(str, numbers[:10]))}" + (f", … {numbers[-1]}" if len(numbers) > 10 else "")
 
 
 def _describe_image(data: bytes) -> str:

@@ -89,6 +89,7 @@ class FailureReason(str, enum.Enum):
     WRONG_TYPE = "wrong_type"
     INVALID_BOX = "invalid_box"
     INVALID_MASK = "invalid_mask"
+    MASK_MISSING = "mask_missing"
     OUTSIDE_ROOT = "outside_root"
     DUPLICATE_KEY = "duplicate_key"
     INVALID_ROW = "invalid_row"
@@ -127,6 +128,10 @@ class SampleError(Exception):
         """The failure of a sample that made our own code raise an exception that nobody expected."""
         detail = " ".join(f"{type(error).__name__}: {error}".split())[:500]
         return cls(stage, FailureReason.INTERNAL_ERROR, detail, "".join(traceback.format_exception(error)))
+
+    def about(self, what: str) -> SampleError:
+        """The same failure, of something that belongs to the image, such as its mask."""
+        return SampleError(self.stage, self.reason, f"{what}: {self.detail}", self.traceback)
 
     def __reduce__(self) -> tuple[type[SampleError], tuple[Stage, FailureReason, str, str | None]]:
         return type(self), (self.stage, self.reason, self.detail, self.traceback)

@@ -62,12 +62,14 @@ class StoredImages:
       channels: 1, 3 or 4; None if each image has those of its file.
       size: (height, width) in pixels of every image; None if they differ.
       bit_depth: bits per channel, 8 or 16.
+      mask_bit_depth: bits of a mask, 8 or 16.
     """
 
     encoding: str
     channels: int | None
     size: tuple[int, int] | None
     bit_depth: int = 8
+    mask_bit_depth: int = 8
 
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> StoredImages:
@@ -82,4 +84,5 @@ class StoredImages:
             (height, width) if is_fixed else None,
             # Earlier versions of beam-tfrecords had 8 only.
             spec.get("bit_depth", 8),
+            spec.get("mask_bit_depth", 8),
         )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
+from collections.abc import Mapping
 
 from transforms.blocks.convert_block import Convert
 from transforms.blocks.convert_sample import ConvertedSample
-from transforms.refs import SampleRef
+from transforms.refs import IMAGE, SampleRef
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Hostile:
     bug: str = ""
     killed: str = ""
 
-    def __call__(self, ref: SampleRef, data: bytes | None) -> ConvertedSample:
+    def __call__(self, ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
         if ref.key == self.crash:
             os.kill(os.getpid(), signal.SIGSEGV)
         if ref.key == self.killed:
@@ -30,9 +31,9 @@ class Hostile:
             pass
         if ref.key == self.bug:
             raise ZeroDivisionError("a bug")
-        return self.convert(ref, data)
+        return self.convert(ref, images)
 
 
-def echo(ref: SampleRef, data: bytes | None) -> ConvertedSample:
+def echo(ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
     """Stores the bytes as they are."""
-    return ConvertedSample(example=data or b"")
+    return ConvertedSample(example=images.get(IMAGE, b""))

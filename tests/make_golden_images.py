@@ -31,11 +31,13 @@ from beam_tfrecords.examples.serialize import serialize_example
 from tests.make_corpus import corpus
 from transforms.blocks.convert_sample import ConvertSample
 from transforms.images.convert_image import convert_image
+from transforms.images.geometry import plan_geometry
 from transforms.images.image_spec import ImageEncoding, ImageSpec
+from transforms.images.masks import convert_mask
 from transforms.labels import ClassNames
 from transforms.libraries import library_versions, record_versions
 from transforms.objects import Objects
-from transforms.refs import File, SampleRef, one_image
+from transforms.refs import IMAGE, MASK, File, SampleRef, one_image
 from transforms.settings import read_settings
 
 COMMAND = "python -m tests.make_golden_images"
@@ -57,6 +59,11 @@ _REQUESTS: tuple[dict[str, Any], ...] = (
     {"image_encoding": ["png", "keep"], "max_image_memory": 60_000},
     {"image_encoding": "png", "bit_depth": 16, "channels": [1, 3, 4, "keep"]},
     {"image_encoding": "png", "bit_depth": 16, "image_size": "24x32", "resize_mode": ["shorter", "pad", "crop"]},
+)
+# Likewise, of masks.
+_MASK_REQUESTS: tuple[dict[str, Any], ...] = (
+    {"image_size": "24x32", "mask_bit_depth": [8, 16], "resize_mode": ["shorter", "longer", "exact", "pad", "crop"]},
+    {"image_size": "60x90", "mask_padding": [0, 255], "resize_mode": "pad", "upscale": [True, False]},
 )
 # Takes as long as all others together, and is rejected.
 _SLOW = frozenset({"many_texts_bomb.png"})
@@ -81,6 +88,7 @@ _VALUES = {
     "objects.difficult": [1, 0],
     "objects.area": [1.5, 300.0],
     "source_id": "139",
+    "mask.encoded": b"\x89PNG bytes \x00",
     "key": "a/b.jpg",
     "filename": "a/b.jpg",
     "column.price": "-1.5e3",
@@ -98,13 +106,24 @@ _LAYOUTS = {
 }
 # An image that no codec changes.
 _PIXELS = b"P6 2 2 255\n" + bytes(range(12))
+_MASK = b"P5 2 2 255\n" + bytes(range(4))
 
 
 @functools.cache
 def specs() -> Mapping[str, ImageSpec]:
     """The requests, by what they say."""
+    return _expand(_REQUESTS)
+
+
+@functools.cache
+def mask_specs() -> Mapping[str, ImageSpec]:
+    """Likewise, of masks."""
+    return _expand(_MASK_REQUESTS)
+
+
+def _expand(requests: tuple[dict[str, Any], ...]) -> Mapping[str, ImageSpec]:
     found = {}
-    for request in _REQUESTS:
+    for request in requests:
         choices = [value if isinstance(value, list) else [value] for value in request.values()]
         for values in itertools.product(*choices):
             words = dict(zip(request, values, strict=True))
@@ -130,7 +149,7 @@ def large_image() -> bytes:
 
 
 def make_digests() -> dict[str, dict[str, str]]:
-    """What the code makes: "specs", "images", "layouts" and "samples", each name -> digest."""
+    """What the code makes: "specs", "images", "layouts", "samples" and "masks", each name -> digest."""
     by_spec, by_image = defaultdict[str, Any](hashlib.blake2b), defaultdict[str, Any](hashlib.blake2b)
 
     def add(image: str, data: bytes, spec: str) -> None:
@@ -149,7 +168,19 @@ def make_digests() -> dict[str, dict[str, str]]:
         "images": {name: digest.hexdigest()[:16] for name, digest in by_image.items()},
         "layouts": {name: hashlib.blake2b(data).hexdigest()[:16] for name, data in _examples()},
         "samples": {name: hashlib.blake2b(data).hexdigest()[:16] for name, data in _samples()},
+        "masks": {name: hashlib.blake2b(data).hexdigest()[:16] for name, data in _masks()},
     }
+
+
+def _masks() -> Iterator[tuple[str, bytes]]:
+    """A palette mask, as it is stored of an image of every orientation."""
+    mask = Image.fromarray((np.add.outer(np.arange(30) // 7, np.arange(44) // 5) % 11).astype(np.uint8))
+    mask.putpalette(bytes(range(33)))
+    file = io.BytesIO()
+    mask.save(file, "PNG")
+    for name, spec in mask_specs().items():
+        turned = (plan_geometry(30, 44, orientation=orientation, spec=spec) for orientation in range(1, 9))
+        yield name, b"".join(convert_mask(file.getvalue(), geometry, spec) for geometry in turned)
 
 
 def _convert(data: bytes, spec: ImageSpec) -> bytes:
@@ -180,7 +211,7 @@ def _samples() -> Iterator[tuple[str, bytes]]:
         convert = ConvertSample(
             spec, parse_layout(layout), ClassNames(("a", "ü"), numbers_are_indices=True), "settings"
         )
-        made = convert(ref, _PIXELS)
+        made = convert(ref, {IMAGE: _PIXELS, MASK: _MASK})
         taken = convert.take_over(ref, made, whole=False)
         # No record depends on what is measured of pixels.
         facts = [

@@ -91,8 +91,8 @@ _LOCATORS = (Range, ZipMember, File, PixelRange)
 
 # Where a packed reference has its failure.
 _FAILURE = 7
-# The name of the image that a sample is about; others, such as a mask, belong to it.
-IMAGE = "image"
+# The name of the image that a sample is about; others, such as its mask, belong to it.
+IMAGE, MASK = "image", "mask"
 
 
 def one_image(locator: Locator | None) -> Mapping[str, Locator]:

@@ -14,7 +14,7 @@ from transforms.images.image_spec import ImageSpec
 from transforms.request.build_spec import BuildSpec
 from transforms.request.schedule_spec import ScheduleSpec
 from transforms.settings import Setting, settings_of
-from transforms.sources.source_spec import SourceSpec
+from transforms.sources.source_spec import MASK_SETTINGS, SourceSpec
 
 _KINDS = (SourceSpec, BuildSpec, ImageSpec, ScheduleSpec)
 # Name -> setting, in the order of `--help`.
@@ -47,6 +47,7 @@ def read_build_spec(words: Mapping[str, Any]) -> BuildSpec:
         needs_image=layout.needs_image if layout else True,
         needs_label=layout.needs_label if layout else True,
         needs_objects=layout.needs_objects if layout else True,
+        needs_mask=layout.needs_mask if layout else any(source[name] for name in MASK_SETTINGS),
         class_names=values["class_names"] or (),
     )
     return BuildSpec(source=source_spec, image=ImageSpec(**image), schedule=ScheduleSpec(**schedule), **build)

@@ -22,6 +22,8 @@ FIELDS: Mapping[str, str] = {
     "image.width": "int64",
     "image.channels": "int64",
     "image.colorspace": "bytes",
+    # A PNG of one channel, of the size of the stored image: the number of a class or an object for each pixel.
+    "mask.encoded": "bytes",
     "label.index": "int64",
     "label.name": "bytes",
     "labels.index": "int64",
@@ -48,15 +50,17 @@ FIELDS: Mapping[str, str] = {
 }
 # They hold the image itself.
 IMAGE_FIELDS = ("image.encoded", "image.pixels")
+MASK_FIELD = "mask.encoded"
 # Four values for every object.
 BOXES = "objects.bbox"
-# For supervised learning; an index comes before a name.
-_LABEL_FIELDS = ("label.index", "labels.index", "label.name", "labels.name")
+# For supervised learning; a mask comes before a class, and an index before a name.
+_LABEL_FIELDS = (MASK_FIELD, "label.index", "labels.index", "label.name", "labels.name")
 # Fields that hold any number of values, unless the layout says otherwise.
 _SEVERAL = ("labels.", "objects.")
 NAMED: Mapping[str, Mapping[str, str]] = {
     "tfds": {"image": "image.encoded", "label": "label.index", "filename": "filename"},
     "image": {"image": "image.encoded", "filename": "filename"},
+    "segmentation": {"image": "image.encoded", "mask": MASK_FIELD, "filename": "filename"},
     "multilabel": {"image": "image.encoded", "labels": "labels.index", "filename": "filename"},
     "imagenet": {
         "image/encoded": "image.encoded",
@@ -151,8 +155,8 @@ class Layout:
 
     @functools.cached_property
     def needs_image(self) -> bool:
-        """Whether a feature is made from the image; where objects are follows from its size."""
-        return any(field.startswith(("image.", "objects.")) for field in self.fields)
+        """Whether a feature is made from the image; where objects and masks are follows from its size."""
+        return any(field.startswith(("image.", "objects.", "mask.")) for field in self.fields)
 
     @functools.cached_property
     def needs_label(self) -> bool:
@@ -164,9 +168,14 @@ class Layout:
         """Whether a feature is made from annotated objects."""
         return any(field.startswith("objects.") for field in self.fields)
 
+    @functools.cached_property
+    def needs_mask(self) -> bool:
+        """Whether a feature is made from the mask of the image."""
+        return MASK_FIELD in self.fields
+
     @property
     def supervised(self) -> tuple[str, str] | None:
-        """Names of the features that are image and label; None if it lacks one."""
+        """Names of the features that are image and mask or label; None if it lacks one."""
         names = {feature.field: feature.name for feature in self.features}
         images = [names[field] for field in IMAGE_FIELDS if field in names]
         labels = [names[field] for field in _LABEL_FIELDS if field in names]
@@ -205,9 +214,11 @@ def parse_layout(value: str | Mapping[str, Any]) -> Layout:
         raise RequestError(f"layout: expected a name or a mapping of feature to field, found {value!r}")
     features = [_parse_feature(str(name), field) for name, field in value.items()]
     layout = Layout(tuple(sorted(features, key=lambda feature: feature.name)))
-    if layout.needs_objects and layout.fields.isdisjoint(IMAGE_FIELDS):
+    if (layout.needs_objects or layout.needs_mask) and layout.fields.isdisjoint(IMAGE_FIELDS):
+        what = "boxes" if layout.needs_objects else "masks"
         raise RequestError(
-            "layout: boxes are those of the stored image, which it does not hold; expected a feature with image.encoded"
+            f"layout: {what} are those of the stored image, which it does not hold; expected a feature with "
+            "image.encoded"
         )
     return layout
 

@@ -43,11 +43,11 @@ def serialize_example(layout: Layout, values: Mapping[str, Any]) -> bytes:
     return example.SerializeToString(deterministic=True)
 
 
-def read_fields(layout: Layout, data: bytes, *, prefix: str) -> dict[str, Any]:
-    """The values that a serialized example holds of the fields whose names begin with `prefix`.
+def read_fields(layout: Layout, data: bytes, *, prefix: tuple[str, ...]) -> dict[str, Any]:
+    """The values that a serialized example holds of the fields whose names begin with one of `prefix`.
 
     Args:
-      prefix: such as `image.`.
+      prefix: such as `image.` and `mask.`.
     """
     features = example_pb2.Example.FromString(data).features.feature
     return {

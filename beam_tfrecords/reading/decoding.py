@@ -10,7 +10,7 @@ import numpy as np
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.examples import example_pb2
-from beam_tfrecords.examples.layouts import BOXES, IMAGE_FIELDS, Feature
+from beam_tfrecords.examples.layouts import BOXES, IMAGE_FIELDS, MASK_FIELD, Feature
 from beam_tfrecords.manifest import StoredImages
 
 _DTYPES = {"int64": np.int64, "float": np.float32}
@@ -23,7 +23,8 @@ class ReadExample:
     """Reads one serialized example as a dict: feature name -> value.
 
     A feature with one value is a NumPy scalar or `bytes`; one with several is an array, or a list of `bytes`. An image
-    is a [H, W, C] uint8 array, or uint16 if it is stored with 16 bits. The boxes of objects in one feature are [n, 4].
+    is a [H, W, C] uint8 array, or uint16 if it is stored with 16 bits; a mask is [H, W, 1]. The boxes of objects in one
+    feature are [n, 4].
 
     Attributes:
       features: of the layout.
@@ -62,6 +63,8 @@ class ReadExample:
             for feature in self.features:
                 if feature.field in IMAGE_FIELDS:
                     example[feature.name] = self._decode(example[feature.name], example)
+                elif feature.field == MASK_FIELD:
+                    example[feature.name] = decode_mask(example[feature.name])
         return example
 
     def _decode(self, data: bytes, example: dict[str, Any]) -> np.ndarray:
@@ -89,6 +92,16 @@ class ReadExample:
         if missing:
             raise BuildError(f"raw images of different sizes need {' and '.join(missing)} in the layout to be decoded")
         return int(example[names["image.height"]]), int(example[names["image.width"]]), self.images.channels or -1
+
+
+def decode_mask(data: bytes) -> np.ndarray:
+    """A stored mask as [H, W, 1] uint8 or uint16."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(data)) as image:
+        mask = np.asarray(image)
+    # Earlier versions of Pillow give 16 bits as 32.
+    return mask.astype(np.uint16 if mask.dtype != np.uint8 else np.uint8, copy=False)[..., np.newaxis]
 
 
 def _decode_16_bits(data: bytes, channels: int) -> np.ndarray:

@@ -16,7 +16,7 @@ except ImportError as error:
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import open_dataset
-from beam_tfrecords.examples.layouts import BOXES, IMAGE_FIELDS, Feature
+from beam_tfrecords.examples.layouts import BOXES, IMAGE_FIELDS, MASK_FIELD, Feature
 from beam_tfrecords.manifest import Shard, StoredImages
 from beam_tfrecords.tfrecord import Compression, open_stream, read_records
 
@@ -55,14 +55,15 @@ def load(
       shuffle: examples in the shuffle buffer; True for as many as take 256 MB, False or 0 for the order of the
         dataset, which the build shuffled.
       seed: of the shuffle; with one, every run gives the same order.
-      decode: images as [H, W, C] uint8 tensors, or uint16 if they are stored with 16 bits; False leaves them as the
-        bytes that are stored.
-      image_size: (height, width) in pixels that decoded images are resized to, or one number for both.
+      decode: images as [H, W, C] uint8 tensors, or uint16 if they are stored with 16 bits, and masks as [H, W, 1];
+        False leaves them as the bytes that are stored.
+      image_size: (height, width) in pixels that decoded images are resized to, or one number for both; masks too, each
+        pixel to the number of the nearest one.
       channels: of decoded images: 1, 3 or 4, or 0 for those of each file. None: those that the build asked
         for, or 3 if it kept those of each file. Raw pixels have the channels they were stored with.
       transform: applied to every example, a dict of tensors by feature name, before batching.
       drop_remainder: whether to drop a last batch that is not full.
-      as_supervised: gives (image, label) instead of a dict.
+      as_supervised: gives (image, label), or (image, mask), instead of a dict.
       multi_hot: gives the labels of a multi-label dataset as a [number of classes] float32 tensor of zeros and ones.
       num_objects: gives so many annotated objects for every image, so that they are not ragged: numbers are padded with
         -1 and texts with "", and objects beyond them are left out. None: those that there are.
@@ -123,6 +124,7 @@ def load(
     features = {feature.name: _parsing(feature) for feature in dataset.layout.features}
     images = {feature.name: feature for feature in dataset.layout.features if feature.field in IMAGE_FIELDS}
     shapes = {feature.field: feature.name for feature in dataset.layout.features}
+    masks = [feature.name for feature in dataset.layout.features if feature.field == MASK_FIELD]
 
     def read(record: tf.Tensor) -> Any:
         example = tf.io.parse_single_example(record, features)
@@ -133,6 +135,11 @@ def load(
                     kind = example[name].dtype
                     resized = tf.image.resize(example[name], image_size, antialias=True)
                     example[name] = tf.cast(tf.clip_by_value(tf.round(resized), 0, kind.max), kind)
+            for name in masks:
+                kind = tf.uint16 if stored.mask_bit_depth == 16 else tf.uint8
+                mask = tf.io.decode_png(example[name], channels=1, dtype=kind)
+                mask.set_shape([*(stored.size or (None, None)), 1])
+                example[name] = tf.image.resize(mask, image_size, method="nearest") if image_size else mask
         for feature in objects:
             example[feature.name] = _objects(example[feature.name], feature, num_objects)
         for name in hot:

@@ -369,6 +369,8 @@ ELSEWHERE = {
     "which says the splits itself; leave `splits` out": "tests/transforms/sources/annotations",
     "say the folder that it is in with `image_root`": "tests/transforms/sources/annotations/test_yolo.py",
     "or say `source=tar` to read a folder": "test_a_pattern_for_a_webdataset_is_for_the_folders_of_an_archive",
+    "the layout has no masks; say `layout=segmentation`": "test_what_messages_about_masks_offer_is_right",
+    "8 bits hold up to 255; say `mask_bit_depth=16`": "test_what_messages_about_masks_offer_is_right",
     "If that is right, say --accept=": "tests/beam_pipelines/test_guards.py",
     "say `requester_pays=PROJECT`": "tests/integration/test_gcs.py",
     "which a template cannot wait for; unpack them, or run `convert`": "tests/integration/test_flex_template.py",

@@ -22,6 +22,7 @@ FOLDER: Words = {"input": "in", "name": "pets", "image_size": 24, "splits": "tra
 KEPT: Words = {"input": "in", "name": "pets", "image_encoding": "keep", "max_failures": 0.9}
 TABLE: Words = {"input": "rows.csv", "name": "pets", "image_size": 24, "max_failures": 0.9}
 LISTS: Words = {**TABLE, "layout": "multilabel", "label_column": "several"}
+MASKS: Words = {"input": "in", "mask_root": "masks", "name": "pets", "image_size": 24, "max_failures": 0.9}
 BOXES: Words = {"input": "boxes.json", "image_root": "in", "name": "pets", "image_size": 24, "max_failures": 0.9}
 # Setting -> the words of the first version, and what is said in the second one besides; None leaves a word out.
 CHANGED: Mapping[str, tuple[Words, Words]] = {
@@ -35,6 +36,12 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "allow_outside_root": (TABLE, {"allow_outside_root": True}),
     "image_path": (TABLE, {"image_path": "in/cat/{id}.png"}),
     "image_root": (TABLE, {"image_root": "moved"}),
+    "mask_root": (MASKS, {"mask_root": "moved/masks"}),
+    "mask_column": ({**TABLE, "layout": "segmentation"}, {"mask_column": "other_mask"}),
+    "mask_suffix": (MASKS, {"mask_suffix": "_m"}),
+    "image_suffix": (MASKS, {"image_suffix": "0"}),
+    "mask_bit_depth": (MASKS, {"mask_bit_depth": 16}),
+    "mask_padding": ({**MASKS, "resize_mode": "pad"}, {"mask_padding": 255}),
     "label_type": (TABLE, {"label_type": "text"}),
     "group_rows": ({**TABLE, "image_column": "other"}, {"group_rows": True}),
     "label_columns": ({**TABLE, "layout": "multilabel"}, {"label_columns": "zero,one"}),
@@ -116,16 +123,21 @@ def make_input(root: Path, picture: Callable, save: Callable) -> None:
     save(root / "in/dog/half.jpg", picture(94, 200, 300))
     half = root / "in/dog/half.jpg"
     half.write_bytes(half.read_bytes()[: half.stat().st_size // 2])
+    for number in range(8):
+        for name in (f"{number:03d}", f"{number:03d}_m", f"{number // 10:02d}"):
+            save(root / f"masks/cat/{name}.png", picture(number + len(name), 30, 40, 1))
+            save(root / f"moved/masks/cat/{name}.png", picture(200 + number, 30, 40, 1))
     shutil.copytree(root / "in", root / "moved/in")
     save(root / "moved/in/cat/000.png", picture(1000, 30, 40))
     outside = save(root.with_name("outside.png"), picture(95, 30, 40))
-    lines = ["image,other,label,name,several,split,fold,id,zero,one"]
+    lines = ["image,other,label,name,several,split,fold,id,zero,one,mask,other_mask"]
     for number in range(8):
         names = ("cat", "dog") if number % 2 else ("dog", "Äpfel")
         folds = ("train", "test") if number % 3 else ("test", "train")
         paths = f"in/cat/{number:03d}.png,in/dog/{number:03d}.png"
-        lines.append(f"{paths},{','.join(names)},{'|'.join(names)},{','.join(folds)},{number:03d},0,1")
-    lines.append(f"../{outside.name},in/dog/copy.png,cat,dog,cat|dog,train,test,000,1,0")
+        masks = f"masks/cat/{number:03d}.png,masks/cat/{number:03d}_m.png"
+        lines.append(f"{paths},{','.join(names)},{'|'.join(names)},{','.join(folds)},{number:03d},0,1,{masks}")
+    lines.append(f"../{outside.name},in/dog/copy.png,cat,dog,cat|dog,train,test,000,1,0,,")
     (root / "rows.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     # One of the boxes has no area.
     boxes = [{"image_id": number, "category_id": 1, "bbox": [2, 3, number, 5]} for number in range(8)]
@@ -156,7 +168,7 @@ class Workshop:
 
     def run(self, words: Words, *, output: Path):
         given = {name: word for name, word in words.items() if word is not None}
-        for name in ("input", "image_root"):
+        for name in ("input", "image_root", "mask_root"):
             if name in given:
                 given[name] = self.root / given[name]
         if given.get("reuse", "none") != "none":

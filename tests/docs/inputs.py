@@ -56,6 +56,7 @@ def make_inputs(folder: Path) -> None:
         for name in names:
             archive.write(PHOTOS / name, name)
     _make_annotated(folder, photos)
+    _make_masks(folder, photos)
     (folder / "archives").mkdir()
     for name in ("cat", "flower"):
         with tarfile.open(folder / "archives" / f"{name}.tar.gz", "w:gz") as archive:
@@ -177,3 +178,23 @@ def _copy(sources: list[Path], targets: list[Path]) -> None:
     for source, target in zip(sources, targets, strict=True):
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
+
+
+def _make_masks(folder: Path, photos: list[Path]) -> None:
+    """Photos with masks of two classes, in folders named in several ways, and a table of them."""
+    rows = []
+    for number, photo in enumerate(photos[:6]):
+        with Image.open(photo) as image:
+            mask = image.convert("L").point(lambda value: value > 128)
+        places = {
+            f"scenes/images/{number}.jpg": f"scenes/masks/{number}.png",
+            f"cars/train/{number}.jpg": f"cars/train_masks/{number}_mask.png",
+            f"streets/leftImg8bit/a_{number}_leftImg8bit.jpg": f"streets/gtFine/a_{number}_gtFine_labelIds.png",
+        }
+        for copy, path in places.items():
+            _copy([photo], [folder / copy])
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            mask.save(folder / path)
+        rows.append([f"scenes/images/{number}.jpg", f"scenes/masks/{number}.png"])
+    with (folder / "scenes.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["image", "mask"], *rows])

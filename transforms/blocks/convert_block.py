@@ -16,7 +16,7 @@ from beam_tfrecords.errors import TRIED_AGAIN, BuildError, FailureReason, Sample
 from beam_tfrecords.index import FACTS
 from beam_tfrecords.tfrecord import Compression
 from transforms.blocks.convert_sample import ConvertedSample, ConvertSample
-from transforms.blocks.fetching import fetch, read_image, with_fingerprint
+from transforms.blocks.fetching import Fetched, fetch, read_images, with_fingerprint
 from transforms.blocks.results import BlockResult, read_marker
 from transforms.blocks.reuse import BlockReuse, ReusePlan
 from transforms.blocks.rows import merge_rows, reject_duplicates
@@ -27,13 +27,14 @@ from transforms.libraries import check_libraries
 from transforms.parts import PartPolicy, PartWriter
 from transforms.processes.isolation import isolated, time_limit
 from transforms.processes.memory_left import check_memory_left
-from transforms.refs import BlockKey, SampleRef, split_refs, unpack_key_and_split
+from transforms.refs import IMAGE, BlockKey, SampleRef, split_refs, unpack_key_and_split
 from transforms.service_faults import describe_fault
 from transforms.stats import Change, Key, Stats, count_record
 from transforms.workspace.build_folder import BuildFolder
 from transforms.workspace.counts import add_block
 
-Convert: TypeAlias = "Callable[[SampleRef, bytes | None], ConvertedSample]"
+# (reference, bytes of its images by their names)
+Convert: TypeAlias = "Callable[[SampleRef, Mapping[str, bytes]], ConvertedSample]"
 
 _log = logging.getLogger(__name__)
 # Also told to the log of the worker whose child died.
@@ -120,21 +121,21 @@ def read_block(joined: Iterable[bytes], *, seed: int) -> Iterator[SampleRef]:
 
 
 def convert_sample(
-    convert: Convert, ref: SampleRef, data: bytes | None, *, memory: int = 0
+    convert: Convert, ref: SampleRef, images: Mapping[str, bytes], *, memory: int = 0
 ) -> ConvertedSample | SampleError:
     """Converts one sample; whatever `convert` raises is a failure of this sample, and of no other.
 
     Args:
       convert: converts it.
       ref: the sample.
-      data: the bytes of its image; None for a row without an image.
+      images: the bytes of its images by their names; empty for a row without one.
       memory: bytes that its conversion may take.
 
     Raises:
       BuildError: a service fault, such as no more file handles or memory; no sample is to blame for it.
     """
     try:
-        return convert(ref, data)
+        return convert(ref, images)
     except SampleError as error:
         return error
     except MemoryError as error:
@@ -153,7 +154,7 @@ def _convert_refs(
     *,
     stem: str,
     plan: BlockPlan,
-    convert: Callable[[SampleRef, bytes | None], ConvertedSample | SampleError],
+    convert: Callable[[SampleRef, Mapping[str, bytes]], ConvertedSample | SampleError],
     reuse: BlockReuse | None,
 ) -> BlockResult:
     split, number = key
@@ -178,14 +179,15 @@ def _convert_refs(
     ) as writer:
         if not plan.hashes_files:
             refs = map(with_fingerprint, refs)
-        for ref, data in fetch(refs, needs_image=needs_image, max_file_size=plan.max_file_size):
+        for ref, fetched in fetch(refs, needs_image=needs_image, max_file_size=plan.max_file_size):
             clock.lap("read")
-            if isinstance(data, bytes) and (plan.hashes_files or not ref.fingerprint):
-                ref = dataclasses.replace(ref, fingerprint=content_hash(data))
-            sample, change = _take_or_convert(ref, data, plan=plan, convert=convert, reuse=reuse)
-            source_bytes = len(data) if isinstance(data, bytes) else ref.size
+            images = {} if isinstance(fetched, SampleError) else fetched
+            if images and (plan.hashes_files or not ref.fingerprint):
+                ref = dataclasses.replace(ref, fingerprint="+".join(map(content_hash, images.values())))
+            sample, change = _take_or_convert(ref, fetched, plan=plan, convert=convert, reuse=reuse)
+            source_bytes = len(images.get(IMAGE, b"")) or ref.size
             # Otherwise two images would be held while the next one is read.
-            del data
+            del fetched, images
             clock.lap("convert")
             if reuse:
                 reuse.count(ref, sample, change)
@@ -229,40 +231,40 @@ def _convert_refs(
 
 def _take_or_convert(
     ref: SampleRef,
-    data: bytes | SampleError | None,
+    images: Fetched,
     *,
     plan: BlockPlan,
-    convert: Callable[[SampleRef, bytes | None], ConvertedSample | SampleError],
+    convert: Callable[[SampleRef, Mapping[str, bytes]], ConvertedSample | SampleError],
     reuse: BlockReuse | None,
 ) -> tuple[ConvertedSample | SampleError, Change | None]:
     """The sample as the earlier dataset has it, or converted."""
-    if isinstance(data, SampleError):
-        return data, None
+    if isinstance(images, SampleError):
+        return images, None
     try:
-        taken = reuse.take(ref, data) if reuse else None
+        taken = reuse.take(ref, images.get(IMAGE)) if reuse else None
     except SampleError as error:
         return error, None
     if taken is not None:
         return taken
-    if data is None and ref.locator and plan.read_images:
-        # The image was not read, because there seemed to be a record of it.
-        read = read_image(ref.locator, size=ref.size, max_file_size=plan.max_file_size)
+    if not images and ref.locator and plan.read_images:
+        # They were not read, because there seemed to be a record of them.
+        read = read_images(ref, max_file_size=plan.max_file_size)
         return (read if isinstance(read, SampleError) else convert(ref, read)), None
-    return convert(ref, data), None
+    return convert(ref, images), None
 
 
 @contextlib.contextmanager
 def _in_time(attempt: Callable[..., Any], seconds: float) -> Iterator[Callable[..., Any]]:
     """The conversion in this process, which is killed if a sample takes longer than `seconds`."""
 
-    def convert_in_time(ref: SampleRef, data: bytes | None) -> Any:
+    def convert_in_time(ref: SampleRef, images: Mapping[str, bytes]) -> Any:
         with time_limit(seconds):
-            return attempt(ref, data)
+            return attempt(ref, images)
 
     yield convert_in_time
 
 
-def _name(ref: SampleRef, _: bytes | None) -> str:
+def _name(ref: SampleRef, _: Mapping[str, bytes]) -> str:
     return ref.uri or ref.key
 
 

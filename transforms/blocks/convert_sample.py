@@ -19,9 +19,10 @@ from transforms.images.convert_image import convert_image
 from transforms.images.converted_image import ConvertedImage
 from transforms.images.geometry import Geometry, plan_geometry
 from transforms.images.image_spec import ImageSpec
+from transforms.images.masks import convert_mask
 from transforms.labels import ClassNames
 from transforms.objects import InvalidBoxes, Objects
-from transforms.refs import SampleRef
+from transforms.refs import IMAGE, MASK, SampleRef
 
 # Hexadecimal digits of the hash of a sample.
 _HASH_DIGITS = 32
@@ -79,8 +80,13 @@ class ConvertSample:
     settings: str = ""
     invalid_boxes: InvalidBoxes = InvalidBoxes.REJECT
 
-    def __call__(self, ref: SampleRef, data: bytes | None) -> ConvertedSample:
-        """Makes the example of one sample."""
+    def __call__(self, ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
+        """Makes the example of one sample.
+
+        Args:
+          images: the bytes of its images by their names; empty for a row without one.
+        """
+        data = images.get(IMAGE)
         # Labels first: they cost nothing, and decoding an image that is rejected anyway does.
         labels = self._resolve_labels(ref)
         object_labels = self._resolve_objects(ref)
@@ -94,8 +100,12 @@ class ConvertSample:
             fields["image.width"] = image.width
             fields["image.channels"] = image.channels
             fields["image.colorspace"] = image.colorspace
-            if self.layout.needs_objects and image.geometry:
-                placed = self._place(ref, object_labels, image.geometry.keeping(image.kept_orientation))
+            if image.geometry:
+                geometry = image.geometry.keeping(image.kept_orientation)
+                if self.layout.needs_objects:
+                    placed = self._place(ref, object_labels, geometry)
+                if self.layout.needs_mask:
+                    fields["mask.encoded"] = convert_mask(images.get(MASK), geometry, self.image)
         example = self._serialize(ref, labels, fields, placed)
         return ConvertedSample(
             example=example,
@@ -122,7 +132,7 @@ class ConvertSample:
           whole: whether the example is taken over as it is; else its image is, in an example made anew.
         """
         labels, object_labels = self._resolve_labels(ref), self._resolve_objects(ref)
-        fields = read_fields(self.layout, earlier.example, prefix="image.")
+        fields = read_fields(self.layout, earlier.example, prefix=("image.", "mask."))
         placed = None
         if self.layout.needs_objects:
             facts = earlier.facts
@@ -157,6 +167,8 @@ class ConvertSample:
         decisive: tuple[Any, ...] = (self.settings, ref.key, ref.fingerprint, labels, sorted(ref.columns.items()))
         if self.layout.needs_objects and ref.objects:
             decisive += (object_labels, ref.objects.pack(), self.invalid_boxes.value)
+        if self.layout.needs_mask:
+            decisive += (self.image.mask_bit_depth, self.image.mask_padding)
         return hashlib.blake2b(msgpack.packb(decisive), digest_size=_HASH_DIGITS // 2).hexdigest()
 
     def _place(self, ref: SampleRef, labels: list[tuple[int, str]], geometry: Geometry) -> PlacedObjects:

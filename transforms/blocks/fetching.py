@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeAlias
 
@@ -22,33 +22,29 @@ _AHEAD_BYTES = 32 << 20
 # Bytes read at once of a remote file of unknown size (tables do not tell); a larger file is read when it is its turn.
 _HEAD_BYTES = 1 << 20
 
-# The bytes of an image, None for a row without one, or why there are none.
-Fetched: TypeAlias = "bytes | SampleError | None"
+# The bytes of the images of a sample by their names, none for a row without one, or why there are none.
+Fetched: TypeAlias = "Mapping[str, bytes] | SampleError"
 
 
 def fetch(
     refs: Iterable[SampleRef], *, needs_image: Callable[[SampleRef], bool], max_file_size: int
 ) -> Iterator[tuple[SampleRef, Fetched]]:
-    """Yields the references in their order, each with the bytes of its image."""
+    """Yields the references in their order, each with the bytes of its images."""
     # (reference, what is read ahead, bytes that it counts for)
-    waiting: deque[tuple[SampleRef, Future[Fetched], int]] = deque()
+    waiting: deque[tuple[SampleRef, Future[Fetched | None], int]] = deque()
     ahead = 0
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="fetch") as threads:
         for ref in refs:
-            locator = ref.locator if ref.failure is None and needs_image(ref) else None
-            is_remote = locator is not None and storage.has_scheme(locator.uri)
+            images = ref.images if ref.failure is None and needs_image(ref) else {}
+            is_remote = any(storage.has_scheme(locator.uri) for locator in images.values())
             if not (is_remote or waiting):
-                yield ref, _read(ref, locator, max_file_size)
+                yield ref, _read(ref, images, max_file_size)
                 continue
-            size = min(ref.size, max_file_size) or (_HEAD_BYTES if locator else 0)
+            size = sum(min(_size(ref, name), max_file_size) or _HEAD_BYTES for name in images)
             while waiting and (ahead + size > _AHEAD_BYTES or len(waiting) >= 2 * _THREADS):
                 ahead -= waiting[0][2]
                 yield _finish(waiting.popleft(), max_file_size)
-            if isinstance(locator, File) and not ref.size:
-                future = threads.submit(_read_head, locator, max_file_size)
-            else:
-                future = threads.submit(_read, ref, locator, max_file_size)
-            waiting.append((ref, future, size))
+            waiting.append((ref, threads.submit(_read_ahead, ref, images, max_file_size), size))
             ahead += size
         while waiting:
             yield _finish(waiting.popleft(), max_file_size)
@@ -56,7 +52,7 @@ def fetch(
 
 def with_fingerprint(ref: SampleRef) -> SampleRef:
     """The sample with size and fingerprint of its file, where the source does not tell them and the disk does."""
-    if ref.fingerprint or ref.failure is not None or not isinstance(ref.locator, File):
+    if ref.fingerprint or ref.failure is not None or not isinstance(ref.locator, File) or len(ref.images) > 1:
         return ref
     if storage.has_scheme(ref.locator.uri):  # a request for every file would cost more than reading it
         return ref
@@ -68,6 +64,15 @@ def with_fingerprint(ref: SampleRef) -> SampleRef:
     return dataclasses.replace(
         ref, images={**ref.images, IMAGE: locator}, size=entry.size, fingerprint=entry.fingerprint
     )
+
+
+def read_images(ref: SampleRef, *, max_file_size: int) -> Fetched:
+    """The bytes of all images of a sample, or why it is rejected.
+
+    Raises:
+      BuildError: a service fault.
+    """
+    return _read(ref, ref.images, max_file_size)
 
 
 def read_image(locator: Locator, *, size: int, max_file_size: int) -> bytes | SampleError:
@@ -117,15 +122,50 @@ def _read_listed(locator: Locator, *, size: int, max_file_size: int) -> bytes:
     return data
 
 
-def _read(ref: SampleRef, locator: Locator | None, max_file_size: int) -> Fetched:
+def _size(ref: SampleRef, name: str) -> int:
+    """Bytes of one of the images, or 0 if the listing does not say."""
+    return ref.size if name == IMAGE else 0
+
+
+def _read(ref: SampleRef, images: Mapping[str, Locator], max_file_size: int) -> Fetched:
+    def read(name: str, locator: Locator) -> bytes | SampleError:
+        return read_image(locator, size=_size(ref, name), max_file_size=max_file_size)
+
+    fetched = _read_each(ref, images, read)
+    assert fetched is not None
+    return fetched
+
+
+def _read_ahead(ref: SampleRef, images: Mapping[str, Locator], max_file_size: int) -> Fetched | None:
+    """The images; None if one of an unknown size is large: `_finish` then reads them, when no other is held."""
+
+    def read(name: str, locator: Locator) -> bytes | SampleError | None:
+        if isinstance(locator, File) and not _size(ref, name):
+            return _read_head(locator, max_file_size)
+        return read_image(locator, size=_size(ref, name), max_file_size=max_file_size)
+
+    return _read_each(ref, images, read)
+
+
+def _read_each(
+    ref: SampleRef, images: Mapping[str, Locator], read: Callable[[str, Locator], bytes | SampleError | None]
+) -> Fetched | None:
     if ref.failure is not None:
         reason, detail = ref.failure
         return SampleError(Stage.LIST, FailureReason(reason), detail)
-    return None if locator is None else read_image(locator, size=ref.size, max_file_size=max_file_size)
+    fetched = {}
+    for name, locator in images.items():
+        data = read(name, locator)
+        if isinstance(data, SampleError):
+            return data if name == IMAGE else data.about(name)
+        if data is None:
+            return None
+        fetched[name] = data
+    return fetched
 
 
-def _read_head(locator: File, max_file_size: int) -> Fetched:
-    """The whole file if it is small, else None: `_finish` then reads it, when no other is held."""
+def _read_head(locator: File, max_file_size: int) -> bytes | SampleError | None:
+    """The whole file if it is small, else None."""
     try:
         data = retry_faults(
             locator.uri, lambda: storage.read_range(locator.uri, 0, _HEAD_BYTES, version=locator.version)
@@ -149,10 +189,10 @@ def _failure(error: Exception) -> SampleError:
     return SampleError.internal(Stage.READ, error)
 
 
-def _finish(waiting: tuple[SampleRef, Future[Fetched], int], max_file_size: int) -> tuple[SampleRef, Fetched]:
+def _finish(waiting: tuple[SampleRef, Future[Fetched | None], int], max_file_size: int) -> tuple[SampleRef, Fetched]:
     ref, future, _ = waiting
     fetched = future.result()
-    return ref, _read(ref, ref.locator, max_file_size) if fetched is None else fetched
+    return ref, read_images(ref, max_file_size=max_file_size) if fetched is None else fetched
 
 
 def _too_large(size: int, max_file_size: int) -> SampleError:

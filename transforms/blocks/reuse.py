@@ -182,6 +182,9 @@ class BlockReuse:
         if self._convert.layout.needs_objects and record.row.get("source_height") is None:
             # Written before the index had what places objects.
             return None
+        if self._convert.layout.needs_mask:
+            # What changed may be its mask, of which the index says nothing.
+            return None
         is_same = ref.fingerprint and ref.fingerprint == record.row["fingerprint"]
         if self._plan.takes_images and (is_same or (data and content_hash(data) == record.row["content_hash"])):
             return Change.RESERIALIZED

@@ -14,10 +14,11 @@ from transforms.images.jpeg_header import JPEG_START
 # What `sniff` looks at, at most.
 SNIFFED_BYTES = 1024
 
+PNG_START = b"\x89PNG\r\n\x1a\n"
 # Formats that are decoded: (first bytes, name).
 _SUPPORTED = (
     (JPEG_START, "jpeg"),
-    (b"\x89PNG\r\n\x1a\n", "png"),
+    (PNG_START, "png"),
     (b"GIF87a", "gif"),
     (b"GIF89a", "gif"),
     (b"II*\0", "tiff"),

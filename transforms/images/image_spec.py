@@ -190,6 +190,21 @@ class ImageSpec:
         group=IMAGES,
         read=read_bit_depth,
     )
+    # The hash of a sample that has a mask has these two.
+    mask_bit_depth: int = setting(
+        8,
+        help="bits of a stored mask: 8, or 16 for numbers above 255",
+        group=IMAGES,
+        read=read_bit_depth,
+        decides_records=False,
+    )
+    mask_padding: int = setting(
+        0,
+        help="number in a mask where `resize_mode=pad` adds pixels, such as 255",
+        group=IMAGES,
+        read=whole_number(0, 65535),
+        decides_records=False,
+    )
     check: Check = setting(
         Check.DECODE,
         help="decode every pixel of a kept file, or read its header only: decode or header",
@@ -230,6 +245,8 @@ class ImageSpec:
             raise RequestError(
                 f"`bit_depth=16`: `image_encoding={encoding.value}` stores 8 bits per channel; say `image_encoding=png`"
             )
+        if self.mask_bit_depth == 8 and self.mask_padding > 255:
+            raise RequestError(f"`mask_padding={self.mask_padding}`: 8 bits hold up to 255; say `mask_bit_depth=16`")
         if self.check is Check.HEADER and encoding is not ImageEncoding.KEEP:
             raise RequestError("`check=header`: only `image_encoding=keep` can do without decoding")
         if self.check is Check.HEADER and self.image_size is not None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
+from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from transforms.images.arrays import fit, turn
+from transforms.images.decode import load_pixels, open_image
+from transforms.images.deep import is_deep
+from transforms.images.formats import png_depth
 from transforms.images.geometry import Geometry
+from transforms.images.image_spec import ImageSpec
 
 # EXIF orientation -> the one that turns back.
 _BACK = {6: 8, 8: 6}
+_LARGEST = 65535
 
 
 def place_mask(mask: np.ndarray, geometry: Geometry, *, padding: int = 0) -> np.ndarray:
@@ -35,10 +43,8 @@ def place_mask(mask: np.ndarray, geometry: Geometry, *, padding: int = 0) -> np.
         mask = turn(mask, geometry.orientation)
     else:
         height, width = geometry.upright_size
-        raise SampleError(
-            Stage.LABEL,
-            FailureReason.INVALID_MASK,
-            f"the mask has {mask.shape[1]} x {mask.shape[0]} pixels (width x height), and its image {width} x {height}",
+        raise _invalid(
+            f"the mask has {mask.shape[1]} x {mask.shape[0]} pixels (width x height), and its image {width} x {height}"
         )
     rows, columns = (
         # Where the middle of a resized pixel is in the source; in whole numbers, so that no rounding moves it.
@@ -46,3 +52,68 @@ def place_mask(mask: np.ndarray, geometry: Geometry, *, padding: int = 0) -> np.
         for size, resized in zip(mask.shape, (geometry.resized_height, geometry.resized_width), strict=True)
     )
     return fit(mask[rows][:, columns], geometry, padding=padding)
+
+
+def convert_mask(data: bytes | None, geometry: Geometry, spec: ImageSpec) -> bytes:
+    """The PNG that is stored of a mask.
+
+    Args:
+      data: the file of the mask; None if there is none.
+      geometry: of its image.
+      spec: the request.
+
+    Raises:
+      SampleError: reason `mask_missing`, `invalid_mask`, or why the file cannot be decoded.
+    """
+    if data is None:
+        raise SampleError(Stage.LABEL, FailureReason.MASK_MISSING, "the image has no mask")
+    mask = read_mask(data, spec)
+    largest = int(mask.max())
+    if largest >= 1 << spec.mask_bit_depth:
+        raise _invalid(f"the mask has the number {largest}, and 8 bits hold up to 255; say `mask_bit_depth=16`")
+    file = io.BytesIO()
+    placed = place_mask(mask, geometry, padding=spec.mask_padding)
+    Image.fromarray(placed.astype(f"uint{spec.mask_bit_depth}")).save(file, "PNG")
+    return file.getvalue()
+
+
+def read_mask(data: bytes, spec: ImageSpec) -> np.ndarray:
+    """The numbers in the file of a mask: the indices of a palette, not its colors; those of 1 to 16 bits as they are.
+
+    What the file says about orientation and color is ignored.
+
+    Returns:
+      [H, W] uint8 or uint16.
+
+    Raises:
+      SampleError: it cannot be decoded, or has colors.
+    """
+    try:
+        name, opened = open_image(data, spec)
+        image = load_pixels(data, name, opened, spec)
+    except SampleError as error:
+        raise error.about("mask") from error
+    values = np.asarray(image)
+    if values.ndim == 3:
+        colors = values[..., :-1] if image.mode in ("LA", "PA", "RGBA") else values
+        is_opaque = colors is values or (values[..., -1] == 255).all()
+        if is_deep(data, name, image) or not is_opaque or (colors != colors[..., :1]).any():
+            raise _invalid(
+                f"the mask has colors ({image.mode}), and which number each stands for is not known; expected one "
+                "channel, or a palette"
+            )
+        return np.ascontiguousarray(colors[..., 0])
+    if values.dtype == bool:
+        return values.astype(np.uint8)
+    if name == "png" and image.mode == "L" and png_depth(data) < 8:
+        # Pillow stretches 2 and 4 bits to 8.
+        return values // np.uint8(255 // ((1 << png_depth(data)) - 1))
+    if values.dtype == np.uint8:
+        return values
+    if values.dtype.kind not in "iu" or values.min() < 0 or values.max() > _LARGEST:
+        raise _invalid(f"the mask has numbers other than 0 to {_LARGEST} (mode {image.mode})")
+    return values.astype(np.uint16)
+
+
+def _invalid(detail: str) -> SampleError:
+    return SampleError(Stage.LABEL, FailureReason.INVALID_MASK, detail)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Feature, Layout
+from beam_tfrecords.examples.layouts import IMAGE_FIELDS, MASK_FIELD, Feature, Layout
 from beam_tfrecords.label_files import label_files, label_map
 from beam_tfrecords.manifest import Shard
 from transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
@@ -90,6 +90,8 @@ def _dict_json(features: Mapping[str, Any]) -> dict[str, Any]:
 def _feature_json(feature: Feature, image: ImageSpec, class_names: tuple[str, ...]) -> dict[str, Any]:
     if feature.field in IMAGE_FIELDS:
         return _image_json(image)
+    if feature.field == MASK_FIELD:
+        return _file_json(_dimensions(image, 1), image.mask_bit_depth, ImageEncoding.PNG)
     # TFDS stores classes as integers only.
     is_class = bool(class_names) and feature.type == "int64"
     if feature.field == "label.index" and is_class:
@@ -105,9 +107,24 @@ def _feature_json(feature: Feature, image: ImageSpec, class_names: tuple[str, ..
     return _sequence(scalar) if feature.several else scalar
 
 
-def _image_json(image: ImageSpec) -> dict[str, Any]:
+def _dimensions(image: ImageSpec, channels: int | None) -> list[str]:
     height, width = image.image_size if image.image_size and has_fixed_shape(image) else (-1, -1)
-    dimensions = [str(height), str(width), str(image.channels or -1)]
+    return [str(height), str(width), str(channels or -1)]
+
+
+def _file_json(dimensions: list[str], bit_depth: int, encoding: ImageEncoding) -> dict[str, Any]:
+    return {
+        "pythonClassName": f"{_PACKAGE}.image_feature.Image",
+        "image": {
+            "shape": {"dimensions": dimensions},
+            "dtype": f"uint{bit_depth}",
+            "encodingFormat": encoding.value,
+        },
+    }
+
+
+def _image_json(image: ImageSpec) -> dict[str, Any]:
+    dimensions = _dimensions(image, image.channels)
     if image.image_encoding is ImageEncoding.RAW:
         if "-1" not in dimensions:
             return {
@@ -115,14 +132,7 @@ def _image_json(image: ImageSpec) -> dict[str, Any]:
                 "tensor": {"shape": {"dimensions": dimensions}, "dtype": "uint8", "encoding": "bytes"},
             }
     elif image.image_encoding in (ImageEncoding.JPEG, ImageEncoding.PNG) and image.channels:
-        return {
-            "pythonClassName": f"{_PACKAGE}.image_feature.Image",
-            "image": {
-                "shape": {"dimensions": dimensions},
-                "dtype": f"uint{image.bit_depth}",
-                "encodingFormat": image.image_encoding.value,
-            },
-        }
+        return _file_json(dimensions, image.bit_depth, image.image_encoding)
     # TFDS has no image feature for the rest (WebP, shapes or formats that differ), so it gets the bytes.
     return {
         "pythonClassName": f"{_PACKAGE}.scalar.Scalar",

@@ -166,9 +166,9 @@ class BuildSpec:
     )
     layout: Layout | None = setting(
         None,
-        help="tfds, multilabel, image, imagenet, detection, tutorial, raw or columns; in a spec file also a mapping of "
-        "features",
-        shown_default="tfds; detection for annotated objects",
+        help="tfds, multilabel, image, imagenet, detection, segmentation, tutorial, raw or columns; in a spec file "
+        "also a mapping of features",
+        shown_default="tfds; detection for annotated objects, segmentation for masks",
         group=OUTPUT,
         read=parse_layout,
         write=_write_layout,

@@ -81,6 +81,14 @@ def is_annotation(name: str) -> bool:
     return len(others) < len(words) and allowed.issuperset(others)
 
 
+@functools.lru_cache(maxsize=4096)
+def without_kind(name: str) -> str:
+    """What a folder's name says besides whether images or masks are in it: a split, "" for nothing, or all of it."""
+    found = _SPLIT_AND_ANNOTATIONS.fullmatch(name.lower())
+    split = guess_split(found[1] if found else name)
+    return split or ("" if is_container(name) or is_annotation(name) else name)
+
+
 def is_known(name: str) -> bool:
     """Whether the name alone says something."""
     return guess_split(name) is not None or is_container(name) or is_annotation(name)

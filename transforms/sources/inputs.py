@@ -19,7 +19,7 @@ from transforms.splits import SPLIT_NAMES
 _NAMED_INPUT = re.compile(r"([a-z][a-z0-9_]*)=(.+)", re.DOTALL)
 _COLUMN_SETTINGS = (
     "image_column", "label_column", "label_columns", "split_column", "key_column", "group_column", "image_path",
-    "image_root", "label_separator", "delimiter", "encoding",
+    "image_root", "mask_column", "label_separator", "delimiter", "encoding",
 )  # fmt: skip
 _MOST_NAMES = 5
 

@@ -11,12 +11,19 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 from transforms.service_faults import describe_fault
 from transforms.sources.containers import Container
-from transforms.sources.inputs import find_entries, keep_inputs, name_inputs, names_several, quote_input
+from transforms.sources.inputs import (
+    find_entries,
+    keep_inputs,
+    name_inputs,
+    names_several,
+    quote_input,
+    refuse_settings,
+)
 from transforms.sources.names import has_extension, skipped_kind
 from transforms.sources.other_forms import START_BYTES, find_form, refuse_form, refuse_json, refuse_text
 from transforms.sources.registry import FILE_EXTENSIONS, NAMES, SOURCES, Entry, find_source, source_of_file
 from transforms.sources.source import Source
-from transforms.sources.source_spec import SourceSpec
+from transforms.sources.source_spec import MASK_SETTINGS, SourceSpec
 
 
 def open_source(spec: SourceSpec) -> Source:
@@ -53,6 +60,8 @@ def _open(paths: Sequence[str], splits: Mapping[str, str], spec: SourceSpec) -> 
         if storage.is_service_fault(error):
             raise BuildError(describe_fault(", ".join(paths), error)) from error
         raise RequestError(f"{quote_input(','.join(paths))} cannot be read: {error}") from error
+    if request.needs_mask and not source.has_masks:
+        refuse_settings(request, MASK_SETTINGS, why="of which no masks are read", way=", or give folders or a table")
     if entry != entries[0]:
         source.notes.insert(0, f"{quote_input(paths[0])} is read as {entry.name}, not as {entry.among} (`source`)")
     return source

@@ -20,6 +20,7 @@ class Source:
       label_column: column of a table that has the labels, or None.
       column_types: column -> "int64", "float" or "bytes"; None if the source has no types.
       has_objects: whether images have annotated objects.
+      has_masks: whether images have masks.
       unit: what a message calls one sample: "image" or "row".
       is_settled_later: whether folders give labels or splits, so that `settle` has the last word on them.
       class_names: the classes in the order of their indices, if the source names them; its labels are then names.
@@ -35,6 +36,7 @@ class Source:
     column_types: Mapping[str, str] | None = None
     has_images = True
     has_objects = False
+    has_masks = False
     unit = "image"
     is_settled_later = False
     class_names: Sequence[str] = ()

@@ -21,6 +21,8 @@ from transforms.sources.selection import Selection, read_globs, read_names
 # They decide which samples there are, and what their references say.
 _setting = functools.partial(setting, group=INPUT, decides_records=False)
 _INPUT_HELP = "folder, glob, table or archive; local, gs:// or s3://"
+# They say where masks are.
+MASK_SETTINGS = ("mask_root", "mask_column", "mask_suffix", "image_suffix")
 _MOST_KINDS = 100
 _MOST_EXAMPLES = 3
 # An input that says its split: train=photos/.
@@ -125,6 +127,11 @@ class SourceSpec:
       image_path: pattern of the images' paths over a table's columns, such as `train/{id}.jpg`.
       image_root: folders that the images' paths in a table are relative to, the first that has the image; empty: the
         table's folder.
+      mask_root: folders of the masks: one for each input, or one for all; in a table, what the masks' paths are
+        relative to.
+      mask_column: column with the mask's path; None: one of a usual name.
+      mask_suffix: what the name of a mask has at its end, before the extension, and that of its image has not.
+      image_suffix: what the name of an image has there, and that of its mask has not.
       label_separator: what separates several labels in one cell; None: a cell is one label.
       missing_values: words that mean an empty cell, in columns that are not features.
       delimiter: between the cells of a csv file; None to detect it.
@@ -143,6 +150,7 @@ class SourceSpec:
       needs_image: whether the layout has an image; otherwise only a column `image` is taken for one.
       needs_label: whether the layout has a label; an input that cannot have labels is then refused.
       needs_objects: whether it has annotated objects.
+      needs_mask: whether it has masks.
       class_names: the classes that the request names; empty if it names none. Folders of these names are classes.
     """
 
@@ -187,6 +195,21 @@ class SourceSpec:
         write=lambda folders: _write_input(folders) or None,
         shown_default="the table's folder",
         may_repeat=True,
+    )
+    mask_root: tuple[str, ...] = _setting(
+        (),
+        help="folder with the masks of the images, of the same names; may be repeated: one for each input",
+        read=_read_folders,
+        write=lambda folders: _write_input(folders) or None,
+        shown_default="",
+        may_repeat=True,
+    )
+    mask_column: str | None = _setting(None, help="column with the mask's path", shown_default="mask")
+    mask_suffix: str | None = _setting(
+        None, help="what the name of a mask has at its end, and that of its image has not, such as _mask"
+    )
+    image_suffix: str | None = _setting(
+        None, help="what the name of an image has at its end, and that of its mask has not, such as _sat"
     )
     label_separator: str | None = _setting(None, help="separates several labels in one cell")
     missing_values: tuple[str, ...] = _setting(
@@ -250,6 +273,7 @@ class SourceSpec:
     needs_image: bool = True
     needs_label: bool = True
     needs_objects: bool = True
+    needs_mask: bool = False
     class_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from beam_tfrecords import crc32c, storage
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
-from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.examples.layouts import MASK_FIELD, Layout
 from beam_tfrecords.examples.parse import check_features, find_class, parse_example
 from beam_tfrecords.files import DUPLICATES, FAILURES, MANIFEST, SUCCESS
 from beam_tfrecords.label_files import label_files, label_map, read_label_file
@@ -25,8 +25,9 @@ from beam_tfrecords.manifest import Shard
 from beam_tfrecords.tfrecord import Compression, Record, RecordError, open_stream, scan_records
 from transforms.images.convert_image import convert_image
 from transforms.images.decode import load_pixels, open_image
-from transforms.images.formats import png_depth
+from transforms.images.formats import PNG_START, png_depth
 from transforms.images.image_spec import ImageEncoding, ImageSpec
+from transforms.images.masks import read_mask
 from transforms.images.tensorflow_formats import unreadable_by_tensorflow
 from transforms.settings import read_settings
 
@@ -178,6 +179,8 @@ class ShardCheck:
         for field in ("image.encoded", "image.pixels"):
             if field in by_field:
                 yield from self._check_image(by_field[field][0], by_field, row)
+        if MASK_FIELD in by_field:
+            yield from self._check_mask(by_field[MASK_FIELD][0], row)
 
     def _check_image(
         self, data: bytes, by_field: Mapping[str, list[Any]], row: Mapping[str, Any] | None
@@ -208,6 +211,17 @@ class ShardCheck:
         for side, size in (("height", image.height), ("width", image.width)):
             if expected[side] not in (None, size):
                 yield f"the image has {side} {size}; expected {expected[side]}"
+
+    def _check_mask(self, data: bytes, row: Mapping[str, Any] | None) -> Iterator[str]:
+        try:
+            height, width = read_mask(data, _AS_STORED).shape
+        except SampleError as error:
+            yield f"the mask does not decode: {error.detail}"
+            return
+        if not data.startswith(PNG_START) or png_depth(data) != self.image.mask_bit_depth:
+            yield f"the mask is not a PNG of {self.image.mask_bit_depth} bits"
+        if row is not None and (row["height"], row["width"]) != (height, width):
+            yield f"the mask has height {height} and width {width}; its image {row['height']} and {row['width']}"
 
 
 def verify_files(dataset: Dataset) -> Iterator[Finding]:

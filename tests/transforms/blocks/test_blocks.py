@@ -9,7 +9,7 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -31,7 +31,7 @@ from transforms.labels import ClassNames
 from transforms.libraries import library_versions
 from transforms.parts import PartPolicy
 from transforms.processes.worker import Worker, WorkerDiedError
-from transforms.refs import File, SampleRef, one_image, pack_refs
+from transforms.refs import IMAGE, File, SampleRef, one_image, pack_refs
 from transforms.workspace.counts import BlockCounts, read_block_counts
 
 ROOT = Path(__file__).parents[3]
@@ -110,10 +110,10 @@ def in_order(keys: list[str]) -> list[bytes]:
     return [key.encode() for key in sorted(keys, key=lambda key: order_hash(seed=5, key=key))]
 
 
-def reject_odd(ref: SampleRef, data: bytes | None) -> ConvertedSample:
+def reject_odd(ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
     if int(ref.key.split(".")[0]) % 2:
         raise SampleError(Stage.DECODE, FailureReason.CORRUPT, "odd: ü")
-    return echo(ref, data)
+    return echo(ref, images)
 
 
 def test_a_block_is_written_in_order_to_parts_with_their_index(block):
@@ -232,7 +232,7 @@ def test_what_is_the_fault_of_a_sample_is_not_tried_again(block):
 
 
 def test_a_fault_of_the_machine_while_converting_ends_the_build(block):
-    def convert(ref: SampleRef, data: bytes | None) -> ConvertedSample:
+    def convert(ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
         raise OSError(errno.EMFILE, "Too many open files")
 
     with pytest.raises(BuildError, match=r"\.jpg cannot be read: Too many open files"):
@@ -246,7 +246,7 @@ def test_a_fault_of_the_machine_within_a_decoder_ends_the_build(monkeypatch, cod
 
     monkeypatch.setitem(decode._OPENERS, "png", fail)
     with pytest.raises(BuildError, match=rf"^1\.png cannot be read: {os.strerror(code)}; the same command resumes"):
-        convert_sample(PNG, SampleRef("1.png", {}), b"\x89PNG\r\n\x1a\n" + bytes(100))
+        convert_sample(PNG, SampleRef("1.png", {}), {IMAGE: b"\x89PNG\r\n\x1a\n" + bytes(100)})
 
 
 def test_a_decoder_that_runs_out_of_memory_rejects_its_sample_only_if_there_is_what_it_may_take():
@@ -263,7 +263,7 @@ def test_a_decoder_that_runs_out_of_memory_rejects_its_sample_only_if_there_is_w
 def run_out_of_memory(memory: int, left: int = 0) -> ConvertedSample | SampleError:
     """Converts a sample with a decoder that runs out of memory, in a process that may take `left` bytes more."""
 
-    def fail(ref: SampleRef, data: bytes | None) -> ConvertedSample:
+    def fail(ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
         raise MemoryError
 
     if left:
@@ -288,7 +288,7 @@ def test_a_marker_that_makes_no_sense_is_none(tmp_path, text):
 
 
 def test_a_block_without_records_has_no_part(block):
-    def reject(ref: SampleRef, data: bytes | None) -> ConvertedSample:
+    def reject(ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
         raise SampleError(Stage.LABEL, FailureReason.LABEL_MISSING, "no label")
 
     result = block.convert(reject)
@@ -315,8 +315,8 @@ def test_a_second_attempt_names_the_sample_that_ended_the_first_and_keeps_other_
     assert block.records(result) == in_order([key for key in KEYS if key not in reasons])
 
 
-def reject_odd_but_seven(ref: SampleRef, data: bytes | None) -> ConvertedSample:
-    return echo(ref, data) if ref.key == "7.jpg" else reject_odd(ref, data)
+def reject_odd_but_seven(ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
+    return echo(ref, images) if ref.key == "7.jpg" else reject_odd(ref, images)
 
 
 def test_an_attempt_in_a_child_process_writes_the_same_bytes(block):

@@ -22,7 +22,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError
 from transforms.blocks import fetching
 from transforms.blocks.fetching import fetch, read_image
-from transforms.refs import File, Range, SampleRef, ZipMember, one_image
+from transforms.refs import IMAGE, File, Range, SampleRef, ZipMember, one_image
 from transforms.service_faults import PAUSES
 
 PICTURE = bytes(range(256)) * 300
@@ -32,7 +32,7 @@ def outcomes(refs, *, max_file_size: int = 10**9) -> list:
     """The bytes, or the reason why there are none."""
     fetched = list(fetch(refs, needs_image=lambda _: True, max_file_size=max_file_size))
     assert [ref for ref, _ in fetched] == list(refs)
-    return [data.reason if isinstance(data, SampleError) else data for _, data in fetched]
+    return [data.reason if isinstance(data, SampleError) else data.get(IMAGE) for _, data in fetched]
 
 
 def test_each_reference_comes_in_order_with_its_bytes_or_its_reason(tmp_path):
@@ -59,7 +59,7 @@ def test_a_file_above_the_limit_is_rejected_unread(tmp_path):
 
 def test_a_layout_without_images_reads_none(tmp_path):
     refs = [SampleRef("a", one_image(File(str(tmp_path / "missing.jpg"))))]
-    assert list(fetch(refs, needs_image=lambda _: False, max_file_size=1)) == [(refs[0], None)]
+    assert list(fetch(refs, needs_image=lambda _: False, max_file_size=1)) == [(refs[0], {})]
 
 
 # Members of archives
@@ -346,7 +346,7 @@ def test_remote_files_are_read_several_at_once_past_a_rejected_sample(slow_store
     running = []
     expected = {ref.key: FailureReason.INVALID_ROW if ref.failure else ref.locator and bytes(1000) for ref in refs}
     for ref, data in fetch(refs, needs_image=lambda _: True, max_file_size=10**9):
-        assert expected[ref.key] == (data.reason if isinstance(data, SampleError) else data)
+        assert expected[ref.key] == (data.reason if isinstance(data, SampleError) else data.get(IMAGE))
         if ref.key.startswith(("rejected", "row")):
             running.append(store.running)
     assert store.most_running == 16
@@ -362,7 +362,7 @@ def test_remote_files_of_unknown_size_are_held_within_the_budget(slow_store, siz
     for number, (_, data) in enumerate(
         fetch(remote_refs(sizes, known=False), needs_image=lambda _: True, max_file_size=10**9)
     ):
-        assert data == bytes(size)
+        assert data[IMAGE] == bytes(size)
         time.sleep(0.01)  # the rest is read meanwhile
         # Whatever was answered and not yet handed out is held; heads of files that are read again count, too.
         most_held = max(most_held, held_bytes(store, number + 1, size))

@@ -24,7 +24,7 @@ from transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metada
 from transforms.images.orient import orient
 from transforms.labels import ClassNames
 from transforms.objects import InvalidBoxes, Objects
-from transforms.refs import SampleRef, one_image
+from transforms.refs import IMAGE, SampleRef, one_image
 
 LABELS = ((0, "cat"), (1, "dog"), (2, "rat"))
 
@@ -182,7 +182,7 @@ DETECTION = ConvertSample(ImageSpec(image_size=(32, 32)), parse_layout("detectio
 
 def convert(convert: ConvertSample, objects: Objects, **changes: Any) -> ConvertedSample:
     picture = encoded(Image.new("RGB", (200, 100)), "PNG")
-    return convert(SampleRef("a/1.png", one_image(None), objects=objects, **changes), picture)
+    return convert(SampleRef("a/1.png", one_image(None), objects=objects, **changes), {IMAGE: picture})
 
 
 def values_of(sample: ConvertedSample) -> dict[str, list[Any]]:
@@ -251,5 +251,5 @@ def test_an_example_whose_boxes_changed_is_made_anew_from_the_stored_image(spec,
     data = file_of(Image.new("RGB", (60, 40), "red"), orientation, "JPEG")
     first = SampleRef("1.jpg", fingerprint="1", objects=boxed((0, 0, 20, 10)))
     changed = dataclasses.replace(first, objects=boxed((20, 10, 30, 35), (5, 0, 30, 20)))
-    assert convert.take_over(changed, convert(first, data), whole=False) == convert(changed, data)
-    assert convert.take_over(first, convert(first, data), whole=True) == convert(first, data)
+    assert convert.take_over(changed, convert(first, {IMAGE: data}), whole=False) == convert(changed, {IMAGE: data})
+    assert convert.take_over(first, convert(first, {IMAGE: data}), whole=True) == convert(first, {IMAGE: data})

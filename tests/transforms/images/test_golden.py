@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.make_golden_images import COMMAND, FILE, specs
+from tests.make_golden_images import COMMAND, FILE, mask_specs, specs
 from transforms.images.image_spec import ImageSpec
 from transforms.settings import settings_of
 
@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[3]
 OWNERS = {
     "specs": "transforms/images/__init__.py",
     "images": "transforms/images/__init__.py",
+    "masks": "transforms/images/__init__.py",
     "layouts": "beam_tfrecords/examples/__init__.py",
     "samples": "beam_tfrecords/examples/__init__.py",
 }
@@ -61,7 +62,7 @@ def test_the_digests_are_of_the_current_revisions(made, golden):
 
 def test_every_setting_that_decides_bytes_has_several_values():
     for one in settings_of(ImageSpec):
-        values = {getattr(spec, one.name) for spec in specs().values()}
+        values = {getattr(spec, one.name) for spec in (*specs().values(), *mask_specs().values())}
         assert len(values) > 1 or not one.decides_bytes, one.name
 
 

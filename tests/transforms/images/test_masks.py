@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError
 from tests.image_checks import encoded, pixels
 from transforms.images.convert_image import convert_image
+from transforms.images.formats import PNG_START
 from transforms.images.geometry import plan_geometry
 from transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
-from transforms.images.masks import place_mask
+from transforms.images.masks import place_mask, read_mask
 from transforms.images.orient import orient
 
 
@@ -36,6 +40,7 @@ def widened(shape: np.ndarray, pixels: int) -> np.ndarray:
 @pytest.mark.parametrize("encoding", [ImageEncoding.RAW, ImageEncoding.KEEP])
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("is_upright", [True, False])
+@settings(deadline=None)
 @given(
     st.integers(40, 200), st.integers(40, 200), st.sampled_from([None, (48, 64), (97, 50), (160, 171)]),
     st.sampled_from(ResizeMode), st.integers(1, 8), st.sampled_from(["JPEG", "PNG"]), st.booleans(),
@@ -90,4 +95,64 @@ def test_a_mask_of_another_size_is_refused():
     expected = r"the mask has 40 x 30 pixels \(width x height\), and its image 20 x 30"
     with pytest.raises(SampleError, match=expected) as refused:
         place_mask(np.zeros((30, 40), np.uint8), geometry)
+    assert refused.value.reason is FailureReason.INVALID_MASK
+
+
+def png(mode: str, values: list[int], **options: object) -> bytes:
+    image = Image.new(mode, (len(values), 1))
+    image.putdata(values)
+    if mode == "P":
+        image.putpalette([channel for index in range(256) for channel in (index * 91 % 256, index * 37 % 256, 7)])
+    return encoded(image, **{"file_format": "PNG", **options})
+
+
+def grey_png(bits: int, values: bytes) -> bytes:
+    """A PNG of one row of grey, packed with 1, 2 or 4 bits; Pillow writes no such."""
+    header = struct.pack(">IIBBBBB", len(values) * 8 // bits, 1, bits, 0, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(b"\0" + values)), (b"IEND", b""))
+    framed = [(len(data), kind + data, zlib.crc32(kind + data)) for kind, data in chunks]
+    return PNG_START + b"".join(struct.pack(f">I{length + 4}sI", length, data, crc) for length, data, crc in framed)
+
+
+@pytest.mark.parametrize(
+    ("data", "numbers"),
+    [
+        (png("L", [0, 1, 254]), [0, 1, 254]),
+        (png("P", [0, 1, 3, 255]), [0, 1, 3, 255]),
+        (png("P", [0, 1, 3], bits=2), [0, 1, 3]),
+        (png("P", [0, 1, 3], transparency=0), [0, 1, 3]),
+        (png("P", [2, 1, 0, 9], file_format="GIF", optimize=False), [2, 1, 0, 9]),
+        (png("P", [2, 1, 0, 9], file_format="BMP"), [2, 1, 0, 9]),
+        (png("1", [0, 1, 1]), [0, 1, 1]),
+        (png("1", [0, 1, 1], file_format="TIFF"), [0, 1, 1]),
+        (grey_png(1, b"\xa0"), [1, 0, 1, 0, 0, 0, 0, 0]),
+        (grey_png(2, b"\x1b"), [0, 1, 2, 3]),
+        (grey_png(4, b"\x0f\x27"), [0, 15, 2, 7]),
+        (png("I;16", [0, 300, 65535]), [0, 300, 65535]),
+        (png("I;16", [0, 300, 65535], file_format="TIFF"), [0, 300, 65535]),
+        (png("I", [0, 300, 65535], file_format="TIFF"), [0, 300, 65535]),
+        (png("RGB", [(0, 0, 0), (7, 7, 7)]), [0, 7]),
+        (png("RGBA", [(0, 0, 0, 255), (7, 7, 7, 255)]), [0, 7]),
+        (png("LA", [(0, 255), (7, 255)]), [0, 7]),
+    ],
+)
+def test_the_numbers_of_a_file_are_kept(data, numbers):
+    mask = read_mask(data, ImageSpec())
+    assert mask.tolist() == [numbers]
+    assert mask.dtype == (np.uint16 if max(numbers) > 255 else np.uint8)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        png("RGB", [(0, 0, 0), (7, 7, 8)]),
+        png("RGBA", [(0, 0, 0, 255), (7, 7, 7, 0)]),
+        png("I", [0, 70_000], file_format="TIFF"),
+        png("I", [0, -1], file_format="TIFF"),
+        png("F", [0, 0.5], file_format="TIFF"),
+    ],
+)
+def test_what_has_no_number_for_each_pixel_is_refused(data):
+    with pytest.raises(SampleError) as refused:
+        read_mask(data, ImageSpec())
     assert refused.value.reason is FailureReason.INVALID_MASK

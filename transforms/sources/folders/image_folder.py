@@ -7,13 +7,14 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import FailureReason, RequestError
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError
 from transforms.images.formats import SNIFFED_BYTES, may_be_an_image
-from transforms.refs import File, SampleRef, one_image
+from transforms.refs import IMAGE, MASK, File, SampleRef, one_image
 from transforms.service_faults import retry_faults
 from transforms.sources.folder_advice import Place
 from transforms.sources.folder_roles import Roles, show_names
 from transforms.sources.folder_tree import FolderSummary, FolderTree
+from transforms.sources.folders.mask_files import MaskFiles, find_mask_files
 from transforms.sources.folders.roots import Root, check_named_splits, root_of
 from transforms.sources.inputs import describe_splits, key_prefixes, quote_input, refuse_columns, splits_of_names
 from transforms.sources.names import FOLDER_MARKER, NOT_AN_IMAGE, has_extension, is_utf8, printable, skipped_kind
@@ -42,6 +43,8 @@ class ImageFolder(Source):
         self._roots = roots
         self._spec = spec
         self._label_pattern = compile_pattern(spec)
+        self.has_masks = spec.needs_mask
+        self._masks: Mapping[str, MaskFiles] = {}
 
     def samples(self) -> Iterator[SampleRef]:
         """One reference per image, in the order in which storage lists them; may be iterated once."""
@@ -50,8 +53,9 @@ class ImageFolder(Source):
         # Images of one folder come one after the other.
         last: str | None = None
         placed: tuple[str | None, str | None] = (None, None)
+        self._masks = find_mask_files(self._roots, self._spec) if self.has_masks else {}
         for root in self._roots:
-            start = root.start
+            start, masks = root.start, self._masks.get(root.key_prefix)
             for entry in storage.list_files(root.listing, special=True, literal=root.is_folder):
                 relative = entry.path[start:]
                 kind = skipped_kind(relative)
@@ -63,6 +67,8 @@ class ImageFolder(Source):
                 label, split = placed
                 if kind is None and split is None and only_splits:
                     kind = OUTSIDE_SPLITS
+                if kind is None and masks is not None and masks.is_mask(entry.path):
+                    kind = "mask"
                 if kind is None and not has_extension(relative) and not _may_be_an_image(entry):
                     kind = NOT_AN_IMAGE
                 key = root.key_prefix + relative
@@ -80,11 +86,20 @@ class ImageFolder(Source):
                     label = path_label(key, self._label_pattern)
                 size = max(entry.size, 0)
                 group = path_group(key, self._label_pattern)
-                locator = File(entry.path, entry.version)
-                yield SampleRef(key, one_image(locator), size, entry.fingerprint, label, split, {}, failure, group)
+                images, fingerprint = one_image(File(entry.path, entry.version)), entry.fingerprint
+                if masks is not None and failure is None:
+                    try:
+                        mask = masks.find(relative)
+                        images = {IMAGE: images[IMAGE], MASK: File(mask.path, mask.version)}
+                        fingerprint = f"{fingerprint}+{mask.fingerprint}"
+                    except SampleError as error:
+                        failure = (error.reason.value, error.detail)
+                yield SampleRef(key, images, size, fingerprint, label, split, {}, failure, group)
 
     def settle(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
         """See `Source.settle`."""
+        for masks in self._masks.values():
+            self.notes += masks.describe()
         trees = {root.key_prefix: folders.tree(root.key_prefix) for root in self._roots}
         names = [storage.basename(root.folder) for root in self._roots]
         roles: dict[str, Roles] = {}
@@ -102,6 +117,11 @@ class ImageFolder(Source):
             self.notes += notes
             if root.is_folder and self._spec.needs_label and self._label_pattern is None:
                 self.notes += self._empty_folders(root, tree, roles[root.key_prefix])
+        if self.has_masks and not self._masks:
+            raise RequestError(
+                f"{quote_input(self._roots[0].listing)}: the layout needs masks; name their folder with `mask_root`, "
+                "or what their names have at their ends with `mask_suffix`"
+            )
         splits = {root.key_prefix: root.split for root in self._roots if root.split}
         return relabel(roles, trees, self._spec, folders=folders, splits=splits)
 

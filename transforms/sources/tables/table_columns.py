@@ -22,6 +22,7 @@ from transforms.sources.tables.table import Table
 _IMAGES = (
     "image", "imagepath", "imagefile", "imgpath", "path", "filepath", "filename", "file", "imagename", "img",
 )  # fmt: skip
+_MASKS = ("mask", "maskpath", "maskfile", "maskfilename", "maskname", "segmentation", "annotation")
 _LABELS = ("label", "labels", "class", "classname", "classes", "category")
 
 
@@ -34,6 +35,7 @@ class Columns:
       labels: columns of zeros and ones, one for each class.
       objects: column of annotated objects.
       group: what keeps rows in one split.
+      mask: path of the image's mask.
     """
 
     image: str | None
@@ -44,12 +46,13 @@ class Columns:
     group: str | None = None
     labels: tuple[str, ...] = ()
     objects: str | None = None
+    mask: str | None = None
 
     @property
     def needed(self) -> list[str]:
         """All columns that are read."""
         split = self.split.name if self.split else None
-        columns = self.image, self.label, split, self.key, self.group, self.objects
+        columns = self.image, self.label, split, self.key, self.group, self.objects, self.mask
         named = [name for name in columns if name is not None]
         return [*named, *self.labels, *pattern_columns(self.pattern or "")]
 
@@ -95,6 +98,7 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
         raise RequestError(
             f"`label_column={label}` and `label_columns` both say where the labels are; leave one of them out"
         )
+    mask = choose("mask_column", _MASKS, "masks", text=True) if spec.needs_mask else None
     split, note = find_split_column(table, spec, taken=[image, label])
     if note:
         taken.append(note)
@@ -115,11 +119,16 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
             f"`label_column`; {available(table)}",
             column_choices(table, image=image, needs_image=image is None and spec.image_path is None, needs_label=True),
         )
+    if spec.needs_mask and mask is None:
+        raise RequestError(
+            f"{quote_input(table.path)} has no column 'mask', which the layout needs; name another with `mask_column`; "
+            f"{available(table)}"
+        )
     if objects is not None:
         taken.append(f"boxes from column {objects!r}")
     if taken:
         notes.append(f"{printable(storage.basename(table.path))}: {', '.join(taken)}")
-    return Columns(image, spec.image_path, label, split, key, group, spec.label_columns, objects), notes
+    return Columns(image, spec.image_path, label, split, key, group, spec.label_columns, objects, mask), notes
 
 
 def has_labels(table: Table, named: Sequence[str]) -> bool:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, Choice, FailureReason, RequestError, SampleError, Stage
-from transforms.refs import File, SampleRef, one_image
+from transforms.refs import IMAGE, MASK, File, Locator, SampleRef
 from transforms.service_faults import retry_faults
 from transforms.sources.containers import Container, Spool
 from transforms.sources.image_files import find_image
-from transforms.sources.inputs import InputFile, describe_splits, find_files, keep_inputs, quote_input
+from transforms.sources.inputs import InputFile, describe_splits, find_files, keep_inputs, quote_input, refuse_settings
 from transforms.sources.names import printable
 from transforms.sources.source import Source
 from transforms.sources.source_spec import Skipped, SourceSpec
@@ -37,6 +38,7 @@ class _Reader:
     key_prefix: str
     split: str | None
     roots: Sequence[str]
+    mask_roots: Sequence[str]
     allow_outside_root: bool
     cells: RowReader
 
@@ -65,7 +67,8 @@ class _Reader:
 
     def _reference(self, row: Row, number: int) -> SampleRef:
         # Wide enough that the keys sort as the rows do.
-        key, locator, split = f"{number:012d}", None, None
+        key, split = f"{number:012d}", None
+        images: dict[str, Locator] = {}
         of = self.columns
         try:
             if isinstance(row, InvalidRow):
@@ -84,12 +87,15 @@ class _Reader:
             size, fingerprint = 0, ""
             if image is not None:
                 uri = find_image(image, roots=self.roots, allow_outside_root=self.allow_outside_root)
-                locator = File(uri)
+                images[IMAGE] = File(uri)
                 size, fingerprint, version = look(uri)
-                locator = File(uri, version)
+                images[IMAGE] = File(uri, version)
+            if of.mask is not None:
+                images[MASK], version = self._find_mask(row, of.mask)
+                fingerprint = f"{fingerprint}+{version}" if fingerprint and version else ""
             return SampleRef(
                 self.key_prefix + key,
-                one_image(locator),
+                images,
                 size,
                 fingerprint,
                 label,
@@ -100,7 +106,19 @@ class _Reader:
             )
         except SampleError as error:
             failure = (error.reason.value, error.detail)
-            return SampleRef(self.key_prefix + key, one_image(locator), split=split, failure=failure)
+            return SampleRef(self.key_prefix + key, images, split=split, failure=failure)
+
+    def _find_mask(self, row: Mapping[str, Any], column: str) -> tuple[File, str]:
+        """The mask of a row, and its fingerprint; "" if that is not known."""
+        path = read_text(row, column, required=False)
+        if not path:
+            raise SampleError(Stage.LIST, FailureReason.MASK_MISSING, f"column {column!r} is empty")
+        try:
+            uri = find_image(path, roots=self.mask_roots, allow_outside_root=self.allow_outside_root)
+            _, fingerprint, version = look(uri)
+        except SampleError as error:
+            raise error.about("mask") from error
+        return File(uri, version), fingerprint
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,6 +185,7 @@ class TableSource(Source):
         self.label_column = self._readers[0].columns.label
         self.has_images = self._readers[0].columns.has_images
         self.has_objects = self._readers[0].columns.objects is not None
+        self.has_masks = self._readers[0].columns.mask is not None
         for reader in self._readers[1:]:
             if reader.columns.has_images != self.has_images:
                 raise RequestError(
@@ -191,9 +210,21 @@ class TableSource(Source):
         """One reference per row, in the order of the tables; may be iterated once.
 
         Raises:
+          RequestError: no row has a mask that is there.
           BuildError: a table is replaced meanwhile, or a service fault.
         """
-        return itertools.chain.from_iterable(map(self.read_container.samples, self._readers))
+        without: str | None = None
+        is_found = False
+        for ref in itertools.chain.from_iterable(map(self.read_container.samples, self._readers)):
+            if self.has_masks and not is_found and IMAGE in ref.images:
+                is_found = MASK in ref.images
+                without = without or (ref.failure[1] if ref.failure else None)
+            yield ref
+        if without is not None and not is_found:
+            raise RequestError(
+                f"{quote_input(self._readers[0].table.path)}: no row has a mask that is there; the first: {without}; "
+                "`mask_column` names the column, and `mask_root` the folder that its paths are relative to"
+            )
 
     def parts(self) -> Sequence[Container]:
         """See `Source.parts`: ranges of rows."""
@@ -226,6 +257,7 @@ def open_tables(spec: SourceSpec, open_table: Callable[[str], TableFile]) -> Tab
             f"`label_pattern={spec.label_pattern}` finds labels in the paths of folders, but {where}; "
             "leave it out and name the column of the labels with `label_column`"
         )
+    refuse_settings(spec, ("mask_suffix", "image_suffix"), why="which has a column with the masks' paths")
     files = find_files(spec)
     source = TableSource([(file, open_table(file.entry.path)) for file in files], spec)
     source.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], spec)
@@ -256,6 +288,7 @@ def _reader(table: TableFile, file: InputFile, spec: SourceSpec) -> tuple[_Reade
         key_prefix=file.key_prefix,
         split=file.split,
         roots=spec.image_root or (storage.dirname(table.path),),
+        mask_roots=spec.mask_root or spec.image_root or (storage.dirname(table.path),),
         allow_outside_root=spec.allow_outside_root,
         cells=cells,
     )

@@ -1,0 +1,159 @@
+"""Which file is the mask of which image, by the names of both."""
+
+from __future__ import annotations
+
+import functools
+import posixpath
+from collections.abc import Sequence
+from typing import Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import Choice, FailureReason, RequestError, SampleError, Stage
+from transforms.sources.folder_names import is_annotation, without_kind
+from transforms.sources.folders.roots import Root
+from transforms.sources.inputs import quote_input
+from transforms.sources.mask_names import find_suffixes
+from transforms.sources.names import is_utf8, printable, skipped_kind
+from transforms.sources.source_spec import SourceSpec
+
+_MOST_NAMES = 64
+
+
+class MaskFiles:
+    """The masks of the images below one root. Their names are held in memory.
+
+    A mask has the path of its image, with any extension and without the suffixes of the request. Where no mask has the
+    path, folders such as `images` and `masks` are left out of both, and `trainannot` counts as `train`.
+
+    Args:
+      root: of the images.
+      folder: of the masks.
+      spec: the request.
+      with_prefix: whether the masks of an input are in a folder of its name.
+    """
+
+    def __init__(self, root: Root, folder: str, spec: SourceSpec, *, with_prefix: bool) -> None:
+        self.folder = folder.rstrip("/")
+        self._root = root
+        self._prefix = root.key_prefix if with_prefix else ""
+        self._suffix, self._image_suffix = spec.mask_suffix or "", spec.image_suffix or ""
+        # Images and masks are in one tree: the suffix, or else the folder, tells which file is what.
+        self._is_shared = f"{root.folder.rstrip('/')}/".startswith(f"{self.folder}/")
+        self._used: set[str] = set()
+        self._examples: list[str] = []
+
+    def is_mask(self, path: str) -> bool:
+        """Whether a listed file is no image of its own."""
+        if not path.startswith(f"{self.folder}/"):
+            return False
+        return not self._is_shared or self._looks_like_a_mask(path[len(self.folder) + 1 :])
+
+    def find(self, relative: str) -> storage.FileEntry:
+        """The mask of an image.
+
+        Args:
+          relative: path of the image below its root.
+
+        Raises:
+          SampleError: there is none, or there are several.
+        """
+        stem = posixpath.splitext(self._prefix + relative)[0]
+        if len(self._examples) < _MOST_NAMES:
+            self._examples.append(stem)
+        name = stem.removesuffix(self._image_suffix)
+        if name not in self._masks:
+            name = self._by_plain_path.get(_plain_path(name)) or name
+        found = self._masks.get(name, ())
+        if len(found) != 1:
+            what = (
+                f"several masks: {', '.join(sorted(printable(one.path) for one in found))}"
+                if found
+                else (f"no mask of the name {printable(name + self._suffix)}.* in {printable(self.folder)}")
+            )
+            raise SampleError(Stage.LIST, FailureReason.INVALID_MASK if found else FailureReason.MASK_MISSING, what)
+        self._used.add(name)
+        return found[0]
+
+    def describe(self) -> list[str]:
+        """A note on the masks that belong to no image.
+
+        Raises:
+          RequestError: no image has a mask.
+        """
+        if self._examples and not self._used:
+            raise self._refusal()
+        unused = sorted(self._masks.keys() - self._used)
+        if not unused:
+            return []
+        first = printable(self._masks[unused[0]][0].path)
+        return [f"{len(unused):,} of {len(self._masks):,} masks in {self.folder} belong to no image, such as {first}"]
+
+    @functools.cached_property
+    def _masks(self) -> dict[str, tuple[storage.FileEntry, ...]]:
+        """Path below the folder, without suffix and extension -> the masks."""
+        masks: dict[str, tuple[storage.FileEntry, ...]] = {}
+        for entry in storage.list_files(self.folder, literal=True):
+            relative = entry.path[len(self.folder) + 1 :]
+            stem = posixpath.splitext(relative)[0]
+            is_wanted = skipped_kind(relative) is None and is_utf8(relative) and stem.endswith(self._suffix)
+            if is_wanted and (not self._is_shared or self._looks_like_a_mask(relative)):
+                name = stem.removesuffix(self._suffix)
+                masks[name] = (*masks.get(name, ()), entry)
+        return masks
+
+    @functools.cached_property
+    def _by_plain_path(self) -> dict[str, str | None]:
+        """Path without folders of masks -> that in `_masks`; None for one of several."""
+        plain: dict[str, str | None] = {}
+        for name in self._masks:
+            path = _plain_path(name)
+            plain[path] = None if path in plain else name
+        return plain
+
+    def _looks_like_a_mask(self, relative: str) -> bool:
+        if self._suffix:
+            return posixpath.splitext(relative)[0].endswith(self._suffix)
+        return any(map(is_annotation, relative.split("/")[:-1]))
+
+    def _refusal(self) -> RequestError:
+        where = quote_input(self._root.listing)
+        if not self._masks:
+            what = "no folder such as masks with images" if self._is_shared else "no image"
+            what = f"no image whose name ends in {self._suffix}" if self._suffix else what
+            return RequestError(f"{where}: no image has a mask, because there is {what} in {self.folder}")
+        names = [posixpath.basename(name) + self._suffix for name in list(self._masks)[:_MOST_NAMES]]
+        settings: dict[str, Any] | None = find_suffixes(map(posixpath.basename, self._examples), names)
+        image, mask = self._examples[0], next(iter(self._masks.values()))[0].path
+        return RequestError(
+            f"{where}: no image has a mask; expected one of the same name in {self.folder}, and found "
+            f"{printable(image)} and {printable(mask)}; `mask_suffix` and `image_suffix` say what their names have at "
+            "their ends",
+            [Choice("the images with these masks", settings)] if settings else [],
+        )
+
+
+def find_mask_files(roots: Sequence[Root], spec: SourceSpec) -> dict[str, MaskFiles]:
+    """Prefix of the keys of a root -> the masks of its images; empty if the request does not say where masks are.
+
+    Raises:
+      RequestError: there is no such folder, or there are not as many as inputs.
+    """
+    folders = spec.mask_root or (tuple(root.folder for root in roots) if spec.mask_suffix else ())
+    if spec.mask_root and len(folders) not in (1, len(roots)):
+        raise RequestError(
+            f"`mask_root`: {len(folders)} folders for {len(roots)} inputs; expected one for each, or one for all"
+        )
+    for folder in spec.mask_root:
+        if not storage.is_folder(folder):
+            raise RequestError(f"`mask_root={printable(folder)}`: there is no such folder")
+    is_one = len(folders) < len(roots)
+    return {
+        root.key_prefix: MaskFiles(root, folder, spec, with_prefix=is_one)
+        for root, folder in zip(roots, folders * len(roots) if is_one else folders, strict=bool(folders) and not is_one)
+    }
+
+
+def _plain_path(path: str) -> str:
+    """A path without the folders that only tell images from masks."""
+    *folders, name = path.split("/")
+    return "/".join(filter(None, [*map(without_kind, folders), name]))
