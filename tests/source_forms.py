@@ -1,4 +1,4 @@
-"""Inputs in the form of every source: the same photos, the same objects, and arrays of pixels."""
+"""Inputs in the form of every source: the same photos, the same objects, masks, arrays of pixels."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import tensorflow as tf
 import zstandard
+from PIL import Image
 
 from tests.annotated_inputs import CATEGORIES, PICTURES, Picture, save_pictures, write_coco, write_voc, write_yolo
 from tests.pixel_files import save_cifar, save_mnist
@@ -208,6 +209,19 @@ OBJECT_FORMS: Forms = {
     "webdataset_objects": (_write_object_webdataset, ["--input={root}/objects.tar"]),
 }
 
+
+def _write_masks(folder: Path) -> None:
+    save_pictures(folder / "images")
+    (folder / "masks").mkdir()
+    for name, picture in PICTURES.items():
+        mask = np.zeros((picture.height, picture.width), np.uint8)
+        for number, (_, (xmin, ymin, xmax, ymax)) in enumerate(picture.objects, 1):
+            mask[int(ymin) : int(ymax), int(xmin) : int(xmax)] = number
+        Image.fromarray(mask).save(folder / "masks" / name.replace(".jpg", ".png"))
+
+
+MASK_FORMS: Forms = {"masks": (_write_masks, ["--input={root}/images", "--mask_root={root}/masks"])}
+
 _GREY = np.random.default_rng(0).integers(0, 256, (40, 28, 28), dtype=np.uint8)
 _COLORS = np.random.default_rng(1).integers(0, 256, (40, 32, 32, 3), dtype=np.uint8)
 _LABELS = np.arange(40) % 4
@@ -236,7 +250,7 @@ ARRAY_FORMS: Forms = {
     "idx": (_write_mnist, ["--input={root}", "--source=idx"]),
     "cifar": (_write_cifar, ["--input={root}", "--source=cifar"]),
 }
-FORMS: Forms = {**PHOTO_FORMS, **OBJECT_FORMS, **ARRAY_FORMS}
+FORMS: Forms = {**PHOTO_FORMS, **OBJECT_FORMS, **MASK_FORMS, **ARRAY_FORMS}
 
 
 def write_form(name: str, folder: Path) -> None:
