@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import cv2
@@ -29,7 +30,7 @@ def as_file(data: bytes, *, shape: Sequence[int], axes: str, dtype: str) -> byte
       SampleError: bytes are missing.
     """
     numbers = np.frombuffer(data, dtype)
-    if numbers.size != np.prod(shape):
+    if numbers.size != math.prod(shape):
         detail = f"{len(data):,} bytes where the shape {tuple(shape)} has more; the array is cut"
         raise SampleError(Stage.READ, FailureReason.TRUNCATED, detail)
     order = [axes.index(axis) for axis in "HWC" if axis in axes]

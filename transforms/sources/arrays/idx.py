@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gzip
+import math
 import re
 import struct
 from collections.abc import Iterator, Mapping
@@ -84,7 +85,7 @@ class FindIdx:
                 shape=shape[1:],
                 axes=axes,
                 dtype=dtype,
-                step=int(np.prod(shape[1:])),
+                step=math.prod(shape[1:]),
                 column_types={"label": "int64"} if labels else {},
                 rows=lambda: _rows(labels, shape[0]),
                 offset=None if is_compressed else start,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -137,7 +138,7 @@ class FindArrays:
             shape=shape,
             axes=axes,
             dtype=images.dtype.str,
-            step=images.dtype.itemsize * int(np.prod(shape)),
+            step=images.dtype.itemsize * math.prod(shape),
             column_types={name: _TYPES[array.dtype.kind] for name, array in columns.items()},
             rows=lambda: _rows(columns, count),
             offset=images.offset,
@@ -258,7 +259,7 @@ def _rows(columns: Mapping[str, _Array], count: int) -> Iterator[Mapping[str, An
 
 
 def _read(stream: IO[bytes], array: _Array, rows: int) -> list[Any]:
-    width = int(np.prod(array.shape[1:]))
+    width = math.prod(array.shape[1:])
     values = np.frombuffer(read_exactly(stream, rows * width * array.dtype.itemsize), array.dtype)
     return cast("list[Any]", (values if width == 1 else values.reshape(rows, width)).tolist())
 
