@@ -86,13 +86,15 @@ def read_mask(data: bytes, spec: ImageSpec) -> np.ndarray:
       [H, W] uint8 or uint16.
 
     Raises:
-      SampleError: it cannot be decoded, or has colors.
+      SampleError: it cannot be decoded, has colors, or a format that changes numbers.
     """
     try:
         name, opened = open_image(data, spec)
         image = load_pixels(data, name, opened, spec)
     except SampleError as error:
         raise error.about("mask") from error
+    if name == "jpeg":
+        raise _invalid("the mask is a JPEG file, which does not keep numbers; save it as PNG, from what it was made of")
     values = np.asarray(image)
     if values.ndim == 3:
         colors = values[..., :-1] if image.mode in ("LA", "PA", "RGBA") else values

@@ -150,6 +150,7 @@ def test_the_numbers_of_a_file_are_kept(data, numbers):
         png("I", [0, 70_000], file_format="TIFF"),
         png("I", [0, -1], file_format="TIFF"),
         png("F", [0, 0.5], file_format="TIFF"),
+        png("L", [0] * 8 + [9] * 8, file_format="JPEG"),
     ],
 )
 def test_what_has_no_number_for_each_pixel_is_refused(data):
