@@ -198,3 +198,33 @@ def test_the_layout_of_the_object_detection_api_loads_nested(tmp_path, annotated
         assert [text.decode() for text in image["object"]["class"]["text"]] == [label for label, _ in objects]
         assert image["object"]["bbox"]["xmax"].shape == (len(objects),)
         assert image["encoded"].shape == (20, 30, 3)
+
+
+@pytest.mark.parametrize("bit_depth", [8, 16])
+def test_images_with_masks_load_as_tfds_has_them(tmp_path, photos, build_tfds, bit_depth):
+    masks = {}
+    for number, photo in enumerate(sorted(photos.rglob("*.jpg"))[:6]):
+        with Image.open(photo) as image:
+            image.resize((40, 30)).save(tmp_path / f"{number}.jpg")
+        masks[f"{number}.jpg"] = np.random.default_rng(number).integers(0, 200, (30, 40), np.uint8)
+        Image.fromarray(masks[f"{number}.jpg"]).save(tmp_path / f"{number}_mask.png")
+    flags = ["--image_size=30x40", "--resize_mode=exact", "--layout=segmentation", f"--mask_bit_depth={bit_depth}"]
+    builder = build_tfds(tmp_path / "out", f"--input={tmp_path}/*.*", "--mask_suffix=_mask", *flags)
+    features = tfds.features.FeaturesDict(
+        {
+            "image": tfds.features.Image(shape=(30, 40, 3), encoding_format="jpeg"),
+            "mask": tfds.features.Image(
+                shape=(30, 40, 1), dtype=np.dtype(f"uint{bit_depth}").type, encoding_format="png"
+            ),
+            "filename": tfds.features.Scalar(np.object_),
+        }
+    )
+    features.save_config(str(tmp_path))
+    ours, theirs = (json.loads((folder / "features.json").read_text()) for folder in (tmp_path / "out", tmp_path))
+    assert ours["featuresDict"]["features"]["mask"] == theirs["featuresDict"]["features"]["mask"]
+    examples = {one["filename"].decode(): one for one in builder.as_dataset(split="train").as_numpy_iterator()}
+    assert sorted(examples) == sorted(masks)
+    for name, example in examples.items():
+        np.testing.assert_array_equal(example["mask"][..., 0], masks[name])
+    pairs = builder.as_dataset(split="train", as_supervised=True).as_numpy_iterator()
+    assert [(image.shape, mask.shape) for image, mask in pairs] == [((30, 40, 3), (30, 40, 1))] * 6
