@@ -120,13 +120,25 @@ def voc_of(name: str, picture: Picture) -> str:
     return f"<annotation>\n  <folder>VOC2012</folder><filename>{name}</filename>{size}{objects}\n</annotation>\n"
 
 
+def mask_of(picture: Picture) -> Image.Image:
+    """A mask with the number of the class, from 1, in the box of each object; 255 outside of all."""
+    mask = Image.new("P", (picture.width, picture.height), 255)
+    for label, box in picture.objects:
+        mask.paste(list(CATEGORIES).index(label) + 1, tuple(map(round, box)))
+    return mask
+
+
 def write_voc(root: Path, splits: Mapping[str, Mapping[str, Picture]]) -> Path:
-    """Writes a folder such as VOC2012, with a list for each split."""
-    for folder in ("Annotations", "ImageSets/Main"):
+    """Writes a folder such as VOC2012, with a list for each split, and palette masks with a class for each object."""
+    for folder in ("Annotations", "ImageSets/Main", "ImageSets/Segmentation", "SegmentationClass"):
         (root / folder).mkdir(parents=True, exist_ok=True)
     for split, pictures in splits.items():
         save_pictures(root / "JPEGImages", pictures)
         for name, picture in pictures.items():
             (root / f"Annotations/{Path(name).stem}.xml").write_text(voc_of(name, picture))
-        (root / f"ImageSets/Main/{split}.txt").write_text("".join(f"{Path(name).stem}\n" for name in pictures))
+            mask = mask_of(picture)
+            mask.putpalette([value * 73 % 256 for value in range(768)])
+            mask.save(root / f"SegmentationClass/{Path(name).stem}.png")
+        for kind in ("Main", "Segmentation"):
+            (root / f"ImageSets/{kind}/{split}.txt").write_text("".join(f"{Path(name).stem}\n" for name in pictures))
     return root

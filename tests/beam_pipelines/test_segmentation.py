@@ -16,6 +16,8 @@ import pytest
 from PIL import Image
 
 from beam_tfrecords import load, open_dataset
+from tests.annotated_inputs import PICTURES, write_voc
+from tests.annotated_inputs import mask_of as voc_mask
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of
 from tests.beam_pipelines.listed_records import commands_of
 from tests.beam_pipelines.test_verify_records import one_record, rewrite_shard, with_feature
@@ -393,6 +395,25 @@ def test_a_table_without_masks_is_refused(tmp_path, pair, convert):
     ran = convert(f"--input={table}", "--mask_column=m", "--mask_suffix=_m", f"--output={tmp_path}/out")
     assert ran.code == 2
     assert "which has a column with the masks' paths; leave it out" in ran.err
+
+
+# Pascal VOC
+
+
+def test_the_indices_of_palettes_stay_in_masks_of_pascal_voc(tmp_path, build):
+    root = write_voc(tmp_path / "VOC2012", {"train": PICTURES})
+    flags = [f"--input={root}", "--source=voc", "--layout=segmentation"]
+    out = build(tmp_path / "out", *flags)
+    assert find_all(out) == []
+    masks = masks_of(out)
+    for name, picture in PICTURES.items():
+        np.testing.assert_array_equal(masks[name], np.asarray(voc_mask(picture)))
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("layout: {image: image.encoded, mask: mask.encoded, boxes: objects.bbox, filename: filename}")
+    both = build(tmp_path / "both", f"--input={root}", "--source=voc", f"--spec={spec}")
+    for record in open_dataset(both).records("train"):
+        np.testing.assert_array_equal(record["mask"][..., 0], masks[record["filename"].decode()])
+        assert len(record["boxes"]) == len(PICTURES[record["filename"].decode()].objects)
 
 
 # Later versions

@@ -1,11 +1,13 @@
-"""Images that a table or a file of annotations names: where they are."""
+"""Images that a table or a file of annotations names, and masks: where they are."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 
 from beam_tfrecords import storage
+from transforms.refs import MASK, File, SampleRef
 from transforms.service_faults import retry_faults
 from transforms.sources.tables.image_paths import resolve
 
@@ -21,3 +23,9 @@ def find_image(image: str, *, roots: Sequence[str], allow_outside_root: bool) ->
         if retry_faults(uri, functools.partial(storage.exists, uri)):
             return uri
     return resolve(image, root=roots[-1], allow_outside_root=allow_outside_root)
+
+
+def with_mask(ref: SampleRef, mask: storage.FileEntry) -> SampleRef:
+    """The sample with the mask of its image."""
+    images = {**ref.images, MASK: File(mask.path, mask.version)}
+    return dataclasses.replace(ref, images=images, fingerprint=f"{ref.fingerprint}+{mask.fingerprint}")

@@ -1,4 +1,4 @@
-"""Pascal VOC's annotations: an XML file per image, and lists of the images of each split.
+"""Pascal VOC's annotations: an XML file or a mask per image, and lists of the images of each split.
 
 Format: http://host.robots.ox.ac.uk/pascal/VOC/voc2012/htmldoc/. The first pixel is (1, 1) and a box includes its last
 pixel; so 1 is subtracted from xmin and ymin alone, as Detectron2 does.
@@ -23,13 +23,15 @@ from transforms.sources.annotations.annotated import (
     refuse_other_settings,
     rejected,
 )
-from transforms.sources.inputs import key_prefixes, quote_input
+from transforms.sources.image_files import with_mask
+from transforms.sources.inputs import key_prefixes, quote_input, refuse_settings
 from transforms.sources.names import is_utf8, printable, skipped_kind
 from transforms.sources.source import Source
-from transforms.sources.source_spec import SourceSpec
+from transforms.sources.source_spec import MASK_SETTINGS, SourceSpec
 from transforms.splits import split_of_folder
 
 _IMAGES, _ANNOTATIONS, _LISTS = "JPEGImages", "Annotations", "ImageSets/Main"
+_MASKS, _MASK_LISTS = "SegmentationClass", "ImageSets/Segmentation"
 # The lists of all images; the others beside them are of one class each.
 _SPLITS = ("train", "val", "test")
 _BOTH = "trainval"
@@ -47,18 +49,20 @@ def open_source(spec: SourceSpec) -> VocSource:
     """
     refuse_other_settings(spec)
     refuse_folders_as_splits(spec)
+    refuse_settings(spec, MASK_SETTINGS, why=f"which has its masks in {_MASKS}")
+    needed = (_MASKS, _MASK_LISTS) if spec.needs_mask else (_ANNOTATIONS, _LISTS)
     for root in spec.input:
-        for folder in (_IMAGES, _ANNOTATIONS):
+        for folder in (_IMAGES, needed[0]):
             if not storage.is_folder(storage.join(root, folder)):
                 raise RequestError(
                     f"{quote_input(root)} has no folder {folder}; expected one such as VOCdevkit/VOC2012, with "
-                    f"{_IMAGES}, {_ANNOTATIONS} and, for splits, {_LISTS}"
+                    f"{_IMAGES}, {needed[0]} and, for splits, {needed[1]}"
                 )
     return VocSource(dict(zip(key_prefixes(spec.input), spec.input, strict=True)), spec)
 
 
 class VocSource(Source):
-    """Lists the images of Pascal VOC with their objects.
+    """Lists the images of Pascal VOC with their objects, their masks, or both.
 
     Args:
       roots: key prefix -> folder.
@@ -72,27 +76,35 @@ class VocSource(Source):
         self.name = spec.source
         self._roots = roots
         self._spec = spec
+        self.has_masks = spec.needs_mask
+        self._lists = _MASK_LISTS if spec.needs_mask else _LISTS
 
     def samples(self) -> Iterator[SampleRef]:
-        """The images that the lists name, or all that have annotations where there are no lists."""
+        """The images that the lists name, or all that have annotations or masks where there are no lists."""
         self.notes = []
         for prefix, root in self._roots.items():
             yield from self._samples_of(root, prefix)
 
     def _samples_of(self, root: str, prefix: str) -> Iterator[SampleRef]:
         images = self._list_images(storage.join(root, _IMAGES), prefix)
+        masks = self._list_images(storage.join(root, _MASKS), prefix) if self.has_masks else None
+        reads_objects = self._spec.needs_objects or self._spec.needs_label
         folder = storage.join(root, _ANNOTATIONS)
         start = len(folder.rstrip("/")) + 1
         annotated = {
             path[start:].removesuffix(".xml")
-            for path in (entry.path for entry in storage.list_files(folder, literal=True))
+            for path in (entry.path for entry in (storage.list_files(folder, literal=True) if reads_objects else ()))
             if path.endswith(".xml")
         }
         listed = self._read_lists(root)
-        names = listed if listed else dict.fromkeys(sorted(annotated))
+        names = listed if listed else dict.fromkeys(sorted(annotated if masks is None else masks))
         split_of_root = self._spec.input_splits.get(root)
 
         def read(name: str) -> tuple[str, Objects | SampleError]:
+            if masks is not None and name not in masks:
+                return name, _error(FailureReason.MASK_MISSING, f"no mask: {_MASKS}/{name}.png")
+            if not reads_objects:
+                return name, Objects()
             if name not in annotated:
                 return name, _error(FailureReason.LABEL_MISSING, f"no annotation: {_ANNOTATIONS}/{name}.xml")
             return name, read_annotation(storage.join(folder, f"{name}.xml"))
@@ -106,10 +118,12 @@ class VocSource(Source):
             if isinstance(objects, SampleError):
                 yield rejected(key, objects, split=split, uri=entry.path if entry else None)
             elif entry:
-                yield reference(key, entry.path, objects, self._spec, split=split, found=entry)
+                ref = reference(key, entry.path, objects, self._spec, split=split, found=entry)
+                yield ref if masks is None else with_mask(ref, masks[name])
         beside = len(images.keys() - names)
         if beside:
-            why = f"are in no list of {_LISTS}" if listed else "have no annotation"
+            without = "have no annotation" if masks is None else "have no mask"
+            why = f"are in no list of {self._lists}" if listed else without
             of = f"{len(images):,} images of {printable(storage.basename(root))}"
             self.notes.append(f"{beside:,} of {of} {why}, and are left out")
 
@@ -128,7 +142,7 @@ class VocSource(Source):
 
     def _read_lists(self, root: str) -> dict[str, str | None]:
         """Name of an image -> its split, from the lists; empty if there are none."""
-        paths = {split: storage.join(root, f"{_LISTS}/{split}.txt") for split in (*_SPLITS, _BOTH)}
+        paths = {split: storage.join(root, f"{self._lists}/{split}.txt") for split in (*_SPLITS, _BOTH)}
         there = {split: path for split, path in paths.items() if storage.is_file(path)}
         if set(_SPLITS[:2]) & there.keys():
             there.pop(_BOTH, None)
@@ -141,7 +155,9 @@ class VocSource(Source):
                     repeated += words[0] in names
                     names.setdefault(words[0], split_of_folder(split))
         if repeated:
-            self.notes.append(f"{repeated:,} images are in several lists of {_LISTS}, and in the first of these splits")
+            self.notes.append(
+                f"{repeated:,} images are in several lists of {self._lists}, and in the first of these splits"
+            )
         return names
 
 

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError
 from transforms.images.formats import SNIFFED_BYTES, may_be_an_image
-from transforms.refs import IMAGE, MASK, File, SampleRef, one_image
+from transforms.refs import File, SampleRef, one_image
 from transforms.service_faults import retry_faults
 from transforms.sources.folder_advice import Place
 from transforms.sources.folder_roles import Roles, show_names
 from transforms.sources.folder_tree import FolderSummary, FolderTree
 from transforms.sources.folders.mask_files import MaskFiles, find_mask_files
 from transforms.sources.folders.roots import Root, check_named_splits, root_of
+from transforms.sources.image_files import with_mask
 from transforms.sources.inputs import describe_splits, key_prefixes, quote_input, refuse_columns, splits_of_names
 from transforms.sources.names import FOLDER_MARKER, NOT_AN_IMAGE, has_extension, is_utf8, printable, skipped_kind
 from transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_group, path_label
@@ -86,15 +87,9 @@ class ImageFolder(Source):
                     label = path_label(key, self._label_pattern)
                 size = max(entry.size, 0)
                 group = path_group(key, self._label_pattern)
-                images, fingerprint = one_image(File(entry.path, entry.version)), entry.fingerprint
-                if masks is not None and failure is None:
-                    try:
-                        mask = masks.find(relative)
-                        images = {IMAGE: images[IMAGE], MASK: File(mask.path, mask.version)}
-                        fingerprint = f"{fingerprint}+{mask.fingerprint}"
-                    except SampleError as error:
-                        failure = (error.reason.value, error.detail)
-                yield SampleRef(key, images, size, fingerprint, label, split, {}, failure, group)
+                images = one_image(File(entry.path, entry.version))
+                ref = SampleRef(key, images, size, entry.fingerprint, label, split, {}, failure, group)
+                yield ref if masks is None or failure else _with_mask(ref, masks, relative)
 
     def settle(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
         """See `Source.settle`."""
@@ -182,6 +177,13 @@ def open_source(spec: SourceSpec) -> ImageFolder:
     source = ImageFolder(roots, spec)
     source.notes += describe_splits(folders, splits, spec)
     return source
+
+
+def _with_mask(ref: SampleRef, masks: MaskFiles, relative: str) -> SampleRef:
+    try:
+        return with_mask(ref, masks.find(relative))
+    except SampleError as error:
+        return dataclasses.replace(ref, failure=(error.reason.value, error.detail))
 
 
 def _may_be_an_image(entry: storage.FileEntry) -> bool:

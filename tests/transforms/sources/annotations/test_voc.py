@@ -42,6 +42,39 @@ def test_the_images_of_the_lists_have_their_objects_and_splits(root, opened, lis
     assert source.notes == ["1 of 5 images of VOC2012 are in no list of ImageSets/Main, and are left out"]
 
 
+def test_masks_are_those_of_the_lists_of_segmentation(root, opened, listed):
+    save_pictures(root / "JPEGImages", {"unlisted.jpg": PICTURES["a.jpg"]})
+    (root / "ImageSets/Segmentation/train.txt").write_text("a\nc\n")
+    (root / "SegmentationClass/c.png").unlink()
+    source = opened(root, source="voc", needs_mask=True, needs_objects=False, needs_label=False)
+    samples = listed(source)
+    assert {key: (sample.split, sample.objects) for key, sample in samples.items()} == {
+        "a.jpg": ("train", None), "c.jpg": ("train", None), "d.jpg": ("validation", None)
+    }  # fmt: skip
+    assert samples["a.jpg"].images["mask"].uri == str(root / "SegmentationClass/a.png")
+    assert samples["c.jpg"].failure == ("mask_missing", "no mask: SegmentationClass/c.png")
+    assert source.notes == ["2 of 5 images of VOC2012 are in no list of ImageSets/Segmentation, and are left out"]
+    both = listed(opened(root, source="voc", needs_mask=True))
+    assert both["a.jpg"].objects.labels == tuple(label for label, _ in PICTURES["a.jpg"].objects)
+
+
+def test_without_lists_all_masks_count(root, opened, listed):
+    for path in (root / "ImageSets/Segmentation").iterdir():
+        path.unlink()
+    (root / "SegmentationClass/c.png").unlink()
+    source = opened(root, source="voc", needs_mask=True, needs_objects=False, needs_label=False)
+    assert sorted(listed(source)) == ["a.jpg", "b.jpg", "d.jpg"]
+    assert source.notes == ["1 of 4 images of VOC2012 have no mask, and are left out"]
+
+
+def test_a_folder_without_masks_is_refused(root, opened):
+    (root / "SegmentationClass").rename(root / "masks")
+    with pytest.raises(RequestError, match=r"has no folder SegmentationClass; .*for splits, ImageSets/Segmentation"):
+        opened(root, source="voc", needs_mask=True)
+    with pytest.raises(RequestError, match="which has its masks in SegmentationClass; leave it out"):
+        opened(root, source="voc", mask_suffix="_mask")
+
+
 def test_one_is_subtracted_from_the_first_corner_alone(root):
     objects = parse_annotation((root / "Annotations/b.xml").read_bytes())
     box = ElementTree.fromstring((root / "Annotations/b.xml").read_text()).find("object/bndbox")
