@@ -128,6 +128,10 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
             f"the layout needs boxes, and `input={spec.source.input[0]}` is read as {source.name}, which has none; "
             "name the source that has them, such as `source=coco`, or choose another `layout`"
         )
+    elif layout is not None and layout.needs_object_masks and not source.has_outlines:
+        raise RequestError(
+            f"the layout needs masks of objects, and {source.name} has boxes alone; say `layout=detection`"
+        )
     if layout == EVERY_COLUMN:
         if not source.column_types:
             raise RequestError(

@@ -1,8 +1,9 @@
-"""Pictures of stored images for people: pixels as Pillow has them, and the boxes of objects drawn."""
+"""Pictures of stored images for people: pixels as Pillow has them, and the boxes and masks of objects drawn."""
 
 from __future__ import annotations
 
 import dataclasses
+import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.examples.layouts import OBJECT_MASKS
 from beam_tfrecords.examples.parse import find_class
 
 # Bright ones, which stand out from photos: red, green, blue, yellow, violet, turquoise, orange, pink.
@@ -18,6 +20,8 @@ _SIDES = ("xmin", "ymin", "xmax", "ymax")
 # Smaller pictures with boxes are enlarged to about this longer side, in pixels.
 _LEAST_SIDE = 640
 _MOST_TEXT = 40
+# Of 255; so much does a mask cover its object.
+_COVERAGE = 110
 # Pillow's own has English letters only.
 _FONTS = ("DejaVuSans.ttf", "NotoSans-Regular.ttf", "LiberationSans-Regular.ttf", "Arial.ttf", "arial.ttf")
 
@@ -30,11 +34,13 @@ class Box:
       sides: xmin, ymin, xmax and ymax, as shares of the image's width and height.
       name: of its class; "" if the record does not say.
       color: as CSS and Pillow read it; that of its class.
+      mask: a PNG; b"" if the record has none.
     """
 
     sides: tuple[float, float, float, float]
     name: str
     color: str
+    mask: bytes = b""
 
     @property
     def area(self) -> float:
@@ -46,7 +52,7 @@ def find_boxes(dataset: Dataset, example: Mapping[str, Any]) -> list[Box]:
     """The boxes of a record, the largest first, so that none is drawn over a smaller one.
 
     Args:
-      example: the record as `Dataset.records` gives it.
+      example: the record as `Dataset.records` gives it with `form="features"`.
     """
     values = {feature.field: example[feature.name] for feature in dataset.layout.features}
     if "objects.bbox" in values:
@@ -57,9 +63,10 @@ def find_boxes(dataset: Dataset, example: Mapping[str, Any]) -> list[Box]:
         return []
     names = _class_names(values, dataset.class_names) or [""] * len(sides)
     numbers = {name: number for number, name in enumerate(dataset.class_names)}
+    masks = values.get(OBJECT_MASKS) or [b""] * len(sides)
     boxes = [
-        Box(tuple(box), name, _COLORS[numbers.get(name, 0) % len(_COLORS)])
-        for box, name in zip(sides, names, strict=True)
+        Box(tuple(box), name, _COLORS[numbers.get(name, 0) % len(_COLORS)], mask)
+        for box, name, mask in zip(sides, names, masks, strict=True)
     ]
     return sorted(boxes, key=lambda box: -box.area)
 
@@ -86,10 +93,22 @@ def flatten(image: Image.Image) -> Image.Image:
     return image if image.mode == "L" else image.convert("RGB")
 
 
+def draw_masks(image: Image.Image, boxes: Sequence[Box]) -> Image.Image:
+    """The image, colored where the masks of its objects are."""
+    for box in boxes:
+        if box.mask:
+            image = image.convert("RGB")
+            with Image.open(io.BytesIO(box.mask)) as mask:
+                covered = mask.resize(image.size, Image.Resampling.NEAREST).point([0] + [_COVERAGE] * 255)
+            image.paste(box.color, mask=covered)
+    return image
+
+
 def draw_boxes(image: Image.Image, boxes: Sequence[Box]) -> Image.Image:
-    """The image with boxes and the names of their classes; a small one is enlarged, pixel by pixel."""
+    """The image with masks, boxes and the names of their classes; a small one is enlarged, pixel by pixel."""
     if not boxes:
         return image
+    image = draw_masks(image, boxes)
     times = max(1, round(_LEAST_SIDE / max(image.size)))
     drawn = image.convert("RGB").resize((image.width * times, image.height * times), Image.Resampling.NEAREST)
     draw = ImageDraw.Draw(drawn)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import bisect
+import dataclasses
 import io
 import itertools
 import operator
@@ -99,8 +100,9 @@ def _inspect_record(dataset: Dataset, split: str, number: int, *, save: str | No
         raise RequestError(f"--save={save}: the records of {dataset.path} have no image")
     from beam_pipelines.drawing import draw_boxes, find_boxes, flatten, from_pixels
 
-    example = ReadExample(dataset.layout.features, dataset.images, pixels=True)(data)
-    picture = draw_boxes(flatten(from_pixels(example[stored])), find_boxes(dataset, example))
+    read = ReadExample(dataset.layout.features, dataset.images, pixels=False)
+    image = flatten(from_pixels(dataclasses.replace(read, pixels=True)(data)[stored]))
+    picture = draw_boxes(image, find_boxes(dataset, read(data)))
     file = io.BytesIO()
     picture.save(file, kind, quality=_QUALITY)
     storage.write_bytes(path, file.getvalue())

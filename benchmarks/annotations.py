@@ -2,6 +2,7 @@
 
 python benchmarks/annotations.py                      118,287 images, 860,001 boxes with polygons, as train2017
 python benchmarks/annotations.py --polygon=0          without polygons
+python benchmarks/annotations.py --layout=detection_masks    their polygons listed
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=118_287)
     parser.add_argument("--boxes", type=int, default=860_001)
     parser.add_argument("--polygon", type=int, default=40, help="numbers in the polygon of each box")
+    parser.add_argument("--layout", default="detection", help="detection_masks lists the polygons too")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -58,6 +60,7 @@ def main() -> None:
             (root / f"{number:012d}.jpg").write_bytes(b"not read by a dry run")
         print(f"{path.stat().st_size / 1e6:,.0f} MB")
         command = [str(_COMMAND), "convert", f"--input={path}", f"--output={root / 'out'}", "--dry_run"]
+        command.append(f"--layout={arguments.layout}")
         # Looking at the memory slows the command down.
         for samples_memory in [*[False] * arguments.rounds, True]:
             with open("/dev/null", "wb") as log:

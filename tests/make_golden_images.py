@@ -9,6 +9,7 @@ other digests for the same revision and versions: add one to the revision first.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import hashlib
 import io
@@ -37,6 +38,7 @@ from transforms.images.masks import convert_mask
 from transforms.labels import ClassNames
 from transforms.libraries import library_versions, record_versions
 from transforms.objects import Objects
+from transforms.outlines import pack_segmentation
 from transforms.refs import IMAGE, MASK, File, SampleRef, one_image
 from transforms.settings import read_settings
 
@@ -87,6 +89,7 @@ _VALUES = {
     "objects.is_crowd": [0, 1],
     "objects.difficult": [1, 0],
     "objects.area": [1.5, 300.0],
+    "objects.mask": [b"\x89PNG", b""],
     "source_id": "139",
     "mask.encoded": b"\x89PNG bytes \x00",
     "key": "a/b.jpg",
@@ -104,6 +107,10 @@ _LAYOUTS = {
         "text": {"field": "column.text", "type": "bytes"},
     },
 }
+_OUTLINES = (
+    pack_segmentation([[0, 0, 2, 0, 0, 1.5]]),
+    pack_segmentation({"size": [2, 2], "counts": "0111"}),
+)
 # An image that no codec changes.
 _PIXELS = b"P6 2 2 255\n" + bytes(range(12))
 _MASK = b"P5 2 2 255\n" + bytes(range(4))
@@ -205,6 +212,8 @@ def _samples() -> Iterator[tuple[str, bytes]]:
         labels = ["ü", 0] if name == "multilabel" else "ü"
         boxes = (0, 0, 1, 1.5, -1, 0.25, 2, 2)
         objects = Objects(boxes, ("ü", "a"), {"area": (1, None), "is_crowd": (0, 1)}, image_id="139", size=(2, 2))
+        if parse_layout(layout).needs_object_masks:
+            objects = dataclasses.replace(objects, outlines=_OUTLINES)
         image = one_image(File("in/a/b.ppm"))
         ref = SampleRef("a/b.ppm", image, 23, "23-1.5", labels, "train", columns, objects=objects)
         spec = ImageSpec(image_encoding=ImageEncoding.RAW)

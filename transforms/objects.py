@@ -28,7 +28,8 @@ class Objects:
       values: name of another attribute, such as `is_crowd` -> its value for each; empty where the source has none.
       image_id: the source's own name of the image; "" if it has none.
       size: (width, height) of the image that the boxes were drawn on, in pixels; None if the source does not say.
-      is_normalized: whether the boxes are shares of the image's size.
+      is_normalized: whether boxes and outlines are shares of the image's size.
+      outlines: of each, from `transforms.outlines`, b"" where the source has none; empty unless they are asked for.
     """
 
     boxes: Sequence[float] = ()
@@ -37,6 +38,7 @@ class Objects:
     image_id: str = ""
     size: tuple[int, int] | None = None
     is_normalized: bool = False
+    outlines: Sequence[bytes] = ()
 
     def pack(self) -> tuple[Any, ...]:
         """As values for msgpack; a box takes 32 bytes."""
@@ -47,15 +49,17 @@ class Objects:
         numbers = {label: number for number, label in enumerate(dict.fromkeys(self.labels))}
         labels = [numbers[label] for label in self.labels]
         values = {name: list(column) for name, column in sorted(self.values.items())}
-        return boxes.tobytes(), list(numbers), labels, values, self.image_id, self.size, self.is_normalized
+        packed = boxes.tobytes(), list(numbers), labels, values, self.image_id, self.size, self.is_normalized
+        return (*packed, list(self.outlines)) if self.outlines else packed
 
     @classmethod
     def unpack(cls, packed: Sequence[Any]) -> Objects:
         """The reverse of `pack`."""
-        data, names, labels, values, image_id, size, is_normalized = packed
+        data, names, labels, values, image_id, size, is_normalized, *rest = packed
         boxes = array.array("d", data)
         if sys.byteorder == "big":
             boxes.byteswap()
         labels = tuple(names[number] for number in labels)
         values = {name: tuple(column) for name, column in values.items()}
-        return cls(tuple(boxes), labels, values, image_id, tuple(size) if size else None, is_normalized)
+        outlines = tuple(rest[0]) if rest else ()
+        return cls(tuple(boxes), labels, values, image_id, tuple(size) if size else None, is_normalized, outlines)

@@ -12,7 +12,7 @@ from typing import Any
 
 from PIL import Image
 
-from beam_pipelines.drawing import Box, find_boxes, flatten, from_pixels
+from beam_pipelines.drawing import Box, draw_masks, find_boxes, flatten, from_pixels
 from beam_pipelines.report.index_scan import MOST_SHOWN, Chosen
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset
@@ -113,7 +113,7 @@ def _describe(dataset: Dataset, chosen: Chosen, data: bytes) -> Sample:
         else:
             image = from_pixels(dataclasses.replace(read, pixels=True)(data)[stored.name])
         image.thumbnail((side, side))
-        image = flatten(image)
+        image = draw_masks(flatten(image), sample.boxes)
         file = io.BytesIO()
         image.save(file, "JPEG", quality=_QUALITY)
     except Exception as error:  # one image that Pillow cannot read does not end a report: it is shown as such

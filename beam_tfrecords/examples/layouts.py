@@ -44,6 +44,8 @@ FIELDS: Mapping[str, str] = {
     "objects.difficult": "int64",
     "objects.truncated": "int64",
     "objects.pose": "bytes",
+    # A PNG for every object, as large as the stored image: 1 where the object is, else 0.
+    "objects.mask": "bytes",
     "key": "bytes",
     "filename": "bytes",
     "source_id": "bytes",
@@ -55,8 +57,24 @@ MASK_FIELD = "mask.encoded"
 BOXES = "objects.bbox"
 # For supervised learning; a mask comes before a class, and an index before a name.
 _LABEL_FIELDS = (MASK_FIELD, "label.index", "labels.index", "label.name", "labels.name")
+OBJECT_MASKS = "objects.mask"
 # Fields that hold any number of values, unless the layout says otherwise.
 _SEVERAL = ("labels.", "objects.")
+# The keys of the TensorFlow Object Detection API (`TfExampleDecoder`).
+_DETECTION = {
+    "image/encoded": "image.encoded",
+    "image/format": "image.format",
+    "image/height": "image.height",
+    "image/width": "image.width",
+    "image/filename": "filename",
+    "image/source_id": "source_id",
+    **{f"image/object/bbox/{side}": f"objects.{side}" for side in ("xmin", "xmax", "ymin", "ymax")},
+    "image/object/class/text": "objects.name",
+    "image/object/class/label": "objects.id",
+    "image/object/is_crowd": "objects.is_crowd",
+    "image/object/area": "objects.area",
+    "image/object/difficult": "objects.difficult",
+}
 NAMED: Mapping[str, Mapping[str, str]] = {
     "tfds": {"image": "image.encoded", "label": "label.index", "filename": "filename"},
     "image": {"image": "image.encoded", "filename": "filename"},
@@ -73,21 +91,8 @@ NAMED: Mapping[str, Mapping[str, str]] = {
         "image/class/text": "label.name",
         "image/filename": "filename",
     },
-    # The keys of the TensorFlow Object Detection API (`TfExampleDecoder`).
-    "detection": {
-        "image/encoded": "image.encoded",
-        "image/format": "image.format",
-        "image/height": "image.height",
-        "image/width": "image.width",
-        "image/filename": "filename",
-        "image/source_id": "source_id",
-        **{f"image/object/bbox/{side}": f"objects.{side}" for side in ("xmin", "xmax", "ymin", "ymax")},
-        "image/object/class/text": "objects.name",
-        "image/object/class/label": "objects.id",
-        "image/object/is_crowd": "objects.is_crowd",
-        "image/object/area": "objects.area",
-        "image/object/difficult": "objects.difficult",
-    },
+    "detection": _DETECTION,
+    "detection_masks": {**_DETECTION, "image/object/mask": OBJECT_MASKS},
     "tutorial": {
         "height": "image.height",
         "width": "image.width",
@@ -172,6 +177,11 @@ class Layout:
     def needs_mask(self) -> bool:
         """Whether a feature is made from the mask of the image."""
         return MASK_FIELD in self.fields
+
+    @functools.cached_property
+    def needs_object_masks(self) -> bool:
+        """Whether a feature is made from the outlines of annotated objects."""
+        return OBJECT_MASKS in self.fields
 
     @property
     def supervised(self) -> tuple[str, str] | None:

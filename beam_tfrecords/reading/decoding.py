@@ -10,7 +10,7 @@ import numpy as np
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.examples import example_pb2
-from beam_tfrecords.examples.layouts import BOXES, IMAGE_FIELDS, MASK_FIELD, Feature
+from beam_tfrecords.examples.layouts import BOXES, IMAGE_FIELDS, MASK_FIELD, OBJECT_MASKS, Feature
 from beam_tfrecords.manifest import StoredImages
 
 _DTYPES = {"int64": np.int64, "float": np.float32}
@@ -24,12 +24,12 @@ class ReadExample:
 
     A feature with one value is a NumPy scalar or `bytes`; one with several is an array, or a list of `bytes`. An image
     is a [H, W, C] uint8 array, or uint16 if it is stored with 16 bits; a mask is [H, W, 1]. The boxes of objects in one
-    feature are [n, 4].
+    feature are [n, 4], and their masks [n, H, W] uint8 of zeros and ones.
 
     Attributes:
       features: of the layout.
       images: how images are stored.
-      pixels: whether images are decoded; else they are the bytes that are stored.
+      pixels: whether images and masks are decoded; else they are the bytes that are stored.
     """
 
     features: tuple[Feature, ...]
@@ -63,8 +63,13 @@ class ReadExample:
             for feature in self.features:
                 if feature.field in IMAGE_FIELDS:
                     example[feature.name] = self._decode(example[feature.name], example)
+                    shape = example[feature.name].shape[:2]
                 elif feature.field == MASK_FIELD:
                     example[feature.name] = decode_mask(example[feature.name])
+            for feature in self.features:
+                if feature.field == OBJECT_MASKS:
+                    masks = [decode_mask(data) for data in example[feature.name]]
+                    example[feature.name] = np.array(masks, np.uint8).reshape(-1, *shape)
         return example
 
     def _decode(self, data: bytes, example: dict[str, Any]) -> np.ndarray:

@@ -16,7 +16,7 @@ except ImportError as error:
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import open_dataset
-from beam_tfrecords.examples.layouts import BOXES, IMAGE_FIELDS, MASK_FIELD, Feature
+from beam_tfrecords.examples.layouts import BOXES, IMAGE_FIELDS, MASK_FIELD, OBJECT_MASKS, Feature
 from beam_tfrecords.manifest import Shard, StoredImages
 from beam_tfrecords.tfrecord import Compression, open_stream, read_records
 
@@ -55,8 +55,8 @@ def load(
       shuffle: examples in the shuffle buffer; True for as many as take 256 MB, False or 0 for the order of the
         dataset, which the build shuffled.
       seed: of the shuffle; with one, every run gives the same order.
-      decode: images as [H, W, C] uint8 tensors, or uint16 if they are stored with 16 bits, and masks as [H, W, 1];
-        False leaves them as the bytes that are stored.
+      decode: images as [H, W, C] uint8 tensors, or uint16 if they are stored with 16 bits, masks as [H, W, 1], and
+        those of objects as [n, H, W] uint8 of zeros and ones; False leaves them as the bytes that are stored.
       image_size: (height, width) in pixels that decoded images are resized to, or one number for both; masks too, each
         pixel to the number of the nearest one.
       channels: of decoded images: 1, 3 or 4, or 0 for those of each file. None: those that the build asked
@@ -66,7 +66,7 @@ def load(
       as_supervised: gives (image, label), or (image, mask), instead of a dict.
       multi_hot: gives the labels of a multi-label dataset as a [number of classes] float32 tensor of zeros and ones.
       num_objects: gives so many annotated objects for every image, so that they are not ragged: numbers are padded with
-        -1 and texts with "", and objects beyond them are left out. None: those that there are.
+        -1, texts with "" and masks with 0, and objects beyond them are left out. None: those that there are.
       num_readers: number of readers that share the split; each reads a contiguous part of the same size, and the
         last `records % num_readers` records are read by none.
       reader_index: number of this reader, from 0.
@@ -135,6 +135,8 @@ def load(
                     kind = example[name].dtype
                     resized = tf.image.resize(example[name], image_size, antialias=True)
                     example[name] = tf.cast(tf.clip_by_value(tf.round(resized), 0, kind.max), kind)
+                object_masks = [feature.name for feature in objects if feature.field == OBJECT_MASKS]
+                example.update({mask: _decode_masks(example[mask], like=example[name]) for mask in object_masks})
             for name in masks:
                 kind = tf.uint16 if stored.mask_bit_depth == 16 else tf.uint8
                 mask = tf.io.decode_png(example[name], channels=1, dtype=kind)
@@ -210,9 +212,25 @@ def _objects(values: tf.Tensor, feature: Feature, number: int | None) -> tf.Tens
     if number is None:
         return values
     padding = [[0, tf.maximum(0, number - tf.shape(values)[0])], *[[0, 0]] * (values.shape.rank - 1)]
-    filler = "" if feature.type == "bytes" else tf.cast(-1, values.dtype)
+    # Masks are bytes, or pixels.
+    filler = {tf.string: "", tf.uint8: tf.constant(0, tf.uint8)}.get(values.dtype, tf.cast(-1, values.dtype))
     padded = tf.pad(values, padding, constant_values=filler)[:number]
     return tf.ensure_shape(padded, [number, *values.shape[1:]])
+
+
+def _decode_masks(encoded: tf.Tensor, *, like: tf.Tensor) -> tf.Tensor:
+    """[n, H, W] uint8 masks of the size of an image, which may have been resized."""
+    size = tf.shape(like)[:2]
+
+    def decode(data: tf.Tensor) -> tf.Tensor:
+        return tf.image.resize(tf.io.decode_png(data, channels=1), size, method="nearest")[:, :, 0]
+
+    found = tf.cond(
+        tf.size(encoded) > 0,
+        lambda: tf.map_fn(decode, encoded, fn_output_signature=tf.TensorSpec([None, None], tf.uint8)),
+        lambda: tf.zeros([0, size[0], size[1]], tf.uint8),
+    )
+    return tf.ensure_shape(found, [None, *like.shape[:2]])
 
 
 def _decode(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import shutil
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from pycocotools import mask as coco
 
 from beam_tfrecords import load, open_dataset
 from tests.annotated_inputs import (
@@ -24,6 +26,9 @@ from tests.annotated_inputs import (
 )
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of
 from tests.beam_pipelines.dataset_records import read_dataset
+from tests.beam_pipelines.test_verify_records import rewrite_shard, with_feature
+from transforms.images.geometry import Geometry
+from transforms.images.object_masks import draw_outline, encode_mask
 
 KEYS = {
     "image/encoded": "bytes_list",
@@ -158,6 +163,171 @@ def test_a_label_map_that_names_other_classes_is_found(out, tmp_path):
     (copy / "manifest.json").write_text(json.dumps(manifest))
     found = [str(finding) for finding in find_all(copy)]
     assert "label_map.pbtxt: does not hold the 3 class names of the manifest, numbered from 1" in found
+
+
+@pytest.fixture(scope="module")
+def with_masks(root, source, build) -> Path:
+    """The same with masks: triangles, and a crowd as run lengths."""
+    return build(root / "masks", *masked(root), "--layout=detection_masks", "--image_size=20x30", "--resize_mode=exact")
+
+
+def masked(root: Path) -> list[str]:
+    content = coco_of()
+    crowd = np.zeros((40, 60), np.uint8, order="F")
+    crowd[10:40, 20:60] = 1
+    content["annotations"][1]["segmentation"] = {**coco.encode(crowd), "counts": coco.encode(crowd)["counts"].decode()}
+    content["annotations"][2]["segmentation"] = {"size": [50, 50], "counts": [510, 35, 1955]}
+    del content["annotations"][3]["segmentation"]
+    path = write_coco(root / "instances_masks.json", annotations=content["annotations"])
+    return [f"--input={path}", f"--image_root={root / 'train2017'}"]
+
+
+def test_masks_of_objects_follow_their_images(out, with_masks):
+    plain, masked = ({one.key: one for one in read_dataset(folder, "train")} for folder in (out, with_masks))
+    masks = {name: [_pixels(one) for one in record.values["image/object/mask"]] for name, record in masked.items()}
+    for name, record in masked.items():
+        assert record.kinds.get("image/object/mask", "bytes_list") == "bytes_list"
+        del record.values["image/object/mask"]
+        assert record.values == plain[name].values
+    # The upper right half of 10 x 15 pixels (height x width), and what was 10 rows below and 20 columns right.
+    triangle, crowd = masks["a.jpg"]
+    rows, columns = np.mgrid[:20, :30]
+    np.testing.assert_array_equal(triangle, (columns + 0.5 >= (rows + 0.5) * 1.5) & (columns < 15) & (rows < 10))
+    np.testing.assert_array_equal(crowd, (rows >= 5) & (columns >= 10))
+    # A column of 50, from row 10 to 45.
+    (column,) = masks["b.jpg"]
+    np.testing.assert_array_equal(np.argwhere(column), [[row, 6] for row in range(4, 18)])
+    assert masks["c.jpg"] == []
+    assert [mask.any() for mask in masks["d.jpg"]] == [False, True, True]
+
+
+def _pixels(data: bytes) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(data)))
+
+
+def test_a_missing_segmentation_is_noted_and_masks_are_verified(with_masks, verify, tmp_path):
+    assert manifest_of(with_masks)["notes"] == [
+        "instances_masks.json: 1 of 6 objects have no segmentation, and their masks are empty"
+    ]
+    assert find_all(with_masks) == []
+    assert verify(with_masks).code == 0
+
+
+def test_a_mask_that_does_not_fit_its_image_is_found(with_masks, tmp_path):
+    copy = Path(shutil.copytree(with_masks, tmp_path / "copy"))
+    keys = [record.key for record in read_dataset(with_masks, "train")]
+    small = encode_mask(np.ones((20, 29), np.uint8))
+
+    def change(record, row, example):
+        masks = {"a.jpg": [small, b"none"]}.get(keys[record])
+        return with_feature(example, "image/object/mask", bytes_list=masks) if masks else None
+
+    rewrite_shard(copy, 0, change)
+    found = [finding.problem for finding in find_all(copy)]
+    assert found[0] == "the mask has height 20 and width 29; its image 20 and 30"
+    assert found[1].startswith("the mask does not decode")
+
+
+def test_masks_are_drawn(out, with_masks, tmp_path, run):
+    number = [record.key for record in read_dataset(out, "train")].index("a.jpg")
+    plain, masked = (tmp_path / f"{name}.png" for name in ("plain", "masked"))
+    for folder, path in ((out, plain), (with_masks, masked)):
+        assert run("inspect", f"--dataset={folder}", f"--image={number}", f"--save={path}").code == 0
+    changed = (np.asarray(Image.open(plain)) != np.asarray(Image.open(masked))).any(axis=2)
+    # In the middle of each enlarged pixel: not where boxes and names are.
+    rows, columns = np.mgrid[:20, :30]
+    crowd = (rows >= 5) & (columns >= 10)
+    triangle = (columns + 0.5 >= (rows + 0.5) * 1.5) & (columns < 15) & (rows < 10)
+    inner = (rows > 1) & ((rows < 3) | (rows > 12)) & (rows < 19) & (columns > 16) & (columns < 29)
+    np.testing.assert_array_equal(changed[10::21, 10::21][inner], (crowd | triangle)[inner])
+
+
+def test_masks_are_loaded_as_pixels(with_masks):
+    records = list(open_dataset(with_masks).records("train"))
+    names = [record["image/filename"].decode() for record in records]
+    shapes = {name: record["image/object/mask"].shape for name, record in zip(names, records, strict=True)}
+    assert shapes == {name: (len(picture.objects), 20, 30) for name, picture in PICTURES.items()}
+    (batch,) = load(with_masks, "train", batch_size=4)
+    (padded,) = load(with_masks, "train", batch_size=4, num_objects=2)
+    assert padded["image/object/mask"].shape == (4, 2, 20, 30)
+    for number, record in enumerate(records):
+        masks = record["image/object/mask"]
+        np.testing.assert_array_equal(batch["image/object/mask"][number].numpy().reshape(masks.shape), masks)
+        expected = np.zeros((2, 20, 30), np.uint8)
+        expected[: len(masks)] = masks[:2]
+        np.testing.assert_array_equal(padded["image/object/mask"][number], expected)
+    (large,) = load(with_masks, "train", batch_size=4, image_size=(40, 60), num_objects=2)
+    np.testing.assert_array_equal(large["image/object/mask"][..., ::2, ::2], padded["image/object/mask"])
+    (example,) = load(with_masks, "train", decode=False).take(1)
+    assert example["image/object/mask"].dtype.name == "string"
+
+
+def test_a_changed_polygon_makes_the_example_anew_without_decoding(tmp_path, convert):
+    save_pictures(tmp_path / "in")
+    path = write_coco(tmp_path / "in/x.json")
+    flags = [f"--input={path}", "--image_size=20", "--layout=detection_masks"]
+    assert convert(*flags, f"--output={tmp_path / 'out'}", "--versioned").code == 0
+    content = coco_of()
+    content["annotations"][2]["segmentation"] = [[10, 10, 20, 10, 10, 45]]
+    write_coco(path, annotations=content["annotations"])
+    assert convert(*flags, f"--output={tmp_path / 'out'}", "--versioned").code == 0
+    assert convert(*flags, f"--output={tmp_path / 'fresh'}").code == 0
+    latest = open_dataset(tmp_path / "out")
+    assert latest.manifest["reuse"] == {"copied": 3, "reserialized": 1, "converted": 0}
+    (new,), (old,) = ([*Path(one).glob("*.tfrecord-*")] for one in (latest.path, tmp_path / "fresh"))
+    assert new.read_bytes() == old.read_bytes()
+
+
+def test_an_unreadable_segmentation_rejects_its_sample_alone(tmp_path, root, convert):
+    content = coco_of()
+    content["annotations"][2]["segmentation"] = [[1, 2, 3, 4, 5, 6, 7]]
+    path = write_coco(tmp_path / "x.json", annotations=content["annotations"])
+    flags = [f"--input={path}", f"--image_root={root / 'train2017'}", "--image_size=20"]
+    ran = convert(*flags, f"--output={tmp_path / 'out'}", "--layout=detection_masks", "--max_failures=0.5")
+    assert ran.code == 0, ran.err
+    (line,) = (tmp_path / "out/failures.jsonl").read_text().splitlines()
+    failure = json.loads(line)
+    assert (failure["key"], failure["reason"]) == ("b.jpg", "invalid_mask")
+    assert failure["detail"] == (
+        "the segmentation of 'person' cannot be read: a polygon has an odd number of coordinates, or one that is not "
+        "finite"
+    )
+    # Without masks, it is not read.
+    assert convert(*flags, f"--output={tmp_path / 'boxes'}").code == 0
+
+
+def test_a_source_of_boxes_alone_has_no_masks(tmp_path, convert):
+    root = write_voc(tmp_path / "VOC2012", {"train": PICTURES})
+    ran = convert(f"--input={root}", "--source=voc", f"--output={tmp_path / 'out'}", "--layout=detection_masks")
+    assert ran.code == 2
+    assert "the layout needs masks of objects, and voc has boxes alone; say --layout=detection" in ran.err
+    flags = [f"--output={tmp_path / 'out'}", "--layout=detection", "--dry_run"]
+    assert convert(f"--input={root}", "--source=voc", *flags).code == 0
+
+
+def test_masks_of_yolo_are_those_of_its_polygons(tmp_path, build):
+    data = write_yolo(tmp_path / "in", {"train": PICTURES})
+    (tmp_path / "in/train/labels/b.txt").write_text("0 0.2 0.2 0.4 0.2 0.4 0.9\n1 0.5 0.5 0.5 0.5\n")
+    flags = ["--layout=detection_masks", "--image_size=50x50", "--resize_mode=exact"]
+    out = build(tmp_path / "out", f"--input={data}", *flags)
+    record = next(one for one in read_dataset(out, "train") if one.key.endswith("b.jpg"))
+    polygon, box = map(_pixels, record.values["image/object/mask"])
+    expected = draw_outline([np.array([[10, 10], [20, 10], [20, 45]])], np.eye(3)[:2], Geometry.unchanged(50, 50))
+    np.testing.assert_array_equal(polygon, expected)
+    assert not box.any()
+    assert "6 of 7 objects have no polygon, and their masks are empty" in manifest_of(out)["notes"]
+
+
+def test_masks_need_outlines(tmp_path, root, convert):
+    data = write_yolo(tmp_path / "in", {"train": PICTURES})
+    boxes = [{**one, "segmentation": []} for one in coco_of()["annotations"]]
+    path = write_coco(tmp_path / "x.json", annotations=boxes)
+    for words in ([f"--input={data}"], [f"--input={path}", f"--image_root={root / 'train2017'}"]):
+        ran = convert(*words, f"--output={tmp_path / 'out'}", "--layout=detection_masks")
+        assert ran.code == 2
+        assert "of its 6 objects has a" in ran.err
+        assert "from which masks are drawn; say --layout=detection" in ran.err
+        assert convert(*words, f"--output={tmp_path / 'out'}", "--layout=detection", "--dry_run").code == 0
 
 
 def test_batches_have_ragged_boxes(out):

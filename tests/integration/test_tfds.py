@@ -14,7 +14,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from PIL import Image
 
-from beam_tfrecords import load
+from beam_tfrecords import load, open_dataset
 from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_coco
 
 
@@ -188,6 +188,38 @@ def test_objects_load_as_tfds_has_them(tmp_path, annotated, build_tfds):
         expected = np.reshape(boxes, (-1, 4)) / ([picture.height, picture.width] * 2)
         np.testing.assert_allclose(objects["bbox"], expected, rtol=1e-6)
         assert [list(CATEGORIES)[label] for label in objects["label"]] == [label for label, _ in picture.objects]
+
+
+def test_masks_of_objects_load_as_images(tmp_path, annotated, build_tfds):
+    builder = build_tfds(tmp_path / "out", *annotated, "--layout=detection_masks")
+    ours = {record["image/filename"]: record for record in open_dataset(tmp_path / "out").records("train")}
+    for example in builder.as_dataset(split="train").as_numpy_iterator():
+        image = example["image"]
+        masks = ours[image["filename"]]["image/object/mask"]
+        assert masks.any() == bool(PICTURES[image["filename"].decode()].objects)
+        np.testing.assert_array_equal(image["object"]["mask"], masks[..., None])
+
+
+def test_masks_are_beside_the_boxes_in_a_layout_as_tfds_has_objects(tmp_path, annotated, build_tfds):
+    fields = {"image": "image.encoded", "objects/bbox": "objects.bbox", "objects/mask": "objects.mask"}
+    (tmp_path / "spec.json").write_text(json.dumps({"layout": fields}))
+    builder = build_tfds(tmp_path / "out", *annotated, f"--spec={tmp_path / 'spec.json'}")
+    features = tfds.features.FeaturesDict(
+        {
+            "image": tfds.features.Image(shape=(20, 30, 3), encoding_format="jpeg"),
+            "objects": tfds.features.Sequence(
+                {
+                    "bbox": tfds.features.BBoxFeature(),
+                    "mask": tfds.features.Image(shape=(20, 30, 1), encoding_format="png"),
+                }
+            ),
+        }
+    )
+    features.save_config(str(tmp_path))
+    written, expected = (json.loads((folder / "features.json").read_text()) for folder in (tmp_path / "out", tmp_path))
+    assert written == expected
+    shapes = {example["objects"]["mask"].shape for example in builder.as_dataset(split="train").as_numpy_iterator()}
+    assert shapes == {(len(picture.objects), 20, 30, 1) for picture in PICTURES.values()}
 
 
 def test_the_layout_of_the_object_detection_api_loads_nested(tmp_path, annotated, build_tfds):

@@ -173,7 +173,13 @@ class ConvertSample:
 
     def _place(self, ref: SampleRef, labels: list[tuple[int, str]], geometry: Geometry) -> PlacedObjects:
         """The objects of a sample in its stored image."""
-        return place_objects(ref.objects or Objects(), labels, geometry, invalid_boxes=self.invalid_boxes)
+        return place_objects(
+            ref.objects or Objects(),
+            labels,
+            geometry,
+            invalid_boxes=self.invalid_boxes,
+            with_masks=self.layout.needs_object_masks,
+        )
 
     def _resolve_objects(self, ref: SampleRef) -> list[tuple[int, str]]:
         """Class index and name of every annotated object, if the layout asks for them."""

@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.examples.layouts import OBJECT_MASKS
 from transforms.images.geometry import Geometry
+from transforms.images.object_masks import draw_outline, encode_mask
 from transforms.objects import InvalidBoxes, Objects
+from transforms.outlines import RunLengths, unpack_outline
 
 # Pixels; smaller differences come from rounding.
 _NOISE = 1e-6
@@ -29,6 +32,7 @@ class PlacedObjects:
       clipped: boxes that reached beyond the source or the stored image.
       outside: objects that are left out, because no part of them is in the stored image.
       invalid: objects that are left out, because their boxes are invalid.
+      masks: a PNG for each, as large as the stored image; empty if they are not asked for.
     """
 
     boxes: np.ndarray
@@ -37,6 +41,7 @@ class PlacedObjects:
     clipped: int
     outside: int
     invalid: int
+    masks: Sequence[bytes] = ()
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -64,20 +69,28 @@ class PlacedObjects:
             "objects.id": [index + 1 for index in indices],
             "objects.name": list(self.class_names),
             **{f"objects.{name}": column for name, column in self.values.items()},
+            OBJECT_MASKS: list(self.masks),
         }
 
 
 def place_objects(
-    objects: Objects, labels: Sequence[tuple[int, str]], geometry: Geometry, *, invalid_boxes: InvalidBoxes
+    objects: Objects,
+    labels: Sequence[tuple[int, str]],
+    geometry: Geometry,
+    *,
+    invalid_boxes: InvalidBoxes,
+    with_masks: bool = False,
 ) -> PlacedObjects:
     """Moves objects to where they are in the stored image, and clips them to it.
 
     Args:
       objects: of the source.
       labels: class index and name of each.
+      with_masks: whether their masks are drawn; one without an outline has an empty mask.
 
     Raises:
-      SampleError: a box is invalid and may not be dropped, or they were drawn on an image of another size.
+      SampleError: a box is invalid and may not be dropped, an outline is invalid, or they were drawn on an image of
+        another size.
     """
     (width, height), to_stored = _find_source(objects, geometry)
     scale = (width, height) * 2 if objects.is_normalized else 1
@@ -111,7 +124,20 @@ def place_objects(
         clipped=int(is_clipped.sum()),
         outside=int((is_valid & ~is_inside).sum()),
         invalid=int((~is_valid).sum()),
+        masks=[_draw(objects, n, labels[n][1], scale, to_stored, geometry) for n in kept] if with_masks else (),
     )
+
+
+def _draw(objects: Objects, number: int, name: str, scale: Any, to_stored: np.ndarray, geometry: Geometry) -> bytes:
+    """The mask of one object."""
+    try:
+        outline = unpack_outline(objects.outlines[number] if objects.outlines else b"")
+    except ValueError as error:
+        detail = f"the segmentation of {name!r} cannot be read: {error}"
+        raise SampleError(Stage.LABEL, FailureReason.INVALID_MASK, detail) from error
+    if not isinstance(outline, RunLengths) and objects.is_normalized:
+        outline = [corners * scale[:2] for corners in outline]
+    return encode_mask(draw_outline(outline, to_stored, geometry))
 
 
 def _find_source(objects: Objects, geometry: Geometry) -> tuple[tuple[int, int], np.ndarray]:

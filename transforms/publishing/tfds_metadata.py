@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from beam_tfrecords.examples.layouts import IMAGE_FIELDS, MASK_FIELD, Feature, Layout
+from beam_tfrecords.examples.layouts import IMAGE_FIELDS, MASK_FIELD, OBJECT_MASKS, Feature, Layout
 from beam_tfrecords.label_files import label_files, label_map
 from beam_tfrecords.manifest import Shard
 from transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
@@ -100,6 +100,8 @@ def _feature_json(feature: Feature, image: ImageSpec, class_names: tuple[str, ..
         return _sequence(_label_json(class_names))
     if feature.field == "objects.bbox":
         return _sequence(_BOX)
+    if feature.field == OBJECT_MASKS:
+        return _sequence(_file_json(_dimensions(image, 1), 8, ImageEncoding.PNG))
     scalar = {
         "pythonClassName": f"{_PACKAGE}.scalar.Scalar",
         "tensor": {"shape": {}, "dtype": _SCALARS[feature.type], "encoding": "none"},

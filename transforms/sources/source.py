@@ -20,6 +20,7 @@ class Source:
       label_column: column of a table that has the labels, or None.
       column_types: column -> "int64", "float" or "bytes"; None if the source has no types.
       has_objects: whether images have annotated objects.
+      has_outlines: whether these have outlines, of which masks are drawn.
       has_masks: whether images have masks.
       unit: what a message calls one sample: "image" or "row".
       is_settled_later: whether folders give labels or splits, so that `settle` has the last word on them.
@@ -37,6 +38,7 @@ class Source:
     has_images = True
     has_objects = False
     has_masks = False
+    has_outlines = False
     unit = "image"
     is_settled_later = False
     class_names: Sequence[str] = ()

@@ -150,7 +150,8 @@ class SourceSpec:
       needs_image: whether the layout has an image; otherwise only a column `image` is taken for one.
       needs_label: whether the layout has a label; an input that cannot have labels is then refused.
       needs_objects: whether it has annotated objects.
-      needs_mask: whether it has masks.
+      needs_outlines: whether it has masks of annotated objects.
+      needs_mask: whether it has masks of images.
       class_names: the classes that the request names; empty if it names none. Folders of these names are classes.
     """
 
@@ -274,6 +275,7 @@ class SourceSpec:
     needs_label: bool = True
     needs_objects: bool = True
     needs_mask: bool = False
+    needs_outlines: bool = False
     class_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from beam_tfrecords import crc32c, storage
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
-from beam_tfrecords.examples.layouts import MASK_FIELD, Layout
+from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, Layout
 from beam_tfrecords.examples.parse import check_features, find_class, parse_example
 from beam_tfrecords.files import DUPLICATES, FAILURES, MANIFEST, SUCCESS
 from beam_tfrecords.label_files import label_files, label_map, read_label_file
@@ -180,7 +180,9 @@ class ShardCheck:
             if field in by_field:
                 yield from self._check_image(by_field[field][0], by_field, row)
         if MASK_FIELD in by_field:
-            yield from self._check_mask(by_field[MASK_FIELD][0], row)
+            yield from self._check_mask(by_field[MASK_FIELD][0], row, bits=self.image.mask_bit_depth)
+        for data in by_field.get(OBJECT_MASKS, []):
+            yield from self._check_mask(data, row, bits=8)
 
     def _check_image(
         self, data: bytes, by_field: Mapping[str, list[Any]], row: Mapping[str, Any] | None
@@ -212,14 +214,14 @@ class ShardCheck:
             if expected[side] not in (None, size):
                 yield f"the image has {side} {size}; expected {expected[side]}"
 
-    def _check_mask(self, data: bytes, row: Mapping[str, Any] | None) -> Iterator[str]:
+    def _check_mask(self, data: bytes, row: Mapping[str, Any] | None, *, bits: int) -> Iterator[str]:
         try:
             height, width = read_mask(data, _AS_STORED).shape
         except SampleError as error:
             yield f"the mask does not decode: {error.detail}"
             return
-        if not data.startswith(PNG_START) or png_depth(data) != self.image.mask_bit_depth:
-            yield f"the mask is not a PNG of {self.image.mask_bit_depth} bits"
+        if not data.startswith(PNG_START) or png_depth(data) != bits:
+            yield f"the mask is not a PNG of {bits} bits"
         if row is not None and (row["height"], row["width"]) != (height, width):
             yield f"the mask has height {height} and width {width}; its image {row['height']} and {row['width']}"
 

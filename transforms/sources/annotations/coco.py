@@ -16,6 +16,7 @@ import numpy as np
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from transforms.objects import Objects
+from transforms.outlines import pack_segmentation
 from transforms.refs import SampleRef
 from transforms.sources.annotations.annotated import (
     as_number,
@@ -74,7 +75,7 @@ class CocoSource(Source):
       spec: the request.
     """
 
-    has_objects = True
+    has_objects = has_outlines = True
 
     def __init__(self, files: Sequence[InputFile], spec: SourceSpec) -> None:
         super().__init__()
@@ -93,7 +94,7 @@ class CocoSource(Source):
         paths = [file.entry.path for file in self._files]
         self.notes = describe_splits(paths, [file.split for file in self._files], self._spec)
         for file in self._files:
-            annotations = _read(file.entry)
+            annotations = _read(file.entry, needs_outlines=self._spec.needs_outlines)
             names.update(dict.fromkeys(annotations.class_names))
             self.notes += annotations.notes(file.entry.path)
             for image in annotations.images:
@@ -125,9 +126,9 @@ class _Image:
 
 
 class _Annotations:
-    """What a file says: images, and their objects as columns, which take 60 bytes an object."""
+    """What a file says: images, and their objects as columns, which take 60 bytes an object, and their outlines."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, needs_outlines: bool) -> None:
         self.images: list[_Image] = []
         self.categories: dict[Any, str] = {}
         # Ids as the file has them -> their numbers here.
@@ -135,6 +136,7 @@ class _Annotations:
         self._category_ids: dict[Any, int] = {}
         self._of_image, self._of_category = array.array("q"), array.array("q")
         self._boxes, self._areas, self._crowds = array.array("d"), array.array("d"), array.array("b")
+        self._outlines: list[bytes] | None = [] if needs_outlines else None
         self._with_box = self._unplaced = 0
 
     def add(self, kind: str, value: Any) -> None:
@@ -174,6 +176,8 @@ class _Annotations:
         self._boxes.extend((x, y, x + width, y + height))
         self._areas.append(as_number(value.get("area")))
         self._crowds.append(value.get("iscrowd") in (1, True))
+        if self._outlines is not None:
+            self._outlines.append(pack_segmentation(value.get("segmentation")))
         self._of_image.append(self._number(self._image_ids, image_id))
         self._of_category.append(self._number(self._category_ids, category))
 
@@ -190,10 +194,15 @@ class _Annotations:
         """Groups the objects by image, once all are there.
 
         Raises:
-          JsonError: there are annotations, and none has a box.
+          JsonError: there are annotations, and none has a box, or an outline where these are needed.
         """
         if len(self._of_image) and not self._with_box:
             raise JsonError("none of its annotations has a `bbox`; are they captions or keypoints?")
+        if self._outlines and not any(self._outlines):
+            raise JsonError(
+                f"none of its {len(self._outlines):,} objects has a `segmentation`, from which masks are drawn; say "
+                "`layout=detection`"
+            )
         # Without this, an image that is listed twice would have its objects twice.
         seen: dict[int, _Image] = {}
         for image in self.images:
@@ -209,14 +218,16 @@ class _Annotations:
         """The objects of an image, in the file's order."""
         begin, end = self._starts[image.number : image.number + 2].tolist()
         boxes: list[float] = []
-        labels, areas, crowds = [], [], []
+        labels, areas, crowds, outlines = [], [], [], []
         for place in self._order[begin:end].tolist():
             boxes += self._boxes[4 * place : 4 * place + 4]
             labels.append(self._labels[self._of_category[place]])
             areas.append(self._areas[place])
             crowds.append(self._crowds[place])
+            if self._outlines is not None:
+                outlines.append(self._outlines[place])
         values = {"area": tuple(areas), "is_crowd": tuple(crowds)}
-        return Objects(tuple(boxes), tuple(labels), values, image.image_id, image.size)
+        return Objects(tuple(boxes), tuple(labels), values, image.image_id, image.size, outlines=tuple(outlines))
 
     def notes(self, path: str) -> Iterator[str]:
         """What is valid, but odd."""
@@ -225,6 +236,9 @@ class _Annotations:
         if beside:
             total = len(self._of_image) + self._unplaced
             yield f"{shown}: {beside:,} of {total:,} annotations belong to no image in it, and are left out"
+        without, total = (self._outlines or []).count(b""), len(self._of_image)
+        if without:
+            yield f"{shown}: {without:,} of {total:,} objects have no segmentation, and their masks are empty"
         ids: dict[str, list[str]] = {}
         for one, name in self.categories.items():
             ids.setdefault(name, []).append(str(one))
@@ -236,8 +250,8 @@ class _Annotations:
 _NAN = float("nan")
 
 
-def _read(file: storage.FileEntry) -> _Annotations:
-    annotations = _Annotations()
+def _read(file: storage.FileEntry, *, needs_outlines: bool) -> _Annotations:
+    annotations = _Annotations(needs_outlines=needs_outlines)
     try:
         with open_unchanged(file) as opened:
             for kind, value in read_arrays(opened, _ARRAYS):

@@ -17,6 +17,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.storage.threads import map_in_threads
 from transforms.objects import Objects
+from transforms.outlines import pack_polygons
 from transforms.refs import SampleRef
 from transforms.service_faults import retry_faults
 from transforms.sources.annotations.annotated import (
@@ -87,7 +88,7 @@ class YoloSource(Source):
       spec: the request.
     """
 
-    has_objects = True
+    has_objects = has_outlines = True
 
     def __init__(
         self,
@@ -107,8 +108,12 @@ class YoloSource(Source):
         self._spec = spec
 
     def samples(self) -> Iterator[SampleRef]:
-        """The images in the order of the splits; one that several splits name is in the first."""
-        images, background = 0, 0
+        """The images in the order of the splits; one that several splits name is in the first.
+
+        Raises:
+          RequestError: masks are asked for, and there is no polygon.
+        """
+        images, background, listed, without = 0, 0, 0, 0
         self.notes = []
         is_remote = storage.has_scheme(self._root)
         found = self._images()
@@ -122,9 +127,18 @@ class YoloSource(Source):
                 yield rejected(image.key, objects, split=image.split, uri=image.uri)
             else:
                 objects = objects or Objects(is_normalized=True)
+                listed += len(objects.outlines)
+                without += objects.outlines.count(b"")
                 yield reference(image.key, image.uri, objects, self._spec, split=image.split, found=image.found)
         if background:
             self.notes.append(f"{background:,} of {images:,} images have no label file, and are background")
+        if without and without == listed:
+            raise RequestError(
+                f"{quote_input(self._spec.input[0])}: none of its {listed:,} objects has a polygon, from which masks "
+                "are drawn; say `layout=detection`"
+            )
+        if without:
+            self.notes.append(f"{without:,} of {listed:,} objects have no polygon, and their masks are empty")
 
     def _images(self) -> Iterator[_Image]:
         seen: set[str] = set()
@@ -186,7 +200,8 @@ class YoloSource(Source):
         path = label_file(image.uri)
         try:
             text = retry_faults(path, lambda: _read_text(path))
-            return image, read_objects(text, self._names, keypoints=self._keypoints)
+            needs_outlines = self._spec.needs_outlines
+            return image, read_objects(text, self._names, keypoints=self._keypoints, needs_outlines=needs_outlines)
         except OSError:
             # Only local ones say by their kind that there is no such file.
             if storage.is_file(path):
@@ -205,18 +220,20 @@ def label_file(image: str) -> str:
     return f"{stem if dot else path}.txt"
 
 
-def read_objects(text: str, names: Mapping[int, str], *, keypoints: int = 0) -> Objects:
+def read_objects(text: str, names: Mapping[int, str], *, keypoints: int = 0, needs_outlines: bool = False) -> Objects:
     """The objects in the rows of a label file.
 
     Args:
       names: class number -> name.
       keypoints: numbers in a row after the box, in a dataset of poses.
+      needs_outlines: whether polygons are wanted, and not only their boxes.
 
     Raises:
       SampleError: a row is not one of YOLO's, or has the number of no class.
     """
     boxes: list[float] = []
     labels: list[str] = []
+    outlines: list[bytes] = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if not words:
@@ -228,15 +245,17 @@ def read_objects(text: str, names: Mapping[int, str], *, keypoints: int = 0) -> 
         if len(values) in (5, 5 + keypoints):
             x, y, width, height = values[1:5]
             boxes += (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
+            outlines += [b""] if needs_outlines else []
         elif len(values) >= 7 and len(values) % 2:
             boxes += (min(values[1::2]), min(values[2::2]), max(values[1::2]), max(values[2::2]))
+            outlines += [pack_polygons([values[1:]])] if needs_outlines else []
         else:
             raise _error(FailureReason.INVALID_ROW, f"line {number}: {line.strip()[:80]!r} is neither box nor polygon")
         if not math.isfinite(values[0]) or int(values[0]) != values[0] or int(values[0]) not in names:
             detail = f"line {number}: class {words[0][:20]}; the data file names {min(names)} to {max(names)}"
             raise _error(FailureReason.UNKNOWN_CLASS, detail)
         labels.append(names[int(values[0])])
-    return Objects(tuple(boxes), tuple(labels), is_normalized=True)
+    return Objects(tuple(boxes), tuple(labels), is_normalized=True, outlines=tuple(outlines))
 
 
 def _error(reason: FailureReason, detail: str) -> SampleError:

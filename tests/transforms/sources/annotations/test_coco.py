@@ -11,6 +11,8 @@ import pytest
 from beam_tfrecords.errors import BuildError, RequestError
 from tests.annotated_inputs import CATEGORIES, PICTURES, coco_of, save_pictures, write_coco
 from transforms.objects import Objects
+from transforms.outlines import unpack_outline
+from transforms.refs import SampleRef
 
 
 @pytest.fixture
@@ -65,6 +67,16 @@ def test_the_objects_are_those_that_pycocotools_reads(images, opened, listed):
         assert objects.labels == tuple(names[one["category_id"]] for one in found)
         assert objects.values["area"] == tuple(one["area"] for one in found)
         assert objects.values["is_crowd"] == tuple(one["iscrowd"] for one in found)
+
+
+def test_segmentations_are_read_if_they_are_asked_for(images, opened, listed):
+    path = write_coco(images / "instances.json")
+    assert all(sample.objects.outlines == () for sample in listed(opened(path)).values())
+    samples = listed(opened(path, needs_outlines=True))
+    for name, picture in PICTURES.items():
+        found = [unpack_outline(outline)[0].tolist() for outline in samples[name].objects.outlines]
+        assert found == [[[box[0], box[1]], [box[2], box[1]], [box[2], box[3]]] for _, box in picture.objects]
+        assert SampleRef.unpack(samples[name].pack()).objects == samples[name].objects
 
 
 @pytest.mark.parametrize(

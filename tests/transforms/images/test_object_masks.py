@@ -1,0 +1,175 @@
+"""Masks of objects: the stored pixels of what an outline encloses."""
+
+from __future__ import annotations
+
+import io
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from pycocotools import mask as coco
+
+from beam_tfrecords.errors import FailureReason, SampleError
+from tests.image_checks import encoded
+from transforms.blocks.place_objects import place_objects
+from transforms.images.convert_image import convert_image
+from transforms.images.geometry import Geometry
+from transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
+from transforms.images.object_masks import draw_outline, encode_mask
+from transforms.images.orient import orient
+from transforms.objects import InvalidBoxes, Objects
+from transforms.outlines import pack_segmentation, unpack_outline
+
+UNMOVED = np.eye(3)[:2]
+
+
+def regular(corners: int, center: tuple[float, float], radius: tuple[float, float], angle: float) -> np.ndarray:
+    """[n, 2] a polygon without thin tips."""
+    angles = angle + np.arange(corners) * 2 * np.pi / corners
+    return center + np.array(radius) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def grown(mask: np.ndarray, by: int) -> np.ndarray:
+    return cv2.dilate(mask, np.ones((2 * by + 1, 2 * by + 1), np.uint8))
+
+
+def are_near(one: np.ndarray, other: np.ndarray, by: int) -> bool:
+    """Whether no pixel of one mask is farther than so many pixels from the other."""
+    return not (one > grown(other, by)).any() and not (other > grown(one, by)).any()
+
+
+shapes = st.tuples(
+    st.integers(9, 16), st.floats(0.3, 0.7), st.floats(0.3, 0.7), st.floats(0.25, 0.45), st.floats(0.25, 0.45),
+    st.floats(0, 6),
+)  # fmt: skip
+
+
+@given(
+    shapes, st.integers(30, 90), st.integers(30, 90), st.integers(20, 70), st.integers(20, 70), st.booleans(),
+    st.sampled_from(ResizeMode), st.sampled_from(Codec), st.booleans(), st.integers(1, 8),
+    st.sampled_from(["JPEG", "PNG"]), st.sampled_from(ImageEncoding),
+    st.sampled_from(["polygon", "shares", "compressed", "counts", "file"]),
+)  # fmt: skip
+def test_a_painted_object_is_in_its_stored_mask(
+    shape: tuple[int, float, float, float, float, float], height: int, width: int, target_height: int,
+    target_width: int, resizes: bool, mode: ResizeMode, codec: Codec, upscale: bool, orientation: int,
+    file_format: str, encoding: ImageEncoding, given_as: str,
+) -> None:  # fmt: skip
+    corners, x, y, x_radius, y_radius, angle = shape
+    polygon = regular(corners, (x * width, y * height), (x_radius * width, y_radius * height), angle)
+    picture = _paint(polygon, height, width)
+    painted = (picture > 127).astype(np.uint8)
+    spec = ImageSpec(
+        image_size=(target_height, target_width) if resizes else None, resize_mode=mode, codec=codec, upscale=upscale,
+        image_encoding=encoding, channels=None if encoding is ImageEncoding.KEEP else 3, jpeg_quality=100,
+    )  # fmt: skip
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    back = {6: 8, 8: 6}.get(orientation, orientation)
+    shown = picture if given_as in ("polygon", "shares") else 255 * painted
+    turned = orient(Image.fromarray(shown).convert("RGB"), back)
+    converted = convert_image(encoded(turned, file_format, exif=exif), spec)
+    in_file = np.asarray(orient(Image.fromarray(painted), back))
+    if given_as == "file" and orientation != 1 and (orientation < 5 or width == height):
+        return  # nothing tells it from a mask of the upright image
+    segmentation = {
+        "polygon": [polygon.ravel().tolist()],
+        "shares": [(polygon / (width, height)).ravel().tolist()],
+        "compressed": _compressed(painted),
+        "counts": {"size": [height, width], "counts": _counts(painted)},
+        "file": _compressed(in_file),  # by a program that shows the file as it is
+    }[given_as]
+    box = (0, 0, *((1, 1) if given_as == "shares" else (width, height)))
+    objects = Objects(box, ("cat",), is_normalized=given_as == "shares", outlines=(pack_segmentation(segmentation),))
+    assert converted.geometry
+    geometry = converted.geometry.keeping(converted.kept_orientation)
+    placed = place_objects(objects, [(0, "cat")], geometry, invalid_boxes=InvalidBoxes.REJECT, with_masks=True)
+    (data,) = placed.masks
+    with Image.open(io.BytesIO(data)) as image:
+        assert (image.format, image.mode, image.size) == ("PNG", "L", (converted.width, converted.height))
+        mask = np.asarray(image)
+    assert set(np.unique(mask)) <= {0, 1}
+    if encoding is ImageEncoding.RAW:
+        pixels = np.frombuffer(converted.data, np.uint8).reshape(converted.height, converted.width, -1)
+    else:
+        pixels = np.asarray(Image.open(io.BytesIO(converted.data)).convert("RGB"))
+    # A pixel of the picture; where it is enlarged, one of the source.
+    scale = max(abs(geometry.to_stored()[:, :2]).max(), 1)
+    assert are_near(mask, (pixels[..., 0] > 128).astype(np.uint8), int(np.ceil(scale)))
+
+
+def _paint(polygon: np.ndarray, height: int, width: int) -> np.ndarray:
+    """[H, W] uint8: how much of every pixel is in the polygon."""
+    large = np.zeros((16 * height, 16 * width), np.uint8)
+    cv2.fillPoly(large, [np.round(16 * polygon).astype(int)], 255)
+    return cv2.resize(large, (width, height), interpolation=cv2.INTER_AREA)
+
+
+def _compressed(mask: np.ndarray) -> dict[str, object]:
+    found = coco.encode(np.asfortranarray(mask))
+    return {"size": list(mask.shape), "counts": found["counts"].decode()}
+
+
+def _counts(mask: np.ndarray) -> list[int]:
+    changes = np.flatnonzero(np.diff(mask.T.ravel(), prepend=0))
+    return np.diff(np.concatenate([[0], changes, [mask.size]])).tolist()
+
+
+@given(st.integers(3, 20), st.lists(st.floats(-80, 200), min_size=40, max_size=40))
+def test_polygons_of_any_shape_have_the_pixels_whose_middles_they_enclose(corners, values):
+    polygon = np.array(values[: 2 * corners], np.float32).reshape(-1, 2)
+    mask = draw_outline([polygon], UNMOVED, Geometry.unchanged(60, 100))
+    # Even-odd, point by point.
+    middles = np.stack(np.meshgrid(np.arange(100) + 0.5, np.arange(60) + 0.5), axis=-1).reshape(-1, 2)
+    ends = np.roll(polygon, -1, axis=0).astype(float)
+    crossings = np.zeros(len(middles), int)
+    for (x1, y1), (x2, y2) in zip(polygon.astype(float), ends, strict=True):
+        spans = (y1 > middles[:, 1]) != (y2 > middles[:, 1])
+        with np.errstate(all="ignore"):
+            crossings += spans & (middles[:, 0] >= x1 + (middles[:, 1] - y1) * (x2 - x1) / (y2 - y1))
+    different = mask.ravel() != crossings % 2
+    assert different.sum() <= 2  # middles on an edge, by rounding
+
+
+def test_an_object_of_several_polygons_has_all_of_them():
+    squares = [[[0, 0], [4, 0], [4, 4], [0, 4]], [[2, 2], [6, 2], [6, 6], [2, 6]], [[8, 8], [9, 8], [9, 9], [8, 9]]]
+    mask = draw_outline([np.array(one, float) for one in squares], UNMOVED, Geometry.unchanged(10, 10))
+    expected = np.zeros((10, 10), np.uint8)
+    expected[:4, :4] = expected[2:6, 2:6] = expected[8, 8] = 1
+    np.testing.assert_array_equal(mask, expected)
+
+
+def test_a_mask_grows_neither_nor_shrinks():
+    """Over many objects, the areas are those of the polygons; pycocotools' are too."""
+    rng = np.random.default_rng(0)
+    geometry, ours, theirs, exact = Geometry.unchanged(120, 160), 0, 0, 0.0
+    for _ in range(100):
+        polygon = regular(int(rng.integers(5, 12)), (80, 60), tuple(rng.uniform(3, 50, 2)), rng.uniform(0, 6))
+        ours += int(draw_outline([polygon], UNMOVED, geometry).sum())
+        theirs += int(coco.area(coco.merge(coco.frPyObjects([polygon.ravel().tolist()], 120, 160))))
+        x, y = polygon.T
+        exact += abs(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1))) / 2
+    assert ours == pytest.approx(exact, rel=0.002)
+    assert theirs == pytest.approx(exact, rel=0.02)
+
+
+def test_a_polygon_with_very_many_long_edges_takes_little_memory():
+    zigzag = np.array([[n % 7, 0 if n % 2 else 1e30] for n in range(200_000)], float)
+    mask = draw_outline([zigzag], UNMOVED, Geometry.unchanged(100, 10))
+    assert mask.shape == (100, 10)
+
+
+@pytest.mark.parametrize("size", [[10, 11], [60_000, 70_000]])
+def test_run_lengths_of_another_size_are_refused_before_they_are_unrolled(size):
+    outline = unpack_outline(pack_segmentation({"size": size, "counts": [size[0] * size[1]]}))
+    with pytest.raises(SampleError, match="which is not the size of its image") as refused:
+        draw_outline(outline, UNMOVED, Geometry.unchanged(10, 10))
+    assert refused.value.reason is FailureReason.INVALID_MASK
+
+
+def test_a_mask_is_small():
+    mask = draw_outline([regular(30, (320, 240), (100, 150), 0)], UNMOVED, Geometry.unchanged(480, 640))
+    assert len(encode_mask(mask)) < 2500

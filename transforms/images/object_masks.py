@@ -1,0 +1,83 @@
+"""Masks of annotated objects: the pixels of the stored image that an outline encloses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import cv2
+import numpy as np
+
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from transforms.images.geometry import Geometry
+from transforms.images.masks import place_mask
+from transforms.outlines import RunLengths
+
+# Crossings of edges and rows that are computed at once.
+_AT_ONCE = 1 << 20
+# Of 640 x 480 pixels in 0.5 ms; Pillow's default takes three times as long, for a third less bytes.
+_PNG_OPTIONS = [cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_RLE]
+
+
+def draw_outline(outline: Sequence[np.ndarray] | RunLengths, to_stored: np.ndarray, geometry: Geometry) -> np.ndarray:
+    """The mask of an object in the stored image; a mask in pixels is placed as that of an image.
+
+    Args:
+      outline: polygons as [n, 2] x and y in pixels, or run lengths.
+      to_stored: [2, 3] the map from the pixels of the polygons to those of the stored image.
+      geometry: of the image.
+
+    Returns:
+      [final_height, final_width] uint8 of zeros and ones.
+
+    Raises:
+      SampleError: run lengths are of an image of another size.
+    """
+    if isinstance(outline, RunLengths):
+        if outline.size not in (geometry.upright_size, (geometry.height, geometry.width)):
+            # Checked before there is a pixel of it: they may say any size.
+            height, width = outline.size
+            detail = f"the run lengths of an object are those of {width} x {height} pixels (width x height)"
+            raise SampleError(Stage.LABEL, FailureReason.INVALID_MASK, f"{detail}, which is not the size of its image")
+        return place_mask(outline.mask(), geometry)
+    mask = np.zeros((geometry.final_height, geometry.final_width), np.uint8)
+    # A polygon may reach beyond its image, but not onto the canvas around it.
+    top, left = (max(0, -added) for added in geometry.offset)
+    image = mask[top : top + geometry.resized_height, left : left + geometry.resized_width]
+    for corners in outline:
+        _fill(image, corners @ to_stored[:, :2].T + to_stored[:, 2] - (left, top))
+    return mask
+
+
+def encode_mask(mask: np.ndarray) -> bytes:
+    """A mask as a PNG of one channel with 8 bits."""
+    _, file = cv2.imencode(".png", mask, _PNG_OPTIONS)
+    return file.tobytes()
+
+
+def _fill(mask: np.ndarray, corners: np.ndarray) -> None:
+    """Sets the pixels whose middle is in a polygon: an odd number of its edges lies left of them.
+
+    Not OpenCV's way, which sets the pixels that an edge touches as well: masks would grow by half a pixel.
+    """
+    # The first column or row whose middle is not before a coordinate.
+    (left, top), (right, bottom) = (
+        np.clip(np.ceil(side - 0.5), 0, mask.shape[::-1]).astype(int)
+        for side in (corners.min(axis=0), corners.max(axis=0))
+    )
+    if left >= right or top >= bottom:
+        return
+    ends = np.roll(corners, -1, axis=0)
+    rows = np.clip(np.ceil(np.stack([corners[:, 1], ends[:, 1]]) - 0.5), top, bottom).astype(int)
+    first, crossed = rows.min(axis=0), np.ptp(rows, axis=0)
+    # One column more, for edges right of all pixels. Only whether a number is odd counts, so it may overflow.
+    edges = np.zeros((bottom - top, right - left + 1), np.uint8)
+    totals = np.cumsum(crossed)
+    for part in np.split(np.arange(len(corners)), np.searchsorted(totals, np.arange(_AT_ONCE, totals[-1], _AT_ONCE))):
+        edge = np.repeat(part, crossed[part])
+        begins = np.cumsum(crossed[part]) - crossed[part]
+        row = first[edge] + np.arange(len(edge)) - np.repeat(begins, crossed[part])
+        (x, y), (end_x, end_y) = corners[edge].T, ends[edge].T
+        crossing = x + (row + 0.5 - y) * ((end_x - x) / (end_y - y))
+        column = np.clip(np.ceil(crossing - 0.5), left, right).astype(int)
+        np.add.at(edges.ravel(), (row - top) * edges.shape[1] + column - left, np.uint8(1))
+    mask[top:bottom, left:right] |= np.add.accumulate(edges[:, :-1], axis=1, dtype=np.uint8) & 1
