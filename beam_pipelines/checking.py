@@ -11,6 +11,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.dataset import read_latest
 from beam_tfrecords.errors import Choice, RequestError
 from beam_tfrecords.examples.layouts import (
+    CAPTIONS,
     EVERY_COLUMN,
     TFDS_OBJECTS,
     Layout,
@@ -113,8 +114,8 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     needs_label = layout is not None and layout.needs_label
     needs_objects = may_have_objects or spec.source.needs_objects
     source = open_source(dataclasses.replace(spec.source, needs_label=needs_label, needs_objects=needs_objects))
-    if layout is None and source.has_masks:
-        layout, may_have_objects = parse_layout("segmentation"), False
+    if layout is None and (source.has_masks or source.has_captions):
+        layout, may_have_objects = parse_layout("segmentation" if source.has_masks else CAPTIONS), False
         request = dataclasses.replace(spec.source, columns=layout.columns, needs_label=False, needs_objects=False)
         source = open_source(request)
     _check_masks(spec, source, layout)

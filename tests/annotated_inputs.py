@@ -78,6 +78,21 @@ def write_coco(path: Path, pictures: Mapping[str, Picture] = PICTURES, **changes
     return path
 
 
+def write_captions(path: Path, pictures: Mapping[str, Picture] = PICTURES) -> Path:
+    """Writes two captions for each image, as COCO has them; those of an image do not stand together."""
+    content = coco_of(pictures)
+    texts = ("a picture of {}", "the same, {}, ünd longer")
+    annotations = [
+        {"image_id": image["id"], "id": 100 * number + place, "caption": text.format(image["file_name"])}
+        for number, text in enumerate(texts)
+        for place, image in enumerate(content["images"])
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kept = {name: content[name] for name in ("info", "images", "licenses")}
+    path.write_text(json.dumps({**kept, "annotations": annotations}))
+    return path
+
+
 def yolo_rows(picture: Picture) -> str:
     """The label file of an image."""
     numbers = {name: number for number, name in enumerate(CATEGORIES)}

@@ -98,6 +98,7 @@ _VALUES = {
     "column.number": "-7",
     "column.text": "写真",
 }
+_CAPTIONS = ["写真", "a photo"]
 _LAYOUTS = {
     **NAMED,
     "tfds of objects": TFDS_OBJECTS,
@@ -202,7 +203,7 @@ def _convert(data: bytes, spec: ImageSpec) -> bytes:
 
 def _examples() -> Iterator[tuple[str, bytes]]:
     for name, layout in _LAYOUTS.items():
-        yield name, serialize_example(parse_layout(layout), _VALUES)
+        yield name, serialize_example(parse_layout(layout), {**_VALUES, "column.captions": _CAPTIONS})
 
 
 def _samples() -> Iterator[tuple[str, bytes]]:
@@ -215,7 +216,8 @@ def _samples() -> Iterator[tuple[str, bytes]]:
         if parse_layout(layout).needs_object_masks:
             objects = dataclasses.replace(objects, outlines=_OUTLINES)
         image = one_image(File("in/a/b.ppm"))
-        ref = SampleRef("a/b.ppm", image, 23, "23-1.5", labels, "train", columns, objects=objects)
+        cells = {**columns, "captions": _CAPTIONS} if name == "captions" else columns
+        ref = SampleRef("a/b.ppm", image, 23, "23-1.5", labels, "train", cells, objects=objects)
         spec = ImageSpec(image_encoding=ImageEncoding.RAW)
         convert = ConvertSample(
             spec, parse_layout(layout), ClassNames(("a", "ü"), numbers_are_indices=True), "settings"

@@ -75,11 +75,17 @@ _DETECTION = {
     "image/object/area": "objects.area",
     "image/object/difficult": "objects.difficult",
 }
-NAMED: Mapping[str, Mapping[str, str]] = {
+CAPTIONS = "captions"
+NAMED: Mapping[str, Mapping[str, Any]] = {
     "tfds": {"image": "image.encoded", "label": "label.index", "filename": "filename"},
     "image": {"image": "image.encoded", "filename": "filename"},
     "segmentation": {"image": "image.encoded", "mask": MASK_FIELD, "filename": "filename"},
     "multilabel": {"image": "image.encoded", "labels": "labels.index", "filename": "filename"},
+    CAPTIONS: {
+        "image": "image.encoded",
+        "captions": {"field": f"{COLUMN}{CAPTIONS}", "type": "bytes", "several": True},
+        "filename": "filename",
+    },
     "imagenet": {
         "image/encoded": "image.encoded",
         "image/format": "image.format",

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import zstandard
 from PIL import Image
 
-from tests.annotated_inputs import Picture, write_coco, write_voc, write_yolo
+from tests.annotated_inputs import Picture, write_captions, write_coco, write_voc, write_yolo
 from tests.docs.pages import PROJECT
 from tests.pixel_files import save_cifar, save_mnist
 
@@ -170,6 +170,7 @@ def _make_annotated(folder: Path, photos: list[Path]) -> None:
             pictures[name.partition("/")[2]] = Picture(height, width, [(label, box)])
         yolo[{"val": "valid"}.get(split, split)] = pictures
         write_coco(folder / f"annotations/instances_{split}2017.json", pictures)
+        write_captions(folder / f"annotations/captions_{split}2017.json", pictures)
     write_yolo(folder / "yolo", yolo)
     write_voc(folder / "VOC2012", {"train": yolo["train"], "val": yolo["valid"]})
 

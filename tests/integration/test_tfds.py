@@ -15,7 +15,7 @@ import tensorflow_datasets as tfds
 from PIL import Image
 
 from beam_tfrecords import load, open_dataset
-from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_coco
+from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_captions, write_coco
 
 
 @pytest.fixture
@@ -188,6 +188,22 @@ def test_objects_load_as_tfds_has_them(tmp_path, annotated, build_tfds):
         expected = np.reshape(boxes, (-1, 4)) / ([picture.height, picture.width] * 2)
         np.testing.assert_allclose(objects["bbox"], expected, rtol=1e-6)
         assert [list(CATEGORIES)[label] for label in objects["label"]] == [label for label, _ in picture.objects]
+
+
+def test_captions_load_as_a_sequence_of_texts(tmp_path, build_tfds):
+    save_pictures(tmp_path / "in")
+    builder = build_tfds(
+        tmp_path / "out", f"--input={write_captions(tmp_path / 'in/captions_train.json')}", "--image_size=20"
+    )
+    assert repr(builder.info.features["captions"]) == repr(tfds.features.Sequence(tfds.features.Scalar(np.object_)))
+    examples = list(builder.as_dataset(split="train").as_numpy_iterator())
+    assert len(examples) == len(PICTURES)
+    for example in examples:
+        name = example["filename"].decode()
+        assert [text.decode() for text in example["captions"]] == [
+            f"a picture of {name}", f"the same, {name}, ünd longer"
+        ]  # fmt: skip
+        assert example["image"].shape[2] == 3
 
 
 def test_masks_of_objects_load_as_images(tmp_path, annotated, build_tfds):

@@ -22,6 +22,7 @@ class Source:
       has_objects: whether images have annotated objects.
       has_outlines: whether these have outlines, of which masks are drawn.
       has_masks: whether images have masks.
+      has_captions: whether images have captions, in the column `captions`, and nothing else.
       unit: what a message calls one sample: "image" or "row".
       is_settled_later: whether folders give labels or splits, so that `settle` has the last word on them.
       class_names: the classes in the order of their indices, if the source names them; its labels are then names.
@@ -39,6 +40,7 @@ class Source:
     has_objects = False
     has_masks = False
     has_outlines = False
+    has_captions = False
     unit = "image"
     is_settled_later = False
     class_names: Sequence[str] = ()

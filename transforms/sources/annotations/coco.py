@@ -9,15 +9,16 @@ import array
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.examples.layouts import CAPTIONS
 from transforms.objects import Objects
 from transforms.outlines import pack_segmentation
-from transforms.refs import SampleRef
+from transforms.refs import SampleRef, Scalar
 from transforms.sources.annotations.annotated import (
     as_number,
     open_unchanged,
@@ -48,7 +49,8 @@ def open_source(spec: SourceSpec) -> CocoSource:
     Raises:
       RequestError: a file is not one of COCO's form, or the request does not fit it.
     """
-    refuse_other_settings(spec, allowed=("image_root",))
+    columns = spec.columns and spec.columns - {CAPTIONS}
+    refuse_other_settings(dataclasses.replace(spec, columns=columns), allowed=("image_root",))
     refuse_folders_as_splits(spec)
     splits = _expand(spec)
     named = splits if spec.input_splits else _splits_by_name(splits)
@@ -75,26 +77,30 @@ class CocoSource(Source):
       spec: the request.
     """
 
-    has_objects = has_outlines = True
+    has_outlines = True
 
     def __init__(self, files: Sequence[InputFile], spec: SourceSpec) -> None:
         super().__init__()
         self.name = spec.source
         self._files = files
         self._spec = spec
+        # Without a layout, the names that COCO's own files have tell.
+        named = (storage.basename(file.entry.path).startswith(CAPTIONS) for file in files)
+        self.has_captions = all(named) if spec.columns is None else CAPTIONS in spec.columns
+        self.has_objects = not self.has_captions
 
     def samples(self) -> Iterator[SampleRef]:
         """The images in the order of the files.
 
         Raises:
-          RequestError: a file is damaged, or has no boxes.
+          RequestError: a file is damaged, or has no boxes or captions.
           BuildError: a file is replaced meanwhile.
         """
         names = dict[str, None]()
         paths = [file.entry.path for file in self._files]
         self.notes = describe_splits(paths, [file.split for file in self._files], self._spec)
         for file in self._files:
-            annotations = _read(file.entry, needs_outlines=self._spec.needs_outlines)
+            annotations = _read(file.entry, needs_outlines=self._spec.needs_outlines, needs_captions=self.has_captions)
             names.update(dict.fromkeys(annotations.class_names))
             self.notes += annotations.notes(file.entry.path)
             for image in annotations.images:
@@ -111,7 +117,11 @@ class CocoSource(Source):
             uri = find_image(image.name, roots=roots, allow_outside_root=self._spec.allow_outside_root)
         except SampleError as error:
             return rejected(key, error, split=split)
-        return reference(key, uri, annotations.objects_of(image), self._spec, split=split)
+        if not self.has_captions:
+            return reference(key, uri, annotations.objects_of(image), self._spec, split=split)
+        columns = {CAPTIONS: annotations.captions_of(image)}
+        spec = dataclasses.replace(self._spec, needs_objects=False, needs_label=False)
+        return dataclasses.replace(reference(key, uri, Objects(), spec, split=split), columns=columns)
 
 
 @dataclasses.dataclass
@@ -128,7 +138,7 @@ class _Image:
 class _Annotations:
     """What a file says: images, and their objects as columns, which take 60 bytes an object, and their outlines."""
 
-    def __init__(self, *, needs_outlines: bool) -> None:
+    def __init__(self, *, needs_outlines: bool, needs_captions: bool) -> None:
         self.images: list[_Image] = []
         self.categories: dict[Any, str] = {}
         # Ids as the file has them -> their numbers here.
@@ -137,6 +147,7 @@ class _Annotations:
         self._of_image, self._of_category = array.array("q"), array.array("q")
         self._boxes, self._areas, self._crowds = array.array("d"), array.array("d"), array.array("b")
         self._outlines: list[bytes] | None = [] if needs_outlines else None
+        self._captions: list[str] | None = [] if needs_captions else None
         self._with_box = self._unplaced = 0
 
     def add(self, kind: str, value: Any) -> None:
@@ -164,6 +175,9 @@ class _Annotations:
             raise JsonError(f"category {category} is {self.categories[category]!r} and {name!r}")
 
     def _add_annotations(self, value: dict[str, Any]) -> None:
+        if self._captions is not None:
+            self._add_caption(value)
+            return
         image_id, category = _as_id(value.get("image_id")), _as_id(value.get("category_id"))
         box = value.get("bbox")
         self._with_box += box is not None
@@ -181,6 +195,19 @@ class _Annotations:
         self._of_image.append(self._number(self._image_ids, image_id))
         self._of_category.append(self._number(self._category_ids, category))
 
+    def _add_caption(self, value: dict[str, Any]) -> None:
+        image_id, caption = _as_id(value.get("image_id")), value.get("caption")
+        if not isinstance(caption, str) or not is_utf8(caption):
+            raise JsonError(
+                f"an annotation has no `caption`, or not as Unicode: {ascii(value)[:100]}; if these are boxes, say "
+                "`layout=detection`"
+            )
+        if image_id is None:
+            self._unplaced += 1
+            return
+        cast(list[str], self._captions).append(caption)
+        self._of_image.append(self._number(self._image_ids, image_id))
+
     def _number(self, ids: dict[Any, int], one: Any) -> int:
         return ids.setdefault(one, len(ids))
 
@@ -196,8 +223,8 @@ class _Annotations:
         Raises:
           JsonError: there are annotations, and none has a box, or an outline where these are needed.
         """
-        if len(self._of_image) and not self._with_box:
-            raise JsonError("none of its annotations has a `bbox`; are they captions or keypoints?")
+        if len(self._of_image) and not self._with_box and self._captions is None:
+            raise JsonError("none of its annotations has a `bbox`; if they are captions, say `layout=captions`")
         if self._outlines and not any(self._outlines):
             raise JsonError(
                 f"none of its {len(self._outlines):,} objects has a `segmentation`, from which masks are drawn; say "
@@ -214,12 +241,22 @@ class _Annotations:
         self._starts = np.searchsorted(of_image[self._order], np.arange(len(self._image_ids) + 1))
         self._labels = [self.categories.get(one, f"category {one}") for one in self._category_ids]
 
+    def _places_of(self, image: _Image) -> list[int]:
+        """Which annotations are of an image, in the file's order."""
+        begin, end = self._starts[image.number : image.number + 2].tolist()
+        places: list[int] = self._order[begin:end].tolist()
+        return places
+
+    def captions_of(self, image: _Image) -> list[Scalar]:
+        """The captions of an image, in the file's order."""
+        captions = cast(list[str], self._captions)
+        return [captions[place] for place in self._places_of(image)]
+
     def objects_of(self, image: _Image) -> Objects:
         """The objects of an image, in the file's order."""
-        begin, end = self._starts[image.number : image.number + 2].tolist()
         boxes: list[float] = []
         labels, areas, crowds, outlines = [], [], [], []
-        for place in self._order[begin:end].tolist():
+        for place in self._places_of(image):
             boxes += self._boxes[4 * place : 4 * place + 4]
             labels.append(self._labels[self._of_category[place]])
             areas.append(self._areas[place])
@@ -250,8 +287,8 @@ class _Annotations:
 _NAN = float("nan")
 
 
-def _read(file: storage.FileEntry, *, needs_outlines: bool) -> _Annotations:
-    annotations = _Annotations(needs_outlines=needs_outlines)
+def _read(file: storage.FileEntry, *, needs_outlines: bool, needs_captions: bool) -> _Annotations:
+    annotations = _Annotations(needs_outlines=needs_outlines, needs_captions=needs_captions)
     try:
         with open_unchanged(file) as opened:
             for kind, value in read_arrays(opened, _ARRAYS):
