@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from PIL import Image
 from pycocotools import mask as coco
 
@@ -203,6 +204,34 @@ def test_masks_of_objects_follow_their_images(out, with_masks):
 
 def _pixels(data: bytes) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(data)))
+
+
+def test_the_decoder_of_the_object_detection_api_finds_its_keys(with_masks):
+    """`TfExampleDecoder(load_instance_masks=True)` parses these keys as these types, and masks as PNG_MASKS."""
+    text, whole, share = (tf.io.VarLenFeature(kind) for kind in (tf.string, tf.int64, tf.float32))
+    keys = {
+        **{f"image/{name}": tf.io.FixedLenFeature([], tf.string) for name in ("encoded", "format", "filename")},
+        "image/source_id": tf.io.FixedLenFeature([], tf.string),
+        **{f"image/{side}": tf.io.FixedLenFeature([], tf.int64) for side in ("height", "width")},
+        **{f"image/object/bbox/{side}": share for side in ("xmin", "xmax", "ymin", "ymax")},
+        "image/object/class/label": whole,
+        "image/object/class/text": text,
+        "image/object/area": share,
+        "image/object/is_crowd": whole,
+        "image/object/difficult": whole,
+        "image/object/mask": text,
+    }
+    for record in tf.data.TFRecordDataset([str(path) for path in with_masks.glob("*.tfrecord-*")]):
+        found = tf.io.parse_single_example(record, keys)
+        picture = PICTURES[found["image/filename"].numpy().decode()]
+        for name, values in found.items():
+            assert not name.startswith("image/object/") or values.dense_shape[0] == len(picture.objects), name
+        image = tf.io.decode_image(found["image/encoded"], channels=3)
+        assert image.shape == (found["image/height"], found["image/width"], 3)
+        for data in found["image/object/mask"].values:
+            mask = tf.squeeze(tf.io.decode_image(data, channels=1), axis=2)
+            assert mask.shape == image.shape[:2]
+            assert set(np.unique(mask)) <= {0, 1}
 
 
 def test_a_missing_segmentation_is_noted_and_masks_are_verified(with_masks, verify, tmp_path):
