@@ -46,6 +46,9 @@ INTEGRATION = [
     *TORCH,
     *GRAIN,
     "torchdata>=0.11,<1",
+    # They read what stands beside the shards: croissant.json, and the card.
+    "mlcroissant>=1.1,<2",
+    "markdown-it-py>=3,<5",
     "webdataset>=1,<2",
     # It opens the report in Debian's Chromium.
     "playwright>=1.55,<2",

@@ -12,6 +12,8 @@ DUPLICATES = "duplicates.jsonl"
 CHANGES = "changes.json"
 LABEL_MAP = "label_map.pbtxt"
 REPORT = "report.html"
+CARD = "README.md"
+CROISSANT = "croissant.json"
 LATEST = "LATEST"
 SUCCESS = "_SUCCESS"
 # In a version that is being removed.

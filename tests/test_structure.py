@@ -31,6 +31,7 @@ OWNERS = {"transforms.workspace.build_folder", "beam_tfrecords.files"}
 # Names that no other module spells out.
 OWNED = re.compile(
     r"\.build\b|_SUCCESS|^manifest\.json$|^failures\.jsonl$|^duplicates\.jsonl$|^changes\.json$|^report\.html$"
+    r"|^README\.md$|^croissant\.json$"
     r"|^(?:run|job|outcome|old_files)\.json$"
 )
 

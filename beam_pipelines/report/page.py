@@ -14,7 +14,6 @@ import yaml
 
 from beam_pipelines.report.distribution import Distribution
 from beam_pipelines.report.index_scan import EXTREMES, IndexScan, choose_groups, scan_index
-from beam_pipelines.report.reading_code import reading_code
 from beam_pipelines.report.samples import Sample, read_samples, thumbnail_side
 from beam_pipelines.settings.definitions import show_flags
 from beam_pipelines.summary import describe_changes, format_bytes
@@ -22,6 +21,7 @@ from beam_pipelines.terminal import escape
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.files import CHANGES, DUPLICATES, FAILURES, REPORT
+from beam_tfrecords.reading.reading_code import reading_code
 
 _MOST_CLASSES = 60
 _MOST_LINES = 100_000

@@ -30,7 +30,7 @@ def test_overwrite_removes_the_old_files_and_leaves_foreign_ones(out, pets, tmp_
             "new-train.tfrecord-00000-of-00001",
             "index/new-train-00000-of-00001.parquet",
             *["dataset_info.json", "features.json", "manifest.json", "_SUCCESS"],
-            *["failures.jsonl", "duplicates.jsonl", "report.html"],
+            *["failures.jsonl", "duplicates.jsonl", "report.html", "README.md", "croissant.json"],
         ]
     )
     assert (old / "index/notes.md").read_text() == "mine too"

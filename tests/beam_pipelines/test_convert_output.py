@@ -48,6 +48,8 @@ def test_the_output_has_these_files_and_no_other(out, snapshot):
         "duplicates.jsonl",
         "manifest.json",
         "report.html",
+        "README.md",
+        "croissant.json",
         "_SUCCESS",
     ]
     assert sorted(snapshot(out)) == sorted(["./", "index/", *names, *indices, *metadata])

@@ -9,14 +9,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from beam_tfrecords import storage
+from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.examples.layouts import Layout
-from beam_tfrecords.files import CHANGES, DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, SUCCESS
+from beam_tfrecords.files import CARD, CHANGES, CROISSANT, DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, SUCCESS
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage.lease import check_lease
 from beam_tfrecords.versions import point_to
 from transforms.images.image_spec import ImageSpec
+from transforms.publishing.card import write_card
 from transforms.publishing.changes import History, describe_version, judge_version, repeats_earlier
+from transforms.publishing.croissant import write_croissant
 from transforms.publishing.guards import Verdict, trips
 from transforms.publishing.manifest import dump_json, manifest_json
 from transforms.publishing.tfds_metadata import write_metadata
@@ -184,10 +187,13 @@ def publish_dataset(
         class_names=publication.class_names,
         shards=shards,
     )
+    described = publication.describe(stats, shards=shards)
+    dataset = Dataset(publication.output, described, "", "")
+    metadata |= {CARD: write_card(dataset), CROISSANT: write_croissant(dataset)}
     for name, content in sorted(metadata.items()):
         storage.write_bytes(storage.join(publication.output, name), content, staging=publication.folder)
         files[name] = hashlib.sha256(content).hexdigest()
-    values = publication.describe(stats, shards=shards, files=files)
+    values = {**described, "files": files}
     if history and repeats_earlier(history, values, stats):
         _write_outcome(publication, stats, folder=folder, is_unchanged=True)
         return

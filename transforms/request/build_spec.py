@@ -50,6 +50,21 @@ def read_name(word: Any) -> str:
     raise ValueError(f"expected {NAME_RULE}")
 
 
+def read_text(word: Any) -> str:
+    """Reads a text for people."""
+    text = " ".join(str(word).split())
+    if not text or not text.isprintable():
+        raise ValueError("expected a text")
+    return text
+
+
+def read_url(word: Any) -> str:
+    """Reads the address of a page."""
+    if re.fullmatch(r"https?://[^\s<>\"]+", str(word)):
+        return str(word)
+    raise ValueError("expected a URL, such as https://example.org/photos")
+
+
 def name_from_input(first_input: str) -> str:
     """A dataset's name made from the name of its input."""
     stem = re.sub(r"\.[A-Za-z0-9]+$", "", first_input.rstrip("/").rsplit("/", 1)[-1])
@@ -163,6 +178,19 @@ class BuildSpec:
         group=OUTPUT,
         read=read_name,
         decides_bytes=False,
+    )
+    description: str | None = setting(
+        None, help="what the dataset is, for its card", group=OUTPUT, read=read_text, decides_bytes=False
+    )
+    license: str | None = setting(
+        None,
+        help="licence of the data, such as CC-BY-4.0 or a URL, for its card",
+        group=OUTPUT,
+        read=read_text,
+        decides_bytes=False,
+    )
+    homepage: str | None = setting(
+        None, help="URL of what the data is from, for its card", group=OUTPUT, read=read_url, decides_bytes=False
     )
     layout: Layout | None = setting(
         None,

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import open_dataset
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.files import DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, REPORT, SUCCESS
+from beam_tfrecords.files import CARD, CROISSANT, DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, REPORT, SUCCESS
 from transforms.workspace.build_folder import Workspace
 from transforms.workspace.state_files import naming_damage
 
-_NAMES = frozenset({SUCCESS, MANIFEST, FAILURES, DUPLICATES, REPORT, "dataset_info.json", "features.json"})
+_NAMES = frozenset(
+    {SUCCESS, MANIFEST, FAILURES, DUPLICATES, REPORT, CARD, CROISSANT, "dataset_info.json", "features.json"}
+)
 _MOST_SHOWN = 3
 
 

@@ -1,4 +1,4 @@
-"""Code that reads a dataset, to copy from its report."""
+"""Code that reads a dataset, to copy from its report and its card."""
 
 from __future__ import annotations
 

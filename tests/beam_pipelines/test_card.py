@@ -1,0 +1,86 @@
+"""The card of a dataset and its description for catalogues: what they say, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+HOSTILE = "<script>alert(1)<script> [a](b) `c` | *d*"
+FLAGS = ("--image_size=16x20", "--resize_mode=exact", "--name=pets", "--splits=train=0.8,test=0.2")
+SAID = ("--description=- Cats & dogs.", "--license=CC-BY-4.0", "--homepage=https://example.org/pets?a=1")
+
+
+@pytest.fixture(scope="module")
+def pets(tmp_path_factory, picture, save):
+    root = tmp_path_factory.mktemp("card") / "pets"
+    for number in range(30):
+        save(root / ("cat", HOSTILE)[number % 2] / f"{number}.png", picture(number, 24, 30))
+    return root
+
+
+@pytest.fixture(scope="module")
+def out(pets, build):
+    return build(pets.parent / "out", f"--input={pets}", *FLAGS, *SAID)
+
+
+def test_the_card_has_the_numbers_of_the_manifest(out):
+    card, manifest = (out / "README.md").read_text(), json.loads((out / "manifest.json").read_text())
+    assert card.startswith(
+        "# pets\n\n\\- Cats \\& dogs.\n\n- Licence: CC-BY-4.0\n- Source: <https://example.org/pets?a=1>\n"
+    )
+    for split, entry in manifest["splits"].items():
+        assert f"| {split} | {entry['records']} | 1 | {entry['bytes']:,} |" in card
+    for feature, one in manifest["spec"]["layout"].items():
+        assert f"| {feature} | {one['type']} | {one['field']} |" in card
+    assert "stored as jpeg of 16 x 20 pixels (height x width)" in card
+    assert "load(FOLDER, 'train'" in card
+
+
+def test_names_of_the_input_are_no_markup(out):
+    card = (out / "README.md").read_text()
+    assert r"\<script\>alert\(1\)\<script\> \[a\]\(b\) \`c\` \| \*d\*" in card
+    assert "<script" not in card.replace(r"\<script", "")
+
+
+def test_without_settings_the_card_says_nothing_of_them(pets, tmp_path, build):
+    card = (build(tmp_path, f"--input={pets}", *FLAGS) / "README.md").read_text()
+    assert not re.search("Licence|Source|None", card)
+    croissant = json.loads((tmp_path / "croissant.json").read_text())
+    assert {"license", "url"}.isdisjoint(croissant)
+    assert croissant["description"] == "30 records as TFRecord files."
+
+
+def test_what_was_said_is_in_croissant(out):
+    croissant = json.loads((out / "croissant.json").read_text())
+    assert croissant["conformsTo"] == "http://mlcommons.org/croissant/1.1"
+    assert [croissant[name] for name in ("name", "description", "license", "url")] == [
+        *("pets", "- Cats & dogs.", "CC-BY-4.0", "https://example.org/pets?a=1")
+    ]
+
+
+@pytest.mark.parametrize("name", ["README.md", "croissant.json"])
+def test_a_file_of_somebody_else_is_not_overwritten(pets, tmp_path, convert, name):
+    (tmp_path / name).write_text("mine")
+    ran = convert(f"--input={pets}", f"--output={tmp_path}", *FLAGS, "--overwrite")
+    assert (ran.code, (tmp_path / name).read_text()) == (2, "mine")
+    assert f"has files that belong to no dataset of beam-tfrecords and would mix with the new one: {name}" in ran.err
+
+
+@pytest.mark.parametrize("name", ["README.md", "croissant.json"])
+def test_verify_finds_an_edited_one(pets, tmp_path, build, verify, name):
+    build(tmp_path / "out", f"--input={pets}", *FLAGS)
+    (tmp_path / "out" / name).write_text("{}")
+    ran = verify(tmp_path / "out")
+    assert ran.code == 1
+    assert f"{name}: has been changed since it was published" in ran.out + ran.err
+
+
+@pytest.mark.parametrize(
+    "flag", ["--homepage=example.org", "--homepage=https://a b", "--license=", "--description=\x07"]
+)
+def test_what_is_no_text_or_url_is_refused(pets, tmp_path, convert, flag):
+    ran = convert(f"--input={pets}", f"--output={tmp_path}", *FLAGS, flag)
+    assert ran.code == 2
+    assert flag.partition("=")[0] in ran.err

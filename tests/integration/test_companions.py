@@ -1,0 +1,69 @@
+"""What stands beside the shards, read by its own readers: croissant.json by mlcroissant, the card as Markdown."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from beam_tfrecords import open_dataset
+from beam_tfrecords.examples.parse import parse_example
+
+mlcroissant = pytest.importorskip("mlcroissant", reason="mlcroissant is not installed: pip install '.[integration]'")
+
+MARKUP = "<img src=x onerror=alert(1)> & `code` *star*"
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory, photos, build):
+    flags = ("--image_size=32", "--name=photos", "--num_shards=2", "--splits=train=0.8,test=0.2")
+    said = (f"--description={MARKUP}", "--license=CC-BY-4.0", "--homepage=https://example.org/photos")
+    return build(tmp_path_factory.mktemp("companions") / "out", f"--input={photos}", *flags, *said)
+
+
+def test_croissant_is_valid(out):
+    metadata = mlcroissant.Dataset(jsonld=str(out / "croissant.json")).metadata
+    assert metadata.ctx.conforms_to.value == "http://mlcommons.org/croissant/1.1"
+    assert metadata.ctx.issues.errors == set()
+    # A build has no times, and cites nothing.
+    assert all(re.search("citeAs|datePublished", warning) for warning in metadata.ctx.issues.warnings)
+    assert (metadata.name, metadata.license, metadata.url) == ("photos", ["CC-BY-4.0"], "https://example.org/photos")
+
+
+def test_every_record_is_found_by_croissant(out):
+    described, dataset = mlcroissant.Dataset(jsonld=str(out / "croissant.json")), open_dataset(out)
+    splits = {row["splits/name"]: row["splits/records"] for row in described.records("splits")}
+    assert splits == dataset.splits
+    classes = {row["classes/index"]: row["classes/name"] for row in described.records("classes")}
+    assert classes == dict(enumerate(dataset.class_names))
+    found = []
+    for row in described.records("records"):
+        values = {name.partition("/")[2]: value for name, value in row.items()}
+        split, shard = values["split"].decode(), values["shard"].decode()
+        with open(out / f"photos-{split}.tfrecord-{shard}", "rb") as file:
+            file.seek(values["offset"] + 12)
+            example = file.read(values["length"] - 16)
+        (label,) = parse_example(example)["label"][1]
+        assert classes[label] == values["label"].decode()
+        found.append(example)
+    assert sorted(found) == sorted(dataset.records(form="bytes"))
+
+
+def test_croissant_of_a_table_without_images_is_valid(tmp_path, build):
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"x": number}) + "\n" for number in range(5)))
+    (tmp_path / "spec.yaml").write_text("layout: {x: {field: column.x, type: int64}}")
+    out = build(tmp_path / "out", f"--input={tmp_path / 'rows.jsonl'}", f"--spec={tmp_path / 'spec.yaml'}")
+    described = mlcroissant.Dataset(jsonld=str(out / "croissant.json"))
+    assert len(list(described.records("records"))) == 5
+
+
+def test_the_card_renders_without_markup_of_the_input(out):
+    from markdown_it import MarkdownIt
+
+    page = MarkdownIt("gfm-like", {"linkify": False}).render((out / "README.md").read_text())
+    assert "<p>&lt;img src=x onerror=alert(1)&gt; &amp; `code` *star*</p>" in page
+    assert set(re.findall(r"<(\w+)", page)) == {
+        *("h1", "h2", "p", "a", "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "pre", "code")
+    }
+    assert page.count('<code class="language-python">') == 4

@@ -1,0 +1,74 @@
+"""`README.md` in a dataset: what it is and how it is read, for people who find its folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.files import MANIFEST
+from beam_tfrecords.reading.reading_code import reading_code
+
+# Classes that the card names.
+_MOST_CLASSES = 100
+# What Markdown takes for markup, anywhere and at the beginning of a line.
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>()#|~&!$]|^[-+=]|(?<=^[0-9])[.)])")
+
+
+def write_card(dataset: Dataset) -> bytes:
+    """The file, from the manifest alone."""
+    return "\n".join(_write(dataset)).encode() + b"\n"
+
+
+def _write(dataset: Dataset) -> Iterator[str]:
+    manifest, spec = dataset.manifest, dataset.manifest["spec"]
+    yield f"# {_text(manifest['name'])}\n"
+    if spec["description"]:
+        yield f"{_text(spec['description'])}\n"
+    known = {
+        "Licence": spec["license"] and _text(spec["license"]),
+        "Source": spec["homepage"] and f"<{spec['homepage']}>",
+    }
+    if lines := [f"- {title}: {value}" for title, value in known.items() if value]:
+        yield "\n".join(lines) + "\n"
+    yield from _table(
+        ("split", "records", "shards", "bytes"),
+        (
+            (split, f"{entry['records']:,}", f"{entry['shards']:,}", f"{entry['bytes']:,}")
+            for split, entry in manifest["splits"].items()
+        ),
+    )
+    yield from _table(
+        ("feature", "type", "holds"),
+        (
+            (feature.name, f"{feature.type}, several" if feature.several else feature.type, feature.field)
+            for feature in dataset.layout.features
+        ),
+    )
+    if dataset.layout.needs_image:
+        images = dataset.images
+        size = f" of {images.size[0]} x {images.size[1]} pixels (height x width)" if images.size else ""
+        kept = images.encoding == "keep"
+        yield f"Images are {'kept as their files are' if kept else f'stored as {images.encoding}'}{size}.\n"
+    if names := dataset.class_names:
+        more = f", and {len(names) - _MOST_CLASSES:,} more" if len(names) > _MOST_CLASSES else ""
+        listed = ", ".join(f"{index} {_text(name)}" for index, name in enumerate(names[:_MOST_CLASSES]))
+        yield f"Classes: {listed}{more}.\n"
+    yield "## Reading\n"
+    for snippet in reading_code(dataset):
+        yield f"{snippet.title}:\n\n```python\n{snippet.code}```\n"
+    yield f"Made by beam-tfrecords; `{MANIFEST}` says how."
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    head = list(head)
+    yield f"| {' | '.join(head)} |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield f"| {' | '.join(map(_text, row))} |"
+    yield ""
+
+
+def _text(text: str) -> str:
+    """A text of the input as Markdown shows it: never as markup."""
+    return _MARKUP.sub(r"\\\1", " ".join(text.split()))

@@ -1,0 +1,167 @@
+"""`croissant.json`: the dataset as MLCommons' Croissant 1.1 describes it, for catalogues and search engines.
+
+Specification: docs.mlcommons.org/croissant. Its reader has no TFRecord, so the record set is that of the index, which
+says where each record is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pyarrow as pa
+
+from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.files import INDEX_FOLDER
+from beam_tfrecords.index import INDEX_SCHEMA
+from transforms.publishing.tfds_metadata import VERSION
+
+_CROISSANT = "http://mlcommons.org/croissant/"
+# That of the specification.
+_CONTEXT = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    **{
+        name: f"cr:{name}"
+        for name in (
+            *(
+                "arrayShape",
+                "citeAs",
+                "column",
+                "containedIn",
+                "equivalentProperty",
+                "extract",
+                "field",
+                "fileProperty",
+            ),
+            *("fileObject", "fileSet", "format", "includes", "isArray", "isLiveDataset", "jsonPath", "key", "md5"),
+            *("parentField", "path", "recordSet", "references", "regex", "repeated", "replace", "samplingRate"),
+            *("separator", "source", "subField", "transform"),
+        )
+    },
+    "conformsTo": "dct:conformsTo",
+    "cr": _CROISSANT,
+    "rai": f"{_CROISSANT}RAI/",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "description": {"@container": "@language"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "name": {"@container": "@language"},
+    "sc": "https://schema.org/",
+}
+_COLUMNS = {
+    "key": "key of the sample",
+    "label": "name of its class, if it has exactly one",
+    "offset": "where the framed record begins in the shard, in bytes; the example begins 12 bytes later",
+    "length": "bytes of the framed record: the example, 12 bytes before and 4 after it",
+    "height": "of the stored image, in pixels",
+    "width": "of the stored image, in pixels",
+    "brightness": "mean of the stored image, 0 to 255",
+    "contrast": "standard deviation of the stored image",
+    "sharpness": "variance of the Laplacian of the stored image",
+    "content_hash": "BLAKE3 of the image file",
+}
+_TYPES = {pa.string(): "sc:Text", pa.int64(): "cr:Int64", pa.int32(): "cr:Int32", pa.float32(): "cr:Float32"}
+
+
+def write_croissant(dataset: Dataset) -> bytes:
+    """The file, from the manifest alone."""
+    name, spec = dataset.manifest["name"], dataset.manifest["spec"]
+    described = {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": f"{_CROISSANT}1.1",
+        "name": name,
+        "description": spec["description"] or f"{dataset.manifest['records']:,} records as TFRecord files.",
+        # TFDS's version of the format, the same for every dataset: builds have no times.
+        "version": VERSION,
+        **{key: spec[setting] for key, setting in (("license", "license"), ("url", "homepage")) if spec[setting]},
+        "distribution": [
+            _file_set(
+                "shards", "TFRecord files of tf.train.Example.", f"{name}-*.tfrecord-*", "application/x-tfrecord"
+            ),
+            _file_set(
+                "index",
+                "A row for each record of a shard, in its order.",
+                f"{INDEX_FOLDER}/{name}-*.parquet",
+                "application/x-parquet",
+            ),
+        ],
+        "recordSet": [_splits(dataset), *([_classes(dataset)] if dataset.class_names else []), _records(name)],
+    }
+    return (json.dumps(described, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _file_set(uuid: str, description: str, pattern: str, kind: str) -> dict[str, Any]:
+    return {
+        "@type": "cr:FileSet",
+        "@id": uuid,
+        "name": uuid,
+        "description": description,
+        "encodingFormat": kind,
+        "includes": pattern,
+    }
+
+
+def _splits(dataset: Dataset) -> dict[str, Any]:
+    return {
+        "@type": "cr:RecordSet",
+        "@id": "splits",
+        "name": "splits",
+        "dataType": "cr:Split",
+        "key": {"@id": "splits/name"},
+        "field": [_field("splits", "name", "sc:Text"), _field("splits", "records", "cr:Int64")],
+        "data": [{"splits/name": split, "splits/records": count} for split, count in dataset.splits.items()],
+    }
+
+
+def _classes(dataset: Dataset) -> dict[str, Any]:
+    return {
+        "@type": "cr:RecordSet",
+        "@id": "classes",
+        "name": "classes",
+        "dataType": "sc:Enumeration",
+        "key": {"@id": "classes/name"},
+        "field": [_field("classes", "name", "sc:Text"), _field("classes", "index", "cr:Int64")],
+        "data": [{"classes/name": name, "classes/index": index} for index, name in enumerate(dataset.class_names)],
+    }
+
+
+def _records(name: str) -> dict[str, Any]:
+    prefix = re.escape(name)
+    numbers = r"[0-9]{5,}-of-[0-9]{5,}"
+    columns = [
+        _field("records", column, _TYPES[INDEX_SCHEMA.field(column).type], description, {"column": column})
+        for column, description in _COLUMNS.items()
+    ]
+    return {
+        "@type": "cr:RecordSet",
+        "@id": "records",
+        "name": "records",
+        "description": f"The record of a row is in the file {name}-SPLIT.tfrecord-SHARD.",
+        "key": {"@id": "records/key"},
+        "field": [
+            *columns,
+            _from_file_name("split", "name of the split", rf"{prefix}-(.+)-{numbers}\.parquet"),
+            _from_file_name("shard", "number of the shard, and of how many", rf"{prefix}-.+-({numbers})\.parquet"),
+        ],
+    }
+
+
+def _from_file_name(name: str, description: str, regex: str) -> dict[str, Any]:
+    field = _field("records", name, "sc:Text", description, {"fileProperty": "filename"})
+    field["source"]["transform"] = {"regex": regex}
+    return field
+
+
+def _field(
+    record_set: str, name: str, kind: str, description: str = "", extract: dict[str, str] | None = None
+) -> dict[str, Any]:
+    field: dict[str, Any] = {"@type": "cr:Field", "@id": f"{record_set}/{name}", "name": name, "dataType": kind}
+    if description:
+        field["description"] = description
+    if extract:
+        field["source"] = {"fileSet": {"@id": "index"}, "extract": extract}
+    return field
