@@ -7,6 +7,7 @@ the data, uint32 masked CRC32C of the data; all little-endian.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gzip
 import struct
 import sys
@@ -59,9 +60,14 @@ def masked_crc32c(data: bytes) -> int:
 
 def frame(data: bytes) -> tuple[bytes, bytes, bytes]:
     """The three pieces of a framed record: header, the data itself (not copied), footer."""
-    length = struct.pack("<Q", len(data))
-    header = length + struct.pack("<I", masked_crc32c(length))
-    return header, data, struct.pack("<I", masked_crc32c(data))
+    return _header(len(data)), data, struct.pack("<I", masked_crc32c(data))
+
+
+# Small records have a few different lengths.
+@functools.lru_cache(1024)
+def _header(length: int) -> bytes:
+    packed = struct.pack("<Q", length)
+    return packed + struct.pack("<I", masked_crc32c(packed))
 
 
 def read_records(file: IO[bytes]) -> Iterator[Record]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import zlib
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeAlias
@@ -28,6 +28,9 @@ PARTS_PER_SHARD = 8
 RANGE_BLOCKS = 1024
 # Files that are uploaded at once, each held on the disk.
 _UPLOADS = 4
+# A record of up to so many bytes is copied into its frame, which takes less than writing the three pieces of it.
+_SMALL_BYTES = 4096
+_INDEXED = frozenset(INDEX_SCHEMA.names)
 # Rows whose images are measured in a row; 4 KB each are held until then.
 _MEASURED_TOGETHER = 64
 RangeKey: TypeAlias = "tuple[str, int]"
@@ -125,19 +128,24 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         """Appends one record.
 
         Args:
-          row: its index row without offset and length; all records of a writer have one, or none has.
+          row: its index row, and `grey`; offset and length in it do not count, and columns that it lacks are null. All
+            records of a writer have one, or none has.
         """
         if not self._records:
             self._file = self._opened.enter_context(storage.open_write(self._uri))
         if row is not None:
-            place = {"offset": self._stream_bytes, "length": len(data) + FRAME_BYTES}
+            for column, value in row.items():
+                if value is not None and column in _INDEXED:
+                    self._put(column, self._records, value)
+            # An earlier place may be in the row.
+            self._put("offset", self._records, self._stream_bytes)
+            self._put("length", self._records, len(data) + FRAME_BYTES)
             if self._measure and row.get("grey"):
-                self._greys[len(self._columns["key"])] = row["grey"]
-            for column, values in self._columns.items():
-                values.append(place.get(column, row.get(column)))
-            if len(self._greys) == _MEASURED_TOGETHER:
-                self._measure_greys()
-        for piece in frame(data):
+                self._greys[self._records] = row["grey"]
+                if len(self._greys) == _MEASURED_TOGETHER:
+                    self._measure_greys()
+        pieces = frame(data)
+        for piece in pieces if len(data) > _SMALL_BYTES else (b"".join(pieces),):
             self._write(self._compressor.compress(piece) if self._gzip else piece)
         self._stream_bytes += len(data) + FRAME_BYTES
         self._records += 1
@@ -164,16 +172,26 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         self._crc32c = 0
         # 16 + MAX_WBITS: a GZIP member, whose header zlib writes without time or name.
         self._compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
-        self._columns: dict[str, list[Any]] = {name: [] for name in INDEX_SCHEMA.names}
+        # Rows behind the last value of a column are null in it, so that one which no row has costs nothing.
+        self._columns: defaultdict[str, list[Any]] = defaultdict(list)
         # Number of a row -> what is measured of it.
         self._greys: dict[int, bytes] = {}
         self._stream_bytes = 0
         self._records = 0
 
+    def _put(self, column: str, row: int, value: Any) -> None:
+        """Sets a value of the index."""
+        values = self._columns[column]
+        if row == len(values):
+            values.append(value)
+            return
+        values.extend([None] * (row + 1 - len(values)))
+        values[row] = value
+
     def _measure_greys(self) -> None:
         for row, grey in self._greys.items():
             for column, value in (self._measure(grey) if self._measure else {}).items():
-                self._columns[column][row] = value
+                self._put(column, row, value)
         self._greys.clear()
 
     def _write(self, piece: bytes) -> None:
@@ -199,7 +217,10 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         if self._columns["key"]:
             index = f"{self._uri}.parquet"
             rows = pa.BufferOutputStream()
-            pq.write_table(pa.table(self._columns, schema=INDEX_SCHEMA), rows)
+            columns = {name: self._columns[name] for name in INDEX_SCHEMA.names}
+            for values in columns.values():
+                values.extend([None] * (self._records - len(values)))
+            pq.write_table(pa.table(columns, schema=INDEX_SCHEMA), rows)
             data = rows.getvalue().to_pybytes()
             index_bytes, index_crc32c = len(data), crc32c.value(data)
             self._finish(storage.write_bytes, index, data)

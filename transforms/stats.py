@@ -241,24 +241,30 @@ FACTS = (
 )
 
 
-def count_record(split: str, class_names: Iterable[str], facts: Mapping[str, Any]) -> Counter[Key]:
-    """What one record adds to the counts of its build, from its index row: what drops it takes the same away.
+def count_record(
+    counts: Counter[Key], split: str, class_names: Iterable[str], facts: Mapping[str, Any], *, times: int = 1
+) -> None:
+    """Adds what one record adds to the counts of its build, from its index row.
 
     Args:
       facts: its index row, or the part of it that converting has found.
+      times: -1 takes the same away, for a record that is dropped.
     """
-    counts: Counter[Key] = Counter({("written", split): 1})
-    counts.update(("class", split, name) for name in class_names)
+    counts["written", split] += times
+    for name in class_names:
+        counts["class", split, name] += times
     if facts.get("height") and facts.get("width"):
-        counts["pixels", str(_round_down(facts["height"] * facts["width"]))] += 1
+        counts["pixels", str(_round_down(facts["height"] * facts["width"]))] += times
     if facts.get("replaced_format"):
-        counts["stored_as_png", facts["replaced_format"]] += 1
+        counts["stored_as_png", facts["replaced_format"]] += times
     if facts.get("kept_orientation"):
-        counts["kept_turned",] += 1
+        counts["kept_turned",] += times
     if facts.get("stored_maximum") is not None:
-        counts["stored_maximum", str(facts["stored_maximum"])] += 1
-    counts.update({("objects", what): facts[column] for column, what in OBJECT_COUNTS.items() if facts.get(column)})
-    return counts
+        counts["stored_maximum", str(facts["stored_maximum"])] += times
+    if facts.get("objects") is not None:
+        for column, what in OBJECT_COUNTS.items():
+            if facts.get(column):
+                counts["objects", what] += times * facts[column]
 
 
 def _round_down(pixels: int) -> int:

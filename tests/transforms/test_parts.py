@@ -110,3 +110,21 @@ def test_parts_have_sixteen_mebibytes_or_an_eighth_of_a_small_shard():
 def test_a_fixed_number_of_shards_has_eight_parts_for_each():
     policy = PartPolicy.plan(shard_size=150 * 10**6, num_shards=4, samples=320, output_bytes=3_200_000)
     assert policy == PartPolicy(bytes=100_000, records=10)
+
+
+def test_columns_that_only_some_rows_have_are_null_in_the_others(tmp_path):
+    writer = PartWriter(
+        folder=str(tmp_path),
+        stem="x",
+        split="train",
+        block=0,
+        policy=PartPolicy(records=4),
+        compression="none",
+        measure=lambda grey: {"brightness": float(grey[0])},
+    )
+    for more in ({}, {"height": 7}, {"grey": b"\5"}, {"brightness": 9.0, "offset": 99}, {"grey": b"\6"}):
+        writer.add(b"1234", {**ROW, **more})
+    rows = [row for part in writer.close() for row in pq.read_table(part.index).to_pylist()]
+    assert [row["height"] for row in rows] == [None, 7, None, None, None]
+    assert [row["brightness"] for row in rows] == [None, None, 5.0, 9.0, 6.0]
+    assert [row["offset"] for row in rows] == [0, 20, 40, 60, 0]

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import TRIED_AGAIN, BuildError, FailureReason, SampleError, Stage
-from beam_tfrecords.index import FACTS
 from beam_tfrecords.tfrecord import Compression
 from transforms.blocks.convert_sample import ConvertedSample, ConvertSample
 from transforms.blocks.fetching import Fetched, fetch, read_images, with_fingerprint
@@ -201,7 +200,7 @@ def _convert_refs(
                     launch = plan.launch
                 continue
             writer.add(sample.example, _index_row(ref, sample))
-            counts.update(count_record(split, sample.class_names, sample.facts))
+            count_record(counts, split, sample.class_names, sample.facts)
             counts["source_bytes",] += source_bytes
             clock.lap("write")
         parts = tuple(writer.close())
@@ -258,7 +257,8 @@ def _in_time(attempt: Callable[..., Any], seconds: float) -> Iterator[Callable[.
     """The conversion in this process, which is killed if a sample takes longer than `seconds`."""
 
     def convert_in_time(ref: SampleRef, images: Mapping[str, bytes]) -> Any:
-        with time_limit(seconds):
+        # No decoder runs for a row, and the timer would take as long as half of its conversion.
+        with time_limit(seconds) if images else contextlib.nullcontext():
             return attempt(ref, images)
 
     yield convert_in_time
@@ -274,7 +274,7 @@ def _index_row(ref: SampleRef, sample: ConvertedSample) -> dict[str, Any]:
         "uri": ref.uri,
         "fingerprint": ref.fingerprint,
         "label": sample.label,
-        **{name: sample.facts.get(name) for name in (*FACTS, "grey")},
+        **sample.facts,
     }
 
 

@@ -127,7 +127,7 @@ def _place_images(
 
 
 def _count_dropped(counts: Counter[Key], split: str, image: Image) -> None:
-    counts.subtract(count_record(split, _class_names(image), image._asdict()))
+    count_record(counts, split, _class_names(image), image._asdict(), times=-1)
     counts["dropped", split] += 1
 
 

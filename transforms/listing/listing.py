@@ -171,20 +171,15 @@ def write_listing(
     return listing
 
 
-def read_chunk(chunk: str) -> Iterator[bytes]:
+def read_chunk(chunk: str) -> list[bytes]:
     """The packed references of one chunk file.
 
     Raises:
       BuildError: it is damaged or cannot be read; a worker on another machine may not have the output.
     """
-    refs = split_refs(read_shared(chunk))
-    while True:
-        # Not what the caller raises between two references.
-        with naming_damage(chunk):
-            ref = next(refs, None)
-        if ref is None:
-            return
-        yield ref
+    joined = read_shared(chunk)
+    with naming_damage(chunk):
+        return list(split_refs(joined))
 
 
 def write_chunk_names(listing: Listing, folder: str) -> None:

@@ -45,7 +45,9 @@ class IndexContainers(beam.PTransform):
 
 
 class ListSource(beam.PTransform):
-    """Emits the packed references of the listing of a build, spread over the workers.
+    """Emits the packed references of the listing of a build, spread over the workers: -> [packed reference].
+
+    Those of a chunk stay together, because a step costs the runner as much as all that is done with one reference.
 
     Args:
       folder: the build's folder for temporary files.
@@ -55,18 +57,18 @@ class ListSource(beam.PTransform):
         super().__init__()
         self._folder = folder
 
-    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[bytes]:
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[list[bytes]]:
         return (
             begin
             | "Begin" >> beam.Impulse()
             | "Chunks" >> beam.FlatMap(lambda _, folder: read_chunk_names(folder), self._folder)
             | "Spread" >> beam.Reshuffle()
-            | "ReadRefs" >> beam.FlatMap(read_chunk)
+            | "ReadRefs" >> beam.Map(read_chunk)
         )
 
 
 class AssignOrder(beam.PTransform):
-    """Gives every packed reference its block: packed reference -> ((split, block), references joined by `pack_refs`).
+    """Gives every packed reference its block: [packed reference] -> ((split, block), references joined by `pack_refs`).
 
     Joined and compressed, references take a third of the room in the shuffle, which the local runner holds in
     memory.
@@ -77,7 +79,7 @@ class AssignOrder(beam.PTransform):
         self._seed = seed
         self._blocks = dict(blocks)
 
-    def expand(self, packed: beam.PCollection[bytes]) -> beam.PCollection[tuple[BlockKey, bytes]]:
+    def expand(self, packed: beam.PCollection[list[bytes]]) -> beam.PCollection[tuple[BlockKey, bytes]]:
         return packed | "HashKeys" >> beam.ParDo(_CollectBlocks(self._seed, self._blocks)).with_output_types(
             tuple[tuple[str, int], bytes]
         )
@@ -94,10 +96,11 @@ class _CollectBlocks(beam.DoFn):
         self._collected = 0
         self._refs: defaultdict[BlockKey, list[bytes]] = defaultdict(list)
 
-    def process(self, packed: bytes) -> Iterator[tuple[BlockKey, bytes]]:
-        self._refs[assign_block(packed, seed=self._seed, blocks=self._blocks)].append(packed)
-        self._collected += 1
-        if self._collected == _MOST_REFS:
+    def process(self, packed: list[bytes]) -> Iterator[tuple[BlockKey, bytes]]:
+        for ref in packed:
+            self._refs[assign_block(ref, seed=self._seed, blocks=self._blocks)].append(ref)
+        self._collected += len(packed)
+        if self._collected >= _MOST_REFS:
             yield from self._emit()
 
     def finish_bundle(self) -> Iterator[WindowedValue]:

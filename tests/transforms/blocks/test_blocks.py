@@ -9,6 +9,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -336,3 +337,12 @@ def test_a_result_survives_its_marker(block):
 def test_converting_samples_imports_no_tensorflow():
     program = "import sys, transforms.blocks.convert_block; sys.exit('tensorflow' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+def test_the_time_limit_is_one_of_decoding_and_rows_have_none(block):
+    def convert_slowly(ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
+        time.sleep(1.2 * block.plan.image_timeout)
+        return ConvertedSample(ref.key.encode())
+
+    result = block.convert(convert_slowly, refs=[SampleRef("row", split="train")])
+    assert block.records(result) == [b"row"]

@@ -91,7 +91,7 @@ def test_list_source_emits_every_reference_once(tmp_path, monkeypatch):
     monkeypatch.setattr(listing_module, "CHUNK_REFS", 10)
     listing = write_listing(refs(25), BuildFolder(str(tmp_path)).listing, plan=PLAN)
     write_chunk_names(listing, str(tmp_path))
-    packed = [one for chunk in listing.chunks for one in read_chunk(chunk)]
+    packed = [read_chunk(chunk) for chunk in listing.chunks]
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         assert_that(pipeline | ListSource(str(tmp_path)), equal_to(packed))
 

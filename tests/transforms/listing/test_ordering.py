@@ -73,4 +73,5 @@ def test_assign_order_gives_every_reference_its_block(monkeypatch, held):
         assert sorted(found) == sorted(packed)
 
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        assert_that(pipeline | beam.Create(packed) | AssignOrder(seed=5, blocks=blocks), check)
+        chunks = [packed[start : start + 5] for start in range(0, len(packed), 5)]
+        assert_that(pipeline | beam.Create(chunks) | AssignOrder(seed=5, blocks=blocks), check)
