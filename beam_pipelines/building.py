@@ -25,7 +25,7 @@ from beam_pipelines.versioning import Earlier, clean_versions, point_to_whole
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.files import SUCCESS
+from beam_tfrecords.files import REPORT, SUCCESS
 from transforms.processes.worker import start_fork_server
 from transforms.request.build_spec import BuildSpec
 from transforms.stats import DUPLICATE_COUNTS, Stats
@@ -217,7 +217,8 @@ def build_dataset(
         if spec.schedule.versioned and not isinstance(outcome, Unpublished):
             # Nobody waits for a job's new version; of those that are finished now, not all are needed.
             clean_versions(spec, unfinished=not isinstance(outcome, JobRecord))
-        if report and isinstance(outcome, Published) and not outcome.is_unchanged:
+        # A build that was killed after it had published a version has left it without one.
+        if report and isinstance(outcome, Published) and not (outcome.is_unchanged and _has_report(outcome.path)):
             outcome = dataclasses.replace(outcome, report=_write_report(spec, outcome.path))
         if isinstance(outcome, Published):
             problem = _remove_temporary(spec.output)
@@ -284,6 +285,10 @@ def _is_published(plan: BuildPlan) -> bool:
         return False
     dataset = open_dataset(output)
     return dataset.states(plan.publication.facts) and dataset.is_whole
+
+
+def _has_report(path: str) -> bool:
+    return storage.exists(storage.join(path, REPORT))
 
 
 def _write_report(spec: BuildSpec, path: str) -> str | None:

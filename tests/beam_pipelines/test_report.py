@@ -223,6 +223,18 @@ def test_the_changes_since_the_version_before_and_the_verdicts_of_the_guards_are
     assert "Guards" in page.words
 
 
+def test_a_version_whose_build_was_killed_before_its_report_gets_it_from_the_next(tmp_path, picture, save, convert):
+    source = make_source(tmp_path, 4, picture=picture, save=save, convert=convert)
+    assert source.build().code == 0
+    report = source.latest / "report.html"
+    written = report.read_bytes()
+    report.unlink()
+    assert "nothing has changed" in source.build("--no_report").out
+    assert not report.exists()
+    assert "nothing has changed" in source.build().out
+    assert report.read_bytes() == written
+
+
 # Every kind of dataset
 
 
