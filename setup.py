@@ -46,8 +46,9 @@ INTEGRATION = [
     *TORCH,
     *GRAIN,
     "torchdata>=0.11,<1",
-    # They read what stands beside the shards: croissant.json, and the card.
+    # They read what stands beside the shards: croissant.json, the index for DALI, and the card.
     "mlcroissant>=1.1,<2",
+    "tfrecord>=1.14.5,<2",
     "markdown-it-py>=3,<5",
     "webdataset>=1,<2",
     # It opens the report in Debian's Chromium.

@@ -19,8 +19,17 @@ SUCCESS = "_SUCCESS"
 # In a version that is being removed.
 REMOVED = "_REMOVED"
 INDEX_FOLDER = "index"
+DALI_FOLDER = "dali"
 # Folders of versions.
 VERSION_NAME = re.compile(r"[0-9]{8}T[0-9]{6}Z")
+
+
+def dali_index(index: str) -> str:
+    """The file with the index of a shard for DALI and the `tfrecord` package, from the name of our own index.
+
+    Not beside the shard: what reads `*.tfrecord-*` would take it for one.
+    """
+    return f"{DALI_FOLDER}/{index.removeprefix(f'{INDEX_FOLDER}/').removesuffix('.parquet')}.idx"
 
 
 # (split, number, of)

@@ -1,4 +1,4 @@
-"""The card of a dataset and its description for catalogues: what they say, and what is refused."""
+"""What stands beside the shards for others: the card, the description for catalogues, the index for DALI."""
 
 from __future__ import annotations
 
@@ -84,3 +84,26 @@ def test_what_is_no_text_or_url_is_refused(pets, tmp_path, convert, flag):
     ran = convert(f"--input={pets}", f"--output={tmp_path}", *FLAGS, flag)
     assert ran.code == 2
     assert flag.partition("=")[0] in ran.err
+
+
+def test_an_index_for_dali_is_written_if_asked(pets, tmp_path, build, verify, read):
+    out = build(tmp_path / "out", f"--input={pets}", *FLAGS, "--num_shards=2", "--dali_index")
+    names = [f"pets-{split}-0000{number}-of-00002.idx" for split in ("test", "train") for number in range(2)]
+    assert sorted(path.name for path in (out / "dali").iterdir()) == names
+    lines = [line for name in names[2:] for line in (out / "dali" / name).read_text().splitlines()]
+    assert lines == [f"{record.row['offset']} {record.row['length']}" for record in read(out, "train")]
+    assert verify(out).code == 0
+    (out / "dali" / names[0]).write_text("0 1\n")
+    (out / "dali" / "pets-old-00000-of-00001.idx").write_text("0 1\n")
+    ran = verify(out)
+    assert f"dali/{names[0]}: has been changed" in ran.out + ran.err
+    assert "dali/pets-old-00000-of-00001.idx: does not belong to this build" in ran.out + ran.err
+    (out / "dali" / "pets-old-00000-of-00001.idx").unlink()
+    build(out, f"--input={pets}", *FLAGS, "--num_shards=1", "--overwrite")
+    assert not list((out / "dali").glob("*"))
+
+
+def test_an_index_for_dali_of_compressed_shards_is_refused(pets, tmp_path, convert):
+    ran = convert(f"--input={pets}", f"--output={tmp_path}", *FLAGS, "--dali_index", "--compression=gzip")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "--dali_index and --compression=gzip exclude each other" in ran.err

@@ -1,4 +1,4 @@
-"""What stands beside the shards, read by its own readers: croissant.json by mlcroissant, the card as Markdown."""
+"""What stands beside the shards, read by its own readers: mlcroissant, DALI, the tfrecord package, Markdown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MARKUP = "<img src=x onerror=alert(1)> & `code` *star*"
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory, photos, build):
-    flags = ("--image_size=32", "--name=photos", "--num_shards=2", "--splits=train=0.8,test=0.2")
+    flags = ("--image_size=32", "--name=photos", "--num_shards=2", "--splits=train=0.8,test=0.2", "--dali_index")
     said = (f"--description={MARKUP}", "--license=CC-BY-4.0", "--homepage=https://example.org/photos")
     return build(tmp_path_factory.mktemp("companions") / "out", f"--input={photos}", *flags, *said)
 
@@ -56,6 +56,50 @@ def test_croissant_of_a_table_without_images_is_valid(tmp_path, build):
     out = build(tmp_path / "out", f"--input={tmp_path / 'rows.jsonl'}", f"--spec={tmp_path / 'spec.yaml'}")
     described = mlcroissant.Dataset(jsonld=str(out / "croissant.json"))
     assert len(list(described.records("records"))) == 5
+
+
+def labels_of(out) -> list[int]:
+    return [int(example["label"]) for example in open_dataset(out).records("train", form="features")]
+
+
+def test_the_tfrecord_package_reads_by_its_index(out, tmp_path):
+    tfrecord = pytest.importorskip("tfrecord", reason="tfrecord is not installed: pip install '.[integration]'")
+    from tfrecord.tools.tfrecord2idx import create_index
+
+    labels = []
+    for index in sorted((out / "dali").glob("photos-train-*.idx")):
+        shard = out / index.stem.replace("-train-", "-train.tfrecord-")
+        create_index(shard, tmp_path / "theirs.idx")
+        assert index.read_text() == (tmp_path / "theirs.idx").read_text()
+        for half in range(2):
+            kinds = {"label": "int", "image": "byte"}
+            examples = tfrecord.tfrecord_loader(str(shard), str(index), kinds, shard=(half, 2))
+            labels += [int(example["label"][0]) for example in examples]
+    assert labels == labels_of(out)
+
+
+def test_dali_reads_by_its_index(out):
+    pytest.importorskip("nvidia.dali", reason="DALI is not installed: pip install nvidia-dali-cuda120")
+    from nvidia.dali import fn, pipeline_def, tfrecord
+
+    features = {
+        "image": tfrecord.FixedLenFeature((), tfrecord.string, ""),
+        "label": tfrecord.FixedLenFeature([1], tfrecord.int64, -1),
+    }
+
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def read():
+        path, index = (sorted(map(str, out.glob(one))) for one in ("*-train.tfrecord-*", "dali/*-train-*.idx"))
+        example = fn.readers.tfrecord(path=path, index_path=index, features=features, name="reader")
+        return example["image"], example["label"]
+
+    pipeline = read()
+    pipeline.build()
+    records = open_dataset(out).records("train", form="features")
+    assert pipeline.epoch_size("reader") == len(records)
+    for expected in records:
+        image, label = (output.at(0) for output in pipeline.run())
+        assert (image.tobytes(), int(label[0])) == (expected["image"], expected["label"])
 
 
 def test_the_card_renders_without_markup_of_the_input(out):

@@ -20,6 +20,7 @@ from transforms.images.image_spec import ImageSpec
 from transforms.publishing.card import write_card
 from transforms.publishing.changes import History, describe_version, judge_version, repeats_earlier
 from transforms.publishing.croissant import write_croissant
+from transforms.publishing.dali_index import write_dali_indices
 from transforms.publishing.guards import Verdict, trips
 from transforms.publishing.manifest import dump_json, manifest_json
 from transforms.publishing.tfds_metadata import write_metadata
@@ -193,6 +194,8 @@ def publish_dataset(
     for name, content in sorted(metadata.items()):
         storage.write_bytes(storage.join(publication.output, name), content, staging=publication.folder)
         files[name] = hashlib.sha256(content).hexdigest()
+    if described["spec"]["dali_index"]:
+        files |= write_dali_indices(dataset, staging=publication.folder)
     values = {**described, "files": files}
     if history and repeats_earlier(history, values, stats):
         _write_outcome(publication, stats, folder=folder, is_unchanged=True)

@@ -222,6 +222,13 @@ class BuildSpec:
         read=whole_number(0, 10**18 - 1),
         decides_records=False,
     )
+    dali_index: bool = setting(
+        False,
+        help="also write an index of each shard for NVIDIA DALI and the tfrecord package",
+        group=OUTPUT,
+        read=switch,
+        decides_bytes=False,
+    )
     overwrite: bool = setting(
         False, help="replace a finished dataset", group=OUTPUT, read=switch, decides_bytes=False, in_spec=False
     )
@@ -262,6 +269,11 @@ class BuildSpec:
             raise RequestError(
                 f"`resize_mode={resize_mode.value}`: without `image_size`, images keep their sizes; say for instance "
                 "`image_size=224`, or leave `resize_mode` out"
+            )
+        if self.dali_index and self.compression != "none":
+            raise RequestError(
+                "`dali_index` and `compression=gzip` exclude each other: DALI reads uncompressed shards only; "
+                "leave one of them out"
             )
         self._check_fractions()
         if self.layout and "image.pixels" in self.layout.fields and encoding is not ImageEncoding.RAW:

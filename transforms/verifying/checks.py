@@ -19,7 +19,7 @@ from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, Layout
 from beam_tfrecords.examples.parse import check_features, find_class, parse_example
-from beam_tfrecords.files import DUPLICATES, FAILURES, MANIFEST, SUCCESS
+from beam_tfrecords.files import DALI_FOLDER, DUPLICATES, FAILURES, MANIFEST, SUCCESS
 from beam_tfrecords.label_files import label_files, label_map, read_label_file
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.tfrecord import Compression, Record, RecordError, open_stream, scan_records
@@ -236,7 +236,7 @@ def verify_files(dataset: Dataset) -> Iterator[Finding]:
     for entry in storage.list_files(dataset.path, literal=True):
         file = entry.path[len(dataset.path) :].lstrip("/")
         expected.discard(file)
-        if file.startswith((prefix, f"index/{prefix}")) and file not in own:
+        if file.startswith((prefix, f"index/{prefix}", f"{DALI_FOLDER}/{prefix}")) and file not in own:
             yield Finding(file, "does not belong to this build")
     for file in sorted(expected):
         yield Finding(file, "is missing")

@@ -9,7 +9,17 @@ from collections.abc import Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import open_dataset
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.files import CARD, CROISSANT, DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, REPORT, SUCCESS
+from beam_tfrecords.files import (
+    CARD,
+    CROISSANT,
+    DALI_FOLDER,
+    DUPLICATES,
+    FAILURES,
+    INDEX_FOLDER,
+    MANIFEST,
+    REPORT,
+    SUCCESS,
+)
 from transforms.workspace.build_folder import Workspace
 from transforms.workspace.state_files import naming_damage
 
@@ -28,7 +38,8 @@ def find_old_files(output: str) -> list[str]:
       RequestError: some of them are neither of a finished dataset nor of an unfinished build.
     """
     found = {name for name in _list_names(output, "*") if _is_like_ours(name)}
-    found.update(f"{INDEX_FOLDER}/{name}" for name in _list_names(storage.join(output, INDEX_FOLDER), "*.parquet"))
+    for folder, pattern in ((INDEX_FOLDER, "*.parquet"), (DALI_FOLDER, "*.idx")):
+        found.update(f"{folder}/{name}" for name in _list_names(storage.join(output, folder), pattern))
     if SUCCESS in found:
         foreign = found - _files_of_dataset(output)
     elif storage.exists(Workspace(output).claim):
