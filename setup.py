@@ -20,6 +20,7 @@ INSTALL_REQUIRES = [
     "opencv-python-headless>=4.11,<6",
     "shtab>=1.7,<2",
     "requests>=2.32,<3",
+    "urllib3>=2.6,<3",
     "zstandard>=0.23,<1",
     "Jinja2>=3.1.6,<4",
 ]
@@ -31,7 +32,6 @@ GCP = [
     "google-api-core>=2.15,<3",
     "google-auth>=2.26,<3",
     "google-cloud-storage>=3,<4",
-    "urllib3>=2,<3",
 ]
 AWS = ["boto3>=1.40,<2"]
 # What the integration tests need besides the servers that tests/integration/install.sh installs. PyTorch's wheels for

@@ -187,6 +187,7 @@ def build_dataset(
     """
     check_limits()
     storage.set_payer(spec.source.requester_pays)
+    storage.allow_private_addresses(spec.source.allow_private_addresses)
     runner = find_runner(beam_arguments)
     if not wait:
         runner.check_detached()

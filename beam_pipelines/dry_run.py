@@ -108,6 +108,7 @@ def describe_build(spec: BuildSpec) -> DryRun:
       RequestError: the request is wrong, as the build would say too.
     """
     storage.set_payer(spec.source.requester_pays)
+    storage.allow_private_addresses(spec.source.allow_private_addresses)
     check_place(spec)
     check_output(spec)
     spec, source = open_spec_source(spec)

@@ -29,7 +29,8 @@ from beam_tfrecords.storage.entries import (
     StorageError,
 )
 from beam_tfrecords.storage.faults import is_service_fault
-from beam_tfrecords.storage.paths import absolute, basename, dirname, has_scheme, is_glob, join
+from beam_tfrecords.storage.paths import absolute, basename, dirname, has_scheme, is_glob, is_web, join
+from beam_tfrecords.storage.private_addresses import allow_private_addresses, are_private_addresses_allowed
 from beam_tfrecords.storage.requester_pays import read_payer, set_payer
 from beam_tfrecords.storage.traffic import add_traffic, take_traffic
 
@@ -43,6 +44,8 @@ __all__ = [
     "abort_uploads",
     "absolute",
     "add_traffic",
+    "allow_private_addresses",
+    "are_private_addresses_allowed",
     "basename",
     "check_scheme",
     "concatenate",
@@ -59,6 +62,7 @@ __all__ = [
     "is_folder",
     "is_glob",
     "is_service_fault",
+    "is_web",
     "join",
     "list_files",
     "list_folders",
@@ -113,6 +117,8 @@ class _FileSystem(Protocol):
 def _system(path: str) -> _FileSystem:
     if not has_scheme(path):
         return local
+    if is_web(path):
+        raise SchemeError(f"{path}: the web is read only where a table names images; download it first")
     if path.startswith("gs://"):
         try:
             from beam_tfrecords.storage import gcs
@@ -137,7 +143,7 @@ def _system(path: str) -> _FileSystem:
 def check_scheme(uri: str) -> None:
     """Raises SchemeError if nothing serves the scheme of a URI: it is unknown, or its extra is not installed."""
     scheme = uri.partition("://")[0]
-    if scheme not in _SERVED:
+    if scheme not in _SERVED and not is_web(uri):
         system = _system(uri)
         if scheme not in ("gs", "s3"):
             system.check_scheme(uri)  # type: ignore[attr-defined]
@@ -206,6 +212,10 @@ def read_range(path: str, offset: int, length: int, *, version: str = "") -> byt
       ChangedError: the file is no longer this version.
       BuildError: the file is longer, but the bytes do not come.
     """
+    if is_web(path) and offset == 0:
+        from beam_tfrecords.storage import web
+
+        return web.read(path, length)
     return _system(path).read_range(path, offset, length, version=version)
 
 

@@ -18,6 +18,11 @@ def has_scheme(path: str) -> bool:
     return bool(_SCHEME.match(path))
 
 
+def is_web(path: str) -> bool:
+    """Whether the path is a URL of the web."""
+    return path[:8].lower().startswith(("http://", "https://"))
+
+
 def is_glob(path: str) -> bool:
     """Whether the path has wildcards."""
     return bool(_WILDCARD.search(path))

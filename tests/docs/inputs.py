@@ -89,6 +89,18 @@ def make_inputs(folder: Path) -> None:
                 archive.add(photo, photo.name)
 
 
+def photos_by_name() -> dict[str, bytes]:
+    """Some photos, for a server."""
+    return {photo.relative_to(PHOTOS).as_posix(): photo.read_bytes() for photo in sorted(PHOTOS.glob("*/*_01.jpg"))}
+
+
+def make_urls(folder: Path, server: str) -> None:
+    """Makes the table of their URLs."""
+    with (folder / "urls.csv").open("w", newline="") as file:
+        rows = ((f"{server}/{name}", name.split("/")[0]) for name in photos_by_name())
+        csv.writer(file).writerows([("url", "label"), *rows])
+
+
 def _make_scraped(folder: Path, photos: list[Path]) -> None:
     """Photos of two classes, among them one that occurs twice, a truncated one and a web page."""
     _copy(photos[:20], [folder / ("cat" if number % 2 else "dog") / f"{number}.jpg" for number in range(20)])

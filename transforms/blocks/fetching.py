@@ -104,6 +104,12 @@ def _read_listed(locator: Locator, *, size: int, max_file_size: int) -> bytes:
       SampleError: they are too many, or the file has changed.
       OSError: they cannot be read.
     """
+    if storage.is_web(locator.uri):
+        # A host need not say how many they are.
+        data = storage.read_range(locator.uri, 0, max_file_size + 1)
+        if len(data) > max_file_size:
+            raise _too_large(len(data), max_file_size)
+        return data
     found = size or (storage.stat(locator.uri).size if isinstance(locator, File) else 0)
     if isinstance(locator, ZipMember):
         found = max(locator.size, locator.stored)

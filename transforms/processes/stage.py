@@ -54,9 +54,11 @@ class _Call(beam.DoFn):
         self._function = function
         self._launcher = _THIS_PROCESS
         self._payer = storage.read_payer()
+        self._allows_private = storage.are_private_addresses_allowed()
 
     def setup(self) -> None:
         storage.set_payer(self._payer)
+        storage.allow_private_addresses(self._allows_private)
         self._pool = WorkerPool(1) if self._launcher == _THIS_PROCESS else None
         if self._pool is None:
             prepare_process()

@@ -20,7 +20,8 @@ def find_image(image: str, *, roots: Sequence[str], allow_outside_root: bool) ->
     """
     for root in roots[:-1]:
         uri = resolve(image, root=root, allow_outside_root=allow_outside_root)
-        if retry_faults(uri, functools.partial(storage.exists, uri)):
+        # Of a URL, no folder is asked.
+        if storage.is_web(uri) or retry_faults(uri, functools.partial(storage.exists, uri)):
             return uri
     return resolve(image, root=roots[-1], allow_outside_root=allow_outside_root)
 

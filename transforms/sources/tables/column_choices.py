@@ -8,6 +8,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Choice
@@ -174,13 +175,17 @@ def _describe(images: Mapping[str, str]) -> str:
 def _find_images(table: Table, cells: _Cells) -> dict[str, Any] | None:
     """The setting that finds images: a column of their names, or of ids that files are named by."""
     names = [
-        name for name, values in cells.items() if values and sum(map(is_image_name, map(str, values))) * 2 > len(values)
+        name for name, values in cells.items() if values and sum(map(_names_image, map(str, values))) * 2 > len(values)
     ]
     if names:
         return {"image_column": min(names, key=lambda name: bool(_MASK_NAMES.search(name.lower())))}
     found = (find_pattern(table, name, values) for name, values in cells.items() if values)
     pattern = next(filter(None, found), None)
     return {"image_path": pattern} if pattern else None
+
+
+def _names_image(value: str) -> bool:
+    return is_image_name(value) or (storage.is_web(value) and is_image_name(urlsplit(value).path))
 
 
 def _find_labels(cells: _Cells, rows: int, *, repeats: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from urllib.parse import unquote
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.storage.paths import is_web
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+)://")
 _STORAGE_SCHEMES = frozenset({"gs", "s3", "hdfs", "azfs"})
@@ -21,7 +22,7 @@ def resolve(path: str, *, root: str, allow_outside_root: bool) -> str:
     Links are not followed: `link/x.jpg` is below the root, wherever the link leads.
 
     Args:
-      path: as the table has it: relative to `root`, absolute, or a URI (`gs://…`, `file://…`).
+      path: as the table has it: relative to `root`, absolute, or a URI (`gs://…`, `https://…`, `file://…`).
       root: the table's folder or `image_root`, absolute.
 
     Raises:
@@ -32,8 +33,8 @@ def resolve(path: str, *, root: str, allow_outside_root: bool) -> str:
     scheme = _SCHEME.match(path)
     if scheme and scheme[1] == "file":
         path = _local_path(path)
-    elif scheme and scheme[1] in ("http", "https"):
-        raise _rejected(FailureReason.UNREADABLE, "images are not fetched from the web", path)
+    elif scheme and is_web(path):
+        return path
     elif scheme and scheme[1] not in _STORAGE_SCHEMES:
         raise _rejected(FailureReason.UNREADABLE, f"unknown scheme {scheme[1]}://", path)
     elif not scheme and ".." not in path and not path.startswith("/"):

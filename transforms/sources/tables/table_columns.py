@@ -21,6 +21,7 @@ from transforms.sources.tables.table import Table
 # documented one: it is taken without a note.
 _IMAGES = (
     "image", "imagepath", "imagefile", "imgpath", "path", "filepath", "filename", "file", "imagename", "img",
+    "imageurl", "imgurl", "url",
 )  # fmt: skip
 _MASKS = ("mask", "maskpath", "maskfile", "maskfilename", "maskname", "segmentation", "annotation")
 _LABELS = ("label", "labels", "class", "classname", "classes", "category")

@@ -130,7 +130,7 @@ def test_a_key_or_path_longer_than_any_path_is_invalid(csv_file, opened, listed)
 
 def test_missing_images_and_folders_are_unreadable_and_the_rest_is_listed(touch, csv_file, opened, listed):
     touch("1.jpg", "folder/2.jpg")
-    rows = ("1.jpg,a", "none.jpg,b", "folder,c", "1.jpg/x,d", "n" * 300 + ",e", "https://x.org/1.jpg,f")
+    rows = ("1.jpg,a", "none.jpg,b", "folder,c", "1.jpg/x,d", "n" * 300 + ",e", "ftp://x.org/1.jpg,f")
     samples = listed(opened(csv_file("image,label", *rows)))
     reasons = {key[:20]: sample.failure and sample.failure[0] for key, sample in samples.items()}
     assert reasons.pop("1.jpg") is None

@@ -1,0 +1,335 @@
+"""Images on the web: a GET of `http://` or `https://`, from hosts that anybody may run and that nobody has checked.
+
+A host that is gone is the sample's failure; no way to any host is a service fault.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import ipaddress
+import os
+import socket
+import ssl
+import threading
+import time
+from typing import Any
+from urllib.parse import urljoin
+
+import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    LocationValueError,
+    NameResolutionError,
+    NewConnectionError,
+    SSLError,
+)
+from urllib3.util import parse_url
+
+from beam_tfrecords.storage.entries import ServiceFaultError, StorageError
+from beam_tfrecords.storage.paths import is_web
+from beam_tfrecords.storage.private_addresses import are_private_addresses_allowed
+
+# Connections of a process to one host, and to how many hosts they are kept.
+_CONNECTIONS = 8
+_HOSTS = 64
+# Seconds for a connection, until the next bytes, and for all of an image.
+_CONNECT_SECONDS = 10.0
+_READ_SECONDS = 30.0
+_MOST_SECONDS = 120.0
+# Seconds before each new attempt, unless the host asks for more; one that asks for too many is not waited for.
+_PAUSES = (1.0, 4.0)
+_MOST_PAUSE = 30.0
+_MOST_REDIRECTS = 5
+_TRIED_AGAIN = (408, 425, 429, 500, 502, 503, 504)
+# So often in a row a host cannot be connected to, and then it is left alone for so many seconds.
+_MOST_DEAD = 3
+_DEAD_SECONDS = 60.0
+# An answer of any host, so many seconds before an attempt, shows that there is a way to hosts.
+_ANSWER_SECONDS = 2.0
+_CHUNK_BYTES = 1 << 16
+_HEADERS = {"User-Agent": "beam-tfrecords", "Accept": "*/*", "Accept-Encoding": "identity"}
+_UNKNOWN_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
+_NO_WAY = (errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREACH)
+
+
+def read(url: str, length: int) -> bytes:
+    """Reads up to `length` bytes of what a URL names.
+
+    Raises:
+      StorageError: it cannot be had; a ServiceFaultError if no host can be reached at all.
+    """
+    host = _host(url)
+    _HEALTH.check(url, host)
+    for pause in (*_PAUSES, None):
+        began = time.monotonic()
+        try:
+            data = _get(url, length, deadline=began + _MOST_SECONDS)
+        except _Failure as failure:
+            wait = max(pause or 0, failure.wait)
+            is_late = time.monotonic() >= began + _MOST_SECONDS
+            if pause is not None and failure.may_pass and wait <= _MOST_PAUSE and not is_late:
+                time.sleep(wait)
+                continue
+            detail = f"{url}: {failure}"
+            if failure.is_doubtful and not _HEALTH.answered_since(began - _ANSWER_SECONDS):
+                raise ServiceFaultError(f"{detail}; no other host answers either") from failure
+            if not failure.is_connected:
+                _HEALTH.note_dead(host)
+            raise StorageError(detail) from failure
+        _HEALTH.note_alive(host)
+        return data
+    raise AssertionError
+
+
+class _Failure(Exception):
+    """Why a request failed.
+
+    Attributes:
+      may_pass: whether another attempt may succeed.
+      wait: seconds that the host asks for before it.
+      is_connected: whether the host has answered.
+      is_doubtful: whether there may be no way to any host.
+    """
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        may_pass: bool = False,
+        wait: float = 0.0,
+        is_connected: bool = True,
+        is_doubtful: bool = False,
+    ) -> None:
+        super().__init__(detail)
+        self.may_pass, self.wait = may_pass, wait
+        self.is_connected, self.is_doubtful = is_connected, is_doubtful
+
+
+class _Health:
+    """What this process knows of the hosts, for all of its threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._answered = -_MOST_SECONDS
+        # Host -> attempts in a row without a connection, and when the last one ended.
+        self._dead: dict[str, tuple[int, float]] = {}
+
+    def note_answer(self) -> None:
+        """A host, or a server of names, has answered."""
+        self._answered = time.monotonic()
+
+    def answered_since(self, when: float) -> bool:
+        """Whether one has since then."""
+        return self._answered >= when
+
+    def note_alive(self, host: str) -> None:
+        """A host has sent a file."""
+        with self._lock:
+            self._dead.pop(host, None)
+
+    def note_dead(self, host: str) -> None:
+        """A host cannot be connected to."""
+        with self._lock:
+            self._dead[host] = (self._dead.get(host, (0, 0.0))[0] + 1, time.monotonic())
+
+    def check(self, url: str, host: str) -> None:
+        """Raises StorageError for a host that is left alone."""
+        count, last = self._dead.get(host, (0, 0.0))
+        if count >= _MOST_DEAD and time.monotonic() < last + _DEAD_SECONDS:
+            raise StorageError(f"{url}: {host} could not be connected to {count} times in a row")
+
+
+_HEALTH = _Health()
+
+
+class _PrivateAddressError(Exception):
+    """A name stands for an address that the request does not allow."""
+
+
+class _Checked:
+    """Checks the address that a connection has, whatever its name stood for before."""
+
+    def _new_conn(self) -> socket.socket:
+        connected: socket.socket = super()._new_conn()  # type: ignore[misc]
+        address = str(connected.getpeername()[0])
+        if not (_is_public(address) or are_private_addresses_allowed()):
+            connected.close()
+            raise _PrivateAddressError(address)
+        return connected
+
+    def getresponse(self) -> Any:
+        # A header that comes byte by byte meets every limit of silence.
+        connected = self.sock  # type: ignore[attr-defined]
+        timer = threading.Timer(_MOST_SECONDS, _shut, (connected,))
+        timer.daemon = True
+        timer.start()
+        try:
+            return super().getresponse()  # type: ignore[misc]
+        finally:
+            timer.cancel()
+
+
+def _shut(connected: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connected.shutdown(socket.SHUT_RDWR)
+
+
+def _is_public(text: str) -> bool:
+    """Whether an address is one of the internet."""
+    address = ipaddress.ip_address(text.partition("%")[0])
+    return bool((getattr(address, "ipv4_mapped", None) or address).is_global)
+
+
+class _Http(_Checked, HTTPConnection):
+    pass
+
+
+class _Https(_Checked, HTTPSConnection):
+    pass
+
+
+class _HttpPool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _Http
+
+
+class _HttpsPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _Https
+
+
+@functools.lru_cache(maxsize=1)
+def _pools(_process: int, _allows_private: bool) -> urllib3.PoolManager:
+    """The connections of a process; they cannot be shared with one that it forks, or with another request."""
+    pools = urllib3.PoolManager(num_pools=_HOSTS, maxsize=_CONNECTIONS, block=True)
+    pools.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
+    return pools
+
+
+def _host(url: str) -> str:
+    try:
+        parsed = parse_url(url)
+    except (HTTPError, ValueError) as error:
+        raise StorageError(f"{url} is no URL") from error
+    if not parsed.host:
+        raise StorageError(f"{url} is no URL")
+    return parsed.netloc or parsed.host
+
+
+def _get(url: str, length: int, *, deadline: float) -> bytes:
+    for _ in range(_MOST_REDIRECTS + 1):
+        response = _request(url)
+        try:
+            target = response.get_redirect_location()
+            if not target:
+                return _read_answer(response, length, deadline)
+            url = _join(url, target)
+        finally:
+            # Has no effect on what has been read to its end, whose connection is free already.
+            response.close()
+            response.release_conn()
+    raise _Failure(f"more than {_MOST_REDIRECTS} redirects")
+
+
+def _join(url: str, target: str) -> str:
+    """The URL that a redirect leads to."""
+    with contextlib.suppress(ValueError):
+        joined = urljoin(url, target)
+        if is_web(joined):
+            return joined
+    raise _Failure(f"redirected to {target}")
+
+
+def _request(url: str) -> urllib3.BaseHTTPResponse:
+    try:
+        response = _pools(os.getpid(), are_private_addresses_allowed()).request(
+            "GET",
+            url,
+            headers=_HEADERS,
+            redirect=False,
+            retries=False,
+            preload_content=False,
+            timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=_READ_SECONDS),
+        )
+    except _PrivateAddressError as error:
+        _HEALTH.note_answer()
+        raise _Failure(
+            f"{_host(url)} is at the private address {error}, which a table may not name; `allow_private_addresses` "
+            "permits it"
+        ) from error
+    except (LocationValueError, UnicodeError) as error:
+        raise _Failure("no URL") from error
+    except HTTPError as error:
+        raise _describe(error, url) from error
+    _HEALTH.note_answer()
+    return response
+
+
+def _describe(error: HTTPError, url: str) -> _Failure:
+    """What an error of a request says of the host."""
+    host = _host(url)
+    cause: Any = error.__cause__
+    number = getattr(cause, "errno", None)
+    if isinstance(error, NameResolutionError):
+        if number in _UNKNOWN_NAME:
+            _HEALTH.note_answer()
+            return _Failure(f"there is no host {host}", is_connected=False)
+        return _Failure(f"the name {host} cannot be looked up", may_pass=True, is_connected=False, is_doubtful=True)
+    if not _is_address(parse_url(url).host or "") and isinstance(error, (ConnectTimeoutError, NewConnectionError)):
+        # The server of names has answered.
+        _HEALTH.note_answer()
+    if isinstance(error, NewConnectionError):
+        is_refused = number not in _NO_WAY
+        if is_refused:
+            _HEALTH.note_answer()
+        shown = os.strerror(number) if number else str(error)
+        return _Failure(f"{host}: {shown}", may_pass=True, is_connected=False, is_doubtful=not is_refused)
+    # Of which the others are kinds too.
+    if isinstance(error, ConnectTimeoutError):
+        detail = f"no connection to {host} within {_CONNECT_SECONDS:.0f} seconds"
+        return _Failure(detail, may_pass=True, is_connected=False, is_doubtful=True)
+    _HEALTH.note_answer()
+    if isinstance(error, SSLError) or isinstance(cause, ssl.SSLError):
+        return _Failure(f"no encrypted connection to {host}: {error}", is_connected=False)
+    return _Failure(f"{host} does not answer: {type(error).__name__}: {error}", may_pass=True)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _read_answer(response: urllib3.BaseHTTPResponse, length: int, deadline: float) -> bytes:
+    if response.status != 200:
+        raise _Failure(
+            f"{response.status} {response.reason or ''}".strip(),
+            may_pass=response.status in _TRIED_AGAIN,
+            wait=_wait_of(response),
+        )
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        while size < length:
+            chunk = response.read1(min(_CHUNK_BYTES, length - size), decode_content=True)
+            if not chunk:
+                break
+            chunks.append(chunk)
+            size += len(chunk)
+            if time.monotonic() > deadline:
+                raise _Failure(f"not complete after {_MOST_SECONDS:.0f} seconds, with {size:,} bytes")
+    except HTTPError as error:
+        raise _Failure(f"the answer ends after {size:,} bytes: {error}", may_pass=True) from error
+    return b"".join(chunks)
+
+
+def _wait_of(response: urllib3.BaseHTTPResponse) -> float:
+    """Seconds that a host asks for; 0 if it does not (RFC 9110, 10.2.3)."""
+    try:
+        return urllib3.Retry().get_retry_after(response) or 0.0
+    except HTTPError:
+        return 0.0
