@@ -21,7 +21,8 @@ from transforms.refs import SampleRef
 
 def _picture() -> bytes:
     file = io.BytesIO()
-    Image.new("RGB", (8, 8), "red").save(file, "JPEG")
+    # Grey, so that it may be a mask.
+    Image.new("RGB", (8, 8), "grey").save(file, "JPEG")
     return file.getvalue()
 
 

@@ -348,7 +348,7 @@ LAYOUTS = (
         "images/{Abyssinian,great_pyrenees}_{1..6}.jpg annotations/trimaps/{Abyssinian,great_pyrenees}_{1..6}.png "
         "annotations/xmls/Abyssinian_1.xml annotations/list.txt",
         refused="annotations look like masks",
-        choices=[in_train(Abyssinian=6, great_pyrenees=6), unlabelled(train=12)],
+        choices=[unlabelled(train=12), in_train(Abyssinian=6, great_pyrenees=6), unlabelled(train=12)],
     ),
     Layout(
         "UTKFace",
@@ -399,7 +399,7 @@ LAYOUTS = (
         "JPEGImages/2007_{0001..0003}.jpg Annotations/2007_{0001..0003}.xml SegmentationClass/2007_0001.png "
         "SegmentationObject/2007_0001.png ImageSets/Main/{train,cat_train}.txt",
         refused="annotations of Pascal VOC",
-        choices=[unlabelled(train=3)] * 2,
+        choices=[unlabelled(train=3), unlabelled(train=1), unlabelled(train=3)],
         root="VOC2012",
         tables={
             "ImageSets/Main/train.txt": "2007_0001\n2007_0002\n2007_0003\n",
@@ -416,43 +416,45 @@ LAYOUTS = (
         "Kvasir-SEG",
         "images/{1..3}.jpg masks/{1..3}.jpg kavsir_bboxes.json",
         refused="masks look like masks",
-        choices=[unlabelled(train=3)],
+        choices=[unlabelled(train=3), unlabelled(train=3)],
     ),
     Layout(
         "Carvana",
         "train/car_{01..03}.jpg train_masks/car_{01..03}_mask.gif test/car_04.jpg",
         refused="train_masks look like masks",
-        choices=[unlabelled(train=3, test=1)],
+        choices=[unlabelled(train=3), unlabelled(train=3, test=1)],
     ),
     Layout(
         "CamVid, SegNet's copy",
         "{train,val,test}/{a,b}.png {train,val,test}annot/{a,b}.png train.txt",
         refused="trainannot, valannot look like masks",
-        choices=[unlabelled(train=2, validation=2, test=2)],
+        choices=[unlabelled(train=2, validation=2, test=2), unlabelled(train=2, validation=2, test=2)],
     ),
     Layout(
         "Cityscapes",
-        "leftImg8bit/{train,val}/aachen/a_{1..2}_leftImg8bit.png gtFine/{train,val}/aachen/a_{1..2}_gtFine_color.png",
+        "leftImg8bit/{train,val}/aachen/a_{1..2}_leftImg8bit.png "
+        "gtFine/{train,val}/aachen/a_{1..2}_gtFine_{color,instanceIds,labelIds}.png "
+        "gtFine/{train,val}/aachen/a_{1..2}_gtFine_polygons.json",
         refused="gtFine look like masks",
-        choices=[unlabelled(train=2, validation=2)],
+        choices=[unlabelled(train=2, validation=2), unlabelled(train=2, validation=2)],
     ),
     Layout(
         "ADE20K, scene parsing",
         "images/{training,validation}/ADE_{1..2}.jpg annotations/{training,validation}/ADE_{1..2}.png",
         refused="annotations look like masks",
-        choices=[unlabelled(train=2, validation=2)],
+        choices=[unlabelled(train=2, validation=2), unlabelled(train=2, validation=2)],
     ),
     Layout(
         "COVID-19 Radiography",
         "{COVID,Lung_Opacity,Normal,Pneumonia}/{images,masks}/{1..3}.png COVID.metadata.xlsx",
         refused="COVID/masks, Lung_Opacity/masks, Normal/masks, Pneumonia/masks look like masks",
-        choices=[in_train(COVID=3, Lung_Opacity=3, Normal=3, Pneumonia=3), unlabelled(train=12)],
+        choices=[unlabelled(train=12), in_train(COVID=3, Lung_Opacity=3, Normal=3, Pneumonia=3), unlabelled(train=12)],
     ),
     Layout(
         "Breast ultrasound (BUSI)",
         "{benign,malignant}/x+({1..6}).png {benign,malignant}/x+({1..6})_mask.png",
         refused="end in _mask",
-        choices=[in_train(benign=6, malignant=6), in_train(benign=12, malignant=12), unlabelled(train=12)],
+        choices=[unlabelled(train=12), in_train(benign=6, malignant=6), in_train(benign=12, malignant=12)],
     ),
     Layout(
         "Data Science Bowl 2018",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipelines.settings.hints import explain
+from beam_tfrecords import open_dataset
 from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
@@ -225,13 +226,71 @@ def test_a_layout_is_built(name, how, make, pack, convert, tmp_path):
         refused = convert(*flags)
         assert (refused.code, refused.out) == (2, "")
         assert not list((tmp_path / "out").rglob("*"))
-        flags, expected = commands_of(refused.err.splitlines())[0], layout.choices[0]
+        commands = commands_of(refused.err.splitlines())
+        flags = next(command for command in commands if "--layout=segmentation" not in command)
+        expected = next(choice for choice in layout.choices if "" not in choice["train"])
     ran = convert(*flags)
     assert ran.code == 0, ran.err
     manifest = manifest_of(tmp_path / "out")
     assert {split: entry["classes"] for split, entry in manifest["splits"].items()} == expected
     assert layout.notes in ran.out
     assert convert(*flags, "--overwrite", "--dry_run").code == 0
+
+
+MASKED = (
+    "Oxford Pets",
+    "Kvasir-SEG",
+    "Carvana",
+    "CamVid, SegNet's copy",
+    "Cityscapes",
+    "ADE20K, scene parsing",
+    "COVID-19 Radiography",
+    "Breast ultrasound (BUSI)",
+    "Pascal VOC 2012",
+)
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_the_command_for_masks_builds_them(name, make, convert, tmp_path):
+    layout = next(layout for layout in LAYOUTS if layout.name == name)
+    flags = [f"--input={make(layout)}", f"--output={tmp_path / 'out'}"]
+    commands = commands_of(convert(*flags).err.splitlines())
+    number, command = next((number, one) for number, one in enumerate(commands) if "--layout=segmentation" in one)
+    # Said with the layout from the start, it is the only one.
+    alone = commands_of(convert(*flags, "--layout=segmentation").err.splitlines())
+    assert sorted(command) in [sorted(one) for one in alone]
+    ran = convert(*command)
+    assert ran.code == 0, ran.err
+    splits = {split: {"": entry["records"]} for split, entry in manifest_of(tmp_path / "out")["splits"].items()}
+    assert splits == layout.choices[number]
+    assert all(record["mask"].max() == 128 for record in open_dataset(tmp_path / "out").records("train"))
+
+
+@pytest.mark.parametrize(
+    "files", ["images/{10..99}.jpg gt/{10..99}_seg.png", "images/{10..99}_sat.jpg masks/{10..99}_mask.png"]
+)
+def test_suffixes_are_found_in_folders_of_which_only_some_names_are_known(files, make, convert, tmp_path):
+    root = make(Layout("pairs of folders", files))
+    flags = [f"--input={root}", f"--output={tmp_path / 'out'}", "--layout=segmentation"]
+    (command,) = commands_of(convert(*flags).err.splitlines())
+    assert convert(*command).code == 0
+    assert manifest_of(tmp_path / "out")["records"] == 90
+
+
+def test_further_masks_of_an_image_are_left_out(make, convert, tmp_path):
+    root = make(Layout("several masks", "{a,b}/{1..6}.png {a,b}/{1..6}_mask.png a/1_mask_1.png"))
+    flags = [f"--input={root}", f"--output={tmp_path / 'out'}", "--layout=segmentation"]
+    (command,) = commands_of(convert(*flags).err.splitlines())
+    assert convert(*command).code == 0
+    assert manifest_of(tmp_path / "out")["records"] == 12
+
+
+def test_other_annotations_are_left_out_as_the_refusal_says(make, convert, tmp_path):
+    root = make(Layout("masks and trimaps", "in/images/{1..6}.png in/masks/{1..6}.png in/trimaps/{1..6}.png"))
+    flags = [f"--input={root}/in", f"--mask_root={root}/in/masks", f"--output={tmp_path / 'out'}"]
+    (command,) = commands_of(convert(*flags).err.splitlines())
+    assert convert(*command).code == 0
+    assert manifest_of(tmp_path / "out")["records"] == 6
 
 
 @pytest.mark.parametrize(
@@ -251,3 +310,27 @@ def test_a_layout_is_built(name, how, make, pack, convert, tmp_path):
 def test_the_request_has_the_last_word(files, flag, records, make, tmp_path):
     root = make(Layout("any", files))
     assert read([f"--input={root}", "--output=out", flag], tmp_path / "listing")[0] == records
+
+
+@pytest.mark.parametrize(
+    ("files", "choices"),
+    [
+        # Images without masks: left out, unless nobody can say by which folder.
+        ("{train,val}/{1..3}.jpg {trainannot,valannot}/{1..3}.png test/{1..3}.jpg", [{"train": 3, "validation": 3}]),
+        ("{1..3}.jpg a/images/{4..6}.jpg a/masks/{4..6}.png", [{"train": 3}]),
+        ("{1..3}.jpg {a,b}/images/{4..6}.jpg {a,b}/masks/{4..6}.png", []),
+        ("{a,b,c,d,e,f,g}/images/{1..3}.jpg {a,b}/masks/{1..3}.png", []),
+        # Masks that are none, several masks for each image, and masks of other names.
+        ("rgb/{1..3}.png disparity/{1..3}.png", []),
+        ("images/{1..3}.jpg {masks,trimaps}/{1..3}.png", []),
+        ("images/{1..3}.jpg masks/{4..6}.png", []),
+    ],
+)
+def test_only_a_command_that_finds_masks_is_offered(files, choices, make, tmp_path):
+    root = make(Layout("folders of masks", files))
+    argv = [f"--input={root}", "--output=out", "--layout=segmentation"]
+    with pytest.raises(RequestError) as refused:
+        read(argv, tmp_path / "listing")
+    commands = commands_of(explain(refused.value, "convert", argv))
+    given = [read(command, tmp_path / f"listing{number}")[0] for number, command in enumerate(commands)]
+    assert given == [{split: {"": count} for split, count in choice.items()} for choice in choices]

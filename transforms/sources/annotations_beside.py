@@ -52,6 +52,7 @@ def find_annotations(tree: FolderTree, spec: SourceSpec, root: str | None) -> It
     if root is None or spec.include or spec.exclude or spec.class_names or spec.split_folders or spec.label_pattern:
         return
     found: list[tuple[str, dict[str, Any]]] = []
+    masks: Choice | None = None
     others = [(path, name) for path, _ in tree.walk() for name in tree.others(path)]
     files = [(path, name) for path, name in others if _COCO.search(name) and not _NOT_OBJECTS.search(name)]
     if files:
@@ -67,9 +68,14 @@ def find_annotations(tree: FolderTree, spec: SourceSpec, root: str | None) -> It
         base, _, name = path.rpartition("/")
         beside = tree.folders.get(join(base, "Annotations"))
         if name == "JPEGImages" and folder.images and beside and ".xml" in beside.others:
-            found.append(("Pascal VOC", {"input": storage.join(root, base) if base else root, "source": "voc"}))
+            voc = {"input": storage.join(root, base) if base else root, "source": "voc"}
+            found.append(("Pascal VOC", voc))
+            if tree.images(join(base, "SegmentationClass")):
+                masks = Choice("the images with the masks of Pascal VOC", {**voc, "layout": "segmentation"})
     for kind, settings in found:
         yield Choice(f"the images with the objects of {kind}", {**settings, "layout": "detection"})
+    if masks is not None:
+        yield masks
 
 
 def _below(root: str, path: str, name: str) -> str:

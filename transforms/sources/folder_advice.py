@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import glob
 import itertools
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,7 +16,9 @@ from transforms.sources.annotations_beside import describe_annotations, find_ann
 from transforms.sources.folder_names import guess_split, is_container, is_known
 from transforms.sources.folder_roles import Request, UnclearError, find_roles, join
 from transforms.sources.folder_tree import FolderTree
+from transforms.sources.masks_beside import find_masks, find_masks_beside
 from transforms.sources.registry import source_of_file
+from transforms.sources.source_spec import MASK_SETTINGS
 from transforms.sources.tables_beside import find_tables, list_tables
 from transforms.splits import read_splits
 
@@ -100,6 +103,12 @@ class _Advisor:
         error, kind = self._error, self._error.kind
         names = error.names
         yield from find_annotations(self._tree, self._request.spec, self._place.root)
+        if kind in ("annotations", "mask files"):
+            yield from self._masks()
+        if self._request.spec.needs_mask:
+            if kind == "annotations" and self._says_masks:
+                yield from self._fit(f"without {', '.join(names)}", {"exclude": self._exclude(names)}, "")
+            return
         if self._request.by_folders and kind not in ("nested", "wrapper"):
             yield from itertools.islice(find_tables(self._tree, self._request.spec, self._place.root), _MOST_TABLES)
         if kind == "fractions":
@@ -142,6 +151,21 @@ class _Advisor:
         yield from self._fit("all images", {}, _UNLABELLED)
         if self._are_classes():
             yield from self._all_are_classes()
+
+    @property
+    def _says_masks(self) -> bool:
+        """Whether the request says where masks are."""
+        return any(getattr(self._request.spec, name) for name in MASK_SETTINGS)
+
+    def _masks(self) -> Iterator[Choice]:
+        """The images with their masks."""
+        root, names = self._place.root, self._error.names
+        if root is None or self._says_masks:
+            return
+        is_beside = self._error.kind == "mask files"
+        settings = find_masks_beside(self._tree, names[0]) if is_beside else find_masks(self._tree, names, root)
+        if settings is not None:
+            yield from self._fit("the images with their masks", {**settings, "layout": "segmentation"}, "")
 
     def _divide_anew(self) -> Iterator[Choice]:
         """The splits as they are, or the images of those with class folders, in fractions."""
@@ -323,6 +347,12 @@ class _Advisor:
             spec = dataclasses.replace(spec, class_names=tuple(settings["class_names"].split(",")))
         if "label_pattern" in settings:
             spec = dataclasses.replace(spec, label_pattern=settings["label_pattern"])
+        if "mask_root" in settings:
+            masks = tuple(f"{path}/" for path in self._error.names)
+            tree = tree.select(lambda path: not path.startswith(masks))
+        elif "mask_suffix" in settings:
+            suffix = settings["mask_suffix"]
+            tree = tree.select(lambda path: not posixpath.splitext(path)[0].endswith(suffix))
         if "layout" in settings:
             spec = dataclasses.replace(spec, needs_label=False)
         if "exclude" in settings:

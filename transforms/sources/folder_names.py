@@ -28,6 +28,8 @@ _ANNOTATIONS = frozenset({
     "groundtruth", "segmentation", "segmentations", "trimap", "trimaps", "matte", "mattes", "bbox", "bboxes", "xmls",
     "depth", "disparity", "lr", "lq",
 })
+# Those of them that are no masks.
+_NO_MASKS = frozenset({"bbox", "bboxes", "xmls", "depth", "disparity", "lr", "lq"})
 # Words beside these that do not make another thing of them.
 _FILLERS = frozenset({"set", "split", "class", "object", "fine", "coarse", "color", "ids", "ground", "truth", "full"})
 # fmt: on
@@ -79,6 +81,16 @@ def is_annotation(name: str) -> bool:
     others = [word for word in words if word not in _ANNOTATIONS]
     allowed = _FILLERS | _CONTAINERS | SPLIT_NAMES.keys()
     return len(others) < len(words) and allowed.issuperset(others)
+
+
+def is_mask_folder(name: str) -> bool:
+    """Whether a folder of annotations may hold masks."""
+    return is_annotation(name) and _NO_MASKS.isdisjoint(_words(name))
+
+
+def plain_path(path: str) -> str:
+    """A path without the folders that only tell images from masks."""
+    return "/".join(filter(None, map(without_kind, path.split("/"))))
 
 
 @functools.lru_cache(maxsize=4096)

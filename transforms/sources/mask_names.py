@@ -3,27 +3,47 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 # The last words of a name: _mask in car_01_mask, _gtFine_labelIds in a_000_gtFine_labelIds.
 _WORDS = re.compile(r"[_. -]*[A-Za-z][A-Za-z_. -]*$|[_. -]+[A-Za-z][A-Za-z0-9]*(?:[_. -][A-Za-z][A-Za-z0-9]*)*$")
+# Of several masks of an image, as in Cityscapes, the one with the numbers of classes.
+_CLASSES = re.compile(r"label|class", re.IGNORECASE)
 
 
-def find_suffixes(images: Iterable[str], masks: Iterable[str]) -> dict[str, str] | None:
+def find_suffixes(images: Iterable[str], masks: Iterable[str], *, are_all: bool = True) -> dict[str, str] | None:
     """The settings by which masks belong to images; None if no suffixes do it.
 
     Args:
       images: names of some images, without extensions.
       masks: likewise; some of the images may have other masks.
+      are_all: whether there are no others; else suffixes that all of them share count too.
     """
     images, masks = sorted(set(images)), sorted(set(masks))
-    for image_suffix in ("", _shared_ending(images)):
-        for mask_suffix in ("", _shared_ending(masks)):
-            bases = {name.removesuffix(image_suffix) for name in images}
-            if bases & {name.removesuffix(mask_suffix) for name in masks}:
-                settings = {"mask_suffix": mask_suffix, "image_suffix": image_suffix}
-                return {name: suffix for name, suffix in settings.items() if suffix}
-    return None
+    shared = _shared_ending(images)
+    for image_suffix in dict.fromkeys(("", shared)):
+        endings = _endings(masks, {name.removesuffix(image_suffix) for name in images})
+        if endings:
+            best = max(endings, key=lambda one: (not one, bool(_CLASSES.search(one)), endings[one]))
+            return _settings(best, image_suffix)
+    mask_suffix = "" if are_all else _shared_ending(masks)
+    return _settings(mask_suffix, shared) if mask_suffix else None
+
+
+def _endings(masks: Iterable[str], bases: set[str]) -> Counter[str]:
+    """What the names of masks have behind those of images, and how often."""
+    endings = Counter[str]()
+    for name in masks:
+        base = next((name[:end] for end in range(len(name), 0, -1) if name[:end] in bases), None)
+        if base is not None and not name[len(base) :][:1].isdigit():
+            endings[name[len(base) :]] += 1
+    return endings
+
+
+def _settings(mask_suffix: str, image_suffix: str) -> dict[str, str]:
+    settings = {"mask_suffix": mask_suffix, "image_suffix": image_suffix}
+    return {name: suffix for name, suffix in settings.items() if suffix}
 
 
 def _shared_ending(names: Sequence[str]) -> str:

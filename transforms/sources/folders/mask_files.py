@@ -9,7 +9,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Choice, FailureReason, RequestError, SampleError, Stage
-from transforms.sources.folder_names import is_annotation, without_kind
+from transforms.sources.folder_names import is_annotation, plain_path
 from transforms.sources.folders.roots import Root
 from transforms.sources.inputs import quote_input
 from transforms.sources.mask_names import find_suffixes
@@ -154,6 +154,6 @@ def find_mask_files(roots: Sequence[Root], spec: SourceSpec) -> dict[str, MaskFi
 
 
 def _plain_path(path: str) -> str:
-    """A path without the folders that only tell images from masks."""
-    *folders, name = path.split("/")
-    return "/".join(filter(None, [*map(without_kind, folders), name]))
+    folders, slash, name = path.rpartition("/")
+    plain = plain_path(folders) if slash else ""
+    return f"{plain}/{name}" if plain else name

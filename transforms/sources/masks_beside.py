@@ -1,0 +1,83 @@
+"""Masks among the images of an input: the settings that read them."""
+
+from __future__ import annotations
+
+import glob
+import posixpath
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from beam_tfrecords import storage
+from transforms.sources.folder_names import is_mask_folder, plain_path
+from transforms.sources.folder_tree import FolderTree
+from transforms.sources.mask_names import find_suffixes
+
+_MOST_FOLDERS = 4
+
+
+def find_masks(tree: FolderTree, folders: Sequence[str], root: str) -> dict[str, Any] | None:
+    """The settings by which images in folders such as `masks` belong to those in the others; None if none do it.
+
+    Args:
+      tree: the folders of the input.
+      folders: paths of those that look like masks.
+      root: path of the input.
+    """
+    masks = [path for path, folder in tree.walk() if folder.images and _is_below(path, folders)]
+    images = [path for path, folder in tree.walk() if folder.images and not _is_below(path, folders)]
+    if not masks or not all(is_mask_folder(path.rpartition("/")[2]) for path in folders):
+        return None
+    base, mask_base = _common(images), _common(masks)
+    if base == mask_base or _is_below(base, [mask_base]) or _is_below(mask_base, [base]):
+        # Images and masks are side by side at every level: one tree.
+        base = mask_base = ""
+    beside = {plain_path(path[len(mask_base) :].strip("/")) for path in masks}
+    if len(beside) < len(masks):
+        return None
+    paired = [path for path in images if plain_path(path[len(base) :].strip("/")) in beside]
+    alone = [path for path in images if path not in paired]
+    settings: dict[str, Any] = {}
+    if len(paired) == len(masks) == 1:
+        base, mask_base, alone = paired[0], masks[0], []
+    if alone:
+        if len(alone) > _MOST_FOLDERS or base or any(_is_below(path, alone) for path in (*paired, "")):
+            return None
+        settings["exclude"] = [f"{glob.escape(path)}/**" for path in alone]
+    suffixes = find_suffixes(
+        _stems(tree, paired), _stems(tree, masks), are_all=all(_knows_all(tree, path) for path in (*paired, *masks))
+    )
+    if not paired or suffixes is None:
+        return None
+    if base:
+        settings["input"] = storage.join(root, base)
+    return {**settings, "mask_root": storage.join(root, mask_base) if mask_base else root, **suffixes}
+
+
+def find_masks_beside(tree: FolderTree, ending: str) -> dict[str, Any]:
+    """The settings by which images whose names have an ending belong to those without it.
+
+    Args:
+      tree: the folders of the input.
+      ending: such as `_mask`.
+    """
+    names = (name for _, folder in tree.walk() for _, name in folder.names)
+    # Of several masks of an image, the first.
+    more = re.compile(re.escape(ending) + r"[_-]\d+\.[^.]*$")
+    return {"mask_suffix": ending, **({"exclude": [f"*{ending}[_-]*"]} if any(map(more.search, names)) else {})}
+
+
+def _is_below(path: str, folders: Sequence[str]) -> bool:
+    return any(not folder or f"{path}/".startswith(f"{folder}/") for folder in folders)
+
+
+def _common(paths: Sequence[str]) -> str:
+    return posixpath.commonpath(paths) if paths else ""
+
+
+def _stems(tree: FolderTree, paths: Sequence[str]) -> list[str]:
+    return [posixpath.splitext(name)[0] for name in tree.names(paths)]
+
+
+def _knows_all(tree: FolderTree, path: str) -> bool:
+    return tree.images(path) == len(tree.folders[path].names)
