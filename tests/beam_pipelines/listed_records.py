@@ -21,8 +21,8 @@ from transforms.refs import SampleRef
 
 def _picture() -> bytes:
     file = io.BytesIO()
-    # Grey, so that it may be a mask.
-    Image.new("RGB", (8, 8), "grey").save(file, "JPEG")
+    # Grey and exact, so that it may be a mask.
+    Image.new("RGB", (8, 8), "grey").save(file, "PNG")
     return file.getvalue()
 
 

@@ -416,7 +416,7 @@ LAYOUTS = (
         "Kvasir-SEG",
         "images/{1..3}.jpg masks/{1..3}.jpg kavsir_bboxes.json",
         refused="masks look like masks",
-        choices=[unlabelled(train=3), unlabelled(train=3)],
+        choices=[unlabelled(train=3)],
     ),
     Layout(
         "Carvana",

@@ -239,7 +239,6 @@ def test_a_layout_is_built(name, how, make, pack, convert, tmp_path):
 
 MASKED = (
     "Oxford Pets",
-    "Kvasir-SEG",
     "Carvana",
     "CamVid, SegNet's copy",
     "Cityscapes",
@@ -324,6 +323,8 @@ def test_the_request_has_the_last_word(files, flag, records, make, tmp_path):
         ("rgb/{1..3}.png disparity/{1..3}.png", []),
         ("images/{1..3}.jpg {masks,trimaps}/{1..3}.png", []),
         ("images/{1..3}.jpg masks/{4..6}.png", []),
+        ("images/{1..3}.jpg masks/{1..3}.jpg", []),
+        ("images/{1..6}.jpg images/{1..6}_mask.jpg", []),
     ],
 )
 def test_only_a_command_that_finds_masks_is_offered(files, choices, make, tmp_path):

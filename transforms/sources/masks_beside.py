@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
@@ -14,6 +14,8 @@ from transforms.sources.folder_tree import FolderTree
 from transforms.sources.mask_names import find_suffixes
 
 _MOST_FOLDERS = 4
+# They do not keep numbers, so that no mask in one is read.
+_JPEG = re.compile(r"\.jpe?g$", re.IGNORECASE)
 
 
 def find_masks(tree: FolderTree, folders: Sequence[str], root: str) -> dict[str, Any] | None:
@@ -44,9 +46,9 @@ def find_masks(tree: FolderTree, folders: Sequence[str], root: str) -> dict[str,
         if len(alone) > _MOST_FOLDERS or base or any(_is_below(path, alone) for path in (*paired, "")):
             return None
         settings["exclude"] = [f"{glob.escape(path)}/**" for path in alone]
-    suffixes = find_suffixes(
-        _stems(tree, paired), _stems(tree, masks), are_all=all(_knows_all(tree, path) for path in (*paired, *masks))
-    )
+    are_all = all(_knows_all(tree, path) for path in (*paired, *masks))
+    names = tree.names(paired), _numbered(tree.names(masks))
+    suffixes = find_suffixes(*map(_stems, names), are_all=are_all)
     if not paired or suffixes is None:
         return None
     if base:
@@ -54,14 +56,16 @@ def find_masks(tree: FolderTree, folders: Sequence[str], root: str) -> dict[str,
     return {**settings, "mask_root": storage.join(root, mask_base) if mask_base else root, **suffixes}
 
 
-def find_masks_beside(tree: FolderTree, ending: str) -> dict[str, Any]:
-    """The settings by which images whose names have an ending belong to those without it.
+def find_masks_beside(tree: FolderTree, ending: str) -> dict[str, Any] | None:
+    """The settings by which images whose names have an ending belong to those without it; None if they are no masks.
 
     Args:
       tree: the folders of the input.
       ending: such as `_mask`.
     """
-    names = (name for _, folder in tree.walk() for _, name in folder.names)
+    names = [name for _, folder in tree.walk() for _, name in folder.names]
+    if not any(stem.endswith(ending) for stem in _stems(_numbered(names))):
+        return None
     # Of several masks of an image, the first.
     more = re.compile(re.escape(ending) + r"[_-]\d+\.[^.]*$")
     return {"mask_suffix": ending, **({"exclude": [f"*{ending}[_-]*"]} if any(map(more.search, names)) else {})}
@@ -75,8 +79,13 @@ def _common(paths: Sequence[str]) -> str:
     return posixpath.commonpath(paths) if paths else ""
 
 
-def _stems(tree: FolderTree, paths: Sequence[str]) -> list[str]:
-    return [posixpath.splitext(name)[0] for name in tree.names(paths)]
+def _stems(names: Iterable[str]) -> list[str]:
+    return [posixpath.splitext(name)[0] for name in names]
+
+
+def _numbered(names: Iterable[str]) -> Iterator[str]:
+    """The names of files that may hold the numbers of a mask."""
+    return (name for name in names if not _JPEG.search(name))
 
 
 def _knows_all(tree: FolderTree, path: str) -> bool:
