@@ -129,9 +129,12 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
             f"the layout needs boxes, and `input={spec.source.input[0]}` is read as {source.name}, which has none; "
             "name the source that has them, such as `source=coco`, or choose another `layout`"
         )
-    elif layout is not None and layout.needs_object_masks and not source.has_outlines:
+    elif layout is not None and (
+        (layout.needs_object_masks and not source.has_outlines) or (layout.needs_keypoints and not source.has_keypoints)
+    ):
+        what = "keypoints" if layout.needs_keypoints else "masks"
         raise RequestError(
-            f"the layout needs masks of objects, and {source.name} has boxes alone; say `layout=detection`"
+            f"the layout needs {what} of objects, which {source.name} does not have; say `layout=detection`"
         )
     if layout == EVERY_COLUMN:
         if not source.column_types:

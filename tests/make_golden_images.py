@@ -90,6 +90,9 @@ _VALUES = {
     "objects.difficult": [1, 0],
     "objects.area": [1.5, 300.0],
     "objects.mask": [b"\x89PNG", b""],
+    "objects.keypoint_x": [0.25, 0.0, 1.0, 0.0],
+    "objects.keypoint_y": [0.5, 0.0, 1.0, 0.0],
+    "objects.keypoint_visibility": [2, 0, 1, 0],
     "source_id": "139",
     "mask.encoded": b"\x89PNG bytes \x00",
     "key": "a/b.jpg",
@@ -112,6 +115,7 @@ _OUTLINES = (
     pack_segmentation([[0, 0, 2, 0, 0, 1.5]]),
     pack_segmentation({"size": [2, 2], "counts": "0111"}),
 )
+_KEYPOINTS = tuple(np.array(points, "<f4").tobytes() for points in ([0.5, 1.5, 2, 0, 0, 0], [2, 1, 1, 3, 1, 2]))
 # An image that no codec changes.
 _PIXELS = b"P6 2 2 255\n" + bytes(range(12))
 _MASK = b"P5 2 2 255\n" + bytes(range(4))
@@ -215,6 +219,8 @@ def _samples() -> Iterator[tuple[str, bytes]]:
         objects = Objects(boxes, ("ü", "a"), {"area": (1, None), "is_crowd": (0, 1)}, image_id="139", size=(2, 2))
         if parse_layout(layout).needs_object_masks:
             objects = dataclasses.replace(objects, outlines=_OUTLINES)
+        if parse_layout(layout).needs_keypoints:
+            objects = dataclasses.replace(objects, keypoints=_KEYPOINTS)
         image = one_image(File("in/a/b.ppm"))
         cells = {**columns, "captions": _CAPTIONS} if name == "captions" else columns
         ref = SampleRef("a/b.ppm", image, 23, "23-1.5", labels, "train", cells, objects=objects)

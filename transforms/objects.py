@@ -30,6 +30,8 @@ class Objects:
       size: (width, height) of the image that the boxes were drawn on, in pixels; None if the source does not say.
       is_normalized: whether boxes and outlines are shares of the image's size.
       outlines: of each, from `transforms.outlines`, b"" where the source has none; empty unless they are asked for.
+      keypoints: of each, x, y and visibility (0 to 2) of every point as little-endian float32, as many for all;
+        empty unless they are asked for.
     """
 
     boxes: Sequence[float] = ()
@@ -39,6 +41,7 @@ class Objects:
     size: tuple[int, int] | None = None
     is_normalized: bool = False
     outlines: Sequence[bytes] = ()
+    keypoints: Sequence[bytes] = ()
 
     def pack(self) -> tuple[Any, ...]:
         """As values for msgpack; a box takes 32 bytes."""
@@ -50,6 +53,8 @@ class Objects:
         labels = [numbers[label] for label in self.labels]
         values = {name: list(column) for name, column in sorted(self.values.items())}
         packed = boxes.tobytes(), list(numbers), labels, values, self.image_id, self.size, self.is_normalized
+        if self.keypoints:
+            return (*packed, list(self.outlines), list(self.keypoints))
         return (*packed, list(self.outlines)) if self.outlines else packed
 
     @classmethod
@@ -61,5 +66,5 @@ class Objects:
             boxes.byteswap()
         labels = tuple(names[number] for number in labels)
         values = {name: tuple(column) for name, column in values.items()}
-        outlines = tuple(rest[0]) if rest else ()
-        return cls(tuple(boxes), labels, values, image_id, tuple(size) if size else None, is_normalized, outlines)
+        size = tuple(size) if size else None
+        return cls(tuple(boxes), labels, values, image_id, size, is_normalized, *map(tuple, rest))

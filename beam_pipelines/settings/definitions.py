@@ -49,6 +49,7 @@ def read_build_spec(words: Mapping[str, Any]) -> BuildSpec:
         needs_objects=layout.needs_objects if layout else True,
         needs_mask=layout.needs_mask if layout else any(source[name] for name in MASK_SETTINGS),
         needs_outlines=layout is not None and layout.needs_object_masks,
+        needs_keypoints=layout is not None and layout.needs_keypoints,
         class_names=values["class_names"] or (),
     )
     return BuildSpec(source=source_spec, image=ImageSpec(**image), schedule=ScheduleSpec(**schedule), **build)

@@ -46,6 +46,10 @@ FIELDS: Mapping[str, str] = {
     "objects.pose": "bytes",
     # A PNG for every object, as large as the stored image: 1 where the object is, else 0.
     "objects.mask": "bytes",
+    # Of all keypoints of the first object, then of those of the second; shares of the stored image, and 0 to 2.
+    "objects.keypoint_x": "float",
+    "objects.keypoint_y": "float",
+    "objects.keypoint_visibility": "int64",
     "key": "bytes",
     "filename": "bytes",
     "source_id": "bytes",
@@ -58,6 +62,8 @@ BOXES = "objects.bbox"
 # For supervised learning; a mask comes before a class, and an index before a name.
 _LABEL_FIELDS = (MASK_FIELD, "label.index", "labels.index", "label.name", "labels.name")
 OBJECT_MASKS = "objects.mask"
+# Several for every object.
+KEYPOINTS = ("objects.keypoint_x", "objects.keypoint_y", "objects.keypoint_visibility")
 # Fields that hold any number of values, unless the layout says otherwise.
 _SEVERAL = ("labels.", "objects.")
 # The keys of the TensorFlow Object Detection API (`TfExampleDecoder`).
@@ -99,6 +105,10 @@ NAMED: Mapping[str, Mapping[str, Any]] = {
     },
     "detection": _DETECTION,
     "detection_masks": {**_DETECTION, "image/object/mask": OBJECT_MASKS},
+    "detection_keypoints": {
+        **_DETECTION,
+        **{f"image/object/keypoint/{field.rpartition('_')[2]}": field for field in KEYPOINTS},
+    },
     "tutorial": {
         "height": "image.height",
         "width": "image.width",
@@ -183,6 +193,11 @@ class Layout:
     def needs_mask(self) -> bool:
         """Whether a feature is made from the mask of the image."""
         return MASK_FIELD in self.fields
+
+    @functools.cached_property
+    def needs_keypoints(self) -> bool:
+        """Whether a feature is made from the keypoints of annotated objects."""
+        return not self.fields.isdisjoint(KEYPOINTS)
 
     @functools.cached_property
     def needs_object_masks(self) -> bool:

@@ -16,7 +16,7 @@ except ImportError as error:
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import open_dataset
-from beam_tfrecords.examples.layouts import BOXES, IMAGE_FIELDS, MASK_FIELD, OBJECT_MASKS, Feature
+from beam_tfrecords.examples.layouts import BOXES, IMAGE_FIELDS, KEYPOINTS, MASK_FIELD, OBJECT_MASKS, Feature
 from beam_tfrecords.manifest import Shard, StoredImages
 from beam_tfrecords.tfrecord import Compression, open_stream, read_records
 
@@ -66,7 +66,8 @@ def load(
       as_supervised: gives (image, label), or (image, mask), instead of a dict.
       multi_hot: gives the labels of a multi-label dataset as a [number of classes] float32 tensor of zeros and ones.
       num_objects: gives so many annotated objects for every image, so that they are not ragged: numbers are padded with
-        -1, texts with "" and masks with 0, and objects beyond them are left out. None: those that there are.
+        -1, texts with "" and masks with 0, and objects beyond them are left out; keypoints stay as they are.
+        None: those that there are.
       num_readers: number of readers that share the split; each reads a contiguous part of the same size, and the
         last `records % num_readers` records are read by none.
       reader_index: number of this reader, from 0.
@@ -91,7 +92,12 @@ def load(
     hot = [feature.name for feature in dataset.layout.features if feature.field == "labels.index"] if multi_hot else []
     if multi_hot and not (hot and dataset.class_names):
         raise ValueError("multi_hot=True: expected a dataset with the field labels.index and with class names")
-    objects = [feature for feature in dataset.layout.features if feature.field.startswith("objects.")]
+    # One value or row for each object.
+    objects = [
+        feature
+        for feature in dataset.layout.features
+        if feature.field.startswith("objects.") and feature.field not in KEYPOINTS
+    ]
     if num_objects is not None and (num_objects < 1 or not objects):
         raise ValueError(f"num_objects={num_objects}: expected 1 or more, and a dataset with annotated objects")
     if shuffle is True:

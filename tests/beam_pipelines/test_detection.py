@@ -307,6 +307,62 @@ def test_a_changed_polygon_makes_the_example_anew_without_decoding(tmp_path, con
     assert new.read_bytes() == old.read_bytes()
 
 
+def with_keypoints(root: Path) -> list[str]:
+    """Three keypoints of every person, of which the last is not labelled; other classes have none."""
+    content = coco_of()
+    for one in content["annotations"]:
+        if one["category_id"] == CATEGORIES["person"]:
+            x, y, width, height = map(int, one["bbox"])
+            one["keypoints"] = [x, y, 2, x + width - 1, y + height - 1, 1, 0, 0, 0]
+            one["num_keypoints"] = 2
+    path = write_coco(root / "person_keypoints_train2017.json", annotations=content["annotations"])
+    return [f"--input={path}", f"--image_root={root / 'train2017'}"]
+
+
+def test_keypoints_are_columns_as_the_object_detection_api_names_them(root, tmp_path, build):
+    flags = ["--layout=detection_keypoints", "--image_size=20x30", "--resize_mode=exact"]
+    out = build(tmp_path / "out", *with_keypoints(root), *flags)
+    records = {record.key: record for record in read_dataset(out, "train")}
+    # Pixels of 60 x 40, from their middles; a cat has no keypoints.
+    keypoints = {name: records["a.jpg"].values[f"image/object/keypoint/{name}"] for name in ("x", "y", "visibility")}
+    assert keypoints["x"] == pytest.approx([0, 0, 0, 15.5 / 60, 58.5 / 60, 0])
+    assert keypoints["y"] == pytest.approx([0, 0, 0, 10.5 / 40, 39.5 / 40, 0])
+    assert keypoints["visibility"] == [0, 0, 0, 2, 1, 0]
+    assert records["a.jpg"].kinds["image/object/keypoint/visibility"] == "int64_list"
+    assert len(records["d.jpg"].values["image/object/keypoint/x"]) == 3 * 3
+    assert records["c.jpg"].values["image/object/keypoint/x"] == []
+    assert find_all(out) == []
+    for padding in (None, 2):
+        (batch,) = load(out, "train", batch_size=4, num_objects=padding)
+        counts = sorted(batch["image/object/keypoint/x"].row_lengths().numpy())
+        assert counts == sorted(3 * len(picture.objects) for picture in PICTURES.values())
+    assert batch["image/object/area"].shape == (4, 2)
+
+
+def test_keypoints_need_a_source_that_has_them(root, tmp_path, source, convert):
+    voc = [f"--input={write_voc(tmp_path / 'VOC2012', {'train': PICTURES})}", "--source=voc"]
+    flags = [f"--output={tmp_path / 'out'}", "--dry_run"]
+    for words, message in (
+        (source, "none of its 6 objects has `keypoints`; say --layout=detection"),
+        (voc, "the layout needs keypoints of objects, which voc does not have; say --layout=detection"),
+    ):
+        ran = convert(*words, *flags, "--layout=detection_keypoints")
+        assert ran.code == 2
+        assert message in ran.err
+        assert convert(*words, *flags, "--layout=detection").code == 0
+
+
+@pytest.mark.parametrize("keypoints", [[1, 2], [1, 2, "3"], [1, None, 2]])
+def test_keypoints_that_cannot_be_read_reject_their_sample_alone(root, tmp_path, convert, keypoints):
+    content = coco_of()
+    content["annotations"][2]["keypoints"] = keypoints
+    path = write_coco(tmp_path / "x.json", annotations=content["annotations"])
+    flags = [f"--input={path}", f"--image_root={root / 'train2017'}", "--image_size=20", "--max_failures=0.5"]
+    assert convert(*flags, f"--output={tmp_path / 'out'}", "--layout=detection_keypoints").code == 0
+    failure = json.loads((tmp_path / "out/failures.jsonl").read_text())
+    assert (failure["key"], failure["reason"]) == ("b.jpg", "invalid_row")
+
+
 def test_an_unreadable_segmentation_rejects_its_sample_alone(tmp_path, root, convert):
     content = coco_of()
     content["annotations"][2]["segmentation"] = [[1, 2, 3, 4, 5, 6, 7]]
@@ -329,7 +385,7 @@ def test_a_source_of_boxes_alone_has_no_masks(tmp_path, convert):
     root = write_voc(tmp_path / "VOC2012", {"train": PICTURES})
     ran = convert(f"--input={root}", "--source=voc", f"--output={tmp_path / 'out'}", "--layout=detection_masks")
     assert ran.code == 2
-    assert "the layout needs masks of objects, and voc has boxes alone; say --layout=detection" in ran.err
+    assert "the layout needs masks of objects, which voc does not have; say --layout=detection" in ran.err
     flags = [f"--output={tmp_path / 'out'}", "--layout=detection", "--dry_run"]
     assert convert(f"--input={root}", "--source=voc", *flags).code == 0
 

@@ -364,7 +364,8 @@ def test_a_pattern_for_a_webdataset_is_for_the_folders_of_an_archive(tmp_path):
 ELSEWHERE = {
     "if they are captions, say `layout=captions`": "tests/beam_pipelines/test_captions.py",
     "if these are boxes, say `layout=detection`": "tests/beam_pipelines/test_captions.py",
-    "has boxes alone; say `layout=detection`": "tests/beam_pipelines/test_detection.py",
+    "does not have; say `layout=detection`": "tests/beam_pipelines/test_detection.py",
+    "has `keypoints`; say `layout=detection`": "tests/beam_pipelines/test_detection.py",
     "from which masks are drawn; say `layout=detection`": "tests/beam_pipelines/test_detection.py",
     "if each is a class, say `label_columns=": "tests/beam_pipelines/test_tables.py",
     "cannot be read at random; read it with `load`": "tests/beam_tfrecords/test_records.py",

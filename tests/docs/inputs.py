@@ -9,6 +9,7 @@ import shutil
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 import zstandard
 from PIL import Image
 
-from tests.annotated_inputs import Picture, write_captions, write_coco, write_voc, write_yolo
+from tests.annotated_inputs import Picture, coco_of, write_captions, write_coco, write_voc, write_yolo
 from tests.docs.pages import PROJECT
 from tests.pixel_files import save_cifar, save_mnist
 
@@ -167,6 +168,12 @@ def _make_tables(folder: Path, names: list[str]) -> None:
             file.write(json.dumps(row) + "\n")
 
 
+def _standing(pictures: dict[str, Picture]) -> list[dict[str, Any]]:
+    """Annotations with a keypoint at the upper left corner of each box, and one that is not labelled."""
+    annotations: list[dict[str, Any]] = coco_of(pictures)["annotations"]
+    return [{**one, "keypoints": [*map(int, one["bbox"][:2]), 2, 0, 0, 0], "num_keypoints": 1} for one in annotations]
+
+
 def _make_annotated(folder: Path, photos: list[Path]) -> None:
     """Photos with a box in each, as COCO, YOLO and Pascal VOC have them."""
     yolo: dict[str, dict[str, Picture]] = {}
@@ -182,6 +189,7 @@ def _make_annotated(folder: Path, photos: list[Path]) -> None:
             pictures[name.partition("/")[2]] = Picture(height, width, [(label, box)])
         yolo[{"val": "valid"}.get(split, split)] = pictures
         write_coco(folder / f"annotations/instances_{split}2017.json", pictures)
+        write_coco(folder / f"annotations/person_keypoints_{split}2017.json", pictures, annotations=_standing(pictures))
         write_captions(folder / f"annotations/captions_{split}2017.json", pictures)
     write_yolo(folder / "yolo", yolo)
     write_voc(folder / "VOC2012", {"train": yolo["train"], "val": yolo["valid"]})

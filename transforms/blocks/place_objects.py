@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.examples.layouts import OBJECT_MASKS
+from beam_tfrecords.examples.layouts import KEYPOINTS, OBJECT_MASKS
 from transforms.images.geometry import Geometry
 from transforms.images.object_masks import draw_outline, encode_mask
 from transforms.objects import InvalidBoxes, Objects
@@ -32,6 +32,8 @@ class PlacedObjects:
       clipped: boxes that reached beyond the source or the stored image.
       outside: objects that are left out, because no part of them is in the stored image.
       invalid: objects that are left out, because their boxes are invalid.
+      keypoints: [n, points, 3] x and y as shares of the stored image's size, and visibility; zeros where a point is not
+        labelled, or not in the stored image.
       masks: a PNG for each, as large as the stored image; empty if they are not asked for.
     """
 
@@ -41,6 +43,7 @@ class PlacedObjects:
     clipped: int
     outside: int
     invalid: int
+    keypoints: np.ndarray
     masks: Sequence[bytes] = ()
 
     @property
@@ -70,6 +73,8 @@ class PlacedObjects:
             "objects.name": list(self.class_names),
             **{f"objects.{name}": column for name, column in self.values.items()},
             OBJECT_MASKS: list(self.masks),
+            **{field: self.keypoints[..., n].ravel().tolist() for n, field in enumerate(KEYPOINTS[:2])},
+            KEYPOINTS[2]: self.keypoints[..., 2].astype(int).ravel().tolist(),
         }
 
 
@@ -124,8 +129,26 @@ def place_objects(
         clipped=int(is_clipped.sum()),
         outside=int((is_valid & ~is_inside).sum()),
         invalid=int((~is_valid).sum()),
+        keypoints=_place_keypoints(objects, kept, scale, to_stored, geometry),
         masks=[_draw(objects, n, labels[n][1], scale, to_stored, geometry) for n in kept] if with_masks else (),
     )
+
+
+def _place_keypoints(
+    objects: Objects, kept: Sequence[int], scale: Any, to_stored: np.ndarray, geometry: Geometry
+) -> np.ndarray:
+    """[n, points, 3] those of the objects that are kept."""
+    if not objects.keypoints or not kept:
+        return np.empty((len(kept), 0, 3))
+    data = b"".join(objects.keypoints[n] for n in kept)
+    points = np.frombuffer(data, "<f4").astype(float).reshape(len(kept), -1, 3)
+    if not np.isfinite(points).all():
+        raise SampleError(Stage.LABEL, FailureReason.INVALID_ROW, "the keypoints of an object are no numbers")
+    upright = points[..., :2] * (scale[:2] if objects.is_normalized else 1)
+    places = upright @ to_stored[:, :2].T + to_stored[:, 2]
+    shares = places / (geometry.final_width, geometry.final_height)
+    is_there = (points[..., 2] > 0) & (shares >= 0).all(axis=-1) & (shares <= 1).all(axis=-1)
+    return np.where(is_there[..., np.newaxis], np.concatenate([shares, points[..., 2:]], axis=-1), 0)
 
 
 def _draw(objects: Objects, number: int, name: str, scale: Any, to_stored: np.ndarray, geometry: Geometry) -> bytes:

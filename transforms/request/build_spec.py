@@ -194,8 +194,8 @@ class BuildSpec:
     )
     layout: Layout | None = setting(
         None,
-        help="tfds, multilabel, image, captions, imagenet, detection, detection_masks, segmentation, tutorial, raw or "
-        "columns; in a spec file also a mapping of features",
+        help="tfds, multilabel, image, captions, imagenet, detection, detection_masks, detection_keypoints, "
+        "segmentation, tutorial, raw or columns; in a spec file also a mapping of features",
         shown_default="tfds; detection for annotated objects, segmentation for masks",
         group=OUTPUT,
         read=parse_layout,

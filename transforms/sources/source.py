@@ -21,6 +21,7 @@ class Source:
       column_types: column -> "int64", "float" or "bytes"; None if the source has no types.
       has_objects: whether images have annotated objects.
       has_outlines: whether these have outlines, of which masks are drawn.
+      has_keypoints: whether they have keypoints.
       has_masks: whether images have masks.
       has_captions: whether images have captions, in the column `captions`, and nothing else.
       unit: what a message calls one sample: "image" or "row".
@@ -40,6 +41,7 @@ class Source:
     has_objects = False
     has_masks = False
     has_outlines = False
+    has_keypoints = False
     has_captions = False
     unit = "image"
     is_settled_later = False

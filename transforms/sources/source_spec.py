@@ -152,6 +152,7 @@ class SourceSpec:
       needs_label: whether the layout has a label; an input that cannot have labels is then refused.
       needs_objects: whether it has annotated objects.
       needs_outlines: whether it has masks of annotated objects.
+      needs_keypoints: whether it has keypoints of them.
       needs_mask: whether it has masks of images.
       class_names: the classes that the request names; empty if it names none. Folders of these names are classes.
     """
@@ -284,6 +285,7 @@ class SourceSpec:
     needs_objects: bool = True
     needs_mask: bool = False
     needs_outlines: bool = False
+    needs_keypoints: bool = False
     class_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -68,6 +68,8 @@ def test_the_pixels_of_a_painted_rectangle_are_inside_its_stored_box(
     )  # fmt: skip
     converted = convert_image(file_of(upright, orientation, file_format), spec)
     box = (left, top, right, bottom)
+    # Its upper left corner, its middle, and a point that is not labelled.
+    points = [left, top, 2, (left + right) / 2, (top + bottom) / 2, 1, 5, 5, 0]
     objects = {
         "pixels": boxed(box),
         "size": boxed(box, size=(width, height)),
@@ -78,6 +80,8 @@ def test_the_pixels_of_a_painted_rectangle_are_inside_its_stored_box(
     if given_as == "file" and (orientation < 5 or width == height) and orientation != 1:
         return  # nothing tells it from a box in the upright image
     assert converted.geometry
+    if given_as in ("pixels", "size"):
+        objects = dataclasses.replace(objects, keypoints=(np.array(points, "<f4").tobytes(),))
     placed = place(objects, converted.geometry.keeping(converted.kept_orientation))
     pixels = _pixels(converted.data, encoding, (converted.height, converted.width))
     bright = np.argwhere(pixels[..., 0] > 128)
@@ -86,6 +90,14 @@ def test_the_pixels_of_a_painted_rectangle_are_inside_its_stored_box(
         assert len(bright) == 0 or min(np.ptp(bright, axis=0)) <= 1
         return
     xmin, ymin, xmax, ymax = placed.boxes[0] * ((converted.width, converted.height) * 2)
+    if objects.keypoints:
+        corner, middle, absent = placed.keypoints[0].tolist()
+        assert absent == [0, 0, 0]
+        # What is out of sight is not labelled; a kept file may still be turned.
+        if (xmin, ymin) != (0, 0) and converted.kept_orientation in (None, 1) and corner[2]:
+            assert corner[:2] == pytest.approx(placed.boxes[0][:2], abs=1e-6)
+        if not placed.clipped:
+            assert middle == pytest.approx([*placed.boxes[0].reshape(2, 2).mean(axis=0), 1], abs=1e-6)
     if len(bright):
         found = bright[:, 1].min(), bright[:, 0].min(), bright[:, 1].max() + 1, bright[:, 0].max() + 1
         assert found == pytest.approx((xmin, ymin, xmax, ymax), abs=1)
@@ -137,6 +149,28 @@ def test_an_object_outside_the_crop_is_left_out_and_counted():
     assert placed.values["difficult"] == [1, 0]
     assert placed.values["pose"] == ["", "Right"]
     assert placed.values["is_crowd"] == [0, 0]
+
+
+def test_keypoints_are_those_of_the_objects_that_are_left():
+    points = [[10, 5, 2], [60, 20, 1], [0, 0, 0]], [[90, 30, 2], [150, 50, 1], [110, 90, 1]]
+    data = tuple(np.array(one, "<f4").tobytes() for one in points)
+    objects = boxed((10, 0, 40, 20), (80, 20, 120, 60), keypoints=data)
+    placed = place(objects, CROPPED)
+    # The middle 50 of 100 columns of an image of half the size; the last but one lies beyond.
+    assert placed.keypoints.tolist() == [[[0.4, 0.3, 2], [1, 0.5, 1], [0.6, 0.9, 1]]]
+    fields = placed.fields
+    assert fields["objects.keypoint_x"] == [0.4, 1, 0.6]
+    assert fields["objects.keypoint_y"] == [0.3, 0.5, 0.9]
+    assert fields["objects.keypoint_visibility"] == [2, 1, 1]
+    farther = dataclasses.replace(
+        objects, keypoints=(data[0], data[1].replace(np.float32(150).tobytes(), b"\0\0\x7aD"))
+    )
+    assert place(farther, CROPPED).keypoints[0, 1].tolist() == [0, 0, 0]
+
+
+def test_keypoints_that_are_no_numbers_reject_the_sample():
+    with pytest.raises(SampleError, match="the keypoints of an object are no numbers"):
+        place(boxed((0, 0, 9, 9), keypoints=(np.array([1, np.nan, 2], "<f4").tobytes(),)), GEOMETRY)
 
 
 def test_an_area_follows_the_scale_and_the_clipping():
@@ -230,6 +264,9 @@ def test_boxes_and_the_setting_for_invalid_ones_are_part_of_the_sample():
         boxed((0, 0, 100, 50), values={"is_crowd": (1,)}),
         boxed((0, 0, 100, 50), size=(200, 100)),
         boxed((0, 0, 100, 50), image_id="1"),
+        boxed((0, 0, 100, 50), outlines=(b"1",)),
+        boxed((0, 0, 100, 50), keypoints=(b"1",)),
+        boxed((0, 0, 100, 50), outlines=(b"1",), keypoints=(b"1",)),
         Objects(),
     ]
     hashes = {DETECTION.sample_hash(dataclasses.replace(ref, objects=one)) for one in others}

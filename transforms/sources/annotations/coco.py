@@ -77,7 +77,7 @@ class CocoSource(Source):
       spec: the request.
     """
 
-    has_outlines = True
+    has_outlines = has_keypoints = True
 
     def __init__(self, files: Sequence[InputFile], spec: SourceSpec) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class CocoSource(Source):
         paths = [file.entry.path for file in self._files]
         self.notes = describe_splits(paths, [file.split for file in self._files], self._spec)
         for file in self._files:
-            annotations = _read(file.entry, needs_outlines=self._spec.needs_outlines, needs_captions=self.has_captions)
+            annotations = _read(file.entry, self._spec, needs_captions=self.has_captions)
             names.update(dict.fromkeys(annotations.class_names))
             self.notes += annotations.notes(file.entry.path)
             for image in annotations.images:
@@ -138,7 +138,7 @@ class _Image:
 class _Annotations:
     """What a file says: images, and their objects as columns, which take 60 bytes an object, and their outlines."""
 
-    def __init__(self, *, needs_outlines: bool, needs_captions: bool) -> None:
+    def __init__(self, spec: SourceSpec, *, needs_captions: bool) -> None:
         self.images: list[_Image] = []
         self.categories: dict[Any, str] = {}
         # Ids as the file has them -> their numbers here.
@@ -146,7 +146,8 @@ class _Annotations:
         self._category_ids: dict[Any, int] = {}
         self._of_image, self._of_category = array.array("q"), array.array("q")
         self._boxes, self._areas, self._crowds = array.array("d"), array.array("d"), array.array("b")
-        self._outlines: list[bytes] | None = [] if needs_outlines else None
+        self._outlines: list[bytes] | None = [] if spec.needs_outlines else None
+        self._keypoints: list[bytes] | None = [] if spec.needs_keypoints else None
         self._captions: list[str] | None = [] if needs_captions else None
         self._with_box = self._unplaced = 0
 
@@ -192,6 +193,8 @@ class _Annotations:
         self._crowds.append(value.get("iscrowd") in (1, True))
         if self._outlines is not None:
             self._outlines.append(pack_segmentation(value.get("segmentation")))
+        if self._keypoints is not None:
+            self._keypoints.append(_pack_keypoints(value.get("keypoints")))
         self._of_image.append(self._number(self._image_ids, image_id))
         self._of_category.append(self._number(self._category_ids, category))
 
@@ -221,7 +224,8 @@ class _Annotations:
         """Groups the objects by image, once all are there.
 
         Raises:
-          JsonError: there are annotations, and none has a box, or an outline where these are needed.
+          JsonError: there are annotations, and none has a box, or an outline or keypoints where these are
+            needed.
         """
         if len(self._of_image) and not self._with_box and self._captions is None:
             raise JsonError("none of its annotations has a `bbox`; if they are captions, say `layout=captions`")
@@ -230,6 +234,10 @@ class _Annotations:
                 f"none of its {len(self._outlines):,} objects has a `segmentation`, from which masks are drawn; say "
                 "`layout=detection`"
             )
+        if self._keypoints is not None and not any(self._keypoints):
+            raise JsonError(f"none of its {len(self._keypoints):,} objects has `keypoints`; say `layout=detection`")
+        # As many for every object; missing ones are not labelled.
+        self._keypoint_bytes = max(map(len, self._keypoints or [b""]))
         # Without this, an image that is listed twice would have its objects twice.
         seen: dict[int, _Image] = {}
         for image in self.images:
@@ -255,7 +263,7 @@ class _Annotations:
     def objects_of(self, image: _Image) -> Objects:
         """The objects of an image, in the file's order."""
         boxes: list[float] = []
-        labels, areas, crowds, outlines = [], [], [], []
+        labels, areas, crowds, outlines, keypoints = [], [], [], [], []
         for place in self._places_of(image):
             boxes += self._boxes[4 * place : 4 * place + 4]
             labels.append(self._labels[self._of_category[place]])
@@ -263,8 +271,18 @@ class _Annotations:
             crowds.append(self._crowds[place])
             if self._outlines is not None:
                 outlines.append(self._outlines[place])
+            if self._keypoints is not None:
+                keypoints.append(self._keypoints[place].ljust(self._keypoint_bytes, b"\0"))
         values = {"area": tuple(areas), "is_crowd": tuple(crowds)}
-        return Objects(tuple(boxes), tuple(labels), values, image.image_id, image.size, outlines=tuple(outlines))
+        return Objects(
+            tuple(boxes),
+            tuple(labels),
+            values,
+            image.image_id,
+            image.size,
+            outlines=tuple(outlines),
+            keypoints=tuple(keypoints),
+        )
 
     def notes(self, path: str) -> Iterator[str]:
         """What is valid, but odd."""
@@ -287,8 +305,8 @@ class _Annotations:
 _NAN = float("nan")
 
 
-def _read(file: storage.FileEntry, *, needs_outlines: bool, needs_captions: bool) -> _Annotations:
-    annotations = _Annotations(needs_outlines=needs_outlines, needs_captions=needs_captions)
+def _read(file: storage.FileEntry, spec: SourceSpec, *, needs_captions: bool) -> _Annotations:
+    annotations = _Annotations(spec, needs_captions=needs_captions)
     try:
         with open_unchanged(file) as opened:
             for kind, value in read_arrays(opened, _ARRAYS):
@@ -297,6 +315,17 @@ def _read(file: storage.FileEntry, *, needs_outlines: bool, needs_captions: bool
     except JsonError as error:
         raise RequestError(f"{quote_input(file.path)} cannot be read as COCO annotations: {error}") from error
     return annotations
+
+
+def _pack_keypoints(value: Any) -> bytes:
+    """Keypoints as `Objects` has them; what cannot be read is not a number."""
+    if not isinstance(value, list) or not value:
+        return b""
+    numbers = [as_number(one) for one in value]
+    points = np.array(numbers if len(numbers) % 3 == 0 else [np.nan] * 3, "<f4").reshape(-1, 3)
+    # They are numbers of pixels; the middle of the first is (0.5, 0.5).
+    points[:, :2] += 0.5
+    return points.tobytes()
 
 
 def _as_id(value: Any) -> Any:
