@@ -26,7 +26,7 @@ def server(monkeypatch) -> Iterator[WebServer]:
     monkeypatch.setenv("BEAM_TFRECORDS_PRIVATE_ADDRESSES", "true")
     monkeypatch.setattr(web, "_HEALTH", web._Health())
     monkeypatch.setattr(web, "_PAUSES", (0.05, 0.1))
-    monkeypatch.setattr(web, "_READ_SECONDS", 0.5)
+    monkeypatch.setattr(web, "_READ_SECONDS", 1.5)
     monkeypatch.setattr(web, "_CONNECT_SECONDS", 0.5)
     web._pools.cache_clear()
     with web_server(FILES) as running:
