@@ -244,10 +244,29 @@ def _write_cifar(folder: Path) -> None:
     save_cifar(folder / "data_batch_1.bin", _COLORS, _LABELS.tolist())
 
 
+def _write_pixel_table(folder: Path) -> None:
+    with (folder / "fer2013.csv").open("w", newline="") as file:
+        texts = (" ".join(map(str, image.ravel())) for image in _GREY)
+        csv.writer(file).writerows([("emotion", "pixels"), *zip(_LABELS, texts, strict=True)])
+
+
+def _write_pixel_records(folder: Path) -> None:
+    with tf.io.TFRecordWriter(str(folder / "pixels.tfrecord")) as writer:
+        for image, label in zip(_COLORS, _LABELS, strict=True):
+            example = tf.train.Example()
+            feature = example.features.feature
+            feature["image_raw"].bytes_list.value.append(image.tobytes())
+            for name, value in (("height", 32), ("width", 32), ("depth", 3), ("label", int(label))):
+                feature[name].int64_list.value.append(value)
+            writer.write(example.SerializeToString())
+
+
 ARRAY_FORMS: Forms = {
     "npz_deflated": (_write_npz, ["--input={root}/pixels.npz"]),
     "npy": (_write_npy, ["--input={root}/x.npy"]),
     "idx": (_write_mnist, ["--input={root}", "--source=idx"]),
+    "pixel_table": (_write_pixel_table, ["--input={root}/fer2013.csv"]),
+    "tfrecord_pixels": (_write_pixel_records, ["--input={root}/pixels.tfrecord"]),
     "cifar": (_write_cifar, ["--input={root}", "--source=cifar"]),
 }
 FORMS: Forms = {**PHOTO_FORMS, **OBJECT_FORMS, **MASK_FORMS, **ARRAY_FORMS}
