@@ -104,7 +104,7 @@ def decode_mask(data: bytes) -> np.ndarray:
     from PIL import Image
 
     with Image.open(io.BytesIO(data)) as image:
-        mask = np.asarray(image)
+        mask = np.array(image)
     # Earlier versions of Pillow give 16 bits as 32.
     return mask.astype(np.uint16 if mask.dtype != np.uint8 else np.uint8, copy=False)[..., np.newaxis]
 

@@ -89,6 +89,7 @@ def test_batches_and_pairs_have_masks(out):
     assert masks.shape == (3, 10, 8, 1)
     assert set(np.unique(masks)) <= {0, 1, 2, 255}
     for example, record in zip(load(out, "train"), open_dataset(out).records("train"), strict=True):
+        assert record["mask"].flags.writeable
         np.testing.assert_array_equal(example["mask"], record["mask"])
 
 
