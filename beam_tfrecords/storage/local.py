@@ -68,15 +68,32 @@ def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
     """See `storage.read_range`."""
 
     def read() -> tuple[bytes, int]:
-        with open(path, "rb") as file:
-            _check_version(path, file, version)
-            if offset:
-                file.seek(offset)
-            data = file.read(length if length < sys.maxsize else -1)
+        # An object for the file takes as long as a small file itself.
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
             size = _check_version(path, file, version)
+            if offset:
+                os.lseek(file, offset, os.SEEK_SET)
+            data = _read_descriptor(file, min(length, max(size - offset, 0)), at_most=length)
+            size = _check_version(path, file, version)
+        finally:
+            os.close(file)
         return data, min(length, size - offset)
 
     return read_complete(path, read)
+
+
+def _read_descriptor(file: int, expected: int, *, at_most: int) -> bytes:
+    """Up to `at_most` bytes of a file; to its end if it has more than expected."""
+    # One more than expected, so that a shorter answer is the end of the file.
+    data = os.read(file, min(expected + 1, at_most))
+    if len(data) == expected:
+        return data
+    pieces, found = [data], len(data)
+    while found < at_most and (piece := os.read(file, min(max(expected - found, _READ_BYTES), at_most - found))):
+        pieces.append(piece)
+        found += len(piece)
+    return b"".join(pieces)
 
 
 class _CheckedReader(io.BufferedReader):
@@ -86,7 +103,7 @@ class _CheckedReader(io.BufferedReader):
         super().__init__(io.FileIO(path), _READ_BYTES)
         self._path, self._version = path, version
         try:
-            _check_version(path, self, version)
+            _check_version(path, self.fileno(), version)
         except BaseException:
             super().close()
             raise
@@ -95,7 +112,7 @@ class _CheckedReader(io.BufferedReader):
         if self.closed:
             return
         try:
-            _check_version(self._path, self, self._version)
+            _check_version(self._path, self.fileno(), self._version)
         finally:
             super().close()
 
@@ -104,14 +121,14 @@ def _version_of(status: os.stat_result) -> str:
     return f"{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
 
 
-def _check_version(path: str, file: IO[bytes], version: str) -> int:
-    """Size of an open file.
+def _check_version(path: str, file: int, version: str) -> int:
+    """Size of an open file, given its descriptor.
 
     Raises:
       ChangedError: it is not this version.
     """
-    status = os.fstat(file.fileno())
-    if version:
+    status = os.fstat(file)
+    if version and _version_of(status) != version:
         expected, found = version.split(":"), _version_of(status).split(":")
         # Some mounts change the inode at every look, and a hard link or `chmod` changes the time of the inode.
         if expected[:2] != found[:2] or (expected[2] != found[2] and expected[3] != found[3]):

@@ -62,7 +62,9 @@ class Quality:
 
     @classmethod
     def of_image(cls, image: Image.Image) -> Quality:
-        """That of an L, RGB or RGBA image; only the pixels that count are copied."""
+        """That of an L, RGB or RGBA image; of a large one, only the pixels that count are copied."""
+        if image.height * image.width <= _VALUES:
+            return cls.of(np.asarray(image), image.mode)
         grey = pick_grey(np.asarray(image.resize((_SIDE, _SIDE), Image.Resampling.NEAREST)), image.mode)
         bands = (np.asarray(image.crop((0, begin, image.width, end))) for begin, end in band_rows(image.height))
         return cls(grey, measure_sharpness(bands, image.mode))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
 import subprocess
 import sys
@@ -90,7 +89,7 @@ def test_a_file_written_to_while_it_is_read_is_found_at_the_end(file, monkeypatc
 
     def write_between(path, opened, version, check=local._check_version):
         size = check(path, opened, version)
-        if not opened.tell():
+        if not os.lseek(opened, 0, os.SEEK_CUR):
             rewrite(file)
         return size
 
@@ -117,21 +116,15 @@ def test_a_file_that_is_gone_is_not_found(file):
         storage.read_bytes(str(file), version=version)
 
 
-class _ShortFile(io.BufferedReader):
-    """As a mount that gives fewer bytes than the file has."""
-
-    def __init__(self, path: str, shorter: list[int]) -> None:
-        super().__init__(io.FileIO(path))
-        self._shorter = shorter
-
-    def read(self, size=-1):
-        data = super().read(size)
-        return data[: -self._shorter.pop()] if self._shorter else data
-
-
 def shorten(monkeypatch, *shorter: int) -> None:
+    """As a mount that gives fewer bytes than the file has, the first times."""
     left = list(shorter)
-    monkeypatch.setattr(local, "open", lambda path, mode: _ShortFile(path, left), raising=False)
+
+    def read(*arguments, whole=local._read_descriptor, **named):
+        data = whole(*arguments, **named)
+        return data[: -left.pop()] if left else data
+
+    monkeypatch.setattr(local, "_read_descriptor", read)
     monkeypatch.setattr(faults, "_PAUSES", (0.0, 0.0))
 
 
@@ -155,6 +148,19 @@ def test_a_range_is_shorter_at_the_end_of_the_file(file, monkeypatch):
     assert storage.read_range(str(file), 10, 100) == b""
     assert storage.read_range(str(file), 100, 1) == b""
     assert storage.read_range(str(file), 0, 0) == b""
+
+
+@pytest.mark.parametrize("steps", [1, 3, 1000])
+def test_a_mount_that_answers_in_pieces_is_read_to_the_end(file, monkeypatch, steps):
+    file.write_bytes(bytes(range(200)))
+    system_read = os.read
+    monkeypatch.setattr(os, "read", lambda descriptor, size: system_read(descriptor, min(size, steps)))
+    assert storage.read_bytes(str(file)) == bytes(range(200))
+    assert storage.read_range(str(file), 50, 7) == bytes(range(50, 57))
+
+
+def test_a_file_that_says_no_size_is_read_to_its_end():
+    assert storage.read_bytes("/proc/self/status").startswith(b"Name:")
 
 
 def test_a_new_file_is_written_once(tmp_path):

@@ -77,7 +77,7 @@ def test_sharpness_is_the_variance_of_the_laplacian_of_bands(height: int, rows: 
     assert Quality.of(pixels, "").sharpness == pytest.approx(np.concatenate(found).var())
 
 
-@pytest.mark.parametrize("size", [(1, 1), (7, 300), (64, 64), (97, 200), (600, 401)])
+@pytest.mark.parametrize("size", [(1, 1), (7, 300), (32, 32), (33, 61), (64, 64), (97, 200), (600, 401)])
 def test_arrays_and_images_of_any_order_and_depth_give_the_same(size: tuple[int, int]) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
     quality = Quality.of(pixels, "RGB")
