@@ -258,7 +258,9 @@ def _in_time(attempt: Callable[..., Any], seconds: float) -> Iterator[Callable[.
 
     def convert_in_time(ref: SampleRef, images: Mapping[str, bytes]) -> Any:
         # No decoder runs for a row, and the timer would take as long as half of its conversion.
-        with time_limit(seconds) if images else contextlib.nullcontext():
+        if not images:
+            return attempt(ref, images)
+        with time_limit(seconds):
             return attempt(ref, images)
 
     yield convert_in_time

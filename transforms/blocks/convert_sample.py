@@ -161,7 +161,9 @@ class ConvertSample:
         values["labels.name"] = [name for _, name in labels]
         if labels:
             values["label.index"], values["label.name"] = values["labels.index"], values["labels.name"]
-        return serialize_example(self.layout, {**values, **(placed.fields if placed else {})})
+        if placed:
+            values.update(placed.fields)
+        return serialize_example(self.layout, values)
 
     def _hash(self, ref: SampleRef, labels: list[tuple[int, str]], object_labels: list[tuple[int, str]]) -> str:
         decisive: tuple[Any, ...] = (self.settings, ref.key, ref.fingerprint, labels, sorted(ref.columns.items()))

@@ -90,7 +90,10 @@ def read_value(row: Mapping[str, Any], column: str) -> Value:
       SampleError: no reference can hold it.
     """
     value = row[column]
-    return [_scalar(column, element) for element in value] if isinstance(value, list) else _scalar(column, value)
+    kind = type(value)
+    if value is None or kind is float or (kind is str and value.isascii()) or (kind is int and abs(value) < 2**63):
+        return value
+    return [_scalar(column, element) for element in value] if kind is list else _scalar(column, value)
 
 
 def invalid_row(detail: str) -> SampleError:

@@ -65,8 +65,9 @@ class ParquetTable:
             try:
                 for batch in self._batches(file, columns, part):
                     values = [to_python(batch.column(name)) for name in columns]
+                    are_whole = not any(InvalidRow in map(type, cells) for cells in values)
                     for row in zip(*values, strict=True) if values else [()] * batch.num_rows:
-                        broken = next((cell for cell in row if isinstance(cell, InvalidRow)), None)
+                        broken = None if are_whole else next((one for one in row if isinstance(one, InvalidRow)), None)
                         if broken is not None:
                             yield InvalidRow(f"row {number}: {broken.detail}")
                         else:

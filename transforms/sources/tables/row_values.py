@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -37,17 +38,19 @@ class RowReader:
     missing: frozenset[str]
     object_classes: Sequence[str] = ()
 
-    @property
+    @functools.cached_property
     def needed(self) -> Sequence[str]:
         """All columns that are read."""
         return tuple(dict.fromkeys([*self.columns.needed, *self.features]))
 
+    @functools.cached_property
+    def _may_be_blank(self) -> Sequence[str]:
+        return [name for name in self.columns.needed if name not in self.features]
+
     def blank(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
         """The row with None for words that mean an empty cell."""
         blank = [
-            name
-            for name in self.columns.needed
-            if isinstance(value := row[name], str) and value.strip() in self.missing and name not in self.features
+            name for name in self._may_be_blank if isinstance(value := row[name], str) and value.strip() in self.missing
         ]
         return {**row, **dict.fromkeys(blank)} if blank else row
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Sequence
 
@@ -49,7 +50,7 @@ class Columns:
     objects: str | None = None
     mask: str | None = None
 
-    @property
+    @functools.cached_property
     def needed(self) -> list[str]:
         """All columns that are read."""
         split = self.split.name if self.split else None
