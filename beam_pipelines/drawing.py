@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageColor, ImageDraw, ImageFont
 
 from beam_tfrecords.dataset import Dataset
-from beam_tfrecords.examples.layouts import OBJECT_MASKS
+from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS
 from beam_tfrecords.examples.parse import find_class
+from beam_tfrecords.reading.decoding import decode_mask
 
 # Bright ones, which stand out from photos: red, green, blue, yellow, violet, turquoise, orange, pink.
 _COLORS = ("#ff453a", "#32d74b", "#3d8bff", "#ffd60a", "#bf5af2", "#40c8e0", "#ff9f0a", "#ff6eb4")
@@ -91,6 +92,26 @@ def flatten(image: Image.Image) -> Image.Image:
     if image.mode == "RGBA":
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
     return image if image.mode == "L" else image.convert("RGB")
+
+
+def draw_mask(image: Image.Image, dataset: Dataset, example: Mapping[str, Any]) -> Image.Image:
+    """The image, colored where its mask has other numbers than 0: a color for each number.
+
+    Args:
+      example: the record as `Dataset.records` gives it with `form="features"`.
+    """
+    for feature in dataset.layout.features:
+        if feature.field == MASK_FIELD:
+            numbers = decode_mask(example[feature.name])[..., 0]
+            rows, columns = (
+                np.arange(size) * whole // size for size, whole in zip(image.size[::-1], numbers.shape, strict=True)
+            )
+            numbers = numbers[rows][:, columns]
+            palette = np.array([ImageColor.getrgb(color) for color in _COLORS], np.uint8)
+            colors = Image.fromarray(palette[(numbers - 1) % len(_COLORS)])
+            image = image.convert("RGB")
+            image.paste(colors, mask=Image.fromarray(np.where(numbers, _COVERAGE, 0).astype(np.uint8)))
+    return image
 
 
 def draw_masks(image: Image.Image, boxes: Sequence[Box]) -> Image.Image:

@@ -98,11 +98,12 @@ def _inspect_record(dataset: Dataset, split: str, number: int, *, save: str | No
     stored = next((feature.name for feature in dataset.layout.features if feature.field in IMAGE_FIELDS), None)
     if stored is None:
         raise RequestError(f"--save={save}: the records of {dataset.path} have no image")
-    from beam_pipelines.drawing import draw_boxes, find_boxes, flatten, from_pixels
+    from beam_pipelines.drawing import draw_boxes, draw_mask, find_boxes, flatten, from_pixels
 
     read = ReadExample(dataset.layout.features, dataset.images, pixels=False)
     image = flatten(from_pixels(dataclasses.replace(read, pixels=True)(data)[stored]))
-    picture = draw_boxes(image, find_boxes(dataset, read(data)))
+    example = read(data)
+    picture = draw_boxes(draw_mask(image, dataset, example), find_boxes(dataset, example))
     file = io.BytesIO()
     picture.save(file, kind, quality=_QUALITY)
     storage.write_bytes(path, file.getvalue())
@@ -119,7 +120,7 @@ def make_parser() -> Parser:
     count = argument(whole_number(0))
     parser.add_argument("--examples", metavar="N", type=count, default=3, help="show at most N examples (3)")
     chosen.add_argument("--image", metavar="N", type=count, help="show the N-th record of the split alone, from 0")
-    parser.add_argument("--save", metavar="FILE", help="write its image, with boxes drawn, as .jpg or .png")
+    parser.add_argument("--save", metavar="FILE", help="write its image, with boxes and masks drawn, as .jpg or .png")
     # Its earlier name, which means samples to build from in `convert`.
     parser.add_argument("--limit", dest="examples", type=count, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     return parser

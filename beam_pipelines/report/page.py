@@ -85,6 +85,7 @@ def render_report(dataset: Dataset) -> str:
         classes_left_out=_classes_left_out(dataset),
         has_images=dataset.layout.needs_image,
         has_boxes=dataset.layout.needs_objects,
+        has_masks=dataset.layout.needs_mask,
         thumbnail_side=thumbnail_side(dataset),
         balance=_balance(manifest),
         splits=[_describe_split(split, entry, scan) for split, entry in manifest["splits"].items()],

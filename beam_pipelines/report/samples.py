@@ -12,7 +12,7 @@ from typing import Any
 
 from PIL import Image
 
-from beam_pipelines.drawing import Box, draw_masks, find_boxes, flatten, from_pixels
+from beam_pipelines.drawing import Box, draw_mask, draw_masks, find_boxes, flatten, from_pixels
 from beam_pipelines.report.index_scan import MOST_SHOWN, Chosen
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset
@@ -55,8 +55,8 @@ class Sample:
 
 
 def thumbnail_side(dataset: Dataset) -> int:
-    """The longer side of a thumbnail, in pixels; objects need more room than a picture of one class."""
-    return _SIDE_WITH_BOXES if dataset.layout.needs_objects else _SIDE
+    """The longer side of a thumbnail, in pixels; objects and masks need more room than one class."""
+    return _SIDE_WITH_BOXES if dataset.layout.needs_objects or dataset.layout.needs_mask else _SIDE
 
 
 def read_samples(dataset: Dataset, groups: Sequence[Sequence[Chosen]]) -> list[Sample]:
@@ -113,7 +113,7 @@ def _describe(dataset: Dataset, chosen: Chosen, data: bytes) -> Sample:
         else:
             image = from_pixels(dataclasses.replace(read, pixels=True)(data)[stored.name])
         image.thumbnail((side, side))
-        image = draw_masks(flatten(image), sample.boxes)
+        image = draw_masks(draw_mask(flatten(image), dataset, example), sample.boxes)
         file = io.BytesIO()
         image.save(file, "JPEG", quality=_QUALITY)
     except Exception as error:  # one image that Pillow cannot read does not end a report: it is shown as such

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import io
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -447,3 +450,24 @@ def test_a_mask_that_is_gone_is_a_failure_of_the_next_version(folders, convert):
     assert convert(*flags).code == 0
     latest = folders / "out" / (folders / "out/LATEST").read_text().strip()
     assert manifest_of(latest)["failure_reasons"] == {"mask_missing": 1}
+
+
+def test_masks_are_drawn_in_the_picture_of_a_record_and_in_the_report(out, tmp_path, run):
+    records = open_dataset(out).records("train")
+    ran = run("inspect", f"--dataset={out}", "--split=train", "--image=0", f"--save={tmp_path / 'x.png'}")
+    assert ran.code == 0, ran.err
+    drawn, stored = np.asarray(Image.open(tmp_path / "x.png"), int), records[0]["image"].astype(int)
+    numbers = records[0]["mask"][..., 0]
+    np.testing.assert_array_equal(drawn[numbers == 0], stored[numbers == 0])
+    # 110 of 255 parts of a color that each number has.
+    colors = {number: (drawn - stored * 145 / 255)[numbers == number] * 255 / 110 for number in (1, 2, 255)}
+    for values in colors.values():
+        assert np.abs(values - values.mean(axis=0)).max() < 4
+    assert np.abs(colors[1].mean(axis=0) - colors[2].mean(axis=0)).max() > 100
+    page = (out / "report.html").read_text()
+    pictures = re.findall(r"data:image/jpeg;base64,([^\"]+)", page)
+    shown = [np.asarray(Image.open(io.BytesIO(base64.b64decode(one))).convert("RGB"), int) for one in pictures]
+    (nearest, plain) = (
+        min(np.abs(one - wanted).mean() for one in shown if one.shape == drawn.shape) for wanted in (drawn, stored)
+    )
+    assert nearest < 20 < plain  # they are JPEGs of low quality
