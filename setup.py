@@ -48,6 +48,8 @@ INTEGRATION = [
     "torchdata>=0.11,<1",
     # They read what stands beside the shards: croissant.json, the index for DALI, and the card.
     "mlcroissant>=1.1,<2",
+    # Its reader runs without a GPU.
+    "nvidia-dali-cuda120>=2.2,<3",
     "tfrecord>=1.14.5,<2",
     "markdown-it-py>=3,<5",
     "webdataset>=1,<2",

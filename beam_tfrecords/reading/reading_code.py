@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from beam_tfrecords.dataset import Dataset
-from beam_tfrecords.examples.layouts import IMAGE_FIELDS
+from beam_tfrecords.examples.layouts import IMAGE_FIELDS, MASK_FIELD
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +24,8 @@ def reading_code(dataset: Dataset) -> list[Snippet]:
     image = next((name for field, name in features.items() if field in IMAGE_FIELDS), None)
     # Images of different sizes make no batch.
     size = "" if image is None or dataset.images.size else ", image_size=(224, 224)"
-    shown = {"image": image, "label": features.get("label.index") or features.get("labels.index")}
+    label = features.get("label.index") or features.get("labels.index")
+    shown = {"image": image, "mask": features.get(MASK_FIELD), "label": label}
     known = {word: name for word, name in shown.items() if name is not None} or {"value": min(features.values())}
 
     def take(example: str) -> str:
