@@ -107,10 +107,12 @@ def place_objects(
         if invalid_boxes is InvalidBoxes.REJECT and not is_valid.all():
             first = int(np.argmin(is_valid))
             raise _invalid(boxes[first], labels[first][1], width, height)
-        stored = _map_boxes(boxes, to_stored)
+        # What reaches beyond the source has no place in it, though a padded image has room there.
+        stored = _map_boxes(inside, to_stored)
         clipped = _clip(stored, geometry.final_width, geometry.final_height)
         is_inside = is_valid & (_sides(clipped) > _NOISE).all(axis=1)
-        is_clipped = is_inside & (np.abs(clipped - stored) > _NOISE).any(axis=1)
+        is_cut = (np.abs(inside - boxes) > _NOISE) | (np.abs(clipped - stored) > _NOISE)
+        is_clipped = is_inside & is_cut.any(axis=1)
     kept = np.flatnonzero(is_inside).tolist()
     areas = _sides(clipped).prod(axis=1)[kept]
     known = np.array([np.nan if area is None else area for area in objects.values.get("area", ())], np.float64)

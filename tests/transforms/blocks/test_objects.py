@@ -126,12 +126,19 @@ def _pixels(data: bytes, encoding: ImageEncoding, size: tuple[int, int]) -> np.n
 
 GEOMETRY = Geometry(100, 200, 1, 100, 200, 100, 200)
 CROPPED = Geometry(100, 200, 1, 50, 100, 50, 50)
+PADDED = Geometry(100, 200, 1, 50, 100, 100, 100)
 
 
 def test_a_box_that_reaches_beyond_the_image_is_clipped_and_counted():
     placed = place(boxed((-5, 10, 20, 30), (10, 10, 20, 20), (190, 90, 500, 500)), GEOMETRY)
     assert placed.boxes.tolist() == [[0, 0.1, 0.1, 0.3], [0.05, 0.1, 0.1, 0.2], [0.95, 0.9, 1, 1]]
     assert placed.facts == {"objects": 3, "objects_clipped": 2, "objects_outside": 0, "objects_invalid": 0}
+
+
+def test_a_box_that_reaches_beyond_the_image_does_not_reach_into_the_padding():
+    placed = place(boxed((-50, -50, 20, 20), (0, 80, 100, 150)), PADDED)
+    assert placed.boxes.tolist() == [[0, 0.25, 0.1, 0.35], [0, 0.65, 0.5, 0.75]]
+    assert placed.clipped == 2
 
 
 def test_rounding_does_not_count_as_clipping():
