@@ -10,7 +10,7 @@ from beam_pipelines.planning import BuildPlan
 from beam_tfrecords import storage
 from beam_tfrecords.files import SUCCESS, ShardNames
 from transforms.blocks.stage import CollectFiles, ConvertBlocks
-from transforms.duplicates.stage import DropDuplicates, FindDuplicates
+from transforms.duplicates.stage import DropDuplicates, FindDuplicates, FindNearDuplicates
 from transforms.listing.stage import AssignOrder, ListSource
 from transforms.parts import Part, count_bytes, without_hashes
 from transforms.publishing.publish import Decision
@@ -49,6 +49,10 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, 
         parts |= "DropDuplicates" >> DropDuplicates(
             duplicates, folder=folder, compression=spec.compression, processes=processes
         )
+    if plan.search.near_distance:
+        # Copies that are dropped have no near-duplicates.
+        near = parts | "FindNearDuplicates" >> FindNearDuplicates(plan.search)
+        duplicates = (duplicates, near) | "AllDuplicates" >> beam.Flatten()
     stats = (
         (
             results | "CountBlocks" >> beam.Map(operator.attrgetter("stats")),

@@ -143,6 +143,7 @@ def plan_build(
             folder=folder,
             listed=dict(listing.samples),
             drops=spec.duplicates is Duplicates.DROP,
+            near_distance=spec.near_duplicates,
             layout=layout,
             class_names=class_names.names,
             compression=spec.compression,

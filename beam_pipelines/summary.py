@@ -76,6 +76,7 @@ def summarize(
     lines = format_table(rows)
     lines += describe_classes({split: entry["classes"] for split, entry in manifest["splits"].items()})
     lines += describe_duplicates(manifest["duplicates"], dropped=manifest["dropped_duplicates"])
+    lines += describe_near_duplicates(manifest.get("near_duplicates", {}))
     lines += describe_reasons(manifest["failure_reasons"], examples)
     lines += [_describe(fact, value) for fact in FACTS if fact.line and (value := manifest.get(fact.name))]
     lines += describe_skipped(
@@ -179,6 +180,25 @@ def describe_duplicates(counts: Mapping[str, int], *, dropped: int = 0) -> list[
         *([f"dropped: {dropped:,}"] if dropped else []),
     ]
     return [*leaks, f"duplicates: {', '.join(facts)}"]
+
+
+def describe_near_duplicates(counts: Mapping[str, int]) -> list[str]:
+    """The lines about images that look nearly the same; nothing if there are none, or none were searched for."""
+    words = {"groups": "groups", "groups_across_splits": "in more than one split"}
+    words["groups_with_conflicting_labels"] = "with different labels"
+    facts = [f"{text}: {counts[what]:,}" for what, text in words.items() if counts.get(what)]
+    lines = [f"near-duplicates: {', '.join(facts)}"] if facts else []
+    if unhashed := counts.get("not_hashed"):
+        lines.append(
+            f"note: images that have no `phash` in the index and were not searched for near-duplicates: {unhashed:,}; "
+            "files that are kept as they are have none, nor have records taken over from a dataset without the column"
+        )
+    if cut := counts.get("ranges_cut"):
+        lines.append(
+            f"note: the list of near-duplicates is not complete: {cut:,} ranges of hashes have too many images that "
+            "look alike"
+        )
+    return lines
 
 
 def _describe(fact: Fact, value: int | Mapping[str, int]) -> str:

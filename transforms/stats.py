@@ -55,7 +55,8 @@ class Stats:
         ("kept_turned",) -> kept files with an EXIF orientation; ("stored_maximum", value) -> images that had more than
         8 bits and are stored with 8;
         ("objects", what) -> annotated objects, see `OBJECT_COUNTS`; ("class", …) counts these, where there are some;
-        ("duplicates", what) -> groups or images; ("source_bytes",) -> bytes read; ("bytes", split) -> bytes of the
+        ("duplicates", what) -> groups or images; ("near", what) -> groups of near-duplicates, images without a hash and
+        ranges of hashes not compared in full; ("source_bytes",) -> bytes read; ("bytes", split) -> bytes of the
         parts that become shards. Later stages correct counts with negative values.
     """
 
@@ -228,6 +229,7 @@ FACTS = (
     ),
     Fact("objects", _by("objects"), line="objects: {}"),
     Fact("duplicates", lambda stats: {what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS}),
+    Fact("near_duplicates", _by("near"), in_summary=True),
     Fact("source_bytes", _total("source_bytes")),
     Fact("median_pixels", lambda stats: _median(stats.by("pixels"))),
     Fact(

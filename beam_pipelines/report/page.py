@@ -92,6 +92,7 @@ def render_report(dataset: Dataset) -> str:
         lengths=_plots({split: scan.lengths[split] for split in list(dataset.splits)[:_MOST_PLOTS]}, _as_bytes),
         sides=_side_plots(scan),
         failures=_failures(dataset),
+        near_duplicates=dataset.manifest.get("near_duplicates", {}),
         duplicates=list(_first_lines(dataset, DUPLICATES, _MOST_GROUPS)),
         changes=_changes(dataset),
         settings=_settings(dataset),

@@ -76,6 +76,7 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "max_file_size": (FOLDER, {"max_file_size": "5KB"}),
     "image_timeout": (FOLDER, {"image_timeout": 30}),
     "duplicates": (FOLDER, {"duplicates": "drop"}),
+    "near_duplicates": (FOLDER, {"near_duplicates": 4}),
     "image_size": (FOLDER, {"image_size": 20}),
     "resize_mode": (FOLDER, {"resize_mode": "crop"}),
     "resample": (FOLDER, {"resample": "nearest"}),

@@ -45,6 +45,7 @@ def make_search(folder: Path, *, samples: int = 10, drops: bool = True, **change
         folder=str(folder),
         listed={"train": samples, "test": 1, "validation": 5},
         drops=drops,
+        near_distance=0,
         layout=parse_layout("tfds"),
         class_names=("cat", "dog"),
         compression="none",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from beam_tfrecords import storage
@@ -36,7 +36,7 @@ class DuplicatesFound:
 
 @dataclasses.dataclass
 class Group:
-    """The copies of one image.
+    """The copies of one image, or images near to each other.
 
     Attributes:
       labels: their labels, each sorted; no more than two are kept, because two are a conflict.
@@ -46,39 +46,49 @@ class Group:
     splits: Counter[str] = dataclasses.field(default_factory=Counter)
     labels: set[tuple[str, ...]] = dataclasses.field(default_factory=set)
     first: Place | None = None
-    _images: list[tuple[Place, str, Image]] = dataclasses.field(default_factory=list)
+    # What stands for one image in the list -> the first of its copies.
+    _images: dict[Any, tuple[Place, str, Image]] = dataclasses.field(default_factory=dict)
 
-    def add(self, split: str, place: Place, image: Image) -> None:
-        """Adds a copy."""
+    def add(self, split: str, place: Place, image: Image, *, listed_as: str | None = None) -> None:
+        """Adds a copy; of those that are `listed_as` the same, the first is listed."""
         self.copies += 1
         self.splits[split] += 1
         if len(self.labels) < 2:
             self.labels.add(tuple(sorted(_class_names(image))))
         self.first = place if self.first is None else min(self.first, place)
-        self._images.append((place, split, image))
+        entry, key = (place, split, image), listed_as or place
+        self._images[key] = min(entry, self._images.get(key, entry))
         if len(self._images) > 2 * MOST_IMAGES:
-            self._sort()
+            self._shorten()
 
-    def to_json(self, content_hash: str, *, drops: bool) -> dict[str, Any]:
-        """The group as `duplicates.jsonl` has it, the copy to keep first."""
-        self._sort()
+    def to_json(self, **kept: str | None) -> dict[str, Any]:
+        """The group as `duplicates.jsonl` has it, the copy to keep first.
+
+        Args:
+          kept: the key of that copy, or None, where one is asked for.
+        """
+        self._shorten()
         return {
-            "content_hash": content_hash,
             "copies": self.copies,
             "splits": dict(sorted(self.splits.items())),
             "across_splits": len(self.splits) > 1,
             "conflicting_labels": len(self.labels) > 1,
-            "kept": self._images[0][2].key if drops else None,
+            **kept,
             "images": [
                 {"key": image.key, "uri": image.uri, "split": split, "label": image.label}
-                for _, split, image in self._images
+                for _, split, image in self._images.values()
             ],
         }
 
-    def _sort(self) -> None:
+    @property
+    def first_key(self) -> str:
+        """The key of the copy to keep."""
+        return min(self._images.values())[2].key
+
+    def _shorten(self) -> None:
         # Places are unique, so nothing else is compared.
-        self._images.sort()
-        del self._images[MOST_IMAGES:]
+        first = sorted(self._images.items(), key=lambda one: one[1][0])
+        self._images = dict(first[:MOST_IMAGES])
 
 
 def describe_groups(bucket: tuple[int, Iterable[tuple[PartId, bytes]]], *, search: DuplicateSearch) -> DuplicatesFound:
@@ -99,21 +109,26 @@ def describe_groups(bucket: tuple[int, Iterable[tuple[PartId, bytes]]], *, searc
     # Groups across splits come first; both kinds are sorted by hash.
     lines: dict[str, list[str]] = {"across": [], "within": []}
     for content_hash, group in groups.items():
-        line = group.to_json(content_hash, drops=search.drops)
+        line = {"content_hash": content_hash, **group.to_json(kept=group.first_key if search.drops else None)}
         lines["across" if line["across_splits"] else "within"].append(json.dumps(line, ensure_ascii=False) + "\n")
         counts["duplicates", "groups"] += 1
         counts["duplicates", "images"] += group.copies
         counts["duplicates", "groups_across_splits"] += line["across_splits"]
         counts["duplicates", "groups_with_conflicting_labels"] += line["conflicting_labels"]
-    files = {BuildFolder(search.folder).duplicates(kind, number): lines[kind] for kind in lines}
-    for file, content in files.items():
-        if content:
-            storage.write_bytes(file, "".join(content).encode())
     return DuplicatesFound(
-        files=tuple(file for file, content in files.items() if content),
+        files=write_lists(search, lines, number),
         dropped=tuple((part, tuple(rows)) for part, rows in dropped.items()),
         stats=Stats(dict(counts)),
     )
+
+
+def write_lists(search: DuplicateSearch, lists: Mapping[str, Iterable[str]], number: int) -> tuple[str, ...]:
+    """Writes the lines of one range of the hash space, by kind; returns the files."""
+    files = {BuildFolder(search.folder).duplicates(kind, number): "".join(lines) for kind, lines in lists.items()}
+    written = {file: content for file, content in files.items() if content}
+    for file, content in written.items():
+        storage.write_bytes(file, content.encode())
+    return tuple(written)
 
 
 def _place_images(
@@ -121,9 +136,14 @@ def _place_images(
 ) -> Iterator[tuple[PartId, Place, Image]]:
     ranks = search.ranks
     for part, images in packed:
-        split, block, number = part
         for image in unpack_images(images):
-            yield part, (ranks[split], block, number, image.row), image
+            yield part, place_image(ranks, part, image), image
+
+
+def place_image(ranks: Mapping[str, int], part: PartId, image: Image) -> Place:
+    """The place of an image among all: the first of the copies is the one to keep."""
+    split, block, number = part
+    return ranks[split], block, number, image.row
 
 
 def _count_dropped(counts: Counter[Key], split: str, image: Image) -> None:

@@ -34,12 +34,14 @@ class DuplicateSearch:
 
     Attributes:
       drops: whether all copies of an image except one are dropped.
+      near_distance: bits in which the perceptual hashes of near-duplicates may differ; 0 searches for none.
       class_names: classes in index order.
     """
 
     folder: str
     listed: Mapping[str, int]
     drops: bool
+    near_distance: int
     layout: Layout
     class_names: tuple[str, ...]
     compression: Compression
@@ -130,7 +132,7 @@ def read_images(
         if row["content_hash"] and _prefix(row["content_hash"]) in wanted
     ]
     if search.reads_records:
-        images = list(_with_labels(images, part, search=search))
+        images = list(read_labels(images, part, search=search))
     by_bucket: dict[int, list[Image]] = {}
     for image in images:
         by_bucket.setdefault(find_bucket(_prefix(image.content_hash), search.buckets), []).append(image)
@@ -147,7 +149,7 @@ def _prefix(content_hash: str) -> int:
     return int(content_hash[:16], 16)
 
 
-def _with_labels(images: list[Image], part: Part, *, search: DuplicateSearch) -> Iterator[Image]:
+def read_labels(images: list[Image], part: Part, *, search: DuplicateSearch) -> Iterator[Image]:
     """The images with all their labels; the index has a label only where there is one."""
     by_row = {image.row: image for image in images}
     with storage.open_read(part.uri) as file:

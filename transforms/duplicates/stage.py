@@ -1,4 +1,7 @@
-"""FindDuplicates and DropDuplicates: images with the same source bytes, and parts without the copies."""
+"""FindDuplicates and DropDuplicates: images with the same source bytes, and parts without the copies.
+
+FindNearDuplicates: images that look nearly the same.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,11 @@ import apache_beam as beam
 from beam_tfrecords.tfrecord import Compression
 from transforms.duplicates.drop import drop_rows
 from transforms.duplicates.groups import DuplicatesFound, describe_groups
+from transforms.duplicates.near import describe_near, find_near, read_near_images, read_phashes
 from transforms.duplicates.search import DuplicateSearch, PartId, find_repeated, part_id, read_hashes, read_images
 from transforms.parts import Part, without_hashes
 from transforms.processes.stage import MapInProcesses
+from transforms.stats import Stats
 
 
 class FindDuplicates(beam.PTransform):
@@ -45,6 +50,40 @@ class FindDuplicates(beam.PTransform):
         )
 
 
+class FindNearDuplicates(beam.PTransform):
+    """Finds images whose perceptual hashes are near: Part -> DuplicatesFound."""
+
+    def __init__(self, search: DuplicateSearch) -> None:
+        super().__init__()
+        self._search = search
+
+    def expand(self, parts: beam.PCollection[Part]) -> beam.PCollection[DuplicatesFound]:
+        search = self._search
+        read = parts | "ReadPhashes" >> beam.Map(read_phashes, search=search)
+        compared = (
+            read
+            # -> ((band, range), (part id, packed hashes))
+            | "TakePhashes" >> beam.FlatMap(operator.itemgetter(0))
+            | "GroupPhashes" >> beam.GroupByKey()
+            | "FindNear" >> beam.Map(find_near, search=search)
+        )
+        # -> (part id, packed pairs of hashes)
+        pairs = compared | "TakePairs" >> beam.FlatMap(operator.itemgetter(0))
+        found = (
+            {"parts": parts | "KeyParts" >> beam.WithKeys(part_id), "hashes": pairs}
+            | "JoinParts" >> beam.CoGroupByKey()
+            | "ReadNearImages" >> beam.FlatMap(read_near_images, search=search)
+            # -> (range, packed images)
+            | "GroupImages" >> beam.GroupByKey()
+            | "DescribeNear" >> beam.Map(describe_near, search=search)
+        )
+        counted = (
+            values | f"Count{name}" >> beam.Map(_as_found)
+            for name, values in {"Hashed": read, "Compared": compared}.items()
+        )
+        return (found, *counted) | "AllFound" >> beam.Flatten()
+
+
 class DropDuplicates(beam.PTransform):
     """Writes parts that lose records to new files; other parts stay as they are: Part -> Part."""
 
@@ -72,6 +111,10 @@ class DropDuplicates(beam.PTransform):
             | "IfAnythingLeft" >> beam.Filter(bool)
         )
         return (whole, rewritten) | "AllParts" >> beam.Flatten()
+
+
+def _as_found(values: tuple[Any, Stats]) -> DuplicatesFound:
+    return DuplicatesFound((), (), values[1])
 
 
 def _pair(joined: tuple[PartId, Mapping[str, Iterable[Any]]]) -> Iterator[tuple[Part, frozenset[int]]]:

@@ -143,6 +143,10 @@ def _compare_splits(old: Manifest, new: Manifest, moved: int) -> Iterator[Verdic
     yield Verdict(Guard.SPLITS, "samples that changed their split", 0, moved, "none", not moved)
     before, now = (manifest["duplicates"]["groups_across_splits"] for manifest in (old, new))
     yield Verdict(Guard.SPLITS, "images that are in several splits", before, now, "no more", now <= before)
+    searched = [manifest["spec"].get("near_duplicates") for manifest in (old, new)]
+    if searched[0] and searched[0] == searched[1]:
+        before, now = (manifest["near_duplicates"].get("groups_across_splits", 0) for manifest in (old, new))
+        yield Verdict(Guard.SPLITS, "near-duplicates in several splits", before, now, "no more", now <= before)
 
 
 def _ratio(guard: Guard, what: str, old: float, new: float, limits: tuple[float, float]) -> Verdict:

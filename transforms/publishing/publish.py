@@ -220,7 +220,7 @@ def _write_lists(
     lists = {}
     for name, sources, counted in (
         (FAILURES, failures, stats.total("failed")),
-        (DUPLICATES, duplicates, stats.total("duplicates", "groups")),
+        (DUPLICATES, duplicates, stats.total("duplicates", "groups") + stats.total("near", "groups")),
     ):
         lists[name], lines = _compose_lines(sorted(sources), storage.join(folder, name), staging=publication.folder)
         if lines != counted:

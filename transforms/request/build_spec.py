@@ -252,6 +252,14 @@ class BuildSpec:
         read=one_of(Duplicates),
         decides_records=False,
     )
+    near_duplicates: int = setting(
+        0,
+        help="lists images that look nearly the same: their 64-bit perceptual hashes differ in at most N bits, such as "
+        "4; 0 searches for none",
+        group=FAILURES,
+        read=whole_number(0, 10),
+        decides_bytes=False,
+    )
     # The hash of a sample that has boxes has it too.
     invalid_boxes: InvalidBoxes = setting(
         InvalidBoxes.REJECT,

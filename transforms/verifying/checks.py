@@ -267,7 +267,10 @@ def _verify_counts(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Find
             f"says {manifest['listed']} samples were listed; {manifest['records']} were written, "
             f"{manifest['failures']} rejected and {manifest['dropped_duplicates']} dropped",
         )
-    for name, counted in ((FAILURES, manifest["failures"]), (DUPLICATES, manifest["duplicates"].get("groups"))):
+    groups = manifest["duplicates"].get("groups")
+    if groups is not None:
+        groups += manifest.get("near_duplicates", {}).get("groups", 0)
+    for name, counted in ((FAILURES, manifest["failures"]), (DUPLICATES, groups)):
         if name not in missing:
             with storage.open_read(storage.join(dataset.path, name)) as file:
                 lines = sum(bytes(chunk).count(b"\n") for chunk in storage.read_chunks(file))
