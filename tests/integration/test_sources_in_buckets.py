@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from pathlib import Path
+
 import pytest
 
 from beam_tfrecords import open_dataset
@@ -15,14 +18,27 @@ def bucket(request, tmp_path_factory):
         yield f"{request.param}://photos"
 
 
+@pytest.fixture(scope="module")
+def on_disk(tmp_path_factory):
+    """Form -> the folder of its input, and the examples of it."""
+
+    @functools.cache
+    def read(form: str) -> tuple[Path, list[bytes]]:
+        folder = tmp_path_factory.mktemp("disk")
+        write_form(form, folder / "in")
+        return folder / "in", convert(form, folder / "in", folder / "out")
+
+    return read
+
+
+def convert(form: str, root: object, out: Path) -> list[bytes]:
+    build(f"--output={out}", *flags_of(form, root), "--name=photos", "--num_shards=1")
+    return list(open_dataset(out).records("train", form="bytes"))
+
+
 @pytest.mark.parametrize("form", FORMS)
-def test_examples_are_those_of_a_disk(bucket, tmp_path, form):
-    write_form(form, tmp_path / "in")
-    upload(tmp_path / "in", f"{bucket}/{form}")
-    examples = []
-    for root in (tmp_path / "in", f"{bucket}/{form}"):
-        out = tmp_path / f"out{len(examples)}"
-        build(f"--output={out}", *flags_of(form, root), "--name=photos", "--num_shards=1")
-        examples.append(list(open_dataset(out).records("train", form="bytes")))
-    assert examples[0] == examples[1]
-    assert len(examples[0]) > 3
+def test_examples_are_those_of_a_disk(bucket, on_disk, tmp_path, form):
+    folder, expected = on_disk(form)
+    upload(folder, f"{bucket}/{form}")
+    assert convert(form, f"{bucket}/{form}", tmp_path / "out") == expected
+    assert len(expected) > 3
