@@ -71,7 +71,7 @@ def test_everything_is_on_the_disk_before_success_is_and_parts_need_not_be(pets,
     calls = Calls((tmp_path / "log").read_text().splitlines())
     success = calls.naming(output / "_SUCCESS")
     files = [path for path in output.rglob("*") if path.is_file()]
-    assert len(files) == 2 + 2 + 7  # shards, indices, and the rest
+    assert len(files) == 2 + 2 + 9  # shards, indices, and the rest
     for file in files:
         assert calls.syncs(file, until=calls.naming(file)), file
         # Whatever kills a worker, unfinished files are among the temporary ones.

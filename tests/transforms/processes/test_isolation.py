@@ -15,9 +15,10 @@ from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from tests.hostile import Hostile, echo
 from transforms.blocks.convert_block import convert_sample
 from transforms.processes.isolation import isolated
-from transforms.refs import SampleRef
+from transforms.refs import IMAGE, SampleRef
 
 OK, CRASH, HANG, BUG = (SampleRef(key, {}) for key in ("ok", "crash", "hang", "bug"))
+NEXT, LARGE = {IMAGE: b"next"}, {IMAGE: b"x" * 10**6}
 
 
 @pytest.fixture(scope="module")
@@ -28,23 +29,23 @@ def convert():
 
 
 def test_a_sample_is_converted_in_the_child_as_it_is_here(convert):
-    assert convert(OK, b"x" * 10**6) == echo(OK, b"x" * 10**6)
+    assert convert(OK, LARGE) == echo(OK, LARGE)
 
 
 def test_a_decoder_that_crashes_costs_its_sample_and_the_next_one_is_converted(convert):
-    error = convert(CRASH, b"")
+    error = convert(CRASH, {})
     assert isinstance(error, SampleError)
     assert error.reason is FailureReason.DECODER_CRASH
     assert "SIGSEGV" in error.detail
-    assert convert(OK, b"next").example == b"next"
+    assert convert(OK, NEXT).example == b"next"
 
 
 def test_a_decoder_that_hangs_costs_its_sample_and_the_next_one_is_converted(convert):
-    error = convert(HANG, b"")
+    error = convert(HANG, {})
     assert isinstance(error, SampleError)
     assert error.reason is FailureReason.DECODE_TIMEOUT
     assert "0.5 seconds" in error.detail
-    assert convert(OK, b"next").example == b"next"
+    assert convert(OK, NEXT).example == b"next"
 
 
 def test_a_child_that_the_system_kills_twice_ends_the_build_and_rejects_nothing():
@@ -53,8 +54,8 @@ def test_a_child_that_the_system_kills_twice_ends_the_build_and_rejects_nothing(
         with pytest.raises(
             BuildError, match=r"^the conversion of large\.jpg was killed twice; .* when memory runs out"
         ):
-            convert(SampleRef("large.jpg", {}), b"")
-        assert convert(OK, b"next").example == b"next"
+            convert(SampleRef("large.jpg", {}), {})
+        assert convert(OK, NEXT).example == b"next"
 
 
 def test_a_child_that_the_system_kills_once_is_tried_again(tmp_path):
@@ -71,13 +72,13 @@ def _killed_first(tried: Path) -> str:
 
 def test_a_rejected_sample_is_rejected_as_without_the_child():
     with isolated(functools.partial(convert_sample, _reject), 5) as convert:
-        error = convert(OK, b"")
+        error = convert(OK, {})
     assert isinstance(error, SampleError)
     assert (error.stage, error.reason, error.detail) == (Stage.DECODE, FailureReason.CORRUPT, "as asked")
 
 
 def test_an_unexpected_exception_in_the_child_is_an_internal_error_with_its_traceback(convert):
-    error = convert(BUG, b"")
+    error = convert(BUG, {})
     assert isinstance(error, SampleError)
     assert (error.stage, error.reason) == (Stage.CONVERT, FailureReason.INTERNAL_ERROR)
     assert error.detail == "ZeroDivisionError: a bug"
