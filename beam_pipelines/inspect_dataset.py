@@ -10,7 +10,6 @@ import itertools
 import operator
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ from beam_pipelines.exit_codes import DONE
 from beam_pipelines.settings.command_line import Parser, argument
 from beam_pipelines.summary import format_bytes, format_table
 from beam_pipelines.terminal import escape, show
+from beam_pipelines.values import describe_value
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.errors import BuildError, RequestError
@@ -30,16 +30,31 @@ from beam_tfrecords.reading.decoding import ReadExample, decode_mask
 from beam_tfrecords.tfrecord import RecordError, open_stream, read_records
 from transforms.settings import whole_number
 
-_MOST_TEXT = 80
 # How a file is saved, by the end of its name.
 _SAVED_AS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG"}
 _QUALITY = 92
+# Flags that need an index.
+_OF_DATASETS = ("split", "where", "image", "save")
 
 
 def inspect(argv: Sequence[str]) -> int:
     """Runs the command."""
     arguments = make_parser().read_all(argv)
-    dataset = open_dataset(arguments.dataset)
+    try:
+        dataset = open_dataset(arguments.dataset)
+    except RequestError:
+        from beam_pipelines.record_files import find_record_files, inspect_files
+
+        files = find_record_files(arguments.dataset)
+        if not files:
+            raise
+        given = next((name for name in _OF_DATASETS if getattr(arguments, name) is not None), None)
+        if given:
+            raise RequestError(
+                f"--{given}: {arguments.dataset} is no dataset of ours, which has an index; leave it out"
+            ) from None
+        inspect_files(files, examples=arguments.examples)
+        return DONE
     split = arguments.split or min(shard.split for shard in dataset.shards)
     if arguments.image is not None or arguments.save:
         _inspect_record(dataset, split, arguments.image or 0, save=arguments.save)
@@ -113,7 +128,7 @@ def _inspect_record(dataset: Dataset, split: str, number: int, *, save: str | No
 def make_parser() -> Parser:
     """The parser of this command."""
     parser = Parser(prog="beam-tfrecords inspect", description="Shows schema and examples.", allow_abbrev=False)
-    parser.add_folder("dataset", "the --output of a build")
+    parser.add_folder("dataset", "the --output of a build; or TFRecord files: one, a glob or a folder")
     parser.add_argument("--split", metavar="NAME", help="split of the examples (the first; with --where, all)")
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--where", metavar="CONDITION", help="show such as \"label = 'cat' and sharpness < 20\"")
@@ -182,7 +197,7 @@ def describe_example(data: bytes, dataset: Dataset) -> list[str]:
     width = max((len(escape(name)) for name in parsed), default=0)
     lines = []
     for name, (_, values) in parsed.items():
-        shown = [_describe_value(value) for value in values[:10]]
+        shown = [describe_value(value) for value in values[:10]]
         field = fields.get(name, "")
         if field.endswith((".index", ".id")):
             # Ids begin with 1.
@@ -202,18 +217,6 @@ def _describe_field(feature: Feature) -> str:
     return f"{feature.field} (several values)" if feature.several else feature.field
 
 
-def _describe_value(value: Any) -> str:
-    if not isinstance(value, bytes):
-        return str(value)
-    try:
-        text = value.decode()
-    except UnicodeDecodeError:
-        return f"{len(value):,} bytes{_describe_image(value)}"
-    if text.isprintable() and len(text) <= _MOST_TEXT:
-        return repr(text)
-    return f"{len(value):,} bytes"
-
-
 def _describe_numbers(mask: bytes) -> str:
     from PIL import UnidentifiedImageError
 
@@ -222,17 +225,3 @@ def _describe_numbers(mask: bytes) -> str:
     except UnidentifiedImageError:
         return ""
     return f", numbers {', '.join(map(str, numbers[:10]))}" + (f", … {numbers[-1]}" if len(numbers) > 10 else "")
-
-
-def _describe_image(data: bytes) -> str:
-    from PIL import Image, UnidentifiedImageError
-
-    from transforms.images.formats import png_depth
-
-    try:
-        with Image.open(io.BytesIO(data)) as image:
-            is_deep = image.format == "PNG" and png_depth(data) == 16
-            mode = f"{image.mode}, 16 bits per channel" if is_deep else image.mode
-            return f", a {image.format} of {image.height} x {image.width} pixels (height x width), {mode}"
-    except UnidentifiedImageError:
-        return ""

@@ -39,7 +39,15 @@ def verify(argv: Sequence[str]) -> int:
     """
     arguments, beam_arguments = make_parser().read_words(argv)
     check_limits()
-    dataset = open_dataset(arguments.dataset)
+    try:
+        dataset = open_dataset(arguments.dataset)
+    except RequestError:
+        from beam_pipelines.record_files import find_record_files, verify_files
+
+        files = find_record_files(arguments.dataset)
+        if not files:
+            raise
+        return verify_files(files, findings=arguments.findings)
     execution = _prepare(beam_arguments, verbose=arguments.verbose)
     findings = notes = 0
     for number, finding in enumerate(_find(dataset, execution)):
@@ -63,7 +71,7 @@ def make_parser() -> Parser:
         epilog="Every other flag goes to Beam; a cluster needs --temp_location for the findings.",
         allow_abbrev=False,
     )
-    parser.add_folder("dataset", "the --output of a build")
+    parser.add_folder("dataset", "the --output of a build; or TFRecord files: one, a glob or a folder")
     count = argument(whole_number(0))
     parser.add_argument("--findings", metavar="N", type=count, default=100, help="print at most N findings (100)")
     # Its earlier name, which means samples to build from in `convert`.

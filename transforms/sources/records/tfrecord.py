@@ -48,7 +48,7 @@ from transforms.sources.tables.table_columns import available, guess_label
 
 _SHARD = r"-\d{5,}-of-\d{5,}"
 # Directly in a folder.
-_FILE = re.compile(rf"[^/]*\.tfrecords?(?:\.gz)?(?:{_SHARD})?|[^/]+{_SHARD}", re.IGNORECASE)
+RECORD_FILE = re.compile(rf"[^/]*\.tfrecords?(?:\.gz)?(?:{_SHARD})?|[^/]+{_SHARD}", re.IGNORECASE)
 # photos-train.tfrecord-00000-of-00007, as TFDS names them; train-00000-of-01024, as ImageNet's are named.
 _SPLIT = re.compile(rf"(?:.*-)?(?P<split>[a-z]\w*)(?:\.[a-z]+)?{_SHARD}(?:\.\w+)*", re.IGNORECASE)
 # Records of the first file that show which features there are.
@@ -148,7 +148,7 @@ class ReadTfrecord:
           ChangedError: the file is no longer the version that is listed.
         """
         try:
-            for record, is_compressed in _records(container):
+            for record, is_compressed in scan_file(container):
                 yield self._reference(container, record, spool if is_compressed else None)
         except SampleError as error:
             yield container.rejected(error)
@@ -210,7 +210,7 @@ def open_source(spec: SourceSpec) -> TfrecordSource:
       RequestError: a file does not exist, or they do not fit the request.
     """
     refuse_settings(spec, _NO_SETTINGS)
-    files = find_files_below(spec, _FILE, "TFRecord file in it, such as x.tfrecord-00000-of-00001")
+    files = find_files_below(spec, RECORD_FILE, "TFRecord file in it, such as x.tfrecord-00000-of-00001")
     described = {folder: _describe(folder) for folder in {storage.dirname(file.entry.path) for file in files}}
     try:
         start = _read_start(Container.of(files[0].entry, key_prefix=""))
@@ -244,7 +244,7 @@ def _read_beside(folder: str, name: str) -> bytes | None:
         return None
 
 
-def _records(container: Container) -> Iterator[tuple[Record | RecordError, bool]]:
+def scan_file(container: Container) -> Iterator[tuple[Record | RecordError, bool]]:
     """The records of a file, and whether it is compressed.
 
     Raises:
@@ -282,7 +282,7 @@ def _read_start(container: Container) -> FirstRows:
     rows: list[dict[str, Any]] = []
     types: dict[str, str] = {}
     try:
-        for record, _ in _records(container):
+        for record, _ in scan_file(container):
             if isinstance(record, RecordError):
                 raise SampleError(Stage.LIST, FailureReason.CORRUPT, f"record {record.record}: {record}")
             features = parse_example(record.data)

@@ -1,0 +1,35 @@
+"""Values of features as people read them."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+_MOST_TEXT = 80
+
+
+def describe_value(value: Any) -> str:
+    """A value on one line: a text as it is if it is short, else how many bytes there are, and what image they are."""
+    if not isinstance(value, bytes):
+        return str(value)
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return f"{len(value):,} bytes{_describe_image(value)}"
+    if text.isprintable() and len(text) <= _MOST_TEXT:
+        return repr(text)
+    return f"{len(value):,} bytes"
+
+
+def _describe_image(data: bytes) -> str:
+    from PIL import Image, UnidentifiedImageError
+
+    from transforms.images.formats import png_depth
+
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            is_deep = image.format == "PNG" and png_depth(data) == 16
+            mode = f"{image.mode}, 16 bits per channel" if is_deep else image.mode
+            return f", a {image.format} of {image.height} x {image.width} pixels (height x width), {mode}"
+    except UnidentifiedImageError:
+        return ""
