@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import itertools
@@ -13,7 +14,8 @@ from typing import Any
 
 from beam_pipelines.execution.heartbeat import Run, read_runs
 from beam_pipelines.execution.jobs import is_advancing, read_job
-from beam_pipelines.exit_codes import DONE, UNPUBLISHED
+from beam_pipelines.execution.progress import Progress
+from beam_pipelines.exit_codes import DONE, FAILED, UNPUBLISHED
 from beam_pipelines.settings.command_line import Parser
 from beam_pipelines.summary import describe_reasons, format_bytes, format_fact, format_table
 from beam_pipelines.terminal import show
@@ -30,6 +32,10 @@ from transforms.workspace.counts import read_block_counts, read_last_block_time
 from transforms.workspace.output_folder import is_open
 
 _MOST_LINES = 100_000
+_FOLLOW_SECONDS = 2.0
+_GOING = ("running", "submitted")
+# How a build ended that was followed -> exit code.
+_ENDED = {"dead": FAILED, "unpublished": UNPUBLISHED}
 # Shown of a version.
 _FACTS = [fact for fact in FACTS if fact.in_status]
 
@@ -50,9 +56,9 @@ def status(argv: Sequence[str]) -> int:
         raise RequestError(f"--output={arguments.output}: {error}") from error
     if not storage.is_folder(output):
         raise RequestError(f"--output={output}: no such folder; expected the --output of a build")
-    found = describe_status(output, now=time.time())
+    found = _follow(output) if arguments.follow else describe_status(output, now=time.time())
     show(*(json.dumps(found, indent=2).splitlines() if arguments.json else _lines(found)))
-    return DONE
+    return _ENDED.get(found["state"], DONE) if arguments.follow else DONE
 
 
 def make_parser() -> Parser:
@@ -64,13 +70,28 @@ def make_parser() -> Parser:
     )
     parser.add_folder("output", "the folder that was given to convert")
     parser.add_argument("--json", action="store_true", help="for machines")
+    parser.add_argument(
+        "--follow", action="store_true", help="show the progress of a build until it ends, and end as it did"
+    )
     return parser
+
+
+def _follow(output: str) -> dict[str, Any]:
+    """Shows the progress of the build that runs, if one does, until none does; what is known then."""
+    while (found := describe_status(output, now=time.time()))["state"] in _GOING:
+        folder, listed = found["build"]["folder"], found["build"]["listed"]
+        # A job that no launcher follows does not say how many samples it has.
+        with Progress(folder, total=listed) if listed else contextlib.nullcontext():
+            while found["state"] in _GOING and found["build"]["folder"] == folder:
+                time.sleep(_FOLLOW_SECONDS)
+                found = describe_status(output, now=time.time())
+    return found
 
 
 def describe_status(output: str, *, now: float) -> dict[str, Any]:
     """What is known of an output folder, as plain values."""
     builds = [_describe_build(output, folder, run, now=now) for folder, run in read_runs(output)]
-    running = next((build for build in builds if build["state"] in ("running", "submitted")), None)
+    running = next((build for build in builds if build["state"] in _GOING), None)
     last = running or next((build for build in builds if build["state"] == "unpublished"), None)
     temporary = Workspace(output).path
     versions = [_describe_version(output, version.name) for version in list_versions(output)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -79,6 +80,33 @@ def test_a_build_that_runs_and_the_same_when_it_is_dead(source, status, run, tmp
     assert "left over: 1 dead build, " in run("status", f"--output={source.output}").out
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_build_is_followed_to_its_end(source, tmp_path, picture, save, is_killed):
+    big = save(tmp_path / "big.png", picture(1, 2000, 3000)).read_bytes()
+    for number in range(24):
+        (source.folder / f"cat/big{number}.png").write_bytes(big + b"%d" % number)
+    command = [BEAM_TFRECORDS, "convert", f"--input={source.folder}", f"--output={source.output}", "--codec=exact"]
+    build = subprocess.Popen([*command, "--versioned"], start_new_session=True, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 60
+        while not list(source.output.glob(".build/*/workers/*.json")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        follow = [BEAM_TFRECORDS, "status", f"--output={source.output}", "--follow"]
+        following = subprocess.Popen(follow, stdout=subprocess.PIPE, text=True)
+        time.sleep(1)
+        assert following.poll() is None
+        if is_killed:
+            os.killpg(build.pid, signal.SIGKILL)
+        out, _ = following.communicate(timeout=200)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(build.pid, signal.SIGKILL)
+        build.wait()
+    assert following.returncode == (1 if is_killed else 0)
+    assert ("LATEST" in out) == (not is_killed)
+
+
 def test_a_refused_version_shows_its_exit_code(source, status, run):
     assert source.build().code == 0
     for path in list(source.folder.rglob("*.png"))[:20]:
@@ -88,6 +116,7 @@ def test_a_refused_version_shows_its_exit_code(source, status, run):
     assert (found["state"], found["build"]["exit_code"]) == ("unpublished", 3)
     assert any("count: records: 28; before: 48" in line for line in found["build"]["why"])
     assert "nothing was published (exit code 3)" in run("status", f"--output={source.output}").out
+    assert run("status", f"--output={source.output}", "--follow").code == 3
 
 
 def test_a_job_that_published_after_its_launcher_had_died_is_no_running_build(source, status):
