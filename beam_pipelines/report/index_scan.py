@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -78,12 +78,14 @@ class IndexScan:
     Attributes:
       chosen: records to show, by group.
       extremes: what stands out -> records, the most extreme first; none of a compressed dataset.
+      named: (split, key) -> record, of those that were asked for; none of a compressed dataset.
       lengths: split -> bytes of its records.
       sides: ("source" or "stored", "shorter", "longer" or "aspect") -> pixels, or width / height.
     """
 
     chosen: dict[Group, list[Chosen]] = dataclasses.field(default_factory=lambda: defaultdict(list))
     extremes: dict[str, list[Extreme]] = dataclasses.field(default_factory=lambda: defaultdict(list))
+    named: dict[tuple[str, str], Chosen] = dataclasses.field(default_factory=dict)
     lengths: dict[str, Distribution] = dataclasses.field(default_factory=lambda: defaultdict(Distribution))
     sides: dict[tuple[str, str], Distribution] = dataclasses.field(default_factory=lambda: defaultdict(Distribution))
 
@@ -108,10 +110,14 @@ def choose_groups(dataset: Dataset) -> dict[Group, int]:
     return dict(list(groups.items())[: MOST_SHOWN // 2])
 
 
-def scan_index(dataset: Dataset) -> IndexScan:
+def scan_index(dataset: Dataset, names: Collection[tuple[str, str]] = ()) -> IndexScan:
     """Reads the index column by column, and in batches of rows.
 
     The first records of a group are chosen: their order is a shuffle by a hash of the seed and the key.
+
+    Args:
+      dataset: the dataset.
+      names: split and key of other records that are shown.
 
     Raises:
       BuildError: the store does not answer.
@@ -132,6 +138,7 @@ def scan_index(dataset: Dataset) -> IndexScan:
                     _choose(scan, split, wanted, rows, number, dataset.compression != "none")
                 if dataset.compression == "none":
                     _find_extremes(scan, split, rows, number, most_extreme)
+                    _find_named(scan, split, [key for one, key in names if one == split], rows, number)
                 number += batch.num_rows
     return scan
 
@@ -164,6 +171,16 @@ def _choose(
         wanted[label] = most - len(found[:most])
         if not wanted[label]:
             del wanted[label]
+
+
+def _find_named(scan: IndexScan, split: str, keys: Sequence[str], rows: Mapping[str, pa.Array], start: int) -> None:
+    if not keys:
+        return
+    import pyarrow.compute as pc  # takes longer to import than most indices to read
+
+    for row in np.flatnonzero(pc.is_in(rows["key"], pa.array(keys)).to_numpy(zero_copy_only=False)).tolist():
+        found = _record(split, rows["label"][row].as_py(), rows, row, start)
+        scan.named[split, found.key] = found
 
 
 def _record(split: str, label: str | None, rows: Mapping[str, pa.Array], row: int, start: int) -> Chosen:

@@ -27,6 +27,7 @@ _MOST_CLASSES = 60
 _MOST_LINES = 100_000
 _MOST_OF_A_REASON = 4
 _MOST_GROUPS = 20
+_MOST_PICTURED = 4
 _MOST_PLOTS = 6
 _MOST_TEXT = 300
 
@@ -74,7 +75,8 @@ def write_report(dataset: Dataset, *, staging: str | None = None) -> str:
 def render_report(dataset: Dataset) -> str:
     """The page: the same for the same dataset, wherever it is, so it has no times and no paths of its own."""
     manifest = dataset.manifest
-    scan = scan_index(dataset)
+    duplicates = _duplicates(dataset)
+    scan = scan_index(dataset, [name for group in duplicates for name in _pictured(group)])
     samples = read_samples(dataset, list(scan.chosen.values()))
     return _template().render(
         manifest=manifest,
@@ -93,7 +95,8 @@ def render_report(dataset: Dataset) -> str:
         sides=_side_plots(scan),
         failures=_failures(dataset),
         near_duplicates=dataset.manifest.get("near_duplicates", {}),
-        duplicates=list(_first_lines(dataset, DUPLICATES, _MOST_GROUPS)),
+        duplicates=duplicates,
+        copies=_copies(dataset, scan, duplicates),
         changes=_changes(dataset),
         settings=_settings(dataset),
         snippets=reading_code(dataset),
@@ -220,6 +223,34 @@ def _failures(dataset: Dataset) -> list[tuple[str, int, list[Mapping[str, Any]]]
             examples[failure["reason"]].append({**failure, "detail": show_flags(failure["detail"])})
     reasons = dataset.manifest.get("failure_reasons") or {reason: len(some) for reason, some in examples.items()}
     return [(reason, reasons[reason], examples[reason]) for reason in sorted(reasons, key=lambda one: -reasons[one])]
+
+
+def _duplicates(dataset: Dataset) -> list[Mapping[str, Any]]:
+    """The first groups of copies, and of near-duplicates; of a very long list, only the beginning is read."""
+    kinds: dict[str, list[Mapping[str, Any]]] = {"exact": [], "near": []}
+    for group in _first_lines(dataset, DUPLICATES, _MOST_LINES):
+        found = kinds[group.get("kind", "exact")]
+        if len(found) < _MOST_GROUPS:
+            found.append(group)
+    return [group for found in kinds.values() for group in found]
+
+
+def _pictured(group: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Split and key of the images of a group that are shown: of copies one."""
+    most = _MOST_PICTURED if group.get("kind") == "near" else 1
+    return [(image["split"], image["key"]) for image in group["images"][:most]]
+
+
+def _copies(
+    dataset: Dataset, scan: IndexScan, duplicates: Sequence[Mapping[str, Any]]
+) -> list[tuple[Mapping[str, Any], list[Sample]]]:
+    """The groups whose images are shown, with these."""
+    samples = {sample.chosen: sample for sample in read_samples(dataset, [list(scan.named.values())])}
+    found = []
+    for group in duplicates:
+        records = (scan.named.get(name) for name in _pictured(group))
+        found.append((group, [samples[record] for record in records if record in samples]))
+    return [(group, shown) for group, shown in found if shown]
 
 
 def _first_lines(dataset: Dataset, name: str, most: int) -> Iterator[dict[str, Any]]:

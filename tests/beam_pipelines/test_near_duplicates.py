@@ -78,6 +78,11 @@ def test_the_report_lists_them_beside_identical_images(near):
     count = manifest_of(near)["near_duplicates"]["groups"]
     assert f"{count} groups of images look nearly the same, {count} of them in more than one split" in page
     assert page.count("<td>2 near</td>") == count
+    assert page.count("<h3>Nearly the same, in several splits") == count
+    # Each beside its copy, and no picture of images that occur once.
+    shown = page.split('id="duplicates"')[1].split("<h2")[0]
+    assert shown.count("<img ") == 2 * count
+    assert "<h3>The same</h3>" not in shown
 
 
 def test_the_summary_counts_them(photos, convert, tmp_path):

@@ -206,6 +206,7 @@ def test_failures_leaks_and_notes_are_shown(tmp_path, picture, save, build):
     assert "Leaks:" in page.words
     assert "test/cat/leaked.png" in page.words
     assert "different" in page.words  # its labels
+    assert "2 copies in test, train" in page.words
 
 
 def test_the_changes_since_the_version_before_and_the_verdicts_of_the_guards_are_shown(
