@@ -2,4 +2,4 @@
 
 # Whoever changes the bytes of an example, or the hash of a sample in its index row, adds one, as for
 # `transforms.images.REVISION`. Both are made of a sample by `transforms.blocks.convert_sample`.
-REVISION = 2
+REVISION = 1

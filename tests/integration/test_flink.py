@@ -19,8 +19,6 @@ from beam_tfrecords import WriteTFRecordShards
 from beam_tfrecords.tfrecord import read_records
 from tests.integration.cluster_builds import PROGRAM, hashes
 from tests.integration.servers import flink, processes
-from tests.source_forms import FORMS, flags_of, write_form
-from tests.web_server import web_server
 from transforms.blocks.stage import NAMESPACE, report_block
 from transforms.stats import Stats
 
@@ -63,32 +61,6 @@ def test_the_bytes_do_not_depend_on_the_parallelism(photos, tmp_path, run, on_fl
     ran = run("convert", f"--input={photos}", f"--output={out}", *FLAGS, *on_flink, f"--parallelism={parallelism}")
     assert ran.code == 0, ran.err
     assert hashes(out) == expected
-
-
-# The others are listed by the same functions.
-LISTED_ALIKE = {"folder", "csv", "tar", "parquet", "npy", "parquet_objects", "webdataset_objects", "hf_folder_objects"}
-
-
-@pytest.mark.parametrize("form", sorted(FORMS.keys() - LISTED_ALIKE))
-def test_every_source_gives_the_bytes_of_a_local_build(tmp_path, run, on_flink, form):
-    write_form(form, tmp_path / "in")
-    for name, more in ("local", []), ("flink", on_flink):
-        words = [*flags_of(form, tmp_path / "in"), "--name=photos", "--image_size=32", *more]
-        ran = run("convert", f"--output={tmp_path / name}", *words)
-        assert ran.code == 0, ran.err
-    assert hashes(tmp_path / "flink") == hashes(tmp_path / "local")
-
-
-def test_the_workers_of_a_cluster_fetch_images_of_the_web(photos, tmp_path, run, on_flink):
-    files = {path.name: path.read_bytes() for path in photos.glob("*/*_01.jpg")}
-    with web_server(files) as server:
-        rows = (f"{server.url}/plain/{name},{name.split('_')[0]}\n" for name in files)
-        (tmp_path / "urls.csv").write_text("".join(["url,label\n", *rows]))
-        for name, more in ("local", []), ("flink", on_flink):
-            words = [f"--input={tmp_path / 'urls.csv'}", "--name=photos", "--allow_private_addresses", *more]
-            ran = run("convert", f"--output={tmp_path / name}", *words)
-            assert ran.code == 0, ran.err
-    assert hashes(tmp_path / "flink") == hashes(tmp_path / "local")
 
 
 def test_a_version_that_a_cluster_builds_reuses_one_that_was_built_locally(photos, tmp_path, run, on_flink):
