@@ -111,6 +111,15 @@ class Runner:
         return {"environment_type": "PROCESS", "environment_config": json.dumps(config)}
 
 
+class PrismRunner(Runner):
+    """Beam's portable runner in Go, in a process of its own for each pipeline."""
+
+    def complete(self) -> list[str]:
+        """See `Runner.complete`."""
+        # Otherwise Beam takes the one of any earlier pipeline of this process, whatever `prism_location` says now.
+        return [*self.arguments.words, "--experiments=disable_prism_server_singleton"]
+
+
 class LocalRunner(Runner):
     """Runs the pipeline in this process; processes of this machine do the work.
 

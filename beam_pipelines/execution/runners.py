@@ -17,7 +17,7 @@ from beam_pipelines.execution.failures import JobFailedError, describe_error, fi
 from beam_pipelines.execution.flink_runner import FlinkRunner
 from beam_pipelines.execution.ipython import hide_ipython
 from beam_pipelines.execution.jobs import Job, JobRecord, read_job
-from beam_pipelines.execution.runner import LocalRunner, Runner, SparkRunner
+from beam_pipelines.execution.runner import LocalRunner, PrismRunner, Runner, SparkRunner
 from beam_pipelines.interrupts import keep_interrupts
 from beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError
@@ -35,6 +35,7 @@ _RUNNERS: dict[str, type[Runner]] = {
     **dict.fromkeys(_LOCAL, LocalRunner),
     "dataflowrunner": DataflowRunner,
     "flinkrunner": FlinkRunner,
+    "prismrunner": PrismRunner,
     "sparkrunner": SparkRunner,
 }
 

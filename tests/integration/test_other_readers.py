@@ -79,6 +79,6 @@ def test_beam(out, expected, compression, split):
         return example["filename"][1][0], example["label"][1][0]
 
     kind = {"none": CompressionTypes.UNCOMPRESSED, "gzip": CompressionTypes.GZIP}[compression]
-    with beam.Pipeline() as pipeline:
+    with beam.Pipeline("FnApiRunner") as pipeline:
         read = beam.io.ReadFromTFRecord(f"{out}/photos-{split}.tfrecord-*", compression_type=kind)
         assert_that(pipeline | read | beam.Map(parse), equal_to(expected[split]))

@@ -60,7 +60,6 @@ def test_a_failed_job_is_described_in_one_line(stacktrace, line):
     "arguments",
     [
         [],
-        ["--runner=PrismRunner"],
         ["--runner=FlinkRunner"],
         ["--runner=FlinkRunner", "--flink_master=[local]"],
         ["--runner=FlinkRunner", "--flink_master=host:8081", "--job_endpoint=localhost:8099"],
@@ -70,6 +69,11 @@ def test_a_failed_job_is_described_in_one_line(stacktrace, line):
 def test_nothing_is_filled_in_where_no_cluster_is_named(arguments):
     runner = find_runner(arguments)
     assert (runner.complete(), runner.note) == (arguments, "")
+
+
+def test_prism_is_started_for_each_pipeline_where_it_is_said_to_be():
+    arguments = ["--runner=PrismRunner", "--prism_location=prism"]
+    assert find_runner(arguments).complete() == [*arguments, "--experiments=disable_prism_server_singleton"]
 
 
 def test_without_java_spark_is_refused(tmp_path, monkeypatch):
