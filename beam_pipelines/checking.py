@@ -179,8 +179,8 @@ def _check_masks(spec: BuildSpec, source: Source, layout: Layout | None) -> None
         raise RequestError(f"`{named}`: the layout has no masks; say `layout=segmentation`, or leave `{named}` out")
     if needs_mask and not source.has_masks:
         raise RequestError(
-            f"the layout needs masks, and `input={spec.source.input[0]}` is read as {source.name}, of which none are "
-            "read; give folders, a table or a folder of Pascal VOC, or choose another `layout`"
+            f"the layout needs masks, and `input={spec.source.input[0]}` is read as {source.name}, which has none; "
+            "give folders, a table or a folder of Pascal VOC, or choose another `layout`"
         )
 
 

@@ -157,7 +157,7 @@ def _find_font(size: int) -> Any:
 
 
 def _write_name(draw: ImageDraw.ImageDraw, box: Box, font: Any, line: int) -> None:
-    """Writes a name on the upper side of its box, or inside where there is no room above."""
+    """Writes a name above its box; inside the box if that is at the top of the image."""
     name = box.name[:_MOST_TEXT]
     if not name:
         return

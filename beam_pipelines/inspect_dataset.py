@@ -16,12 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beam_pipelines.exit_codes import DONE
+from beam_pipelines.opening import open_dataset_or_files
 from beam_pipelines.settings.command_line import Parser, argument
 from beam_pipelines.summary import format_bytes, format_table
 from beam_pipelines.terminal import escape, show
 from beam_pipelines.values import describe_value
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import Dataset, open_dataset
+from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, MASK_FIELD, Feature
 from beam_tfrecords.examples.parse import find_class, parse_example
@@ -40,20 +41,14 @@ _OF_DATASETS = ("split", "where", "image", "save")
 def inspect(argv: Sequence[str]) -> int:
     """Runs the command."""
     arguments = make_parser().read_all(argv)
-    try:
-        dataset = open_dataset(arguments.dataset)
-    except RequestError:
-        from beam_pipelines.record_files import find_record_files, inspect_files
+    dataset = open_dataset_or_files(arguments.dataset)
+    if isinstance(dataset, list):
+        from beam_pipelines.record_files import inspect_files
 
-        files = find_record_files(arguments.dataset)
-        if not files:
-            raise
         given = next((name for name in _OF_DATASETS if getattr(arguments, name) is not None), None)
         if given:
-            raise RequestError(
-                f"--{given}: {arguments.dataset} is no dataset of ours, which has an index; leave it out"
-            ) from None
-        inspect_files(files, examples=arguments.examples)
+            raise RequestError(f"--{given} needs an index, and {arguments.dataset} has none; leave it out")
+        inspect_files(dataset, examples=arguments.examples)
         return DONE
     split = arguments.split or min(shard.split for shard in dataset.shards)
     if arguments.image is not None or arguments.save:

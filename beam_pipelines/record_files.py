@@ -1,4 +1,4 @@
-"""`inspect` and `verify` of TFRecord files that are no dataset of ours: what they hold, and whether they are whole."""
+"""`inspect` and `verify` of TFRecord files that others have written: what they hold, and whether they are whole."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def inspect_files(files: Sequence[storage.FileEntry], *, examples: int) -> None:
             counts[escape(name), kind].append(len(values))
         if number <= examples:
             shown.append([f"{escape(name)}: {_describe(values)}" for name, (_, values) in sorted(record.items())])
-    show(f"{_count(files)}, no dataset of ours; of the first {number:,} records:", "")
+    show(f"{_count(files)}; features of the first {number:,} records:", "")
     width = max((len(name) for name, _ in counts), default=0)
     for (name, kind), lengths in sorted(counts.items()):
         several = f"{min(lengths)} to {max(lengths)}" if min(lengths) < max(lengths) else f"{lengths[0]}"
@@ -94,7 +94,7 @@ def verify_files(files: Sequence[storage.FileEntry], *, findings: int) -> int:
     if found:
         show(f"{found:,} finding{'s' if found > 1 else ''} in {where}; {good:,} records are whole", file=sys.stderr)
         return FAILED
-    show(f"OK: framing and CRCs of {good:,} records in {where}; they are no dataset of ours, which says more")
+    show(f"OK: framing and CRCs of {good:,} records in {where}")
     return DONE
 
 

@@ -9,7 +9,7 @@ import itertools
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from beam_pipelines.execution.heartbeat import Run, read_runs
@@ -78,20 +78,20 @@ def make_parser() -> Parser:
 
 def _follow(output: str) -> dict[str, Any]:
     """Shows the progress of the build that runs, if one does, until none does; what is known then."""
-    while (found := describe_status(output, now=time.time()))["state"] in _GOING:
-        folder, listed = found["build"]["folder"], found["build"]["listed"]
+    while build := _find_running(_describe_builds(output, now=time.time())):
+        folder, listed = build["folder"], build["listed"]
         # A job that no launcher follows does not say how many samples it has.
         with Progress(folder, total=listed) if listed else contextlib.nullcontext():
-            while found["state"] in _GOING and found["build"]["folder"] == folder:
+            while build and build["folder"] == folder:
                 time.sleep(_FOLLOW_SECONDS)
-                found = describe_status(output, now=time.time())
-    return found
+                build = _find_running(_describe_builds(output, now=time.time()))
+    return describe_status(output, now=time.time())
 
 
 def describe_status(output: str, *, now: float) -> dict[str, Any]:
     """What is known of an output folder, as plain values."""
-    builds = [_describe_build(output, folder, run, now=now) for folder, run in read_runs(output)]
-    running = next((build for build in builds if build["state"] in _GOING), None)
+    builds = _describe_builds(output, now=now)
+    running = _find_running(builds)
     last = running or next((build for build in builds if build["state"] == "unpublished"), None)
     temporary = Workspace(output).path
     versions = [_describe_version(output, version.name) for version in list_versions(output)]
@@ -114,6 +114,14 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
             else 0,
         },
     }
+
+
+def _describe_builds(output: str, *, now: float) -> list[dict[str, Any]]:
+    return [_describe_build(output, folder, run, now=now) for folder, run in read_runs(output)]
+
+
+def _find_running(builds: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+    return next((build for build in builds if build["state"] in _GOING), None)
 
 
 def _describe_build(output: str, folder: str, run: Run | None, *, now: float) -> dict[str, Any]:

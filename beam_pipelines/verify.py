@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from beam_pipelines.execution.runners import Execution, find_runner
 from beam_pipelines.exit_codes import DONE, FAILED
 from beam_pipelines.limits import check_limits
+from beam_pipelines.opening import open_dataset_or_files
 from beam_pipelines.settings.command_line import Parser, argument
 from beam_pipelines.terminal import show
 from beam_tfrecords import storage
@@ -39,15 +40,11 @@ def verify(argv: Sequence[str]) -> int:
     """
     arguments, beam_arguments = make_parser().read_words(argv)
     check_limits()
-    try:
-        dataset = open_dataset(arguments.dataset)
-    except RequestError:
-        from beam_pipelines.record_files import find_record_files, verify_files
+    dataset = open_dataset_or_files(arguments.dataset)
+    if isinstance(dataset, list):
+        from beam_pipelines.record_files import verify_files
 
-        files = find_record_files(arguments.dataset)
-        if not files:
-            raise
-        return verify_files(files, findings=arguments.findings)
+        return verify_files(dataset, findings=arguments.findings)
     execution = _prepare(beam_arguments, verbose=arguments.verbose)
     findings = notes = 0
     for number, finding in enumerate(_find(dataset, execution)):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 
+import mlcroissant
 import pytest
 
 from beam_tfrecords import open_dataset
 from beam_tfrecords.examples.parse import parse_example
 from tests.integration.tfrecord_package import read_shards
-
-mlcroissant = pytest.importorskip("mlcroissant", reason="mlcroissant is not installed: pip install '.[integration]'")
 
 MARKUP = "<img src=x onerror=alert(1)> & `code` *star*"
 
@@ -66,7 +65,6 @@ def test_the_tfrecord_package_reads_by_its_index(out):
 
 
 def test_dali_reads_by_its_index(out):
-    pytest.importorskip("nvidia.dali", reason="DALI is not installed: pip install nvidia-dali-cuda120")
     from nvidia.dali import fn, pipeline_def, tfrecord
 
     features = {

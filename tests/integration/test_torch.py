@@ -9,16 +9,14 @@ import sys
 
 import numpy as np
 import pytest
+import torch
+from torch.utils.data import DataLoader, DistributedSampler
+from torchdata.stateful_dataloader import StatefulDataLoader
 
 from beam_tfrecords import open_dataset
+from beam_tfrecords.torch import RecordDataset, RecordStream
 from tests.docs.pages import PROJECT, passages_of
 from tests.integration import buckets
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[torch]' torchdata")
-from torch.utils.data import DataLoader, DistributedSampler  # noqa: E402
-from torchdata.stateful_dataloader import StatefulDataLoader  # noqa: E402
-
-from beam_tfrecords.torch import RecordDataset, RecordStream  # noqa: E402
 
 BATCH = 4
 WORKERS = pytest.mark.parametrize("workers", [0, 2])

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-
-import pytest
 
 from tests.docs.pages import PROJECT
 
@@ -19,8 +16,6 @@ def read_shards(
     shards: Sequence[Path], *, indices: Sequence[Path] = (), compression: str = "none"
 ) -> list[tuple[bytes, int]]:
     """File names and labels; with indices, each shard is read in two halves."""
-    if not importlib.util.find_spec("tfrecord"):
-        pytest.skip("tfrecord is not installed: pip install '.[integration]'")
     request = json.dumps([[*map(str, shards)], [*map(str, indices)], compression])
     command = [sys.executable, "-m", "tests.integration.tfrecord_package", request]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=PROJECT)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -106,26 +107,24 @@ def _file_set(uuid: str, description: str, pattern: str, kind: str) -> dict[str,
 
 
 def _splits(dataset: Dataset) -> dict[str, Any]:
-    return {
-        "@type": "cr:RecordSet",
-        "@id": "splits",
-        "name": "splits",
-        "dataType": "cr:Split",
-        "key": {"@id": "splits/name"},
-        "field": [_field("splits", "name", "sc:Text"), _field("splits", "records", "cr:Int64")],
-        "data": [{"splits/name": split, "splits/records": count} for split, count in dataset.splits.items()],
-    }
+    return _table("splits", "cr:Split", "records", dataset.splits.items())
 
 
 def _classes(dataset: Dataset) -> dict[str, Any]:
+    numbered = ((name, index) for index, name in enumerate(dataset.class_names))
+    return _table("classes", "sc:Enumeration", "index", numbered)
+
+
+def _table(name: str, kind: str, number: str, rows: Iterable[tuple[str, int]]) -> dict[str, Any]:
+    """A record set whose rows, each a name and a number, stand in the description."""
     return {
         "@type": "cr:RecordSet",
-        "@id": "classes",
-        "name": "classes",
-        "dataType": "sc:Enumeration",
-        "key": {"@id": "classes/name"},
-        "field": [_field("classes", "name", "sc:Text"), _field("classes", "index", "cr:Int64")],
-        "data": [{"classes/name": name, "classes/index": index} for index, name in enumerate(dataset.class_names)],
+        "@id": name,
+        "name": name,
+        "dataType": kind,
+        "key": {"@id": f"{name}/name"},
+        "field": [_field(name, "name", "sc:Text"), _field(name, number, "cr:Int64")],
+        "data": [{f"{name}/name": one, f"{name}/{number}": value} for one, value in rows],
     }
 
 

@@ -8,6 +8,7 @@ from beam_tfrecords.errors import Choice
 from transforms.refs import SampleRef
 from transforms.sources.containers import Container, ReadContainer
 from transforms.sources.folder_tree import FolderSummary
+from transforms.sources.inputs import InputFile
 from transforms.sources.source_spec import Skipped
 
 
@@ -96,3 +97,19 @@ class Source:
     def containers(self) -> Sequence[Container] | None:
         """The containers; None for a source without containers."""
         return None
+
+
+class ContainerSource(Source):
+    """A source whose files are containers.
+
+    Args:
+      files: the files.
+    """
+
+    def __init__(self, files: Sequence[InputFile]) -> None:
+        super().__init__()
+        self._containers = [Container.of(file.entry, key_prefix=file.key_prefix) for file in files]
+
+    def containers(self) -> Sequence[Container]:
+        """See `Source.containers`."""
+        return self._containers

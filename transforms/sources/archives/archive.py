@@ -23,7 +23,7 @@ from transforms.sources.names import NOT_AN_IMAGE, has_extension, skipped_kind
 from transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_group, path_label
 from transforms.sources.registry import find_source
 from transforms.sources.settling import Relabel, guess_roles, relabel, settle_roles
-from transforms.sources.source import Source
+from transforms.sources.source import ContainerSource
 from transforms.sources.source_spec import Skipped, SourceSpec
 
 # An archive that expands to more than this, and to more than so many times its size, is a bomb. Apache POI takes the
@@ -79,23 +79,18 @@ class Archive(Protocol):
 OpenArchive: TypeAlias = Callable[[Container], AbstractContextManager[Archive]]
 
 
-class ArchiveSource(Source):
+class ArchiveSource(ContainerSource):
     """Archives of one format."""
 
     is_settled_later = True
 
     def __init__(self, files: Sequence[InputFile], read: ReadArchive, spec: SourceSpec) -> None:
-        super().__init__()
+        super().__init__(files)
         self.name = spec.source
-        self._containers = [Container.of(file.entry, key_prefix=file.key_prefix) for file in files]
         self._splits = {file.key_prefix: file.split for file in files if file.split}
         self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], spec)
         self.read_container: ReadArchive = read
         self._spec = spec
-
-    def containers(self) -> Sequence[Container]:
-        """The archives."""
-        return self._containers
 
     def check_containers(self) -> None:
         """Refuses the only archive if it is none; with many, looking into each would take long."""

@@ -26,12 +26,12 @@ from transforms.sources.archives.webdataset_members import (
 )
 from transforms.sources.containers import Container, Spool, member_path
 from transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input, refuse_settings
-from transforms.sources.source import Source
+from transforms.sources.source import ContainerSource
 from transforms.sources.source_spec import Skipped, SourceSpec
 from transforms.sources.tables.cells import invalid_row, read_text
 from transforms.sources.tables.object_cells import find_objects
 from transforms.sources.tables.row_values import RowReader, choose_cells, splits_of, without_label
-from transforms.sources.tables.table import MOST_ROW_SIZE, Row
+from transforms.sources.tables.table import MOST_ROW_SIZE, FirstRows
 from transforms.sources.tables.table_columns import guess_label
 
 # Samples of the first archive that show which columns there are, and members that show whether it is a WebDataset.
@@ -42,7 +42,7 @@ _CROSSES = "; samples that cross archives are not read"
 
 
 @dataclasses.dataclass(frozen=True)
-class _Start:
+class _Start(FirstRows):
     """The first samples of an archive, as a table.
 
     Attributes:
@@ -50,26 +50,11 @@ class _Start:
       pickles: suffixes that are not opened.
     """
 
-    path: str
-    columns: Sequence[str]
-    first_rows: Sequence[Mapping[str, Any]]
-    images: Mapping[str, int]
-    pickles: frozenset[str]
-    column_types: None = None
-    notes: Sequence[str] = ()
-    delimiter: None = None
-    embedded: Sequence[str] = ()
-
-    def may_hold_text(self, column: str) -> bool:
-        """See `Table`."""
-        return True
-
-    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """The first rows."""
-        return ({name: row.get(name) for name in columns} for row in self.first_rows)
+    images: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    pickles: frozenset[str] = frozenset()
 
 
-class WebDatasetSource(Source):
+class WebDatasetSource(ContainerSource):
     """Archives of samples.
 
     Raises:
@@ -80,9 +65,8 @@ class WebDatasetSource(Source):
     labels_may_be_indices = True
 
     def __init__(self, files: Sequence[InputFile], start: _Start, spec: SourceSpec) -> None:
-        super().__init__()
+        super().__init__(files)
         self.name = spec.source
-        self._containers = [Container.of(file.entry, key_prefix=file.key_prefix) for file in files]
         self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], spec)
         image = _choose_image(start, spec)
         label = _choose_label(start, spec)
@@ -91,10 +75,6 @@ class WebDatasetSource(Source):
         self.columns, self.label_column = start.columns, label
         self.has_objects = cells.columns.objects is not None
         self.read_container: ReadWebDataset = ReadWebDataset(cells, image, splits_of(files))
-
-    def containers(self) -> Sequence[Container]:
-        """The archives."""
-        return self._containers
 
 
 @dataclasses.dataclass
@@ -290,7 +270,7 @@ def _read_start(container: Container) -> _Start:
             if is_value(suffix):
                 row.setdefault(suffix, None)
     columns = tuple(dict.fromkeys(name for row in rows.values() for name in row))
-    return _Start(container.uri, columns, list(rows.values()), +images, frozenset(pickles))
+    return _Start(container.uri, columns, None, list(rows.values()), images=+images, pickles=frozenset(pickles))
 
 
 def _members(

@@ -19,7 +19,7 @@ from transforms.refs import PixelRange, SampleRef, Value, one_image
 from transforms.sources.archives.archive import check_expansion
 from transforms.sources.containers import Container, Spool
 from transforms.sources.inputs import InputFile, describe_splits, quote_input, refuse_settings, splits_of_names
-from transforms.sources.source import Source
+from transforms.sources.source import ContainerSource
 from transforms.sources.source_spec import LabelType, Skipped, SourceSpec
 from transforms.sources.tables.cells import invalid_row, read_text
 from transforms.sources.tables.row_values import RowReader, choose_cells, without_label
@@ -72,7 +72,7 @@ class Stack:
 FindStacks: TypeAlias = Callable[[Container], Sequence[Stack]]
 
 
-class StackSource(Source):
+class StackSource(ContainerSource):
     """Files of stacks.
 
     Args:
@@ -97,10 +97,9 @@ class StackSource(Source):
         class_names: Sequence[str] = (),
         read_name: Callable[[str], str] = str,
     ) -> None:
-        super().__init__()
+        super().__init__(files)
         refuse_settings(spec, _NO_SETTINGS)
         self.name = spec.source
-        self._containers = [Container.of(file.entry, key_prefix=file.key_prefix) for file in files]
         first = files[0].entry.path
         try:
             stacks = find(self._containers[0])
@@ -129,10 +128,6 @@ class StackSource(Source):
         if has_flags:
             self.notes.append(f"the labels {label!r} are zeros and ones, one for each class")
         self.read_container: ReadStacks = ReadStacks(find, cells, splits, by_arrays, has_flags)
-
-    def containers(self) -> Sequence[Container]:
-        """The files."""
-        return self._containers
 
 
 @dataclasses.dataclass(frozen=True)

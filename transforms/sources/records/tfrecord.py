@@ -31,7 +31,7 @@ from transforms.sources.records.object_features import (
     read_objects,
 )
 from transforms.sources.records.tfds_features import Features, parse_features
-from transforms.sources.source import Source
+from transforms.sources.source import ContainerSource
 from transforms.sources.source_spec import Skipped, SourceSpec
 from transforms.sources.tables.cells import invalid_row, read_text
 from transforms.sources.tables.object_cells import wants_objects
@@ -59,7 +59,7 @@ _NO_SETTINGS = ("label_pattern", "image_path", "image_root", "delimiter", "encod
 _LABELS = ("label", "image/class/label")
 
 
-class TfrecordSource(Source):
+class TfrecordSource(ContainerSource):
     """Files of records.
 
     Args:
@@ -81,16 +81,14 @@ class TfrecordSource(Source):
         described: Mapping[str, tuple[Features, Mapping[str, tuple[str, ...]]]],
         spec: SourceSpec,
     ) -> None:
-        super().__init__()
+        super().__init__(files)
         self.name = spec.source
-        self._containers = [Container.of(file.entry, key_prefix=file.key_prefix) for file in files]
         features, names = described[storage.dirname(files[0].entry.path)]
         image = _choose_image(start, features, spec)
         sides = _find_sides(image, start)
         columns = tuple(name for name in start.columns if name != image)
-        table = dataclasses.replace(
-            start, columns=columns, column_types={name: start.column_types[name] for name in columns}
-        )
+        types = {name: kind for name, kind in (start.column_types or {}).items() if name != image}
+        table = dataclasses.replace(start, columns=columns, column_types=types)
         objects = find_object_features(start.columns, features)
         if not wants_objects(spec, next((name for name in _LABELS if name in columns), None)):
             objects = None
@@ -109,10 +107,6 @@ class TfrecordSource(Source):
         self.read_container: ReadTfrecord = ReadTfrecord(
             cells, image, class_names, splits, label in features.several, sides, objects
         )
-
-    def containers(self) -> Sequence[Container]:
-        """The files."""
-        return self._containers
 
 
 @dataclasses.dataclass(frozen=True)

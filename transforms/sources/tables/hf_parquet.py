@@ -21,7 +21,7 @@ from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stag
 from transforms.refs import File, Locator, Range, SampleRef, Value, one_image
 from transforms.sources.containers import Container, Spool
 from transforms.sources.inputs import InputFile, find_files, quote_input, refuse_settings
-from transforms.sources.source import Source
+from transforms.sources.source import ContainerSource
 from transforms.sources.source_spec import Skipped, SourceSpec
 from transforms.sources.tables.cells import invalid_row, read_text
 from transforms.sources.tables.image_paths import resolve
@@ -59,7 +59,7 @@ _Image: TypeAlias = "tuple[bytes | None, str | None]"
 _NO_SETTINGS = ("label_pattern", "image_path", "delimiter", "encoding")
 
 
-class HfParquetSource(Source):
+class HfParquetSource(ContainerSource):
     """Parquet files with the bytes of images.
 
     Raises:
@@ -69,9 +69,8 @@ class HfParquetSource(Source):
     unit = "row"
 
     def __init__(self, files: Sequence[InputFile], table: ParquetTable, schema: pa.Schema, spec: SourceSpec) -> None:
-        super().__init__()
+        super().__init__(files)
         self.name = spec.source
-        self._containers = [Container.of(file.entry, key_prefix=file.key_prefix) for file in files]
         image = _choose_image(table, schema, spec)
         rest = dataclasses.replace(
             table,
@@ -93,10 +92,6 @@ class HfParquetSource(Source):
         self.read_container: ReadHfParquet = ReadHfParquet(
             cells, image, self.class_names, splits, root, spec.allow_outside_root
         )
-
-    def containers(self) -> Sequence[Container]:
-        """The files."""
-        return self._containers
 
 
 @dataclasses.dataclass(frozen=True)

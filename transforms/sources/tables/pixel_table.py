@@ -15,7 +15,7 @@ from transforms.refs import PixelRange, Range, SampleRef, one_image
 from transforms.sources.containers import Container, Spool
 from transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input, refuse_settings
 from transforms.sources.names import printable
-from transforms.sources.source import Source
+from transforms.sources.source import ContainerSource
 from transforms.sources.source_spec import Skipped, SourceSpec
 from transforms.sources.tables.any_table import open_table
 from transforms.sources.tables.cells import invalid_row, read_text
@@ -27,7 +27,7 @@ from transforms.sources.tables.table_columns import guess_image, guess_label
 _NO_SETTINGS = ("label_pattern", "image_path", "image_root")
 
 
-class PixelTableSource(Source):
+class PixelTableSource(ContainerSource):
     """Tables with the pixels of square images.
 
     Raises:
@@ -38,9 +38,8 @@ class PixelTableSource(Source):
     labels_may_be_indices = True
 
     def __init__(self, files: Sequence[InputFile], table: Table, spec: SourceSpec) -> None:
-        super().__init__()
+        super().__init__(files)
         self.name = spec.source
-        self._containers = [Container.of(file.entry, key_prefix=file.key_prefix) for file in files]
         found = find_pixels(table)
         if found is None:
             raise RequestError(
@@ -58,10 +57,6 @@ class PixelTableSource(Source):
         splits = splits_of(files) if spec.input_splits or cells.columns.split is None else {}
         self.notes += describe_splits(splits, list(splits.values()), spec)
         self.read_container: ReadPixels = ReadPixels(cells, pixels, tuple(shape), splits, spec.delimiter, spec.encoding)
-
-    def containers(self) -> Sequence[Container]:
-        """The files."""
-        return self._containers
 
     def _choose_label(self, table: FirstRows, spec: SourceSpec) -> str | None:
         if spec.label_column is not None or spec.label_columns or not spec.needs_label:

@@ -77,7 +77,7 @@ class FirstRows:
 
     path: str
     columns: Sequence[str]
-    column_types: Mapping[str, str]
+    column_types: Mapping[str, str] | None
     first_rows: Sequence[Mapping[str, Any]]
     notes: Sequence[str] = ()
     delimiter: None = None
@@ -85,7 +85,7 @@ class FirstRows:
 
     def may_hold_text(self, column: str) -> bool:
         """See `Table`."""
-        return self.column_types[column] == "bytes"
+        return self.column_types is None or self.column_types[column] == "bytes"
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
         """The first rows."""
