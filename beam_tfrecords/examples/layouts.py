@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples import wire
 
 COLUMN = "column."
 TYPES = ("int64", "float", "bytes")
@@ -163,6 +164,11 @@ class Layout:
     """All features of an example, sorted by name."""
 
     features: tuple[Feature, ...]
+
+    @functools.cached_property
+    def stored_order(self) -> tuple[int, ...]:
+        """The places of the features here in the order in which an example has them."""
+        return tuple(sorted(range(len(self.features)), key=lambda place: wire.stored_order(self.features[place].name)))
 
     @property
     def fields(self) -> frozenset[str]:

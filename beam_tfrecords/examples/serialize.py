@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.examples import example_pb2
+from beam_tfrecords.examples import example_pb2, wire
 from beam_tfrecords.examples.layouts import Feature, Layout
 
 _INT64 = range(-(1 << 63), 1 << 63)
@@ -25,22 +25,8 @@ def serialize_example(layout: Layout, values: Mapping[str, Any]) -> bytes:
     Raises:
       SampleError: a value is missing or does not have the type of its feature; the detail names the feature.
     """
-    example = example_pb2.Example()
-    feature_map = example.features.feature
-    for feature in layout.features:
-        value = values.get(feature.field)
-        items = value if isinstance(value, list) else [value]
-        if len(items) != 1 and not feature.several:
-            raise _wrong_type(feature, value, f"{len(items)} values where one is expected")
-        message = feature_map[feature.name]
-        if feature.type == "bytes":
-            message.bytes_list.value.extend([_to_bytes(feature, item) for item in items])
-        elif feature.type == "int64":
-            message.int64_list.value.extend([_to_int64(feature, item) for item in items])
-        else:
-            message.float_list.value.extend([_to_float(feature, item) for item in items])
-    # Otherwise the order of map entries is not defined.
-    return example.SerializeToString(deterministic=True)
+    entries = [_serialize_feature(feature, values.get(feature.field)) for feature in layout.features]
+    return wire.join_entries([entries[number] for number in layout.stored_order])
 
 
 def read_fields(layout: Layout, data: bytes, *, prefix: tuple[str, ...]) -> dict[str, Any]:
@@ -55,6 +41,17 @@ def read_fields(layout: Layout, data: bytes, *, prefix: tuple[str, ...]) -> dict
         for feature in layout.features
         if feature.field.startswith(prefix)
     }
+
+
+def _serialize_feature(feature: Feature, value: Any) -> Sequence[bytes]:
+    items = value if isinstance(value, list) else [value]
+    if len(items) != 1 and not feature.several:
+        raise _wrong_type(feature, value, f"{len(items)} values where one is expected")
+    if feature.type == "bytes":
+        return wire.bytes_entry(feature.name, [_to_bytes(feature, item) for item in items])
+    if feature.type == "int64":
+        return wire.int64_entry(feature.name, [_to_int64(feature, item) for item in items])
+    return wire.float_entry(feature.name, [_to_float(feature, item) for item in items])
 
 
 def _to_bytes(feature: Feature, value: Any) -> bytes:

