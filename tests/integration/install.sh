@@ -12,6 +12,7 @@ VERSITYGW_VERSION=1.8.0
 # Its releases are no versions of the Go module; this is the newest that Go's proxy has.
 MINIO_VERSION=0.0.0-20260212201848-7aac2a2c5b7c
 AZURITE_VERSION=3.35.0
+AXE_VERSION=4.14.1
 # The newest that Maven Central has here.
 FLINK_OPERATOR_VERSION=1.10.0
 
@@ -80,13 +81,16 @@ airflow() {
     cp "$versions" "$environment/.installed"
 }
 
-azurite() {
-  local folder=$project/.cache/azurite
-  grep -qF "\"version\": \"$AZURITE_VERSION\"" "$folder/node_modules/azurite/package.json" 2>/dev/null ||
-    npm install --silent --no-fund --no-audit --prefix="$folder" "azurite@$AZURITE_VERSION"
+# A program or a library for a browser, in a folder of its own.
+npm_package() {
+  local name=$1 version=$2
+  local folder=$project/.cache/$name
+  grep -qF "\"version\": \"$version\"" "$folder/node_modules/$name/package.json" 2>/dev/null ||
+    npm install --silent --no-fund --no-audit --prefix="$folder" "$name@$version" || missing+=("$name $version")
 }
 
-azurite || missing+=("Azurite")
+npm_package azurite "$AZURITE_VERSION"
+npm_package axe-core "$AXE_VERSION"
 operator_library || missing+=("the Flink operator's library")
 airflow || missing+=("Airflow")
 

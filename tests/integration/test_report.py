@@ -1,4 +1,4 @@
-"""`report.html` in a real browser: pictures, no requests, no errors, names that stay text; and the code it shows."""
+"""`report.html` in a real browser: pictures, no requests, no errors, names stay text, axe-core; the code it shows."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
+
+from tests.annotated_inputs import save_pictures, write_coco
 
 SCRIPT = "<script>alert(1)</script>"
 CHROMIUM = shutil.which("chromium")
+AXE = Path(__file__).parents[2] / ".cache/axe-core/node_modules/axe-core/axe.min.js"
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +32,31 @@ def hostile(tmp_path_factory, photos, build) -> Path:
     flags = ["--image_column=path", "--label_column=label", "--allow_outside_root", "--name=flowers"]
     flags += ["--image_size=128", "--resize_mode=crop", "--max_failures=0.5", "--splits=train=0.7,test=0.3"]
     return build(folder / "out", f"--input={folder / 'labels.csv'}", *flags)
+
+
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory, photos, build) -> Path:
+    """All sections of a report: a second version, with failures, leaks, near-duplicates and a guard that trips."""
+    folder = tmp_path_factory.mktemp("versions")
+    shutil.copytree(photos, folder / "in")
+    shutil.copy(photos / "cat/cat_01.jpg", folder / "in/flower/same.jpg")
+    Image.open(photos / "cat/cat_02.jpg").save(folder / "in/flower/near.jpg", quality=60)
+    (folder / "in/cat/broken.jpg").write_bytes(b"none")
+    flags = [f"--input={folder / 'in'}", "--image_size=128", "--near_duplicates=4", "--max_failures=0.5"]
+    flags += ["--splits=train=0.5,test=0.5", "--versioned"]
+    build(folder / "out", *flags)
+    shutil.copytree(photos / "cat", folder / "in/lion")
+    build(folder / "out", *flags, "--accept=all")
+    return folder / "out" / (folder / "out/LATEST").read_text().strip()
+
+
+@pytest.fixture(scope="module")
+def objects(tmp_path_factory, build) -> Path:
+    """Pictures with boxes."""
+    folder = tmp_path_factory.mktemp("objects")
+    save_pictures(folder / "images")
+    words = [f"--input={write_coco(folder / 'objects.json')}", f"--image_root={folder / 'images'}"]
+    return build(folder / "out", *words, "--layout=detection")
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +91,22 @@ def test_a_browser_shows_it_whole_and_asks_for_nothing(hostile, browser, width, 
     assert page.evaluate("document.documentElement.scrollWidth") == width
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (max(map(int, re.findall(r"\d+", background))) < 64) == (scheme == "dark")
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("dataset", ["hostile", "versions", "objects"])
+def test_axe_finds_no_fault(dataset, browser, width, scheme, request):
+    if not AXE.exists():
+        pytest.skip("tests/integration/install.sh has not installed axe-core")
+    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
+    page = context.new_page()
+    page.goto((request.getfixturevalue(dataset) / "report.html").as_uri())
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run()")
+    assert len(found["passes"]) > 20
+    assert [f"{one['id']}: {one['nodes'][0]['failureSummary']}" for one in found["violations"]] == []
     context.close()
 
 
