@@ -259,7 +259,7 @@ def test_masks_of_archives_are_refused(flags, folders, convert):
     words = [flag.replace("{}", str(folders)) for flag in flags]
     ran = convert(f"--input={archive}", f"--output={folders / 'out'}", *words)
     assert ran.code == 2
-    assert "is read as zip, which has none" in ran.err
+    assert "is read as zip, which has no" in ran.err
 
 
 def rgb(mask: np.ndarray) -> Image.Image:

@@ -61,7 +61,7 @@ def _open(paths: Sequence[str], splits: Mapping[str, str], spec: SourceSpec) -> 
             raise BuildError(describe_fault(", ".join(paths), error)) from error
         raise RequestError(f"{quote_input(','.join(paths))} cannot be read: {error}") from error
     if request.needs_mask and not source.has_masks:
-        refuse_settings(request, MASK_SETTINGS, why="of which no masks are read", way=", or give folders or a table")
+        refuse_settings(request, MASK_SETTINGS, why="which has no masks", way=", or give folders or a table")
     if entry != entries[0]:
         source.notes.insert(0, f"{quote_input(paths[0])} is read as {entry.name}, not as {entry.among} (`source`)")
     return source
