@@ -382,8 +382,8 @@ ELSEWHERE = {
     "or say what starts Python workers, by `environment_type`": "tests/integration/test_flink.py",
     "or set `parallelism` for a job that waits": "tests/integration/test_flink.py",
     "or set `environment_type` and `environment_config`": "tests/beam_pipelines/execution",
-    "allow more, or lower `max_image_memory`": "tests/beam_pipelines/test_memory_kills.py",
-    "allow more, or say less with `max_image_memory`": "tests/beam_pipelines/test_memory_kills.py",
+    "allow more, or lower `max_image_memory`": "tests/integration/test_memory_kills.py",
+    "allow more, or say less with `max_image_memory`": "tests/integration/test_memory_kills.py",
 }
 _IS_HINT = re.compile(
     r"\b(?:say|leave|lower|set|give|run|read it)\b[^`;.]{0,60}(?:`[a-z_]+[`=]|--[a-z])|\bor `[a-z_]+="

