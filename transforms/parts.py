@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import dataclasses
+import itertools
 import zlib
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeAlias
 
@@ -149,9 +151,37 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
             self._write(self._compressor.compress(piece) if self._gzip else piece)
         self._stream_bytes += len(data) + FRAME_BYTES
         self._records += 1
-        full = self._policy.records is not None and self._records >= self._policy.records
-        if full or self._bytes >= self._policy.bytes:
-            self._roll()
+        self._roll_if_full()
+
+    def add_many(self, examples: Sequence[bytes], columns: Mapping[str, Sequence[Any]]) -> None:
+        """Appends records, as `add` does one by one.
+
+        Args:
+          columns: of their index rows, without offset and length.
+        """
+        frames = list(map(b"".join, map(frame, examples)))
+        ends = [0, *itertools.accumulate(map(len, frames))]
+        done = 0
+        while done < len(frames):
+            if not self._records:
+                self._file = self._opened.enter_context(storage.open_write(self._uri))
+            # Up to the one that fills the part; compressed, each says only when it is written whether it does.
+            room = self._policy.bytes - self._bytes
+            stop = done + 1 if self._gzip else bisect.bisect_left(ends, ends[done] + room, done + 1)
+            if self._policy.records is not None:
+                stop = min(stop, done + self._policy.records - self._records)
+            stop = min(stop, len(frames))
+            for column, values in columns.items():
+                self._extend(column, values[done:stop])
+            start = self._stream_bytes - ends[done]
+            self._extend("offset", [start + end for end in ends[done:stop]])
+            self._extend("length", list(map(len, frames[done:stop])))
+            data = b"".join(frames[done:stop])
+            self._write(self._compressor.compress(data) if self._gzip else data)
+            self._stream_bytes += len(data)
+            self._records += stop - done
+            self._roll_if_full()
+            done = stop
 
     def close(self) -> list[Part]:
         """Ends the last part and returns all."""
@@ -188,6 +218,12 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         values.extend([None] * (row + 1 - len(values)))
         values[row] = value
 
+    def _extend(self, column: str, values: Sequence[Any]) -> None:
+        """Sets the values of the next rows of the index."""
+        known = self._columns[column]
+        known.extend([None] * (self._records - len(known)))
+        known.extend(values)
+
     def _measure_greys(self) -> None:
         for row, grey in self._greys.items():
             for column, value in (self._measure(grey) if self._measure else {}).items():
@@ -207,6 +243,11 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         self._pending.append(self._threads.submit(action, *arguments))
         if len(self._pending) > _UPLOADS:
             self._pending.popleft().result()
+
+    def _roll_if_full(self) -> None:
+        full = self._policy.records is not None and self._records >= self._policy.records
+        if full or self._bytes >= self._policy.bytes:
+            self._roll()
 
     def _roll(self) -> None:
         if self._gzip:

@@ -29,6 +29,20 @@ def serialize_example(layout: Layout, values: Mapping[str, Any]) -> bytes:
     return wire.join_entries([entries[number] for number in layout.stored_order])
 
 
+def serialize_examples(layout: Layout, columns: Sequence[Sequence[Any]]) -> list[bytes]:
+    """Serializes several examples, each as `serialize_example` does.
+
+    Args:
+      layout: with at least one feature.
+      columns: the values of each feature of the layout.
+
+    Raises:
+      SampleError: as there, of one of the examples.
+    """
+    entries = [_serialize_column(*pair) for pair in zip(layout.features, columns, strict=True)]
+    return wire.join_each([entries[number] for number in layout.stored_order])
+
+
 def read_fields(layout: Layout, data: bytes, *, prefix: tuple[str, ...]) -> dict[str, Any]:
     """The values that a serialized example holds of the fields whose names begin with one of `prefix`.
 
@@ -52,6 +66,22 @@ def _serialize_feature(feature: Feature, value: Any) -> Sequence[bytes]:
     if feature.type == "int64":
         return wire.int64_entry(feature.name, [_to_int64(feature, item) for item in items])
     return wire.float_entry(feature.name, [_to_float(feature, item) for item in items])
+
+
+def _serialize_column(feature: Feature, values: Sequence[Any]) -> list[bytes]:
+    """The entry of a feature in each of several examples."""
+    kinds = set(map(type, values))
+    if feature.several or list in kinds:
+        return [b"".join(_serialize_feature(feature, value)) for value in values]
+    if feature.type == "bytes":
+        return wire.bytes_entries(feature.name, [_to_bytes(feature, value) for value in values])
+    if feature.type == "int64":
+        if kinds != {int} or min(values) not in _INT64 or max(values) not in _INT64:
+            values = [_to_int64(feature, value) for value in values]
+        return wire.int64_entries(feature.name, values)
+    if kinds != {float} or not max(map(abs, values)) <= _FLOAT32_MAX:
+        values = [_to_float(feature, value) for value in values]
+    return wire.float_entries(feature.name, values)
 
 
 def _to_bytes(feature: Feature, value: Any) -> bytes:

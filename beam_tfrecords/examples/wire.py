@@ -52,6 +52,33 @@ def int64_entry(name: str, values: Iterable[int]) -> Sequence[bytes]:
     return _numbers_entry(name, _INTS, b"".join([varint(value & _INT64_BITS) for value in values]))
 
 
+def bytes_entries(name: str, values: Sequence[bytes]) -> list[bytes]:
+    """The entries of a feature that has one of the values in each example; so are those below."""
+    heads = {length: _entry_head(name, _BYTES, len(head) + length) + head for length, head in _heads(values).items()}
+    return [heads[len(value)] + value for value in values]
+
+
+def float_entries(name: str, values: Sequence[float]) -> list[bytes]:
+    """See `bytes_entries`, and `float_entry`."""
+    head = _entry_head(name, _FLOATS, 6) + _FIRST + varint(4)
+    packed = struct.pack(f"<{len(values)}f", *values)
+    return [head + packed[start : start + 4] for start in range(0, len(packed), 4)]
+
+
+def int64_entries(name: str, values: Sequence[int]) -> list[bytes]:
+    """See `bytes_entries`, and `int64_entry`."""
+    packed = [varint(value & _INT64_BITS) for value in values]
+    heads = {length: _entry_head(name, _INTS, len(head) + length) + head for length, head in _heads(packed).items()}
+    return [heads[len(value)] + value for value in packed]
+
+
+def join_each(entries: Sequence[Sequence[bytes]]) -> list[bytes]:
+    """The examples of the entries of each feature, in the order of `stored_order`."""
+    joined = list(map(b"".join, zip(*entries, strict=True)))
+    heads = _heads(joined)
+    return [heads[len(features)] + features for features in joined]
+
+
 def stored_order(name: str) -> bytes:
     """Sorts features as protobuf stores them: by their names, but what goes on behind another name comes before it.
 
@@ -64,6 +91,11 @@ def join_entries(entries: Iterable[Sequence[bytes]]) -> bytes:
     """The example of entries that are in the order of `stored_order`."""
     pieces = [piece for entry in entries for piece in entry]
     return b"".join((_FIRST, varint(sum(map(len, pieces))), *pieces)) if pieces else b""
+
+
+def _heads(values: Iterable[bytes]) -> dict[int, bytes]:
+    """Length of a value -> what is before it, as the first field of a message."""
+    return {length: _FIRST + varint(length) for length in set(map(len, values))}
 
 
 def _numbers_entry(name: str, kind: bytes, packed: bytes) -> Sequence[bytes]:

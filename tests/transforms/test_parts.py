@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import google_crc32c
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beam_tfrecords.tfrecord import read_records
 from transforms.parts import PART_BYTES, PartPolicy, PartWriter
@@ -43,6 +47,39 @@ def test_a_part_ends_at_its_size(tmp_path):
 
 def test_a_part_ends_at_its_number_of_records(tmp_path):
     assert [part.records for part in write(tmp_path, [b"x"] * 5, policy=PartPolicy(records=2))] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+@given(
+    st.lists(st.binary(max_size=5000), max_size=12),
+    st.integers(1, 5),
+    st.one_of(st.integers(1, 300), st.just(PART_BYTES)),
+    st.one_of(st.none(), st.integers(1, 4)),
+)
+def test_records_that_are_added_together_are_written_as_one_by_one(compression, payloads, together, size, records):
+    rows = [{**ROW, "key": str(number), "label": "cat" if number % 3 else None} for number in range(len(payloads))]
+
+    def write_all(folder: str, add: Callable[[PartWriter], None]) -> list[tuple[object, ...]]:
+        policy = PartPolicy(bytes=size, records=records)
+        writer = PartWriter(folder=folder, stem="x", split="train", block=3, policy=policy, compression=compression)
+        add(writer)
+        return [(part.crc32c, part.index_crc32c, part.records, part.stream_bytes) for part in writer.close()]
+
+    def add_each(writer: PartWriter) -> None:
+        for payload, row in zip(payloads, rows, strict=True):
+            writer.add(payload, row)
+
+    def add_together(writer: PartWriter) -> None:
+        for start in range(0, len(payloads), together):
+            some = slice(start, start + together)
+            names = [name for name in ROW if name != "label" or any(row["label"] for row in rows[some])]
+            columns = {
+                name: [row[name] for row in rows[some]] for name in names if ROW[name] is not None or name == "label"
+            }
+            writer.add_many(payloads[some], columns)
+
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        assert write_all(one, add_each) == write_all(other, add_together)
 
 
 def test_no_records_make_no_part(tmp_path):

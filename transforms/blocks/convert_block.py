@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from beam_tfrecords import storage
 from beam_tfrecords.errors import TRIED_AGAIN, BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.tfrecord import Compression
+from transforms.blocks.convert_rows import write_rows
 from transforms.blocks.convert_sample import ConvertedSample, ConvertSample
 from transforms.blocks.fetching import Fetched, fetch, read_images, with_fingerprint
 from transforms.blocks.results import BlockResult, read_marker
@@ -93,8 +94,10 @@ def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, c
     reuse = (
         BlockReuse(plan.reuse, convert, (split, number)) if plan.reuse and isinstance(convert, ConvertSample) else None
     )
+    # Without an image to decode, nothing crashes, or takes its time.
+    rows = convert if isinstance(convert, ConvertSample) and not (plan.read_images or reuse) else None
     with guard as guarded:
-        result = _convert_refs(refs, (split, number), stem=stem, plan=plan, convert=guarded, reuse=reuse)
+        result = _convert_refs(refs, (split, number), stem=stem, plan=plan, convert=guarded, reuse=reuse, rows=rows)
     storage.write_bytes(marker, json.dumps(result.to_json()).encode())
     add_block(plan.folder, result.stats, before=finished.stats if finished else None)
     return result
@@ -155,6 +158,7 @@ def _convert_refs(
     plan: BlockPlan,
     convert: Callable[[SampleRef, Mapping[str, bytes]], ConvertedSample | SampleError],
     reuse: BlockReuse | None,
+    rows: ConvertSample | None = None,
 ) -> BlockResult:
     split, number = key
     folder = BuildFolder(plan.folder)
@@ -178,6 +182,8 @@ def _convert_refs(
     ) as writer:
         if not plan.hashes_files:
             refs = map(with_fingerprint, refs)
+        if rows is not None:
+            refs = write_rows(refs, rows, writer, counts, clock, split=split)
         for ref, fetched in fetch(refs, needs_image=needs_image, max_file_size=plan.max_file_size):
             clock.lap("read")
             images = {} if isinstance(fetched, SampleError) else fetched

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgpack
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import COLUMN, Layout
-from beam_tfrecords.examples.serialize import read_fields, serialize_example
+from beam_tfrecords.examples.serialize import read_fields, serialize_example, serialize_examples
 from beam_tfrecords.tfrecord import masked_crc32c
 from transforms.blocks.place_objects import PlacedObjects, place_objects
 from transforms.hashing import content_hash
@@ -63,6 +63,20 @@ class ConvertedSample:
     def label(self) -> str | None:
         """Its class; None if it has none, several, or objects."""
         return self.class_names[0] if len(self.class_names) == 1 and self.facts.get("objects") is None else None
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvertedRows:
+    """Several samples without images, ready to be written; the columns are those of `ConvertedSample`."""
+
+    examples: Sequence[bytes]
+    class_names: Sequence[tuple[str, ...]]
+    sample_hashes: Sequence[str]
+
+    @property
+    def labels(self) -> list[str | None]:
+        """See `ConvertedSample.label`."""
+        return [names[0] if len(names) == 1 else None for names in self.class_names]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,6 +132,30 @@ class ConvertSample:
             },
         )
 
+    def convert_rows(self, refs: Sequence[SampleRef]) -> ConvertedRows:
+        """Makes the examples of samples whose images are not needed.
+
+        Raises:
+          SampleError: why one of them is rejected.
+        """
+        labels = [self._resolve_labels(ref) for ref in refs]
+        columns = []
+        others = None
+        for feature in self.layout.features:
+            name = feature.column
+            if name is not None:
+                columns.append([ref.columns.get(name) for ref in refs])
+                continue
+            others = others or [self._values(ref, found) for ref, found in zip(refs, labels, strict=True)]
+            columns.append([values.get(feature.field) for values in others])
+        examples = serialize_examples(self.layout, columns)
+        hashes = [self._hash(ref, found, []) for ref, found in zip(refs, labels, strict=True)]
+        return ConvertedRows(
+            examples,
+            [_class_names(found, None) for found in labels],
+            list(map(seal, hashes, examples)),
+        )
+
     def sample_hash(self, ref: SampleRef) -> str:
         """Changes with everything that decides the example: the sample, the settings, the libraries.
 
@@ -154,16 +192,21 @@ class ConvertSample:
         fields: dict[str, Any],
         placed: PlacedObjects | None,
     ) -> bytes:
-        values: dict[str, Any] = {**fields, "key": ref.key, "filename": ref.key.rsplit("/", 1)[-1]}
-        values["source_id"] = (ref.objects.image_id if ref.objects else "") or ref.key
+        values = {**fields, **self._values(ref, labels)}
         values.update((COLUMN + name, value) for name, value in ref.columns.items())
+        if placed:
+            values.update(placed.fields)
+        return serialize_example(self.layout, values)
+
+    def _values(self, ref: SampleRef, labels: list[tuple[int, str]]) -> dict[str, Any]:
+        """The values of the fields that are not of an image and not columns."""
+        values: dict[str, Any] = {"key": ref.key, "filename": ref.key.rsplit("/", 1)[-1]}
+        values["source_id"] = (ref.objects.image_id if ref.objects else "") or ref.key
         values["labels.index"] = [index for index, _ in labels]
         values["labels.name"] = [name for _, name in labels]
         if labels:
             values["label.index"], values["label.name"] = values["labels.index"], values["labels.name"]
-        if placed:
-            values.update(placed.fields)
-        return serialize_example(self.layout, values)
+        return values
 
     def _hash(self, ref: SampleRef, labels: list[tuple[int, str]], object_labels: list[tuple[int, str]]) -> str:
         decisive: tuple[Any, ...] = (self.settings, ref.key, ref.fingerprint, labels, sorted(ref.columns.items()))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.examples.layouts import Feature, Layout
-from beam_tfrecords.examples.serialize import serialize_example
+from beam_tfrecords.examples.serialize import serialize_example, serialize_examples
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 FLOAT32 = st.floats(width=32)
@@ -53,6 +53,41 @@ def test_bytes_are_those_of_tensorflows_deterministic_serialization(features):
             {"int64": message.int64_list, "float": message.float_list, "bytes": message.bytes_list}[kind].SetInParent()
     ours = serialize_example(layout, {f"column.{name}": values for name, (_, values) in features.items()})
     assert ours == expected.SerializeToString(deterministic=True)
+
+
+CELLS = {
+    "int64": st.one_of(INT64, st.booleans(), INT64.map(str), st.just([7])),
+    "float": st.one_of(st.floats(), st.integers(), FLOAT32.map(str), st.just([0.5])),
+    "bytes": st.one_of(st.text(), st.binary(), st.just([b"one"])),
+}
+ODD_CELLS = st.sampled_from([None, "", "ü", 2**63, 1e39, "\udc80", [], [1, 2], ["a", "b"], 1.5])
+
+
+@given(st.data())
+def test_many_examples_have_the_bytes_that_each_has_alone(data):
+    names = st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=4, unique=True)
+    kinds = {name: data.draw(st.sampled_from(list(CELLS))) for name in data.draw(names)}
+    layout = Layout(
+        tuple(Feature(name, f"column.{name}", kind, several=data.draw(st.booleans())) for name, kind in kinds.items())
+    )
+    count = data.draw(st.integers(1, 5))
+    odd = data.draw(st.booleans())
+    columns = [
+        data.draw(st.lists(st.one_of(CELLS[kind], ODD_CELLS) if odd else CELLS[kind], min_size=count, max_size=count))
+        for kind in kinds.values()
+    ]
+    alone: list[bytes | str] = []
+    for row in zip(*columns, strict=True):
+        try:
+            alone.append(serialize_example(layout, dict(zip((f"column.{name}" for name in kinds), row, strict=True))))
+        except SampleError as error:
+            alone.append(error.detail)
+    try:
+        together = serialize_examples(layout, columns)
+    except SampleError as error:
+        together = [error.detail]
+        alone = [one for one in alone if one == error.detail][:1]
+    assert together == alone
 
 
 def test_a_name_comes_behind_the_names_that_go_on_behind_it_as_protobuf_has_always_stored_them():

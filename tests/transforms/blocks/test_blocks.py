@@ -117,6 +117,49 @@ def reject_odd(ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
     return echo(ref, images)
 
 
+@pytest.mark.parametrize(
+    "layout", [{"x": "column.x", "y": "column.y"}, {"x": "column.x", "name": "label.name", "key": "key"}]
+)
+def test_rows_that_are_converted_together_become_what_each_becomes_alone(tmp_path, layout):
+    names = ClassNames(("cat", "dog"))
+    types = {"column.x": "int64", "column.y": "bytes"}
+    features = {
+        name: {"field": field, "type": types[field]} if field in types else field for name, field in layout.items()
+    }
+    convert = ConvertSample(ImageSpec(), parse_layout(features), names)
+    refs = [
+        SampleRef(
+            f"{number % 590}",  # The last ten have the keys of others.
+            label="bird" if number % 50 == 7 else "dog" if number % 3 else None if number % 50 == 9 else "cat",
+            columns={"x": None if number % 100 == 3 else number * 10**15, "y": "ü" * (number % 7)},
+            failure=("invalid_row", "bad") if number % 200 == 5 else None,
+        )
+        for number in range(600)
+    ]
+    results = []
+    # What is not known to be pure is given one row at a time.
+    for name, one in (("alone", lambda ref, images: convert(ref, images)), ("together", convert)):
+        plan = BlockPlan(
+            folder=str(tmp_path / name),
+            seed=5,
+            policies={"train": PartPolicy(bytes=3000)},
+            compression="none",
+            read_images=False,
+            max_file_size=10**6,
+            image_timeout=1,
+        )
+        block = Block(tmp_path, plan, refs)
+        result = block.convert(one)
+        files = {
+            path.relative_to(tmp_path / name): data for path, data in block.files().items() if "block" not in str(path)
+        }
+        results.append((files, result.stats, len(result.parts), block.failures(result)))
+    assert results[0] == results[1]
+    assert results[0][1].total("written") < 590
+    assert results[0][2] > 3
+    assert sum(path.suffix == ".parquet" for path in results[0][0]) == results[0][2]
+
+
 def test_a_block_is_written_in_order_to_parts_with_their_index(block):
     result = block.convert(refs=block.refs[::-1])
     assert block.records(result) == in_order(KEYS)

@@ -1,0 +1,82 @@
+"""Converts samples without images many at once, which takes a third of the time of one by one."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from transforms.blocks.convert_sample import ConvertedRows, ConvertSample
+from transforms.blocks.stopwatch import Stopwatch
+from transforms.parts import PartWriter
+from transforms.refs import SampleRef
+from transforms.stats import Key
+
+_TOGETHER = 256
+
+
+def write_rows(
+    refs: Iterable[SampleRef],
+    convert: ConvertSample,
+    writer: PartWriter,
+    counts: Counter[Key],
+    clock: Stopwatch,
+    *,
+    split: str,
+) -> Iterator[SampleRef]:
+    """Converts and writes samples whose images are not needed, many at once.
+
+    Args:
+      refs: of a block, in their order.
+      convert: converts them.
+      writer: receives their records.
+      counts: receives what the records add to it.
+      clock: receives the time that each step takes.
+      split: of the block.
+
+    Yields:
+      Those that cannot be converted, before what follows them is written.
+    """
+    refs = iter(refs)
+    while together := list(itertools.islice(refs, _TOGETHER)):
+        clock.lap("read")
+        for few, converted in _convert(together, convert):
+            clock.lap("convert")
+            if converted is None:
+                yield few[0]
+                continue
+            columns: dict[str, Sequence[str | None]] = {
+                "key": [ref.key for ref in few],
+                "uri": [ref.uri for ref in few],
+                "fingerprint": [ref.fingerprint for ref in few],
+                "label": converted.labels,
+                "content_hash": [""] * len(few),
+                "sample_hash": converted.sample_hashes,
+            }
+            known = {name: column for name, column in columns.items() if column.count(None) < len(few)}
+            writer.add_many(converted.examples, known)
+            counts["written", split] += len(few)
+            for name in itertools.chain.from_iterable(converted.class_names):
+                counts["class", split, name] += 1
+            counts["source_bytes",] += sum(ref.size for ref in few)
+            clock.lap("write")
+
+
+def _convert(
+    refs: Sequence[SampleRef], convert: ConvertSample
+) -> Iterator[tuple[Sequence[SampleRef], ConvertedRows | None]]:
+    """Converts many samples; None for one that has to be converted alone, to know why it fails."""
+    if not any(ref.failure for ref in refs):
+        try:
+            converted = convert.convert_rows(refs)
+        except Exception:  # Of one of them.
+            pass
+        else:
+            yield refs, converted
+            return
+    if len(refs) == 1:
+        yield refs, None
+        return
+    middle = len(refs) // 2
+    yield from _convert(refs[:middle], convert)
+    yield from _convert(refs[middle:], convert)
