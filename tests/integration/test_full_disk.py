@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.beam_pipelines.conftest import make_picture, save_picture
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
 
 FLAGS = ["--name=pets", "--image_size=64", "--image_encoding=png", "--codec=exact", "--num_shards=2"]
@@ -30,10 +31,10 @@ def disk(folder: Path, size: int) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def pets(tmp_path_factory, picture, save) -> Path:
+def pets(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("full") / "pets"
     for number in range(60):
-        save(root / ("cat", "dog")[number % 2] / f"{number}.png", picture(number, 100, 100))
+        save_picture(root / ("cat", "dog")[number % 2] / f"{number}.png", make_picture(number, 100, 100))
     return root
 
 

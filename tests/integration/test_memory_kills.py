@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.beam_pipelines.conftest import make_picture, save_picture
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of
 
 CONTROLLER = Path("/sys/fs/cgroup/memory")
@@ -47,10 +48,10 @@ def convert(*words: str, group: Path | None = None) -> subprocess.CompletedProce
     return subprocess.run(command, preexec_fn=enter, capture_output=True, text=True, timeout=300, check=False)
 
 
-def test_a_build_whose_workers_are_killed_for_their_memory_says_so_and_resumes(tmp_path, picture, save):
+def test_a_build_whose_workers_are_killed_for_their_memory_says_so_and_resumes(tmp_path):
     for number in range(40):
-        save(tmp_path / "in" / ("cat", "dog")[number % 2] / f"{number}.png", picture(number, 30, 30))
-    save(tmp_path / "in/cat/large.png", np.zeros((12_000, 12_000, 3), np.uint8), compress_level=1)
+        save_picture(tmp_path / "in" / ("cat", "dog")[number % 2] / f"{number}.png", make_picture(number, 30, 30))
+    save_picture(tmp_path / "in/cat/large.png", np.zeros((12_000, 12_000, 3), np.uint8), compress_level=1)
     flags = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}"]
     with _group(400 * MIB) as group:
         ran = convert(*flags, group=group)
