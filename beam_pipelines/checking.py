@@ -254,7 +254,7 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Sk
     }
     samples = sum(unknown.values())
     if samples > spec.max_failures * listing.total:
-        shown = ", ".join(repr(label) for label in list(unknown)[:5])
+        shown = ", ".join(sorted(map(repr, unknown))[:5])
         present = {class_names.find(label) for label in listing.labels}
         known = [name for index, name in enumerate(class_names.names) if index in present]
         fits = not spec.source.classes and 0 < len(known) <= 2 * _MOST_CLASSES

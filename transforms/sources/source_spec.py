@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import enum
 import functools
@@ -300,12 +301,12 @@ class SourceSpec:
 
 @dataclasses.dataclass
 class Skipped:
-    """Files that are not samples, counted by kind, with the first few keys of each kind.
+    """Files that are not samples, counted by kind, with a few keys of each kind: the same however they are listed.
 
     Attributes:
       counts: kind ("hidden", or an extension in lower case such as ".txt") -> number of files. After a
         hundred kinds all others are "other", which bounds the memory.
-      examples: kind -> the first few keys.
+      examples: kind -> the first few keys, sorted.
       folders: the folders that the files are in; not merged.
     """
 
@@ -328,4 +329,7 @@ class Skipped:
             kind = "other"
         self.counts[kind] += count
         examples = self.examples.setdefault(kind, [])
-        examples.extend(list(keys)[: _MOST_EXAMPLES - len(examples)])
+        for key in keys:
+            if len(examples) < _MOST_EXAMPLES or key < examples[-1]:
+                bisect.insort(examples, key)
+                del examples[_MOST_EXAMPLES:]

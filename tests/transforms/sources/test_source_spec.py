@@ -92,3 +92,14 @@ def test_the_kinds_of_skipped_files_stay_bounded_when_listings_add_up():
         total.merge(other)
     assert len(total.counts) == 101
     assert total.counts.total() == 240
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_examples_of_skipped_files_do_not_depend_on_the_order_of_the_listing(order):
+    total = Skipped()
+    for start in (0, 40)[::order]:
+        other = Skipped()
+        for number in range(start, start + 40)[::order]:
+            other.add(".txt", f"{number:02}")
+        total.merge(other)
+    assert total.examples == {".txt": ["00", "01", "02"]}
