@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from beam_tfrecords.errors import RequestError
 from transforms.listing.limiting import limit_listing
@@ -12,10 +14,13 @@ from transforms.listing.stratifying import stratify
 from transforms.refs import SampleRef
 from transforms.request.build_spec import BuildSpec
 from transforms.service_faults import retry_faults
+from transforms.sources.containers import Container
 from transforms.sources.selection import Selection
 from transforms.sources.source import Source
 from transforms.sources.source_spec import Skipped
 from transforms.splits import Splits
+
+Result = TypeVar("Result")
 
 
 def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
@@ -35,26 +40,58 @@ def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
     )
 
 
-def list_samples(spec: BuildSpec, source: Source, folder: str) -> Listing:
-    """Lists the samples of a source that has no containers.
+class _ManySamplesError(Exception):
+    """There are more samples than are listed here."""
+
+
+def list_samples(spec: BuildSpec, source: Source, folder: str, *, most: float = math.inf) -> Listing | None:
+    """Lists the samples of a source that has no containers; None if there are more than `most`.
 
     Raises:
       RequestError: a folder cannot be read, so that nobody knows which samples are in it.
       BuildError: a service fault.
     """
 
-    def attempt() -> Listing:
+    def attempt() -> Listing | None:
         source.skipped = Skipped()
-        return write_listing(source.samples(), folder, plan=plan_listing(spec, source), skipped=source.skipped)
+        try:
+            samples = _up_to(most, source.samples())
+            return write_listing(samples, folder, plan=plan_listing(spec, source), skipped=source.skipped)
+        except _ManySamplesError:
+            return None
 
+    return _refuse_unreadable(attempt, spec, source)
+
+
+def _up_to(most: float, samples: Iterator[SampleRef]) -> Iterator[SampleRef]:
+    for number, sample in enumerate(samples):
+        if number == most:
+            raise _ManySamplesError
+        yield sample
+
+
+def cut_input(spec: BuildSpec, source: Source) -> Sequence[Container]:
+    """The parts of a source that workers list; empty if they do not.
+
+    Raises:
+      RequestError, BuildError: as `list_samples`.
+    """
+    return _refuse_unreadable(source.parts, spec, source)
+
+
+def _refuse_unreadable(read: Callable[[], Result], spec: BuildSpec, source: Source) -> Result:
     try:
-        listing = retry_faults(", ".join(spec.source.input), attempt)
+        return retry_faults(", ".join(spec.source.input), read)
     except OSError as error:
-        raise RequestError(
-            f"`input={', '.join(spec.source.input)}`: {error.filename or source.name} cannot be read: "
-            f"{error.strerror or error}; make it readable, or take it out of the input"
-        ) from error
-    return settle_listing(listing, spec, source, source.skipped, folder)
+        raise unreadable_input(error, spec, source) from error
+
+
+def unreadable_input(error: OSError, spec: BuildSpec, source: Source) -> RequestError:
+    """The refusal of an input of which a folder cannot be read."""
+    return RequestError(
+        f"`input={', '.join(spec.source.input)}`: {error.filename or source.name} cannot be read: "
+        f"{error.strerror or error}; make it readable, or take it out of the input"
+    )
 
 
 def settle_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: Skipped, folder: str) -> Listing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import math
 import os
 import socket
 import tempfile
@@ -150,24 +151,30 @@ def _list_samples(
     spec: BuildSpec, source: Source, execution: Execution, *, earlier: Earlier, output: Output
 ) -> _Listed | None:
     """Lists an input here, or has workers do it; None if a build of it would make the version before again."""
-    from beam_pipelines.list_input import list_samples, settle_listing
+    from beam_pipelines.list_input import cut_input, list_samples, settle_listing
     from beam_pipelines.planning import build_folder, describe_facts
 
     # A template is made where no pipeline may run.
-    parts = () if execution.runner.arguments.given["template_location"] else source.parts()
-    with _folder_of_parts(spec.output) if parts else tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as shared:
+    most = math.inf if execution.runner.arguments.given["template_location"] else source.most_listed_here
+    with contextlib.ExitStack() as stack:
+        here = stack.enter_context(tempfile.TemporaryDirectory(prefix="beam-tfrecords-"))
+        listed, shared = list_samples(spec, source, here, most=most) if most else None, None
+        parts = cut_input(spec, source) if listed is None else ()
         if parts:
-            listing, source.skipped = _index(parts, source, spec, execution, folder=shared)
-            listing = settle_listing(listing, spec, source, source.skipped, BuildFolder(shared).listing)
-        else:
-            listing = list_samples(spec, source, shared)
+            shared = stack.enter_context(_folder_of_parts(spec.output))
+            listed, source.skipped = _index(parts, source, spec, execution, folder=shared)
+        elif listed is None:
+            listed = list_samples(spec, source, here)
+        assert listed is not None
+        listing_folder = BuildFolder(shared).listing if shared else here
+        listing = settle_listing(listed, spec, source, source.skipped, listing_folder)
         class_names = check_listing(spec, source, listing, source.skipped)
         folder = build_folder(spec, listing.fingerprint, earlier)
         facts = describe_facts(spec, input_fingerprint=listing.fingerprint, skipped=source.skipped, notes=source.notes)
         _refuse_other(output, folder)
         if not listing.unknown and _would_repeat(earlier, spec, {**facts, "class_names": class_names.names}):
             return None
-        _open_folder(folder, output, execution, keeps=shared if parts else None)
+        _open_folder(folder, output, execution, keeps=shared)
         chunks = [storage.join(BuildFolder(folder).listing, storage.basename(chunk)) for chunk in listing.chunks]
         # One after the other, those of a billion images take an hour and a half to a bucket.
         with ThreadPoolExecutor(_UPLOADS) as pool:
@@ -250,8 +257,8 @@ def _index(
     containers: Sequence[Container], source: Source, spec: BuildSpec, execution: Execution, *, folder: str
 ) -> tuple[Listing, Skipped]:
     """Lists containers or parts by a pipeline of its own: the build needs the number of samples, splits and labels."""
-    from beam_pipelines.list_input import plan_listing
-    from transforms.listing.indexing import IndexPlan, read_index_markers, write_containers
+    from beam_pipelines.list_input import plan_listing, unreadable_input
+    from transforms.listing.indexing import IndexPlan, UnreadableError, read_index_markers, write_containers
     from transforms.listing.stage import IndexContainers
 
     assert source.read_container is not None
@@ -261,7 +268,10 @@ def _index(
     stage = IndexContainers(plan, processes=execution.runner.processes)
     write_containers(containers, folder)
     execution.run(lambda root: root | "IndexContainers" >> stage)
-    return read_index_markers(containers, folder)
+    try:
+        return read_index_markers(containers, folder)
+    except UnreadableError as error:
+        raise unreadable_input(OSError(*error.args), spec, source) from error
 
 
 def _forget_other_blocks(folder: str, listing_fingerprint: str) -> None:

@@ -24,6 +24,7 @@ from beam_tfrecords.storage.entries import (
     AccessDeniedError,
     ChangedError,
     FileEntry,
+    Part,
     SchemeError,
     ServiceFaultError,
     StorageError,
@@ -38,6 +39,7 @@ __all__ = [
     "AccessDeniedError",
     "ChangedError",
     "FileEntry",
+    "Part",
     "SchemeError",
     "ServiceFaultError",
     "StorageError",
@@ -47,9 +49,11 @@ __all__ = [
     "allow_private_addresses",
     "are_private_addresses_allowed",
     "basename",
+    "can_cut",
     "check_scheme",
     "concatenate",
     "crc32c",
+    "cut_listing",
     "delete",
     "delete_files",
     "delete_if_empty",
@@ -66,6 +70,7 @@ __all__ = [
     "join",
     "list_files",
     "list_folders",
+    "list_part",
     "modules_for",
     "open_read",
     "open_write",
@@ -110,6 +115,8 @@ class _FileSystem(Protocol):
         self, sources: Sequence[str], target: str, *, staging: str | None, replaces: bool
     ) -> int | None: ...
     def list_files(self, root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]: ...
+    def cut_listing(self, root: str, *, literal: bool) -> list[Part]: ...
+    def list_part(self, root: str, part: Part, *, special: bool, literal: bool) -> Iterator[FileEntry]: ...
     def list_folders(self, root: str) -> list[str]: ...
     def delete_files(self, files: Iterable[str]) -> None: ...
 
@@ -335,6 +342,25 @@ def list_files(
       literal: `root` is a folder, never a glob.
     """
     return _system(root).list_files(root, limit=limit, special=special, literal=literal)
+
+
+def can_cut(root: str) -> bool:
+    """Whether `cut_listing` gives more than one part; Beam's file systems list from the beginning to the end only."""
+    return not has_scheme(root) or root.startswith(("gs://", "s3://"))
+
+
+def cut_listing(root: str, *, literal: bool = False) -> list[Part]:
+    """Cuts what `list_files` lists into parts for `list_part`, in any process of any machine, without listing it.
+
+    Every file is in one part, if none comes or goes meanwhile. Memory: a local folder takes some hundred bytes, a file
+    or an object none.
+    """
+    return _system(root).cut_listing(root, literal=literal)
+
+
+def list_part(root: str, part: Part, *, special: bool = False, literal: bool = False) -> Iterator[FileEntry]:
+    """Lists the files of one part, with the other arguments of `list_files` and `cut_listing`."""
+    return _system(root).list_part(root, part, special=special, literal=literal)
 
 
 def list_folders(root: str) -> list[str]:

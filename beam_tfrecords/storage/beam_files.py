@@ -23,7 +23,7 @@ from requests import RequestException
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import paths
 from beam_tfrecords.storage.arguments import BEAM_ARGUMENTS
-from beam_tfrecords.storage.entries import FileEntry, SchemeError, ServiceFaultError, StorageError
+from beam_tfrecords.storage.entries import FileEntry, Part, SchemeError, ServiceFaultError, StorageError
 from beam_tfrecords.storage.faults import is_fault_status, read_complete
 
 # Scheme -> the package that Beam's file system needs, and what installs it.
@@ -158,6 +158,16 @@ def list_files(root: str, *, limit: int | None, special: bool, literal: bool) ->
     with _file_system(root) as files:
         (match,) = files.match([pattern], [limit])
     return map(_entry_of, match.metadata_list)
+
+
+def cut_listing(root: str, *, literal: bool) -> list[Part]:
+    """See `storage.cut_listing`: all of it."""
+    return [("",)]
+
+
+def list_part(root: str, part: Part, *, special: bool, literal: bool) -> Iterator[FileEntry]:
+    """See `storage.list_part`."""
+    return list_files(root, limit=None, special=special, literal=literal)
 
 
 def list_folders(root: str) -> list[str]:

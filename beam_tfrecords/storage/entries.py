@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TypeAlias
 
 from beam_tfrecords.errors import RequestError
+
+# What a file system knows a part of a listing by: names of folders, or the range of the names of objects.
+Part: TypeAlias = "tuple[int | str, ...]"
 
 
 class StorageError(OSError):

@@ -19,11 +19,11 @@ from google.api_core import exceptions
 from google.cloud.storage import Blob
 
 from beam_tfrecords.storage import paths, traffic
-from beam_tfrecords.storage.entries import AccessDeniedError, ChangedError, FileEntry, StorageError
+from beam_tfrecords.storage.entries import AccessDeniedError, ChangedError, FileEntry, Part, StorageError
 from beam_tfrecords.storage.faults import read_complete
 from beam_tfrecords.storage.gcs_client import RETRY, blob_at, bucket_of, client, denied, errors, split
 from beam_tfrecords.storage.gcs_download import download
-from beam_tfrecords.storage.name_ranges import Page, list_below
+from beam_tfrecords.storage.name_ranges import Names, Page, cut_below, list_below
 from beam_tfrecords.storage.range_reader import open_ranges
 
 # Uploads of up to 8 MiB are one request; larger ones go in chunks of this many bytes, each held in memory.
@@ -201,12 +201,26 @@ def _compose(path: str, names: list[str], *, generation: int | None = None) -> B
 
 def list_files(root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]:
     """See `storage.list_files`."""
+    return list_below(_names(root, literal=literal), limit=limit)
+
+
+def cut_listing(root: str, *, literal: bool) -> list[Part]:
+    """See `storage.cut_listing`: ranges of names."""
+    return cut_below(_names(root, literal=literal))
+
+
+def list_part(root: str, part: Part, *, special: bool, literal: bool) -> Iterator[FileEntry]:
+    """See `storage.list_part`."""
+    return list_below(_names(root, literal=literal), part=part)
+
+
+def _names(root: str, *, literal: bool) -> Names:
     bucket, name = split(root)
-    return list_below(f"gs://{bucket}/", name, functools.partial(_list_page, root), limit=limit, literal=literal)
+    return Names(f"gs://{bucket}/", name, literal=literal, list_page=functools.partial(_list_page, root))
 
 
 def _list_page(root: str, after: str, before: str | None, *, prefix: str, size: int) -> Page:
-    """See `name_ranges.list_below`."""
+    """See `name_ranges.Names`."""
     with errors(root):
         listed = client().list_blobs(
             bucket_of(root),

@@ -12,12 +12,13 @@ import os
 import shutil
 import stat as file_mode
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import paths
-from beam_tfrecords.storage.entries import ChangedError, FileEntry, StorageError
+from beam_tfrecords.storage.entries import ChangedError, FileEntry, Part, StorageError
 from beam_tfrecords.storage.faults import is_service_fault, read_complete
 from beam_tfrecords.storage.locks import is_at, lock_file
 
@@ -25,6 +26,10 @@ from beam_tfrecords.storage.locks import is_at, lock_file
 _WRITE_BYTES = 1 << 18
 _READ_BYTES = 1 << 17
 _COPY_BYTES = 1 << 30
+# Files of one part of a listing, parts of one listing, and parts of one folder, each of which reads all its names.
+_LEAST_PART = 50_000
+_MOST_PARTS = 1000
+_MOST_SHARES = 64
 # Linux only.
 _copy_file_range = getattr(os, "copy_file_range", lambda *_: 0)
 # What file systems answer that cannot copy within the system, or not from another one.
@@ -300,9 +305,82 @@ def sync_folder(folder: str) -> None:
 
 def list_files(root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]:
     """See `storage.list_files`."""
-    is_folder_name = literal or not paths.is_glob(root) or os.path.isdir(root)
-    listed = _list_folder(root) if is_folder_name else _list_glob(root)
+    listed = _list_glob(root) if _is_pattern(root, literal=literal) else _list_folder(root)
     return itertools.islice((entry for entry in listed if special or entry.size >= 0), limit)
+
+
+def cut_listing(root: str, *, literal: bool) -> list[Part]:
+    """See `storage.cut_listing`: some folders each, or a share of the names in a very large one."""
+    counts = list(_count_files(root, literal=literal))
+    most = max(_LEAST_PART, sum(count for _, count in counts) // _MOST_PARTS)
+    parts: list[Part] = []
+    folders, files = list[str](), 0
+    for folder, count in counts:
+        if count > most:
+            shares = min(-(-count // most), _MOST_SHARES)
+            parts += [(share, shares, folder) for share in range(shares)]
+            continue
+        folders.append(folder)
+        files += count
+        if files >= most:
+            parts.append((0, 1, *folders))
+            folders, files = [], 0
+    return [*parts, (0, 1, *folders)] if folders else parts
+
+
+def _count_files(root: str, *, literal: bool) -> Iterator[tuple[str, int]]:
+    """The folders that `list_files` lists files of, and how many; a link to one of them ends in a slash.
+
+    Looks at names alone, which takes a thirtieth of the time of a listing.
+    """
+    is_glob = _is_pattern(root, literal=literal)
+    if is_glob and "**" not in root:
+        for folder in _match_folders(root):
+            yield folder, sum(1 for _ in _match_files(folder, root))
+        return
+    wanted = _crossing(root) if is_glob else None
+    for folder, entries in _walk(_base(root) if is_glob else root):
+        if entries is None:
+            folder, count = f"{folder}/", 1 if wanted is None else int(wanted(f"{folder}/"))
+        elif wanted is None:
+            count = sum(1 for _ in entries)
+        else:
+            count = sum(1 for entry in entries if wanted(entry.path))
+        if count:
+            yield folder, count
+
+
+def list_part(root: str, part: Part, *, special: bool, literal: bool) -> Iterator[FileEntry]:
+    """See `storage.list_part`."""
+    share, shares, *folders = part
+    is_glob = _is_pattern(root, literal=literal)
+    wanted = _crossing(root) if is_glob and "**" in root else None
+
+    def is_mine(name: str) -> bool:
+        return shares == 1 or zlib.crc32(os.fsencode(name)) % int(shares) == share
+
+    for folder in map(str, folders):
+        if folder.endswith("/") and folder != root:
+            found: Iterable[FileEntry] = [FileEntry(folder, -1, 0.0)]
+        elif is_glob and wanted is None:
+            matches = _match_files(folder, root)
+            found = (_matched(path) for path in matches if is_mine(os.path.basename(path)))
+        else:
+            found = _list_share(folder, is_mine, wanted)
+        yield from (entry for entry in found if special or entry.size >= 0)
+
+
+def _list_share(
+    folder: str, is_mine: Callable[[str], bool], wanted: Callable[[str], bool] | None
+) -> Iterator[FileEntry]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if is_mine(entry.name) and (wanted is None or wanted(entry.path)) and not _is_folder(entry):
+                yield _listed(entry)
+
+
+def _is_pattern(root: str, *, literal: bool) -> bool:
+    return not literal and paths.is_glob(root) and not os.path.isdir(root)
 
 
 def list_folders(root: str) -> list[str]:
@@ -331,24 +409,40 @@ def delete_files(files: Iterable[str]) -> None:
 
 
 def _list_folder(folder: str) -> Iterator[FileEntry]:
-    """Lists every folder once: links are followed last, in order, and only to folders not listed before."""
+    for path, entries in _walk(folder):
+        if entries is None:
+            yield FileEntry(f"{path}/", -1, 0.0)
+        else:
+            yield from map(_listed, entries)
+
+
+def _walk(folder: str) -> Iterator[tuple[str, Iterator[os.DirEntry[str]] | None]]:
+    """Every folder once, with its entries that are no folders; a link to one that was listed before, with None.
+
+    Links are followed last, in order, and only to folders not listed before. The entries are read before the next
+    folder is asked for.
+    """
     pending, links = [folder], list[str]()
     listed = set[tuple[int, int]]()
+
+    def files(entries: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
+        for entry in entries:
+            if not _is_folder(entry):
+                yield entry
+            elif entry.is_symlink():
+                heapq.heappush(links, entry.path)
+            else:
+                pending.append(entry.path)
+
     while pending or links:
         path = pending.pop() if pending else heapq.heappop(links)
         status = os.stat(path)
         if (status.st_dev, status.st_ino) in listed:
-            yield FileEntry(f"{path}/", -1, 0.0)
+            yield path, None
             continue
         listed.add((status.st_dev, status.st_ino))
         with os.scandir(path) as entries:
-            for entry in entries:
-                if not _is_folder(entry):
-                    yield _listed(entry)
-                elif entry.is_symlink():
-                    heapq.heappush(links, entry.path)
-                else:
-                    pending.append(entry.path)
+            yield path, files(entries)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -374,19 +468,41 @@ def _listed(entry: os.DirEntry[str]) -> FileEntry:
 
 def _list_glob(pattern: str) -> Iterator[FileEntry]:
     if "**" in pattern:  # The module `glob` would follow links in circles.
-        folder = paths.literal_prefix(pattern).rpartition("/")[0] or "/"
-        matches, hidden = paths.compile_glob(pattern).fullmatch, "/." in pattern
-        for entry in _list_folder(folder) if os.path.isdir(folder) else ():
-            if matches(entry.path) and (hidden or "/." not in entry.path[len(folder) :]):
-                yield entry
+        folder = _base(pattern)
+        wanted = _crossing(pattern)
+        yield from (entry for entry in (_list_folder(folder) if os.path.isdir(folder) else ()) if wanted(entry.path))
         return
+    for folder in _match_folders(pattern):
+        yield from map(_matched, _match_files(folder, pattern))
+
+
+def _base(pattern: str) -> str:
+    """The folder before the first wildcard."""
+    return paths.literal_prefix(pattern).rpartition("/")[0] or "/"
+
+
+def _crossing(pattern: str) -> Callable[[str], bool]:
+    """Whether a glob that crosses folders matches a path below its base; hidden files only if it names some."""
+    matches, start, hidden = paths.compile_glob(pattern).fullmatch, len(_base(pattern)), "/." in pattern
+    return lambda path: bool(matches(path)) and (hidden or "/." not in path[start:])
+
+
+def _match_folders(pattern: str) -> Iterator[str]:
+    """The folders that may hold matches of a glob that crosses no folders."""
     root, *names = pattern.split("/")
-    for path in _match(root or "/", names):
-        if not os.path.isdir(path):
-            try:
-                yield stat(path)
-            except OSError:
-                yield FileEntry(path, -1, 0.0)
+    folders = _match(root or "/", names[:-1]) if names[1:] else [root or "/"]
+    return filter(os.path.isdir, folders)
+
+
+def _match_files(folder: str, pattern: str) -> Iterator[str]:
+    return (path for path in _match(folder, [pattern.rpartition("/")[2]]) if not os.path.isdir(path))
+
+
+def _matched(path: str) -> FileEntry:
+    try:
+        return stat(path)
+    except OSError:
+        return FileEntry(path, -1, 0.0)
 
 
 def _match(folder: str, names: list[str]) -> Iterator[str]:

@@ -15,13 +15,15 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import NamedTuple, TypeAlias
 
 from beam_tfrecords.storage import paths
-from beam_tfrecords.storage.entries import FileEntry
+from beam_tfrecords.storage.entries import FileEntry, Part
 
 # The most that stores put on a page.
 _PAGE = 1000
 # Pages that are listed before ranges are; and ranges that are listed at once.
 _FIRST_PAGES = 10
 _THREADS = 16
+# Ranges that one listing is cut into: about so many, and at most four times as many.
+_PARTS = 256
 # Characters behind the common beginning of two names that decide where their middle is.
 _DIGITS = 8
 # Characters at the end of what the names of a page share that are taken for a number.
@@ -47,47 +49,112 @@ class Page(NamedTuple):
 ListPage: TypeAlias = Callable[[str, "str | None"], Page]
 
 
-def list_below(
-    root: str, name: str, list_page: Callable[..., Page], *, limit: int | None, literal: bool
-) -> Iterator[FileEntry]:
-    """All objects below a folder, or all that match a glob; see `storage.list_files`.
+class Names:
+    """The names of the objects below a folder, or of those that match a glob; see `storage.list_files`.
+
+    Attributes:
+      root: of the bucket, with a slash at the end.
+      prefix: what all names begin with.
+      matches: whether a name is one of them; None if all with the prefix are.
 
     Args:
-      root: of the bucket, with a slash at the end.
       name: of the folder or glob.
-      list_page: a `ListPage`, with the arguments `prefix` of the names and `size` of a page.
-      limit: lists at most this many.
       literal: `name` is a folder, never a glob.
+      list_page: a `ListPage`, with the arguments `prefix` of the names and `size` of a page.
     """
-    is_glob = paths.is_glob(name) and not literal
-    matches = paths.compile_glob(name).fullmatch if is_glob else None
-    prefix = paths.literal_prefix(name) if is_glob else paths.folder_prefix(name)
-    size = _PAGE if is_glob or limit is None else max(1, min(limit, _PAGE))
-    list_these = functools.partial(list_page, prefix=prefix, size=size)
-    pages = list_at_once(list_these) if limit is None else list_in_order(list_these)
-    with contextlib.closing(pages):
+
+    def __init__(self, root: str, name: str, *, literal: bool, list_page: Callable[..., Page]) -> None:
+        is_glob = paths.is_glob(name) and not literal
+        self.root = root
+        self.prefix = paths.literal_prefix(name) if is_glob else paths.folder_prefix(name)
+        self.matches = paths.compile_glob(name).fullmatch if is_glob else None
+        self._list_page = list_page
+
+    def list_page(self, after: str, before: str | None = None, *, prefix: str | None = None, size: int = 0) -> Page:
+        """A `ListPage`."""
+        return self._list_page(after, before, prefix=prefix or self.prefix, size=size or _PAGE)
+
+
+def list_below(names: Names, *, limit: int | None = None, part: Part = ("", "")) -> Iterator[FileEntry]:
+    """The objects of these names.
+
+    Args:
+      limit: lists at most this many.
+      part: one of `cut_below`: what lies behind the first name and up to the second; "" is no bound.
+    """
+    size = _PAGE if names.matches or limit is None else max(1, min(limit, _PAGE))
+    list_page = functools.partial(names.list_page, size=size)
+    list_pages = list_at_once if limit is None else list_in_order
+    with contextlib.closing(list_pages(list_page, str(part[0]), str(part[1]) or None)) as pages:
         entries = itertools.chain.from_iterable(page.entries for page in pages)
-        found = entries if matches is None else (entry for entry in entries if matches(entry.path[len(root) :]))
+        start, matches = len(names.root), names.matches
+        found = entries if matches is None else (entry for entry in entries if matches(entry.path[start:]))
         yield from itertools.islice(found, limit)
 
 
-def list_in_order(list_page: ListPage) -> Generator[Page, None, None]:
-    """All pages, one after the other."""
-    page = list_page("", None)
+def cut_below(names: Names) -> list[Part]:
+    """Ranges of names, behind one and up to the next, that hold about as many objects as far as a few requests tell.
+
+    Cuts where names begin that share a longer and longer beginning, as long as more than a page of them do.
+    """
+    level, cuts = [names.prefix], {names.prefix}
+    pool = ThreadPoolExecutor(_THREADS)
+    try:
+        while level and len(cuts) < _PARTS:
+            longer = list[str]()
+            for beginning, found in zip(level, pool.map(functools.partial(_lengthen, names), level), strict=True):
+                if found:
+                    cuts.remove(beginning)
+                    cuts.update(found)
+                    longer += found
+                if len(cuts) >= 4 * _PARTS:
+                    break
+            level = longer
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return list(itertools.pairwise(["", *sorted(cuts)[1:], ""]))
+
+
+def _lengthen(names: Names, beginning: str) -> list[str]:
+    """The beginnings one character longer that more than a page of names share; of one beginning, if all share more."""
+    page = names.list_page(beginning, prefix=beginning)
+    if not page.last:
+        return []
+    shared = page.first[: _shared(page.first, page.last)]
+    if len(shared) > len(beginning) and not names.list_page(_behind(shared), prefix=beginning, size=1).entries:
+        beginning = shared
+    found = list[str]()
+    after: str | None = beginning
+    while after is not None and (entries := names.list_page(after, prefix=beginning, size=1).entries):
+        longer = entries[0].path[len(names.root) :][: len(beginning) + 1]
+        if names.list_page(longer, prefix=longer).last:
+            found.append(longer)
+        after = _behind(longer) or None
+    return found
+
+
+def _behind(beginning: str) -> str:
+    """A name behind all with a beginning; "" if there is none, as the characters behind the last one are no text."""
+    return beginning[:-1] + chr(ord(beginning[-1]) + 1) if beginning and beginning[-1] < "\ud7ff" else ""
+
+
+def list_in_order(list_page: ListPage, after: str = "", before: str | None = None) -> Generator[Page, None, None]:
+    """All pages of a range, one after the other."""
+    page = list_page(after, before)
     yield page
     while page.last:
-        page = list_page(page.last, None)
+        page = list_page(page.last, before)
         yield page
 
 
-def list_at_once(list_page: ListPage) -> Generator[Page, None, None]:
-    """All pages; after the first ones, many at once and in no set order.
+def list_at_once(list_page: ListPage, after: str = "", before: str | None = None) -> Generator[Page, None, None]:
+    """All pages of a range; after the first ones, many at once and in no set order.
 
     Args:
       list_page: lists a page; called in threads.
     """
     page = Page((), "", "")
-    for page in itertools.islice(list_in_order(list_page), _FIRST_PAGES):
+    for page in itertools.islice(list_in_order(list_page, after, before), _FIRST_PAGES):
         yield page
     if not page.last:
         return
@@ -100,7 +167,7 @@ def list_at_once(list_page: ListPage) -> Generator[Page, None, None]:
             pending[pool.submit(list_page, after, before)] = before
 
         try:
-            list_range(page.last, None)
+            list_range(page.last, before)
             while pending:
                 for done in wait(pending, return_when=FIRST_COMPLETED).done:
                     before = pending.pop(done)
@@ -130,8 +197,7 @@ def find_middle(first: str, last: str, before: str | None, letters: Collection[s
       letters: characters of names.
     """
     stem = first[: _shared(first, last)][:-_COUNTING]
-    # Behind all names with the stem; the characters behind this one are no text.
-    middle = stem[:-1] + chr(ord(stem[-1]) + 1) if stem and stem[-1] < "\ud7ff" else ""
+    middle = _behind(stem)
     if not middle or (before is not None and middle >= before):
         middle = _halve(last, before, sorted(letters))
     return middle if last < middle and (before is None or middle < before) else None

@@ -25,8 +25,8 @@ from botocore import exceptions
 
 from beam_tfrecords import crc32c
 from beam_tfrecords.storage import paths, traffic
-from beam_tfrecords.storage.entries import ChangedError, FileEntry, StorageError
-from beam_tfrecords.storage.name_ranges import Page, list_below
+from beam_tfrecords.storage.entries import ChangedError, FileEntry, Part, StorageError
+from beam_tfrecords.storage.name_ranges import Names, Page, cut_below, list_below
 from beam_tfrecords.storage.range_reader import open_ranges
 from beam_tfrecords.storage.s3_client import BROKEN_OFF, BUSY, client, code_of, errors, split, status_of
 from beam_tfrecords.storage.upload_plan import MIN_BYTES, Piece, plan_upload
@@ -340,12 +340,26 @@ def abort_uploads(folder: str) -> None:
 
 def list_files(root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]:
     """See `storage.list_files`."""
+    return list_below(_names(root, literal=literal), limit=limit)
+
+
+def cut_listing(root: str, *, literal: bool) -> list[Part]:
+    """See `storage.cut_listing`: ranges of names."""
+    return cut_below(_names(root, literal=literal))
+
+
+def list_part(root: str, part: Part, *, special: bool, literal: bool) -> Iterator[FileEntry]:
+    """See `storage.list_part`."""
+    return list_below(_names(root, literal=literal), part=part)
+
+
+def _names(root: str, *, literal: bool) -> Names:
     bucket, name = split(root)
-    return list_below(f"s3://{bucket}/", name, functools.partial(_list_page, root), limit=limit, literal=literal)
+    return Names(f"s3://{bucket}/", name, literal=literal, list_page=functools.partial(_list_page, root))
 
 
 def _list_page(root: str, after: str, before: str | None, *, prefix: str, size: int) -> Page:
-    """See `name_ranges.list_below`."""
+    """See `name_ranges.Names`."""
     bucket = split(root)[0]
     items: list[Any] = []
     with errors(root):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
+import operator
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -113,9 +114,16 @@ def write(root: str, *names: str) -> None:
 
 
 def listed(root: str, below: str = "", **options: object) -> list[str]:
-    found = [entry.path for entry in storage.list_files(root + below, **options)]
-    assert all(path.startswith(f"{root}/") for path in found)
-    return sorted(path[len(root) + 1 :] for path in found)
+    entries = list(storage.list_files(root + below, **options))
+    if "limit" not in options:
+        parts = storage.cut_listing(root + below)
+        in_parts = [entry for part in parts for entry in storage.list_part(root + below, part, **options)]
+        assert sorted(in_parts, key=_path) == sorted(entries, key=_path)
+    assert all(entry.path.startswith(f"{root}/") for entry in entries)
+    return sorted(entry.path[len(root) + 1 :] for entry in entries)
+
+
+_path = operator.attrgetter("path")
 
 
 def test_what_is_written_is_read(root):

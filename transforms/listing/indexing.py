@@ -59,16 +59,25 @@ def read_containers(folder: str) -> Iterator[Container]:
     yield from map(Container.unpack, msgpack.unpackb(read_shared(BuildFolder(folder).containers)))
 
 
+class UnreadableError(Exception):
+    """A part of the input may not be read, or is gone; the arguments are errno, message and name of an `OSError`."""
+
+
 def index_container(container: Container, *, plan: IndexPlan) -> str:
     """Lists the samples of one container, unless that is done; returns the marker file.
+
+    That a part of the input cannot be read is in the marker as well: the request is wrong, not the worker.
 
     Raises:
       BuildError: as `read_unchanged`.
     """
     marker = _marker(container, plan.folder)
     if not _is_finished(marker, container, plan.launch):
-        values = read_unchanged(container, lambda container: _index(container, plan))
-        storage.write_bytes(marker, msgpack.packb(values))
+        try:
+            values: object = read_unchanged(container, lambda container: _index(container, plan))
+        except UnreadableError as error:
+            values = {"unreadable": error.args}
+        storage.write_bytes(marker, msgpack.packb(values, unicode_errors="surrogateescape"))
     return marker
 
 
@@ -97,6 +106,8 @@ def read_unchanged(container: Container, read: Callable[[Container], Result]) ->
             if pause is None:
                 raise BuildError(describe_fault(container.uri, error)) from error
         time.sleep(pause)
+        if not container.fingerprint:  # a part of a folder
+            continue
         # If the file is gone or cannot be looked at, reading it says so.
         with contextlib.suppress(OSError):
             found = Container.of(storage.stat(container.uri), key_prefix=container.key_prefix)
@@ -130,8 +141,11 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
                     launch = plan.launch
                 yield ref
         except OSError as error:
-            # Otherwise it would seem to be one of the file that is written.
-            error.filename = error.filename or container.uri
+            if container.part and not (storage.is_service_fault(error) or isinstance(error, storage.ChangedError)):
+                raise UnreadableError(error.errno, error.strerror or str(error), error.filename) from error
+            # Otherwise it would seem to be one of the file that is written. Those of a store say what they are about.
+            if error.errno is not None:
+                error.filename = error.filename or container.uri
             raise
 
     with Spool(BuildFolder(plan.folder).spool, stem, most_bytes=plan.max_file_size) as spool:
@@ -143,12 +157,20 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
 
 
 def read_index_markers(containers: Iterable[Container], folder: str) -> tuple[Listing, Skipped]:
-    """The samples of indexed containers, and the files that were skipped."""
+    """The samples of indexed containers, and the files that were skipped.
+
+    Raises:
+      UnreadableError: a worker could not read one of them.
+    """
     listing, skipped = Listing(), Skipped()
     for container in containers:
         marker = _marker(container, folder)
         with naming_damage(marker):
-            packed, counts, examples, *_ = msgpack.unpackb(storage.read_bytes(marker))
+            values = msgpack.unpackb(storage.read_bytes(marker), unicode_errors="surrogateescape")
+        if isinstance(values, dict):
+            raise UnreadableError(*values["unreadable"])
+        with naming_damage(marker):
+            packed, counts, examples, *_ = values
             listing.merge(Listing.unpack(packed))
             skipped.merge(Skipped(Counter(counts), examples))
     return listing, skipped
@@ -184,5 +206,6 @@ def _marker(container: Container, folder: str) -> str:
 
 def _stem(container: Container) -> str:
     # The parts of a table may be those of two inputs.
-    name = msgpack.packb((container.uri, container.key_prefix, container.part)) if container.part else None
-    return hashlib.blake2b(name or container.uri.encode(), digest_size=8).hexdigest()
+    values = (container.uri, container.key_prefix, container.part)
+    name = msgpack.packb(values, unicode_errors="surrogateescape") if container.part else container.uri.encode()
+    return hashlib.blake2b(name, digest_size=8).hexdigest()

@@ -1,4 +1,4 @@
-"""Containers: files that hold many samples, or ranges of them; the pipeline lists them in parallel."""
+"""Containers: files that hold many samples, ranges of them, and parts of folders; workers list them in parallel."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Container:
     """A file that holds samples, or a part of one.
 
     Attributes:
-      uri: the file.
+      uri: the file; the folder or glob for a part of a listing.
       size: bytes.
       fingerprint: changes when the file does.
       key_prefix: prefix of the keys of its samples: empty, or the name of the file and `/`.
@@ -39,7 +39,7 @@ class Container:
     fingerprint: str
     key_prefix: str
     version: str = ""
-    part: tuple[int, ...] = ()
+    part: storage.Part = ()
 
     @classmethod
     def of(cls, file: storage.FileEntry, *, key_prefix: str) -> Container:
@@ -49,12 +49,13 @@ class Container:
     def pack(self) -> bytes:
         """The container as bytes."""
         values = (self.uri, self.size, self.fingerprint, self.key_prefix, self.version)
-        return msgpack.packb((*values, self.part) if self.part else values)
+        # Names of folders need not be UTF-8.
+        return msgpack.packb((*values, self.part) if self.part else values, unicode_errors="surrogateescape")
 
     @classmethod
     def unpack(cls, packed: bytes) -> Container:
         """The reverse of `pack`."""
-        return cls(*msgpack.unpackb(packed, use_list=False))
+        return cls(*msgpack.unpackb(packed, use_list=False, unicode_errors="surrogateescape"))
 
     def rejected(self, error: SampleError) -> SampleRef:
         """The reference that counts this container as one rejected sample."""

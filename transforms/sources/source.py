@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from beam_tfrecords.errors import Choice
@@ -31,6 +32,7 @@ class Source:
       labels_may_be_indices: whether a label that is a number is a class index. The name of a folder never is.
       skipped: files that are not samples; complete when `samples` has ended. Containers are not included.
       notes: warnings about a valid but unusual input, one line each; complete when `samples` has ended.
+      most_listed_here: `parts` is asked when `samples` has yielded so many and there are more; if it is 0, at once.
       read_container: lists the samples of one container, or of one of `parts`; None for a source that has neither.
     """
 
@@ -48,6 +50,7 @@ class Source:
     is_settled_later = False
     class_names: Sequence[str] = ()
     labels_may_be_indices = False
+    most_listed_here: float = math.inf
     read_container: ReadContainer | None = None
 
     def __init__(self) -> None:
@@ -68,6 +71,8 @@ class Source:
 
     def parts(self) -> Sequence[Container]:
         """What `samples` reads one after the other, if it is so much that workers should list it at once; else empty.
+
+        Empty as well if it cannot be cut.
 
         Unlike containers, they do not identify the input: what they list does.
         """

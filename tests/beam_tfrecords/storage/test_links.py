@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import os
 
 import pytest
 
 from beam_tfrecords import storage
+from beam_tfrecords.storage import local
 
 
 @pytest.fixture
@@ -78,3 +80,35 @@ def test_six_photos_with_a_loop_are_six_samples(photos, tmp_path, build):
     out = build(tmp_path / "out", f"--input={tmp_path / 'in'}", "--image_size=16")
     assert len(splits_of(out)) == 6
     assert manifest_of(out)["skipped"]["link to a listed folder"]["files"] == 2
+
+
+@pytest.mark.parametrize("least", [1, 2, 100])
+@pytest.mark.parametrize("pattern", ["in", "in/**/*.jpg", "in/**", "in/*/*.jpg", "in/*/[cx1]*", "in/a/*", "in/loop/**"])
+def test_the_parts_of_a_listing_are_the_listing(files, tmp_path, monkeypatch, pattern, least):
+    names = [f"in/{folder}/{number}.jpg" for folder in ("a", "a/b", "c", ".d") for number in range(9)]
+    files(*names, "in/e/cover.png", "in/1.jpg", "outside/1.jpg", "outside/f/2.jpg", "in/c/.hidden.jpg")
+    for name, target in {"in/loop": "in", "in/z": "outside", "in/a/b/y": "outside", "in/c/x": "gone"}.items():
+        (tmp_path / name).symlink_to(tmp_path / target)
+    (tmp_path / os.fsdecode(b"in/a/\xff.jpg")).touch()
+    monkeypatch.setattr(local, "_LEAST_PART", least)
+    root = os.path.join(tmp_path, pattern)
+    for special in (False, True):
+        parts = storage.cut_listing(root)
+        found = [entry for part in parts for entry in storage.list_part(root, part, special=special)]
+        by_path = operator.attrgetter("path")
+        assert sorted(found, key=by_path) == sorted(storage.list_files(root, special=special), key=by_path)
+        assert len(found) > 1
+    assert (len(parts) == 1) == (least == 100)
+
+
+def test_parts_have_about_as_many_files(files, tmp_path, monkeypatch):
+    files(*(f"in/{number:02}/{file}.jpg" for number in range(60) for file in range(3)))
+    files(*(f"in/large/{number}.jpg" for number in range(400)))
+    monkeypatch.setattr(local, "_LEAST_PART", 20)
+    root = str(tmp_path / "in")
+    sizes = [len(list(storage.list_part(root, part))) for part in storage.cut_listing(root)]
+    assert sum(sizes) == 580
+    assert len(sizes) == 9 + 20
+    assert max(sizes) < 40
+    monkeypatch.setattr(local, "_MOST_PARTS", 5)
+    assert len(storage.cut_listing(root)) == 2 + 4

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords.storage import FileEntry, name_ranges
-from beam_tfrecords.storage.name_ranges import Page, find_middle, list_at_once
+from beam_tfrecords.storage.name_ranges import Names, Page, cut_below, find_middle, list_at_once, list_below
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
 
@@ -68,3 +68,36 @@ def test_an_error_ends_the_listing_and_its_threads(monkeypatch):
     with pytest.raises(ValueError, match="stop"):
         list(list_at_once(fail))
     assert set(threading.enumerate()) == running
+
+
+def names_of(names: list[str], *, size: int) -> Names:
+    """Of a bucket with these objects, and so many on a page."""
+
+    def list_page(after: str, before: str | None, *, prefix: str, **_: int) -> Page:
+        below = [f"gs://photos/{name}" for name in names if name.startswith(prefix)]
+        bounds = f"gs://photos/{after}" if after else "", None if before is None else f"gs://photos/{before}"
+        entries, *names_found = store_of(below, size=size)(*bounds)
+        return Page(entries, *(name.removeprefix("gs://photos/") for name in names_found))
+
+    return Names("gs://photos/", "", literal=True, list_page=list_page)
+
+
+@given(names=st.sets(NAMES, max_size=60), size=st.integers(1, 7), parts=st.integers(1, 9))
+def test_every_name_is_in_one_part(names, size, parts):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(name_ranges, "_PARTS", parts)
+        of = names_of(sorted(names), size=size)
+        found = [entry.path for part in cut_below(of) for entry in list_below(of, part=part)]
+        assert sorted(found) == sorted(f"gs://photos/{name}" for name in names)
+
+
+@pytest.mark.parametrize("layout", ["{0:06d}.jpg", "n{1:04d}/{0:06d}.jpg", "a/long/beginning/{2}/img_{0}.jpg"])
+def test_parts_have_about_as_many_names(layout, monkeypatch):
+    monkeypatch.setattr(name_ranges, "_PARTS", 50)
+    names = sorted(layout.format(number, number % 200, number % 3) for number in range(20_000))
+    of = names_of(names, size=20)
+    bounds = cut_below(of)
+    counts = [sum(after < name and (not before or name <= before) for name in names) for after, before in bounds]
+    assert sum(counts) == 20_000
+    assert 50 <= len(counts) <= 200
+    assert max(counts) <= 2500

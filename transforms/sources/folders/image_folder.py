@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError
 from transforms.images.formats import SNIFFED_BYTES, may_be_an_image
 from transforms.refs import File, SampleRef, one_image
 from transforms.service_faults import retry_faults
+from transforms.sources.containers import Container, Spool
 from transforms.sources.folder_advice import Place
 from transforms.sources.folder_roles import Roles, show_names
 from transforms.sources.folder_tree import FolderSummary, FolderTree
@@ -22,10 +23,31 @@ from transforms.sources.names import FOLDER_MARKER, NOT_AN_IMAGE, has_extension,
 from transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_group, path_label
 from transforms.sources.settling import guess_roles, relabel, settle_roles
 from transforms.sources.source import Source
-from transforms.sources.source_spec import SourceSpec
+from transforms.sources.source_spec import Skipped, SourceSpec
 
+# Of fewer images, starting a pipeline would take longer than it gains; of more, listing these once more costs little.
+_MOST_LISTED_HERE = 1_000_000
 # In a bucket, a look at so many folders for empty ones takes a second.
 _MOST_FOLDERS = 5_000
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadImages:
+    """Lists the images of one part of a folder or glob. Picklable.
+
+    Attributes:
+      roots: prefix of keys -> the root.
+      spec: the request.
+    """
+
+    roots: Mapping[str, Root]
+    spec: SourceSpec
+
+    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+        """One reference per image."""
+        root = self.roots[container.key_prefix]
+        files = storage.list_part(root.listing, container.part, special=True, literal=root.is_folder)
+        return _list_images(files, root, self.spec, skipped)
 
 
 class ImageFolder(Source):
@@ -46,50 +68,25 @@ class ImageFolder(Source):
         self._label_pattern = compile_pattern(spec)
         self.has_masks = spec.needs_mask
         self._masks: Mapping[str, MaskFiles] = {}
+        self.read_container: ReadImages = ReadImages({root.key_prefix: root for root in roots}, spec)
+        # The names of all masks would have to be in the memory of every worker.
+        if not self.has_masks and all(storage.can_cut(root.listing) for root in roots):
+            self.most_listed_here = _MOST_LISTED_HERE
 
     def samples(self) -> Iterator[SampleRef]:
         """One reference per image, in the order in which storage lists them; may be iterated once."""
-        guess = guess_roles(self._spec)
-        only_splits = self._spec.split_folders is not None
-        # Images of one folder come one after the other.
-        last: str | None = None
-        placed: tuple[str | None, str | None] = (None, None)
         self._masks = find_mask_files(self._roots, self._spec) if self.has_masks else {}
         for root in self._roots:
-            start, masks = root.start, self._masks.get(root.key_prefix)
-            for entry in storage.list_files(root.listing, special=True, literal=root.is_folder):
-                relative = entry.path[start:]
-                kind = skipped_kind(relative)
-                if kind == FOLDER_MARKER and entry.size < 0:
-                    kind = "link to a listed folder"
-                folder = relative[: relative.rfind("/") + 1]
-                if folder != last:
-                    last, placed = folder, guess.place(folder)
-                label, split = placed
-                if kind is None and split is None and only_splits:
-                    kind = OUTSIDE_SPLITS
-                if kind is None and masks is not None and masks.is_mask(entry.path):
-                    kind = "mask"
-                if kind is None and not has_extension(relative) and not _may_be_an_image(entry):
-                    kind = NOT_AN_IMAGE
-                key = root.key_prefix + relative
-                if kind is not None:
-                    self.skipped.add(kind, printable(key))
-                    continue
-                entry = _look_again(entry)
-                failure = _failure(entry)
-                if failure is not None and not is_utf8(entry.path):
-                    yield SampleRef(
-                        printable(key), one_image(File(printable(entry.path))), split=split, failure=failure
-                    )
-                    continue
-                if self._label_pattern is not None:
-                    label = path_label(key, self._label_pattern)
-                size = max(entry.size, 0)
-                group = path_group(key, self._label_pattern)
-                images = one_image(File(entry.path, entry.version))
-                ref = SampleRef(key, images, size, entry.fingerprint, label, split, {}, failure, group)
-                yield ref if masks is None or failure else _with_mask(ref, masks, relative)
+            files = storage.list_files(root.listing, special=True, literal=root.is_folder)
+            yield from _list_images(files, root, self._spec, self.skipped, self._masks.get(root.key_prefix))
+
+    def parts(self) -> Sequence[Container]:
+        """See `Source.parts`."""
+        return [
+            Container(root.listing, 0, "", root.key_prefix, part=part)
+            for root in self._roots
+            for part in storage.cut_listing(root.listing, literal=root.is_folder)
+        ]
 
     def settle(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
         """See `Source.settle`."""
@@ -142,6 +139,48 @@ class ImageFolder(Source):
                 ]
                 if empty:
                     yield f"no image in the folder {show_names(empty)} of {printable(storage.join(root.folder, base))}"
+
+
+def _list_images(
+    files: Iterable[storage.FileEntry], root: Root, spec: SourceSpec, skipped: Skipped, masks: MaskFiles | None = None
+) -> Iterator[SampleRef]:
+    """One reference per image among the listed files of a root; counts the others."""
+    guess, pattern, start = guess_roles(spec), compile_pattern(spec), root.start
+    only_splits = spec.split_folders is not None
+    # Images of one folder come one after the other.
+    last: str | None = None
+    placed: tuple[str | None, str | None] = (None, None)
+    for entry in files:
+        relative = entry.path[start:]
+        kind = skipped_kind(relative)
+        if kind == FOLDER_MARKER and entry.size < 0:
+            kind = "link to a listed folder"
+        folder = relative[: relative.rfind("/") + 1]
+        if folder != last:
+            last, placed = folder, guess.place(folder)
+        label, split = placed
+        if kind is None and split is None and only_splits:
+            kind = OUTSIDE_SPLITS
+        if kind is None and masks is not None and masks.is_mask(entry.path):
+            kind = "mask"
+        if kind is None and not has_extension(relative) and not _may_be_an_image(entry):
+            kind = NOT_AN_IMAGE
+        key = root.key_prefix + relative
+        if kind is not None:
+            skipped.add(kind, printable(key))
+            continue
+        entry = _look_again(entry)
+        failure = _failure(entry)
+        if failure is not None and not is_utf8(entry.path):
+            yield SampleRef(printable(key), one_image(File(printable(entry.path))), split=split, failure=failure)
+            continue
+        if pattern is not None:
+            label = path_label(key, pattern)
+        size = max(entry.size, 0)
+        images = one_image(File(entry.path, entry.version))
+        group = path_group(key, pattern)
+        ref = SampleRef(key, images, size, entry.fingerprint, label, split, {}, failure, group)
+        yield ref if masks is None or failure else _with_mask(ref, masks, relative)
 
 
 def open_source(spec: SourceSpec) -> ImageFolder:

@@ -140,7 +140,7 @@ class ReadRows:
           BuildError: the table is no longer the one whose columns are known, or damaged.
         """
         reader = self.readers[container.uri, container.key_prefix]
-        return self.samples(reader, RowRange(*container.part) if container.part else None)
+        return self.samples(reader, RowRange(*map(int, container.part)) if container.part else None)
 
     def samples(self, reader: _Reader, part: RowRange | None = None) -> Iterator[SampleRef]:
         """The references of a table, or of a range of its rows."""
@@ -162,6 +162,7 @@ class TableSource(Source):
 
     unit = "row"
     labels_may_be_indices = True
+    most_listed_here = 0
 
     def __init__(
         self,
