@@ -79,6 +79,13 @@ def test_key_and_split_are_read_without_the_rest(ref):
     assert unpack_key_and_split(ref.pack()) == (ref.key, ref.split or "")
 
 
+@given(REFS)
+def test_packed_with_its_identity_a_reference_is_as_packed_alone(ref):
+    row = dataclasses.replace(ref, images={}, objects=None)
+    assert ref.pack_with_identity() == (ref.pack(), ref.identity())
+    assert row.pack_with_identity() == (row.pack(), row.identity())
+
+
 def test_the_packed_reference_of_a_photo_has_less_than_200_bytes():
     assert len(photo(1).pack()) < 200
 

@@ -22,10 +22,8 @@ def limit_listing(listing: Listing, *, limit: int, seed: int, folder: str) -> Li
     for start in range(0, len(refs), CHUNK_REFS):
         chunk = refs[start : start + CHUNK_REFS]
         path = storage.join(folder, f"limited-{start:09d}.refs")
-        storage.write_bytes(path, pack_refs(ref.pack() for ref in chunk))
+        storage.write_bytes(path, pack_refs(limited.add(ref, count_labels=bool(listing.labels)) for ref in chunk))
         limited.chunks.append(path)
-        for ref in chunk:
-            limited.add(ref, count_labels=bool(listing.labels))
     return limited
 
 

@@ -60,18 +60,20 @@ class Listing:
         """Changes when a sample is added, removed or changed."""
         return f"{self.digest:032x}"
 
-    def add(self, ref: SampleRef, *, count_labels: bool) -> None:
-        """Counts one reference."""
+    def add(self, ref: SampleRef, *, count_labels: bool) -> bytes:
+        """Counts one reference, and packs it."""
         split = ref.split or ""
         self.samples[split] += 1
         self.source_bytes[split] += ref.size
-        self.unknown += bool(ref.locator and not ref.fingerprint)
+        self.unknown += bool(ref.images and ref.locator and not ref.fingerprint)
         if count_labels and ref.failure is None:
             for label in ref.labels:
                 self.labels[label] += 1
                 self.split_labels.setdefault(split, set()).add(label)
-        digest = int.from_bytes(hashlib.blake2b(ref.identity(), digest_size=16).digest(), "big")
+        packed, identity = ref.pack_with_identity()
+        digest = int.from_bytes(hashlib.blake2b(identity, digest_size=16).digest(), "big")
         self.digest = (self.digest + digest) % (1 << 128)
+        return packed
 
     def merge(self, other: Listing) -> None:
         """Adds the samples of another listing."""
@@ -157,10 +159,9 @@ def write_listing(
                 skipped.add(kind, sample.key)
             continue
         ref = assign_split(sample, splits=plan.splits, seed=plan.seed)
-        listing.add(ref, count_labels=plan.count_labels)
         if plan.summarizes_folders and ref.failure is None:
             listing.folders.add_image(ref.key)
-        pending.append(ref.pack())
+        pending.append(listing.add(ref, count_labels=plan.count_labels))
         if len(pending) == CHUNK_REFS:
             write_chunk()
     if pending:

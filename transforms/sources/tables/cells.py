@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import NoneType
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
@@ -94,6 +95,28 @@ def read_value(row: Mapping[str, Any], column: str) -> Value:
     if value is None or kind is float or (kind is str and value.isascii()) or (kind is int and abs(value) < 2**63):
         return value
     return [_scalar(column, element) for element in value] if kind is list else _scalar(column, value)
+
+
+def plain_labels(rows: Sequence[Mapping[str, Any]], column: str) -> Sequence[Value] | None:
+    """`read_label` of several rows; None if one has another thing than a text or a number, or nothing."""
+    kinds = {type(row[column]) for row in rows}
+    if not kinds <= {str, int, float, NoneType}:
+        return None
+    values = read_values(rows, column)
+    return values if kinds <= {int, NoneType} else [_label(value) for value in values]
+
+
+def read_values(rows: Sequence[Mapping[str, Any]], column: str) -> list[Any]:
+    """`read_value` of several rows."""
+    values = [row[column] for row in rows]
+    found = [value for value in values if value is not None]
+    kinds = set(map(type, found))
+    is_plain = (
+        kinds <= {float}
+        or (kinds == {str} and "".join(found).isascii())
+        or (kinds == {int} and max(map(abs, found)) < 2**63)
+    )
+    return values if is_plain else [read_value(row, column) for row in rows]
 
 
 def invalid_row(detail: str) -> SampleError:

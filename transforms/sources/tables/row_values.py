@@ -14,7 +14,7 @@ from transforms.objects import Objects
 from transforms.refs import Value
 from transforms.sources.inputs import InputFile, quote_input
 from transforms.sources.source_spec import SourceSpec
-from transforms.sources.tables.cells import read_flag, read_label, read_value
+from transforms.sources.tables.cells import plain_labels, read_flag, read_label, read_value, read_values
 from transforms.sources.tables.column_choices import column_choices
 from transforms.sources.tables.object_cells import find_objects, read_objects
 from transforms.sources.tables.table import Table
@@ -54,6 +54,10 @@ class RowReader:
         ]
         return {**row, **dict.fromkeys(blank)} if blank else row
 
+    def blank_each(self, rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        """`blank` of several rows."""
+        return [self.blank(row) for row in rows] if self._may_be_blank else rows
+
     def split(self, row: Mapping[str, Any]) -> str | None:
         """The split that a row says.
 
@@ -71,9 +75,23 @@ class RowReader:
         label = None if of.label is None else read_label(row, of.label, separator=self.label_separator)
         return [one for one in label if one not in self.missing] if isinstance(label, list) else label
 
+    def labels(self, rows: Sequence[Mapping[str, Any]]) -> Sequence[Value]:
+        """`label` of several rows."""
+        of, labels = self.columns, None
+        if of.label is not None and not of.labels and self.label_separator is None:
+            labels = plain_labels(rows, of.label)
+        return [self.label(row) for row in rows] if labels is None else labels
+
     def values(self, row: Mapping[str, Any]) -> Mapping[str, Value]:
         """The values of the features."""
         return {name: read_value(row, name) for name in self.features}
+
+    def values_of_each(self, rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Value]]:
+        """`values` of several rows."""
+        columns = [read_values(rows, name) for name in self.features]
+        return [dict(zip(self.features, cells, strict=True)) for cells in zip(*columns, strict=True)] or [{}] * len(
+            rows
+        )
 
     def objects(self, row: Mapping[str, Any]) -> Objects | None:
         """The annotated objects; None for a table without such a column."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, Choice, FailureReason, RequestError, SampleError, Stage
@@ -27,6 +28,8 @@ from transforms.sources.tables.table_columns import Columns, available, choose_c
 
 # Listing less by workers would take longer than it gains.
 _LEAST_BYTES = 4 << 20
+# Rows that are read at once.
+_TOGETHER = 256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,8 +52,10 @@ class _Reader:
     def samples(self, part: RowRange | None = None) -> Iterator[SampleRef]:
         self._check_version()
         try:
-            for number, row in enumerate(self.table.rows(self.cells.needed, part), part.row if part else 0):
-                yield self._reference(row, number)
+            number, rows = part.row if part else 0, self.table.rows(self.cells.needed, part)
+            while together := list(itertools.islice(rows, _TOGETHER)):
+                yield from self._references(together, number)
+                number += len(together)
         finally:
             # Also if a row in between could not be read: then this is why.
             self._check_version()
@@ -65,9 +70,37 @@ class _Reader:
                     f"{self.table.path} has changed while it was read; run the same command again once it is complete"
                 ) from error
 
+    def _references(self, rows: Sequence[Row], first: int) -> Iterable[SampleRef]:
+        """The references of several rows; those without images are read together, unless one of them is rejected."""
+        of = self.columns
+        invalid = any(isinstance(row, InvalidRow) for row in rows)
+        if not (of.has_images or of.mask is not None or invalid):
+            with contextlib.suppress(SampleError):
+                return self._read_together(cast("Sequence[Mapping[str, Any]]", rows), first)
+        return map(self._reference, rows, itertools.count(first))
+
+    def _read_together(self, rows: Sequence[Mapping[str, Any]], first: int) -> Iterable[SampleRef]:
+        """`_reference` of rows without images.
+
+        Raises:
+          SampleError: one is rejected.
+        """
+        of, cells = self.columns, self.cells
+        rows = cells.blank_each(rows)
+        numbers = map(_number_key, range(first, first + len(rows)))
+        keys = numbers if of.key is None else [read_text(row, of.key) for row in rows]
+        return map(
+            SampleRef.of_row,
+            [self.key_prefix + key for key in keys],
+            [cells.split(row) for row in rows] if of.split else itertools.repeat(self.split),
+            cells.labels(rows),
+            cells.values_of_each(rows),
+            list(map(cells.group, rows)) if of.group else itertools.repeat(None),
+            list(map(cells.objects, rows)) if of.objects else itertools.repeat(None),
+        )
+
     def _reference(self, row: Row, number: int) -> SampleRef:
-        # Wide enough that the keys sort as the rows do.
-        key, split = f"{number:012d}", None
+        key, split = _number_key(number), None
         images: dict[str, Locator] = {}
         of = self.columns
         try:
@@ -308,6 +341,11 @@ def _merge_types(tables: Sequence[TableFile]) -> Mapping[str, str] | None:
                     "input"
                 )
     return merged
+
+
+def _number_key(number: int) -> str:
+    """The key of a row without one; wide enough that the keys sort as the rows do."""
+    return f"{number:012d}"
 
 
 def look(uri: str) -> tuple[int, str, str]:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from transforms.refs import File, SampleRef, one_image
+from transforms.sources.opening import open_source
+from transforms.sources.source_spec import SourceSpec
 
 
 @pytest.fixture
@@ -233,3 +239,41 @@ def test_a_key_split_or_label_of_the_wrong_kind_makes_an_invalid_row(jsonl_file,
 def test_integer_keys_and_splits_become_strings(jsonl_file, opened, listed):
     sample = only(listed(opened(jsonl_file({"id": 7, "label": 1, "split": 0}), key_column="id")))
     assert (sample.key, sample.split) == ("7", "0")
+
+
+CELL = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**64 - 1),
+    st.integers(0, 3),
+    st.floats(allow_nan=False),
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.sampled_from(["", " cat ", "NA", "train", "cat|dog", ["cat", "NA"], {"a": 1}, [1, "ü"]]),
+)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"label_column": "a", "split_column": "b"},
+        {"label_column": "a", "label_separator": "|", "group_column": "c"},
+        {"label_columns": ("a", "b"), "key_column": "c", "missing_values": ("NA",)},
+        {"columns": frozenset({"c", "b"}), "label_column": "a"},
+    ],
+)
+@given(data=st.data())
+def test_rows_that_are_read_together_are_the_same_as_one_by_one(fields, data):
+    kind = data.draw(st.sampled_from([CELL, st.integers(), st.text("ab", max_size=2), st.none() | st.floats(0, 9)]))
+    rows = data.draw(st.lists(st.fixed_dictionaries(dict.fromkeys("abc", kind)), min_size=1, max_size=5))
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    with tempfile.TemporaryDirectory() as folder:
+        listed = []
+        # Beside a row that cannot be read, each is read alone.
+        for name, more in (("together", ""), ("alone", "[]\n")):
+            table = Path(folder, f"{name}.jsonl")
+            table.write_text(lines + more)
+            spec = SourceSpec(input=(str(table),), needs_image=False, needs_label=False, **fields)
+            refs = list(open_source(spec).samples())[: len(rows)]
+            listed.append([(ref, ref.group, ref.pack()) for ref in refs])
+        assert listed[0] == listed[1]
