@@ -93,7 +93,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
 
     Args:
       stem: beginning of their names, unique to the content of this writer.
-      measure: makes columns of the index from the `grey` of a row; called for many rows at once.
+      measure: makes columns of the index from the `grey` of many rows.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         block: int,
         policy: PartPolicy,
         compression: Compression,
-        measure: Callable[[bytes], Mapping[str, float]] | None = None,
+        measure: Callable[[Sequence[bytes]], Mapping[str, Sequence[float]]] | None = None,
     ) -> None:
         self._folder = folder
         self._stem = stem
@@ -137,7 +137,12 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
             self._file = self._opened.enter_context(storage.open_write(self._uri))
         if row is not None:
             for column, value in row.items():
-                if value is not None and column in _INDEXED:
+                if value is None or column not in _INDEXED:
+                    continue
+                values = self._columns[column]
+                if len(values) == self._records:
+                    values.append(value)
+                else:
                     self._put(column, self._records, value)
             # An earlier place may be in the row.
             self._put("offset", self._records, self._stream_bytes)
@@ -225,9 +230,10 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         known.extend(values)
 
     def _measure_greys(self) -> None:
-        for row, grey in self._greys.items():
-            for column, value in (self._measure(grey) if self._measure else {}).items():
-                self._put(column, row, value)
+        if self._measure and self._greys:
+            for column, values in self._measure(list(self._greys.values())).items():
+                for row, value in zip(self._greys, values, strict=True):
+                    self._put(column, row, value)
         self._greys.clear()
 
     def _write(self, piece: bytes) -> None:

@@ -157,7 +157,7 @@ def test_columns_that_only_some_rows_have_are_null_in_the_others(tmp_path):
         block=0,
         policy=PartPolicy(records=4),
         compression="none",
-        measure=lambda grey: {"brightness": float(grey[0])},
+        measure=lambda greys: {"brightness": [float(grey[0]) for grey in greys]},
     )
     for more in ({}, {"height": 7}, {"grey": b"\5"}, {"brightness": 9.0, "offset": 99}, {"grey": b"\6"}):
         writer.add(b"1234", {**ROW, **more})

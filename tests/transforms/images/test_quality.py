@@ -15,7 +15,7 @@ from tests.image_checks import PHOTOS, detailed, encoded, upright
 from tests.image_writers import png_file
 from transforms.images.convert_image import convert_image
 from transforms.images.image_spec import Codec, ImageEncoding, ImageSpec
-from transforms.images.quality import Quality, band_rows, measure_grey, pick_grey
+from transforms.images.quality import Quality, band_rows, measure_greys, measure_sharpness, pick_grey
 
 SPEC = ImageSpec(image_size=(256, 256))
 Change = Callable[[Image.Image], Image.Image]
@@ -25,7 +25,12 @@ def measure(image: Image.Image, spec: ImageSpec = SPEC) -> dict[str, float]:
     """The columns of an image that is converted."""
     quality = convert_image(encoded(image, "JPEG", quality=95), spec).quality
     assert quality is not None
-    return {**measure_grey(quality.grey), "sharpness": quality.sharpness}
+    return {**measure_one(quality.grey), "sharpness": quality.sharpness}
+
+
+def measure_one(grey: bytes) -> dict[str, float]:
+    """The columns that are made of the grey values."""
+    return {column: values[0] for column, values in measure_greys([grey]).items()}
 
 
 @functools.cache
@@ -56,11 +61,33 @@ def test_the_columns_are_what_their_definition_says(size: tuple[int, int]) -> No
     cosines = np.cos(np.pi / 32 * np.outer(np.arange(8), np.arange(32) + 0.5))
     frequencies = cosines @ grey.reshape(32, 2, 32, 2).mean(axis=(1, 3)) @ cosines.T
     bits = frequencies.ravel() > np.sort(frequencies.ravel())[31]
-    found = measure_grey(picked)
+    found = measure_one(picked)
     assert found["brightness"] == pytest.approx(grey.mean())
     assert found["contrast"] == pytest.approx(grey.std())
     if min(size) > 1:  # of an image that is flat in one direction, most frequencies are nearly 0
         assert distance(found["phash"], int("".join(map(str, bits.astype(int))), 2)) <= 4
+
+
+def test_images_are_measured_together_as_each_alone() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.integers(0, 256, (20, 64, 64), dtype=np.uint8)
+    flat = np.full((3, 64, 64), 7, np.uint8)
+    sparse = np.where(rng.random((20, 64, 64)) < 0.01, np.uint8(255), np.uint8(0))
+    greys = [image.tobytes() for image in np.concatenate([noise, flat, sparse])]
+    together = measure_greys(greys)
+    alone = list(map(measure_one, greys))
+    assert {column: [one[column] for one in alone] for column in together} == together
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("order", ["RGB", "BGR", "RGBA"])
+@pytest.mark.parametrize("size", [(1, 1), (20, 30), (32, 128), (50, 60), (64, 64)])
+def test_a_small_image_made_grey_first_has_the_same_columns(size: tuple[int, int], order: str, dtype: type) -> None:
+    shape = (*size, len(order))
+    pixels = np.random.default_rng(0).integers(0, np.iinfo(dtype).max, shape, dtype, endpoint=True)
+    bands = [pixels[begin:end] for begin, end in band_rows(size[0])]
+    found = Quality.of(pixels, order)
+    assert (found.grey, found.sharpness) == (pick_grey(pixels, order), measure_sharpness(bands, order))
 
 
 @pytest.mark.parametrize(
