@@ -123,6 +123,22 @@ def _unpack_locator(kind: int, *values: Any) -> Locator:
     return _LOCATORS[kind](*values)
 
 
+def describe_locator(locator: Locator | None) -> dict[str, Any] | None:
+    """Where a part of a file is, besides its name, as plain values; None of a whole file, or of a temporary copy."""
+    if locator is None or isinstance(locator, File) or not locator.name.startswith(locator.uri):
+        return None
+    values = dataclasses.asdict(locator)
+    # Another copy of the same input has another version.
+    return {field: value for field, value in values.items() if field not in ("name", "version")}
+
+
+def find_locator(values: Mapping[str, Any], *, name: str) -> Range:
+    """The reverse of `describe_locator`, of any version."""
+    if "shape" in values:
+        return PixelRange(**{**values, "shape": tuple(values["shape"])}, name=name)
+    return (ZipMember if "crc" in values else Range)(**values, name=name)
+
+
 @dataclasses.dataclass(frozen=True)
 class SampleRef:
     """A reference to one sample: everything about it except its image bytes.

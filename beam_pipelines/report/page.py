@@ -13,6 +13,7 @@ import jinja2
 import yaml
 
 from beam_pipelines.report.distribution import Distribution
+from beam_pipelines.report.failed_images import read_failed_images
 from beam_pipelines.report.index_scan import EXTREMES, IndexScan, choose_groups, scan_index
 from beam_pipelines.report.samples import Sample, read_samples, thumbnail_side
 from beam_pipelines.settings.definitions import show_flags
@@ -73,7 +74,10 @@ def write_report(dataset: Dataset, *, staging: str | None = None) -> str:
 
 
 def render_report(dataset: Dataset) -> str:
-    """The page: the same for the same dataset, wherever it is, so it has no times and no paths of its own."""
+    """The page: the same for the same dataset, wherever it is, so it has no times and no paths of its own.
+
+    The images of failures are those of the input, as long as they are there.
+    """
     manifest = dataset.manifest
     duplicates = _duplicates(dataset)
     scan = scan_index(dataset, [name for group in duplicates for name in _pictured(group)])
@@ -215,12 +219,16 @@ def _plots(distributions: Mapping[str, Distribution], form: Callable[[float], st
     return plots
 
 
-def _failures(dataset: Dataset) -> list[tuple[str, int, list[Mapping[str, Any]]]]:
-    """Reason, failures, and the first of them; of a very long list, only the beginning is read."""
-    examples: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+def _failures(dataset: Dataset) -> list[tuple[str, int, list[dict[str, Any]]]]:
+    """Reason, failures, and the first of them, with thumbnails; of a very long list, only the beginning is read."""
+    examples: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for failure in _first_lines(dataset, FAILURES, _MOST_LINES) if dataset.manifest["failures"] else ():
         if len(examples[failure["reason"]]) < _MOST_OF_A_REASON:
             examples[failure["reason"]].append({**failure, "detail": show_flags(failure["detail"])})
+    ranked = [one for rank in itertools.zip_longest(*examples.values()) for one in rank if one is not None]
+    thumbnails = read_failed_images(ranked)
+    for failure in ranked:
+        failure["thumbnail"] = thumbnails.get((failure["key"], failure["uri"]))
     reasons = dataset.manifest.get("failure_reasons") or {reason: len(some) for reason, some in examples.items()}
     return [(reason, reasons[reason], examples[reason]) for reason in sorted(reasons, key=lambda one: -reasons[one])]
 

@@ -45,10 +45,12 @@ class Page(HTMLParser):
         self.attributes: list[tuple[str, str]] = []
         self.images: list[dict[str, str]] = []
         self.unusual: list[dict[str, str]] = []
+        self.failed: dict[str, dict[str, str]] = {}
         self.boxes: list[dict[str, str]] = []
         self.words: list[str] = []
         self.figures: dict[str, str] = {}
         self._open: list[str] = []
+        self._failed: dict[str, str] = {}
         self.feed(html)
         self.close()
         assert not self._open
@@ -59,7 +61,9 @@ class Page(HTMLParser):
         self.attributes += attrs
         if tag == "h2":
             self._section = dict(attrs)["id"]
-        if tag == "img":
+        if tag == "img" and self._section == "failures":
+            self._failed = dict(attrs)
+        elif tag == "img":
             (self.unusual if self._section == "extremes" else self.images).append(dict(attrs))
         if tag == "rect" and "--c: #" in dict(attrs)["style"] and self._section == "records":
             self.boxes.append(dict(attrs))
@@ -72,6 +76,8 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         if self._open and self._open[-1] != "style" and data.strip():
+            if self._failed:  # the key is beside the picture
+                self.failed[data], self._failed = self._failed, {}
             if self._open[-1] == "dd":
                 self.figures[self.words[-1]] = data
             self.words.append(data.strip())

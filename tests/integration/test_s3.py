@@ -97,14 +97,19 @@ def test_a_table_in_one_bucket_names_images_in_another_and_missing_ones_are_list
     names = [f"cat/cat_0{number}.jpg" for number in range(1, 9)]
     flags = ["--name=cats", "--image_size=32", "--max_failures=0.5", "--allow_outside_root"]
     (tmp_path / "labels.csv").write_text("\n".join(["image,label", *(f"{PHOTOS}/{name},cat" for name in names)]))
-    table = "\n".join(["image,label", *(f"s3://photos/{name},cat" for name in names)])
+    table = "\n".join(
+        ["image,label", *(f"s3://photos/{name},cat" for name in names), "s3://photos/space/space_01.jpg,"]
+    )
     server.client().put_object(Bucket="tables", Key="labels.csv", Body=table.encode())
     built("--input=s3://tables/labels.csv", "--output=s3://datasets/cats", *flags)
     failures = [json.loads(line) for line in read(server, "cats/failures.jsonl").splitlines()]
     assert sorted((failure["key"], failure["reason"]) for failure in failures) == [
         ("s3://photos/cat/cat_07.jpg", "unreadable"),
         ("s3://photos/cat/cat_08.jpg", "unreadable"),
+        ("s3://photos/space/space_01.jpg", "label_missing"),
     ]
+    _, _, rest = read(server, "cats/report.html").decode().partition('id="failures"')
+    assert rest.partition("<h2")[0].count("<img") == 1
     assert run("verify", "--dataset=s3://datasets/cats").returncode == 0
 
 

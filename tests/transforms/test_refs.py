@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 
 import msgpack
 import pytest
@@ -13,9 +14,12 @@ from hypothesis import strategies as st
 from transforms.objects import Objects
 from transforms.refs import (
     File,
+    PixelRange,
     Range,
     SampleRef,
     ZipMember,
+    describe_locator,
+    find_locator,
     one_image,
     pack_refs,
     split_refs,
@@ -158,6 +162,25 @@ def test_another_split_changes_nothing_else():
 )
 def test_the_uri_of_a_sample_is_the_name_that_people_know(locator, uri):
     assert SampleRef("key", one_image(locator)).uri == uri
+
+
+@pytest.mark.parametrize(
+    "locator",
+    [
+        Range("/photos.tar", 512, 100, "/photos.tar#cat/1.jpg"),
+        ZipMember("/photos.zip", 0, 100, "/photos.zip#cat/1.jpg", "", 60, 90, 1234, True),
+        PixelRange("/photos.npy", 128, 12, "/photos.npy#1", "", (2, 2, 3), "HWC", "|u1"),
+    ],
+    ids=["range", "zip", "pixels"],
+)
+def test_where_a_part_of_a_file_is_survives_as_json_without_its_version(locator):
+    values = json.loads(json.dumps(describe_locator(dataclasses.replace(locator, version="5:1:2:3"))))
+    assert find_locator(values, name=locator.name) == locator
+
+
+def test_a_whole_file_and_a_temporary_copy_have_no_place_of_their_own():
+    assert describe_locator(None) is describe_locator(File("/1.jpg")) is None
+    assert describe_locator(Range("/out/.build/spool", 0, 100, "/photos.tar.gz#1.jpg")) is None
 
 
 def test_an_image_that_belongs_to_another_makes_a_sample_another_one():

@@ -27,7 +27,7 @@ from transforms.libraries import check_libraries
 from transforms.parts import PartPolicy, PartWriter
 from transforms.processes.isolation import isolated, time_limit
 from transforms.processes.memory_left import check_memory_left
-from transforms.refs import IMAGE, BlockKey, SampleRef, split_refs, unpack_key_and_split
+from transforms.refs import IMAGE, BlockKey, SampleRef, describe_locator, split_refs, unpack_key_and_split
 from transforms.service_faults import describe_fault
 from transforms.stats import Change, Key, Stats, count_record
 from transforms.workspace.build_folder import BuildFolder
@@ -287,13 +287,15 @@ def _index_row(ref: SampleRef, sample: ConvertedSample) -> dict[str, Any]:
 
 
 def _failure_line(ref: SampleRef, error: SampleError) -> str:
-    line = {
+    line: dict[str, Any] = {
         "key": ref.key,
         "uri": ref.uri,
         "stage": error.stage.value,
         "reason": error.reason.value,
         "detail": error.detail,
     }
+    if locator := describe_locator(ref.locator):
+        line["locator"] = locator
     if error.traceback:
         line["traceback"] = error.traceback
     return json.dumps(line, ensure_ascii=False) + "\n"

@@ -1,0 +1,97 @@
+"""Thumbnails of images that were rejected: where their files can still be read, and decoded for a look at them."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, FailureReason, SampleError
+from transforms.blocks.fetching import read_image
+from transforms.images.convert_image import convert_image
+from transforms.images.image_spec import ImageSpec, ResizeMode
+from transforms.processes.isolation import isolated
+from transforms.refs import find_locator
+
+# Reasons that leave something to see. A file outside of the root is not read here either, and what ended or delayed a
+# decoder may do it again.
+_SEEN = frozenset(
+    {
+        FailureReason.TOO_LARGE_FILE,
+        FailureReason.TRUNCATED,
+        FailureReason.TOO_MANY_PIXELS,
+        FailureReason.TOO_MUCH_MEMORY,
+        FailureReason.LABEL_MISSING,
+        FailureReason.UNKNOWN_CLASS,
+        FailureReason.UNKNOWN_SPLIT,
+        FailureReason.VALUE_MISSING,
+        FailureReason.WRONG_TYPE,
+        FailureReason.INVALID_BOX,
+        FailureReason.INVALID_MASK,
+        FailureReason.MASK_MISSING,
+        FailureReason.DUPLICATE_KEY,
+    }
+)
+# Of one file; what is left of a larger one is shown as a truncated file is.
+_MOST_BYTES = 32 << 20
+# For one image; and after so many for all of them no other is read.
+_SECONDS = 5.0
+# Memory is the limit: a large JPEG is decoded at a fraction of its size.
+_THUMBNAIL = ImageSpec(
+    image_size=(128, 128),
+    resize_mode=ResizeMode.LONGER,
+    upscale=False,
+    jpeg_quality=70,
+    max_pixels=10**9,
+    max_image_memory=150_000_000,
+    allow_truncated=True,
+)
+
+
+class Thumbnail(NamedTuple):
+    """A data URI, and its size in pixels."""
+
+    image: str
+    height: int
+    width: int
+
+
+def read_failed_images(failures: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Thumbnail]:
+    """Reads the images of failures, in another process, which none of them can make hang or grow.
+
+    Args:
+      failures: lines of the list of failures, those first that are shown rather than others.
+
+    Returns:
+      (key, uri) -> thumbnail, of those that can be shown.
+    """
+    seen = [one for one in failures if one["reason"] in _SEEN and one["uri"] and not storage.is_web(one["uri"])]
+    thumbnails: dict[tuple[str, str], Thumbnail] = {}
+    if not seen:
+        return thumbnails
+    end = time.monotonic() + _SECONDS
+    with isolated(_read_failed_image, _SECONDS) as read:
+        for failure in seen:
+            if time.monotonic() > end:
+                break
+            try:
+                found = read(failure)
+            except (BuildError, RuntimeError):  # a fault, or a bug: there is no picture
+                continue
+            if isinstance(found, Thumbnail):
+                thumbnails[failure["key"], failure["uri"]] = found
+    return thumbnails
+
+
+def _read_failed_image(failure: Mapping[str, Any]) -> Thumbnail | SampleError:
+    if "locator" in failure:
+        locator = find_locator(failure["locator"], name=failure["uri"])
+        data = read_image(locator, size=locator.length, max_file_size=_MOST_BYTES)
+    else:
+        data = storage.read_range(failure["uri"], 0, _MOST_BYTES)
+    if isinstance(data, SampleError):
+        return data
+    image = convert_image(data, _THUMBNAIL)
+    return Thumbnail(f"data:image/jpeg;base64,{base64.b64encode(image.data).decode()}", image.height, image.width)
