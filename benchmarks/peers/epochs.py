@@ -177,8 +177,9 @@ def read_streaming(folder: pathlib.Path) -> Iterable[int]:
             sample = super().__getitem__(at)
             return to_tensor(sample["image"]), sample["label"]
 
-    dataset = Dataset(local=str(folder / "streaming"), shuffle=True, batch_size=_BATCH)
-    return (len(labels) for _ in range(2) for _, labels in _load_torch(dataset))
+    # One loader, so that its workers are there in the second epoch.
+    loader = _load_torch(Dataset(local=str(folder / "streaming"), shuffle=True, batch_size=_BATCH))
+    return (len(labels) for _ in range(2) for _, labels in loader)
 
 
 READERS: dict[str, Callable[[pathlib.Path], Iterable[int]]] = {
