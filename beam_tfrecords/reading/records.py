@@ -22,6 +22,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.reading.conditions import find_rows, make_condition
+from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.tfrecord import FOOTER_BYTES, HEADER_BYTES, RecordError, read_records
 
 # Local files that are open at once, in each process.
@@ -82,43 +83,39 @@ class Records(Sequence[Any]):
         if isinstance(number, slice):
             kept = np.arange(self._starts[-1]) if self._kept is None else self._kept
             return self._keep(kept[number])
-        shard, offset, length = self._find(operator.index(number))
-        return self._read(self._check(self._read_range(shard, offset, length), shard, offset))
+        return self._read(self._read_record(*self._find(operator.index(number))))
 
     def __getitems__(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
         """Several records at once; from a store, those that lie together with one request."""
-        asked = list(map(operator.index, numbers))
-        if not self._is_remote:
-            return [self[number] for number in asked]
-        # One after the other, the indices of a shuffled batch would take a request's time for each of its records.
-        missing = {self._shard_of(self._number(number)) for number in asked} - self._places.keys()
-        self._places.update(zip(missing, _pool().map(self._read_places, missing), strict=True))
-        places = [self._find(number) for number in asked]
-        requests = _merge(places)
-        found: dict[tuple[int, int], bytes] = {}
-        for request, data in zip(requests, _pool().map(lambda one: self._read_range(*one[:3]), requests), strict=True):
-            shard, begin, _, wanted = request
-            for offset, length in wanted:
-                found[shard, offset] = data[offset - begin :][:length]
-        return [self._read(self._check(found[shard, offset], shard, offset)) for shard, offset, _ in places]
+        return list(map(self._read, self._fetch(numbers)))
 
     _getitems = __getitems__
+
+    def read_batch(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
+        """As `__getitems__`, for examples that are used together; see `ReadExample.read_batch`."""
+        fetched = self._fetch(numbers)
+        return self._read.read_batch(fetched) if isinstance(self._read, ReadExample) else list(map(self._read, fetched))
 
     def __iter__(self) -> Iterator[Any]:
         starts = range(0, len(self), _GROUP)
         groups = (range(start, min(start + _GROUP, len(self))) for start in starts)
-        return itertools.chain.from_iterable(self.read_groups(groups))
+        return itertools.chain.from_iterable(self._read_ahead(self.__getitems__, groups))
 
-    def read_groups(self, groups: Iterable[Iterable[SupportsIndex]]) -> Iterator[list[Any]]:
-        """The records of each group of numbers; from a store, the next group is read while one is used."""
+    def read_batches(self, batches: Iterable[Iterable[SupportsIndex]]) -> Iterator[list[Any]]:
+        """`read_batch` of each batch of numbers; from a store, the next one is read while one is used."""
+        return self._read_ahead(self.read_batch, batches)
+
+    def _read_ahead(
+        self, read: Callable[[Iterable[SupportsIndex]], list[Any]], groups: Iterable[Iterable[SupportsIndex]]
+    ) -> Iterator[list[Any]]:
         if not self._is_remote:
-            yield from map(self.__getitems__, groups)
+            yield from map(read, groups)
             return
         groups = iter(groups)
         with ThreadPoolExecutor(1) as ahead:
-            waiting = [ahead.submit(self.__getitems__, group) for group in itertools.islice(groups, 1)]
+            waiting = [ahead.submit(read, group) for group in itertools.islice(groups, 1)]
             while waiting:
-                waiting += [ahead.submit(self.__getitems__, group) for group in itertools.islice(groups, 1)]
+                waiting += [ahead.submit(read, group) for group in itertools.islice(groups, 1)]
                 yield waiting.pop(0).result()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -152,6 +149,23 @@ class Records(Sequence[Any]):
         kept = object.__new__(Records)
         kept.__dict__.update(self.__dict__, _kept=numbers)
         return kept
+
+    def _fetch(self, numbers: Iterable[SupportsIndex]) -> list[bytes]:
+        """Serialized examples."""
+        asked = list(map(operator.index, numbers))
+        if not self._is_remote:
+            return [self._read_record(*self._find(number)) for number in asked]
+        # One after the other, the indices of a shuffled batch would take a request's time for each of its records.
+        missing = {self._shard_of(self._number(number)) for number in asked} - self._places.keys()
+        self._places.update(zip(missing, _pool().map(self._read_places, missing), strict=True))
+        places = [self._find(number) for number in asked]
+        requests = _merge(places)
+        found: dict[tuple[int, int], bytes] = {}
+        for request, data in zip(requests, _pool().map(lambda one: self._read_range(*one[:3]), requests), strict=True):
+            shard, begin, _, wanted = request
+            for offset, length in wanted:
+                found[shard, offset] = data[offset - begin :][:length]
+        return [self._check(found[shard, offset], shard, offset) for shard, offset, _ in places]
 
     def _find(self, number: int) -> tuple[int, int, int]:
         """Shard, offset and length of a record."""
@@ -196,6 +210,9 @@ class Records(Sequence[Any]):
         if len(data) != length:
             raise BuildError(f"{path} ends before byte {offset + length:,}, where the index has a record")
         return data
+
+    def _read_record(self, shard: int, offset: int, length: int) -> bytes:
+        return self._check(self._read_range(shard, offset, length), shard, offset)
 
     def _check(self, framed: bytes, shard: int, offset: int) -> bytes:
         """The example in a framed record."""

@@ -78,6 +78,19 @@ def test_numbers_slices_and_several_at_once(records):
             records[number]
 
 
+def test_the_images_of_a_batch_are_rows_of_one_array(tmp_path, photos, build, dataset, records):
+    cut = open_dataset(build(tmp_path, f"--input={photos}", "--image_size=40", "--resize_mode=crop")).records("train")
+    numbers = [7, 0, 7, -1]
+    for one in (cut, records):
+        np.testing.assert_equal(one.read_batch(numbers), one.__getitems__(numbers))
+    batch = cut.read_batch(numbers)
+    assert {*np.diff([example["image"].ctypes.data for example in batch])} == {40 * 40 * 3}
+    # An example that is kept keeps no others.
+    assert all(example["image"].base is None for example in cut.__getitems__(numbers))
+    serialized = dataset.records("train", form="bytes")
+    assert serialized.read_batch(numbers) == serialized.__getitems__(numbers)
+
+
 def test_a_pickled_copy_reads_the_same_in_another_process(records):
     code = "import pickle, sys; r = pickle.load(sys.stdin.buffer); print(len(r), r[3]['filename'].decode())"
     ran = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(records[2:]), capture_output=True, check=True)
