@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from beam_pipelines import preparing
+from beam_tfrecords.storage import local
 from tests.integration.cluster_builds import hashes
 from tests.integration.servers import flink
 from tests.source_forms import FORMS, flags_of, write_form
 from tests.web_server import web_server
+from transforms.sources.folders import image_folder
 
 # They are listed by the same functions as others.
 LISTED_ALIKE = {
@@ -45,3 +48,20 @@ def test_the_workers_of_a_cluster_fetch_images_of_the_web(photos, tmp_path, conv
         (tmp_path / "urls.csv").write_text("".join(["url,label\n", *rows]))
         convert_on_both(tmp_path, f"--input={tmp_path / 'urls.csv'}", "--allow_private_addresses")
     assert hashes(tmp_path / "flink") == hashes(tmp_path / "local")
+
+
+def test_the_workers_of_a_cluster_list_a_large_folder(photos, tmp_path, convert_on_both, monkeypatch):
+    counts, index = [], preparing._index
+
+    def counted(parts, *arguments, **named):
+        counts.append(len(parts))
+        return index(parts, *arguments, **named)
+
+    monkeypatch.setattr(preparing, "_index", counted)
+    monkeypatch.setattr(local, "_LEAST_PART", 4)
+    convert_on_both(tmp_path / "here", f"--input={photos}")
+    monkeypatch.setattr(image_folder, "_MOST_LISTED_HERE", 5)
+    convert_on_both(tmp_path / "there", f"--input={photos}")
+    assert counts == [14, 14]
+    assert hashes(tmp_path / "there/local") == hashes(tmp_path / "here/local")
+    assert hashes(tmp_path / "there/flink") == hashes(tmp_path / "here/flink")

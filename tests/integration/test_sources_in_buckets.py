@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 import functools
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from beam_tfrecords import open_dataset
-from tests.integration.buckets import SCHEMES, build, services, upload
+from tests.integration.buckets import SCHEMES, build, content_of, services, upload
 from tests.source_forms import FORMS, flags_of, write_form
+
+# Has the workers list folders of more than five images, and says in how many parts.
+_IN_PARTS = """
+import sys
+from beam_pipelines import cli, preparing
+from beam_tfrecords.storage import name_ranges
+from transforms.sources.folders import image_folder
+
+image_folder._MOST_LISTED_HERE, name_ranges._PAGE = 5, 3
+index = preparing._index
+
+def counted(parts, *arguments, **named):
+    print(len(parts), "parts")
+    return index(parts, *arguments, **named)
+
+preparing._index = counted
+sys.exit(cli.main(sys.argv[1:]))
+"""
 
 
 @pytest.fixture(scope="module", params=SCHEMES)
@@ -42,3 +62,18 @@ def test_examples_are_those_of_a_disk(bucket, on_disk, tmp_path, form):
     upload(folder, f"{bucket}/{form}")
     assert convert(form, f"{bucket}/{form}", tmp_path / "out") == expected
     assert len(expected) > 3
+
+
+@pytest.mark.parametrize("below", ["", "/**/*.jpg"])
+def test_a_folder_that_workers_list_gives_the_dataset_of_the_launcher(bucket, photos, tmp_path, below):
+    upload(photos, f"{bucket}/large")
+    (tmp_path / "notes.txt").touch()
+    upload(tmp_path, f"{bucket}/large/cat")
+    words = [f"--input={bucket}/large{below}", "--exclude=*_06.jpg", "--image_size=16", "--name=photos"]
+    build(f"--output={tmp_path / 'here'}", *words)
+    command = [sys.executable, "-c", _IN_PARTS, "convert", f"--output={tmp_path / 'there'}", *words]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(ran.stdout.split(" parts")[0]) > 3
+    here, there = content_of(str(tmp_path / "here")), content_of(str(tmp_path / "there"))
+    assert here == there
+    assert here["manifest.json"]["listed"] == 35
