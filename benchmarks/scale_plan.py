@@ -27,7 +27,7 @@ from beam_tfrecords.manifest import Shard
 from transforms.duplicates.search import BUCKET_SAMPLES, part_id
 from transforms.images.image_spec import ImageSpec
 from transforms.listing.listing import CHUNK_REFS, ListPlan, read_chunk, write_listing
-from transforms.listing.ordering import assign_block, count_blocks
+from transforms.listing.ordering import assign_blocks, count_blocks
 from transforms.parts import RANGE_BLOCKS, Part, PartPolicy
 from transforms.refs import File, SampleRef, one_image, pack_refs, unpack_key_and_split
 from transforms.shards.plan import ShardPolicy, place_parts
@@ -179,8 +179,8 @@ def _order(samples: int, blocks: int, packed: list[bytes]) -> Stage:
     coder = beam.coders.registry.get_coder(Tuple[Tuple[str, int], bytes])
     bundle = packed[:CHUNK_REFS]
     joined: defaultdict[tuple[str, int], list[bytes]] = defaultdict(list)
-    for ref in bundle:
-        joined[assign_block(ref, seed=0, blocks={"train": blocks})].append(ref)
+    for ref, block in zip(bundle, assign_blocks(bundle, seed=0, blocks={"train": blocks}), strict=True):
+        joined[block].append(ref)
     size = sum(len(coder.encode((key, pack_refs(refs)))) for key, refs in joined.items())
     share = samples / len(bundle)
     return Stage("AssignOrder, GroupByKey", elements=int(len(joined) * share), shuffled=int(size * share))

@@ -292,18 +292,19 @@ def split_refs(joined: bytes) -> Iterator[bytes]:
     data = zlib.decompress(joined)
     unpacker = msgpack.Unpacker(max_buffer_size=max(1, len(data)))
     unpacker.feed(data)
-    start = 0
-    while start < len(data):
-        unpacker.skip()
-        end = unpacker.tell()
+    skip, tell = unpacker.skip, unpacker.tell
+    start, size = 0, len(data)
+    while start < size:
+        skip()
+        end = tell()
         yield data[start:end]
         start = end
 
 
 def unpack_key_and_split(packed: bytes) -> tuple[str, str]:
     """Key and split ("" without one) of a packed reference."""
-    key, split, *_ = msgpack.unpackb(packed)
-    return key, split or ""
+    values = msgpack.unpackb(packed)
+    return values[0], values[1] or ""
 
 
 def unpack_failure(packed: bytes) -> tuple[str, str] | None:

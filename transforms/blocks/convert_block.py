@@ -21,7 +21,7 @@ from transforms.blocks.results import BlockResult, read_marker
 from transforms.blocks.reuse import BlockReuse, ReusePlan
 from transforms.blocks.rows import merge_rows, reject_duplicates
 from transforms.blocks.stopwatch import Stopwatch
-from transforms.hashing import content_hash, order_hash
+from transforms.hashing import content_hash, order_hashes
 from transforms.images.quality import measure_greys
 from transforms.libraries import check_libraries
 from transforms.parts import PartPolicy, PartWriter
@@ -117,7 +117,7 @@ def read_block(joined: Iterable[bytes], *, seed: int) -> Iterator[SampleRef]:
     """The references of a block in their final order; equal keys stay next to each other, in an order of their own."""
     packed = [ref for together in joined for ref in split_refs(together)]
     keys = [unpack_key_and_split(ref)[0] for ref in packed]
-    ordered = sorted(zip((order_hash(seed=seed, key=key) for key in keys), keys, packed, strict=True))
+    ordered = sorted(zip(order_hashes(seed=seed, keys=keys), keys, packed, strict=True))
     for _, _, ref in ordered:
         yield SampleRef.unpack(ref)
 

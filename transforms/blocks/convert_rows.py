@@ -47,7 +47,7 @@ def write_rows(
                 continue
             columns: dict[str, Sequence[str | None]] = {
                 "key": [ref.key for ref in few],
-                "uri": [ref.uri for ref in few],
+                "uri": [ref.uri if ref.images else None for ref in few],
                 "fingerprint": [ref.fingerprint for ref in few],
                 "label": converted.labels,
                 "content_hash": [""] * len(few),

@@ -149,7 +149,8 @@ class ConvertSample:
             others = others or [self._values(ref, found) for ref, found in zip(refs, labels, strict=True)]
             columns.append([values.get(feature.field) for values in others])
         examples = serialize_examples(self.layout, columns)
-        hashes = [self._hash(ref, found, []) for ref, found in zip(refs, labels, strict=True)]
+        pack = msgpack.Packer().pack
+        hashes = [_digest(pack(self._decisive(ref, found, []))) for ref, found in zip(refs, labels, strict=True)]
         return ConvertedRows(
             examples,
             [_class_names(found, None) for found in labels],
@@ -209,12 +210,17 @@ class ConvertSample:
         return values
 
     def _hash(self, ref: SampleRef, labels: list[tuple[int, str]], object_labels: list[tuple[int, str]]) -> str:
+        return _digest(msgpack.packb(self._decisive(ref, labels, object_labels)))
+
+    def _decisive(
+        self, ref: SampleRef, labels: list[tuple[int, str]], object_labels: list[tuple[int, str]]
+    ) -> tuple[Any, ...]:
         decisive: tuple[Any, ...] = (self.settings, ref.key, ref.fingerprint, labels, sorted(ref.columns.items()))
         if self.layout.needs_objects and ref.objects:
             decisive += (object_labels, ref.objects.pack(), self.invalid_boxes.value)
         if self.layout.needs_mask:
             decisive += (self.image.mask_bit_depth, self.image.mask_padding)
-        return hashlib.blake2b(msgpack.packb(decisive), digest_size=_HASH_DIGITS // 2).hexdigest()
+        return decisive
 
     def _place(self, ref: SampleRef, labels: list[tuple[int, str]], geometry: Geometry) -> PlacedObjects:
         """The objects of a sample in its stored image."""
@@ -241,6 +247,10 @@ class ConvertSample:
                 raise SampleError(Stage.LABEL, FailureReason.LABEL_MISSING, "no label")
             raise SampleError(Stage.LABEL, FailureReason.WRONG_TYPE, f"{len(labels)} labels where one is expected")
         return labels
+
+
+def _digest(packed: bytes) -> str:
+    return hashlib.blake2b(packed, digest_size=_HASH_DIGITS // 2).hexdigest()
 
 
 def _class_names(labels: list[tuple[int, str]], placed: PlacedObjects | None) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ def fetch(
 
 def with_fingerprint(ref: SampleRef) -> SampleRef:
     """The sample with size and fingerprint of its file, where the source does not tell them and the disk does."""
-    if ref.fingerprint or ref.failure is not None or not isinstance(ref.locator, File) or len(ref.images) > 1:
+    if ref.fingerprint or ref.failure is not None or len(ref.images) != 1 or not isinstance(ref.locator, File):
         return ref
     if storage.has_scheme(ref.locator.uri):  # a request for every file would cost more than reading it
         return ref

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from transforms.hashing import SPACE, order_hash
+from transforms.hashing import SPACE, order_hashes
 from transforms.refs import BlockKey, unpack_key_and_split
 
 BLOCK_BYTES = 16 << 20
@@ -31,7 +31,9 @@ def find_block(*, order: int, blocks: int) -> int:
     return order * blocks // SPACE
 
 
-def assign_block(packed: bytes, *, seed: int, blocks: Mapping[str, int]) -> BlockKey:
-    """The block of one packed reference."""
-    key, split = unpack_key_and_split(packed)
-    return split, find_block(order=order_hash(seed=seed, key=key), blocks=blocks[split])
+def assign_blocks(packed: Iterable[bytes], *, seed: int, blocks: Mapping[str, int]) -> Iterator[BlockKey]:
+    """The blocks of packed references."""
+    named = list(map(unpack_key_and_split, packed))
+    orders = order_hashes(seed=seed, keys=(key for key, _ in named))
+    for order, (_, split) in zip(orders, named, strict=True):
+        yield split, find_block(order=order, blocks=blocks[split])

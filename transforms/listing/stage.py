@@ -12,7 +12,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms.listing.indexing import IndexPlan, index_container, read_containers
 from transforms.listing.listing import read_chunk, read_chunk_names
-from transforms.listing.ordering import assign_block
+from transforms.listing.ordering import assign_blocks
 from transforms.processes.stage import MapInProcesses
 from transforms.refs import BlockKey, pack_refs
 
@@ -97,8 +97,8 @@ class _CollectBlocks(beam.DoFn):
         self._refs: defaultdict[BlockKey, list[bytes]] = defaultdict(list)
 
     def process(self, packed: list[bytes]) -> Iterator[tuple[BlockKey, bytes]]:
-        for ref in packed:
-            self._refs[assign_block(ref, seed=self._seed, blocks=self._blocks)].append(ref)
+        for ref, block in zip(packed, assign_blocks(packed, seed=self._seed, blocks=self._blocks), strict=True):
+            self._refs[block].append(ref)
         self._collected += len(packed)
         if self._collected >= _MOST_REFS:
             yield from self._emit()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transforms.blocks.convert_block import read_block
 from transforms.hashing import SPACE, order_hash
 from transforms.listing import stage as ordering
-from transforms.listing.ordering import BLOCK_BYTES, assign_block, count_blocks, find_block
+from transforms.listing.ordering import BLOCK_BYTES, assign_blocks, count_blocks, find_block
 from transforms.listing.stage import AssignOrder
 from transforms.refs import SampleRef, pack_refs
 
@@ -50,10 +50,10 @@ def test_blocks_are_consecutive_ranges_of_the_order(one, other, blocks):
 def test_blocks_joined_in_order_are_the_globally_sorted_dataset():
     refs = [SampleRef(f"{number}.jpg", {}, split="train") for number in range(500)]
     blocks: dict[tuple[str, int], list[bytes]] = {}
-    for ref in refs:
-        packed = ref.pack()
-        blocks.setdefault(assign_block(packed, seed=1, blocks={"train": 7}), []).append(packed)
-    joined = [ref.key for key in sorted(blocks) for ref in read_block([pack_refs(blocks[key])], seed=1)]
+    packed = [ref.pack() for ref in refs]
+    for ref, block in zip(packed, assign_blocks(packed, seed=1, blocks={"train": 7}), strict=True):
+        blocks.setdefault(block, []).append(ref)
+    joined = [ref.key for block in sorted(blocks) for ref in read_block([pack_refs(blocks[block])], seed=1)]
     assert joined == sorted((ref.key for ref in refs), key=lambda key: order_hash(seed=1, key=key))
 
 
@@ -68,7 +68,7 @@ def test_assign_order_gives_every_reference_its_block(monkeypatch, held):
         found = []
         for (split, block), joined in pairs:
             for ref in read_block([joined], seed=5):
-                assert (split, block) == assign_block(ref.pack(), seed=5, blocks=blocks)
+                assert [(split, block)] == list(assign_blocks([ref.pack()], seed=5, blocks=blocks))
                 found.append(ref.pack())
         assert sorted(found) == sorted(packed)
 
