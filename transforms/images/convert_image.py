@@ -27,6 +27,7 @@ from transforms.images.image_spec import (
 from transforms.images.jpeg_header import JPEG_START, parse_jpeg_header
 from transforms.images.memory import check_memory, converting_memory, jpeg_coefficients
 from transforms.images.orient import orient, orientation_of
+from transforms.images.plain_png import parse_plain_png
 from transforms.images.quality import Quality
 from transforms.images.resize import FILTERS, resize
 from transforms.images.shrink import shrink_large, strip_factor
@@ -44,19 +45,28 @@ def convert_image(data: bytes, spec: ImageSpec) -> ConvertedImage:
       MemoryError: memory ran out.
     """
     if spec.image_encoding is ImageEncoding.KEEP:
-        return _keep_plain_jpeg(data, spec) or _keep(data, spec)
+        return _keep_plain_jpeg(data, spec) or _keep_plain_png(data, spec) or _keep(data, spec)
     if spec.bit_depth == 16:
         return convert_deep(data, spec)
     if spec.codec is Codec.FAST and data.startswith(JPEG_START):
         converted = convert_plain_jpeg(data, spec)
         if converted is not None:
             return converted
-    name, opened = open_image(data, spec)
-    image = load_pixels(data, name, opened, spec)
+    name, image = _load(data, spec)
     pixels, geometry = _convert_pixels(image, spec, file_size=len(data))
     encoded = encode(pixels, spec.image_encoding, quality=spec.jpeg_quality)
     maximum = largest_value(pixels) if is_deep(data, name, image) else None
     return dataclasses.replace(encoded, geometry=geometry, stored_maximum=maximum, quality=Quality.of_image(pixels))
+
+
+def _load(data: bytes, spec: ImageSpec) -> tuple[str, Image.Image]:
+    """The name of the format of a file, and its pixels."""
+    png = parse_plain_png(data, spec)
+    image = png.load(spec) if png else None
+    if image is not None:
+        return "png", image
+    name, opened = open_image(data, spec)
+    return name, load_pixels(data, name, opened, spec)
 
 
 def _keep_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
@@ -72,6 +82,16 @@ def _keep_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
             return None
     orientation = header.orientation() if spec.orientation is Metadata.APPLY else 1
     return _kept(data, "jpeg", header.height, header.width, header.components, orientation=orientation)
+
+
+def _keep_plain_png(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
+    """Keeps a small plain PNG that needs no change, without Pillow's parser."""
+    png = parse_plain_png(data, spec) if spec.image_size is None else None
+    if png is None or spec.channels not in (None, png.channels):
+        return None
+    if spec.check is Check.DECODE and png.load(spec) is None:
+        return None
+    return _kept(data, "png", png.height, png.width, png.channels, orientation=1)
 
 
 def _keep(data: bytes, spec: ImageSpec) -> ConvertedImage:

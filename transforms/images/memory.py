@@ -81,7 +81,7 @@ def decoding_memory(data: bytes, name: str, image: ImageFile.ImageFile) -> float
         beside = _tiff_strip(image)
     elif image.tile and image.tile[0][0] in _TEXT_CODECS:
         beside = _IN_PYTHON * pixels
-    return len(data) + beside + _pixel(image) * pixels
+    return len(data) + beside + pixels_memory(image.mode, pixels)
 
 
 def converting_memory(image: Image.Image, spec: ImageSpec, geometry: Geometry, *, in_strips: bool) -> float:
@@ -99,7 +99,7 @@ def converting_memory(image: Image.Image, spec: ImageSpec, geometry: Geometry, *
         added += pixels
     else:
         added += (_conversion(image, spec) + (_COPY if geometry.orientation != 1 else 0)) * pixels
-    return (_pixel(image) + _OPENED.get(image.format or "", 0)) * pixels + added
+    return (pixels_memory(image.mode, 1) + _OPENED.get(image.format or "", 0)) * pixels + added
 
 
 def deep_memory(geometry: Geometry) -> float:
@@ -108,9 +108,9 @@ def deep_memory(geometry: Geometry) -> float:
     return _DEEP * geometry.height * geometry.width + _DEEP_RESIZED * max(resized, stored)
 
 
-def _pixel(image: Image.Image) -> int:
-    """Bytes per pixel of an image in Pillow."""
-    return 1 if image.mode in ("1", "L", "P") else 2 if image.mode.startswith("I;16") else 4
+def pixels_memory(mode: str, pixels: int) -> int:
+    """Bytes that pixels of a mode take in Pillow."""
+    return pixels * (1 if mode in ("1", "L", "P") else 2 if mode.startswith("I;16") else 4)
 
 
 def _encoder(spec: ImageSpec) -> int:

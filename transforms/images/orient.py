@@ -24,6 +24,8 @@ def orientation_of(image: Image.Image, *, may_decode: bool = True) -> int:
       image: opened, or decoded.
       may_decode: whether the pixels of a PNG may be decoded to find what is behind them.
     """
+    if type(image) is Image.Image and not image.info:  # made of pixels alone
+        return 1
     try:
         exif = image.getexif() if may_decode else Image.Image.getexif(image)
         value = exif.get(ExifTags.Base.Orientation)

@@ -1,0 +1,119 @@
+"""Small PNGs of the plain kind: 8 bits of grey, RGB or RGBA in rows, and nothing in the file but them.
+
+Of a small image, Pillow's reader and writer of PNGs take as long in Python as zlib takes. Here its decoder and encoder
+are called alone; pixels and bytes are the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+import zlib
+
+from PIL import Image
+
+from transforms.images.decode_errors import check_pixels
+from transforms.images.formats import PNG_START
+from transforms.images.image_spec import ImageSpec
+from transforms.images.memory import check_memory, pixels_memory
+
+# Bytes of a file, and of its pixels. So small, the pixels fit into one chunk, as Pillow's encoder writes them.
+_MOST_BYTES = 60_000
+_FIRST = PNG_START + b"\0\0\0\rIHDR"
+_HEADER = struct.Struct(">IIBBBBB")
+_CHUNK, _CRC = struct.Struct(">I4s"), struct.Struct(">I")
+_COLOR_TYPES = {"L": 0, "RGB": 2, "RGBA": 6}
+_MODES = {number: mode for mode, number in _COLOR_TYPES.items()}
+# What Pillow stores of an image beside its pixels.
+_STORED_INFO = ("icc_profile", "transparency")
+# Not optimized; level, strategy and dictionary are zlib's own.
+_OPTIONS = (False, -1, -1, b"")
+
+
+@dataclasses.dataclass(frozen=True)
+class PlainPng:
+    """A PNG whose checksums are right.
+
+    Attributes:
+      mode: of Pillow: "L", "RGB" or "RGBA".
+      deflated: the pixels, as the file has them.
+      file_size: bytes of the file.
+    """
+
+    height: int
+    width: int
+    mode: str
+    deflated: bytes
+    file_size: int
+
+    @property
+    def channels(self) -> int:
+        """1, 3 or 4."""
+        return len(self.mode)
+
+    def load(self, spec: ImageSpec) -> Image.Image | None:
+        """Decodes the pixels.
+
+        Returns:
+          None if the pixels are not whole; Pillow's reader then finds the reason.
+
+        Raises:
+          SampleError: reason `too_much_memory`.
+        """
+        needed = self.file_size + pixels_memory(self.mode, self.height * self.width)
+        check_memory(needed, spec.max_image_memory, height=self.height, width=self.width)
+        try:
+            return Image.frombytes(self.mode, (self.width, self.height), self.deflated, "zip", self.mode, False)
+        except ValueError:
+            return None
+
+
+def parse_plain_png(data: bytes, spec: ImageSpec) -> PlainPng | None:
+    """The header and the deflated pixels of a file.
+
+    Returns:
+      None if the file is anything else, large or damaged.
+
+    Raises:
+      SampleError: reason `too_many_pixels`.
+    """
+    if len(data) > _MOST_BYTES or not data.startswith(_FIRST) or len(data) < len(_FIRST) + _HEADER.size:
+        return None
+    width, height, depth, color_type, compression, filters, interlace = _HEADER.unpack_from(data, len(_FIRST))
+    mode = _MODES.get(color_type)
+    if mode is None or depth != 8 or compression or filters or interlace or not _fits(height, width, mode):
+        return None
+    pixels: list[bytes] = []
+    at = len(PNG_START)
+    while at + 12 <= len(data):
+        length, kind = _CHUNK.unpack_from(data, at)
+        end = at + 12 + length
+        if end > len(data) or zlib.crc32(data[at + 4 : end - 4]) != _CRC.unpack_from(data, end - 4)[0]:
+            return None
+        if kind == b"IEND":
+            check_pixels(height, width, spec.max_pixels)
+            return PlainPng(height, width, mode, b"".join(pixels), len(data)) if pixels else None
+        if kind == b"IDAT":
+            pixels.append(data[at + 8 : end - 4])
+        elif at > len(PNG_START):
+            return None
+        at = end
+    return None
+
+
+def encode_plain_png(image: Image.Image) -> bytes | None:
+    """The file that Pillow would write of an L, RGB or RGBA image; None if it is large, or more than its pixels."""
+    if not _fits(image.height, image.width, image.mode) or any(name in image.info for name in _STORED_INFO):
+        return None
+    header = _HEADER.pack(image.width, image.height, 8, _COLOR_TYPES[image.mode], 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", image.tobytes("zip", image.mode, *_OPTIONS)), (b"IEND", b""))
+    return PNG_START + b"".join(
+        piece
+        for kind, content in chunks
+        for piece in (_CRC.pack(len(content)), kind, content, _CRC.pack(zlib.crc32(content, zlib.crc32(kind))))
+    )
+
+
+def _fits(height: int, width: int, mode: str) -> bool:
+    """Whether the size is one that a PNG can have, and the pixels are few."""
+    return 0 < height * (len(mode) * width + 1) <= _MOST_BYTES and width > 0
