@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from beam_pipelines.execution.progress import ReadProgress
 from beam_pipelines.exit_codes import DONE, FAILED
 from beam_pipelines.summary import format_bytes
 from beam_pipelines.terminal import escape, show
@@ -82,14 +83,20 @@ def verify_files(files: Sequence[storage.FileEntry], *, findings: int) -> int:
       The exit code of the command.
     """
     found = good = 0
-    for file in files:
-        for problem in _check(file):
-            if problem is None:
-                good += 1
-                continue
-            if found < findings:
-                show(f"{file.path}: {problem}")
-            found += 1
+    with ReadProgress(sum(file.size for file in files), then="finishing", form=format_bytes) as progress:
+        before = 0
+        for file in files:
+            for problem, offset in _check(file):
+                # That of a compressed file may be beyond its size.
+                progress.done = before + min(offset, file.size)
+                if problem is None:
+                    good += 1
+                    continue
+                if found < findings:
+                    with progress.hidden():
+                        show(f"{file.path}: {problem}")
+                found += 1
+            before += file.size
     where = _count(files)
     if found:
         show(f"{found:,} finding{'s' if found > 1 else ''} in {where}; {good:,} records are whole", file=sys.stderr)
@@ -98,13 +105,13 @@ def verify_files(files: Sequence[storage.FileEntry], *, findings: int) -> int:
     return DONE
 
 
-def _check(file: storage.FileEntry) -> Iterator[str | None]:
-    """What is wrong with each record, or None."""
+def _check(file: storage.FileEntry) -> Iterator[tuple[str | None, int]]:
+    """What is wrong with each record, or None; and where it begins."""
     try:
         for record, _ in scan_file(Container.of(file, key_prefix="")):
-            yield _problem_of(record)
+            yield _problem_of(record), record.offset
     except SampleError as error:
-        yield error.detail
+        yield error.detail, 0
 
 
 def _problem_of(record: Record | RecordError) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -14,6 +15,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from beam_pipelines.execution.progress import ReadProgress
 from beam_pipelines.execution.runners import Execution, find_runner
 from beam_pipelines.exit_codes import DONE, FAILED
 from beam_pipelines.limits import check_limits
@@ -47,7 +49,7 @@ def verify(argv: Sequence[str]) -> int:
         return verify_files(dataset, findings=arguments.findings)
     execution = _prepare(beam_arguments, verbose=arguments.verbose)
     findings = notes = 0
-    for number, finding in enumerate(_find(dataset, execution)):
+    for number, finding in enumerate(_find(dataset, execution, shows_progress=True)):
         if number < arguments.findings:
             show(str(finding))
         findings += not finding.is_note
@@ -101,7 +103,7 @@ def _prepare(beam_arguments: Sequence[str], *, verbose: bool = False) -> Executi
     return Execution.prepare(runner, verbose=verbose)
 
 
-def _find(dataset: Dataset, execution: Execution) -> Iterator[Finding]:
+def _find(dataset: Dataset, execution: Execution, *, shows_progress: bool = False) -> Iterator[Finding]:
     from transforms.verifying.checks import Finding, ShardCheck, verify_files
 
     yield from verify_files(dataset)
@@ -111,16 +113,20 @@ def _find(dataset: Dataset, execution: Execution) -> Iterator[Finding]:
             raise RequestError("`temp_location` is missing; expected a folder that all workers can write to")
         # Of this run alone: several may share a location.
         folder = storage.join(location, f"verify-{uuid.uuid4().hex}")
+        written = storage.join(folder, "findings")
+        check = ShardCheck.of(dataset)
+        progress = ReadProgress(sum(shard.records for shard in dataset.shards), then="finishing", folder=folder)
         stages = functools.partial(
             _add_stages,
             dataset=dataset,
-            check=ShardCheck.of(dataset),
-            folder=folder,
+            check=dataclasses.replace(check, counts=folder) if shows_progress and progress.rewrites else check,
+            folder=written,
             processes=execution.runner.processes,
         )
         try:
-            execution.run(stages)
-            found = storage.list_files(folder, literal=True) if storage.is_folder(folder) else ()
+            with progress if shows_progress else contextlib.nullcontext():
+                execution.run(stages)
+            found = storage.list_files(written, literal=True) if storage.is_folder(written) else ()
             lines = [line for entry in found for line in storage.read_bytes(entry.path).decode().splitlines()]
         finally:
             _remove(folder)

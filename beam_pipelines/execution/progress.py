@@ -1,12 +1,14 @@
-"""The progress line, from what the workers say they have done: the same for every runner."""
+"""The progress line. That of a build comes from what the workers say they have done: the same for every runner."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 import time
-from typing import TextIO
+from collections.abc import Callable, Iterator
+from typing import TextIO, TypeVar
 
 from beam_tfrecords.errors import BuildError
 from transforms.workspace.counts import BlockCounts, read_block_counts
@@ -16,56 +18,94 @@ _LOG_SECONDS = 10.0
 _USUAL_WIDTH = 80
 
 
-class Progress:
-    """Shows the progress of a build: one line that is rewritten on a terminal, a line now and then elsewhere."""
+Line = TypeVar("Line", bound="ProgressLine")
 
-    def __init__(self, folder: str, *, total: int, stream: TextIO | None = None) -> None:
-        self._folder = folder
-        self._counts = BlockCounts()
-        self._total = total
+
+class ProgressLine:
+    """A line about work that goes on, rewritten on a terminal."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
         # A dumb terminal cannot rewrite a line; the output of a notebook's cell can.
         in_notebook = type(self._stream).__module__.startswith("ipykernel")
-        self._rewrites = in_notebook or (self._stream.isatty() and os.environ.get("TERM") != "dumb")
+        self.rewrites = in_notebook or (self._stream.isatty() and os.environ.get("TERM") != "dumb")
         self._shown = 0
         self._stop = threading.Event()
+        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
         self._start = time.monotonic()
 
-    def __enter__(self) -> Progress:
+    def __enter__(self: Line) -> Line:
         self._thread.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._stop.set()
         self._thread.join()
-        if self._rewrites:
-            self._stream.write(f"\r{'':{self._shown}}\r")
-            self._stream.flush()
+        with self.hidden():
+            pass
+
+    @contextlib.contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Removes the line from the terminal while something else is printed."""
+        with self._lock:
+            if self.rewrites:
+                self._stream.write(f"\r{'':{self._shown}}\r")
+                self._stream.flush()
+                self._shown = 0
+            yield
 
     def _run(self) -> None:
-        # Blocks that an earlier attempt finished do not count for the rate.
-        self._update()
-        before = self._counts.done
-        while not self._stop.wait(_TERMINAL_SECONDS if self._rewrites else _LOG_SECONDS):
-            if not self._update():
+        if self.rewrites:
+            self._show_every(_TERMINAL_SECONDS)
+
+    def _show_every(self, seconds: float) -> None:
+        while not self._stop.wait(seconds):
+            if (line := self._describe(time.monotonic() - self._start)) is None:
                 continue
-            seconds = time.monotonic() - self._start
-            line = progress_line(self._counts, total=self._total, rate=(self._counts.done - before) / seconds)
-            if self._rewrites:
-                # A line that wraps could not be rewritten.
-                line = line[: self._width() - 1]
-                self._shown, line = len(line), f"\r{line:{self._shown}}"
-            else:
-                line += "\n"
-            self._stream.write(line)
-            self._stream.flush()
+            with self._lock:
+                self._write(line)
+
+    def _write(self, line: str) -> None:
+        if self.rewrites:
+            # A line that wraps could not be rewritten.
+            line = line[: self._width() - 1]
+            self._shown, line = len(line), f"\r{line:{self._shown}}"
+        else:
+            line += "\n"
+        self._stream.write(line)
+        self._stream.flush()
 
     def _width(self) -> int:
         try:
             return os.get_terminal_size(self._stream.fileno()).columns or _USUAL_WIDTH
         except OSError:
             return _USUAL_WIDTH
+
+    def _describe(self, seconds: float) -> str | None:
+        """The line after so many seconds; None if there is nothing to say."""
+        raise NotImplementedError
+
+
+class Progress(ProgressLine):
+    """Shows the progress of a build; without a terminal a line now and then."""
+
+    def __init__(self, folder: str, *, total: int, stream: TextIO | None = None) -> None:
+        super().__init__(stream)
+        self._folder = folder
+        self._counts = BlockCounts()
+        self._total = total
+
+    def _run(self) -> None:
+        # Blocks that an earlier attempt finished do not count for the rate.
+        self._update()
+        self._before = self._counts.done
+        self._show_every(_TERMINAL_SECONDS if self.rewrites else _LOG_SECONDS)
+
+    def _describe(self, seconds: float) -> str | None:
+        if not self._update():
+            return None
+        return progress_line(self._counts, total=self._total, rate=(self._counts.done - self._before) / seconds)
 
     def _update(self) -> bool:
         """Counts again; whether there is something to show. A store that does not answer now may do so next time."""
@@ -74,6 +114,53 @@ class Progress:
         except (OSError, BuildError):
             return False
         return self._counts.blocks > 0
+
+
+class ReadProgress(ProgressLine):
+    """Shows how much of a dataset has been read; nothing without a terminal.
+
+    Attributes:
+      done: records or bytes that have been read; set by who reads them, unless there is a folder.
+    """
+
+    def __init__(
+        self,
+        total: int,
+        *,
+        then: str,
+        folder: str | None = None,
+        form: Callable[[float], str] | None = None,
+        stream: TextIO | None = None,
+    ) -> None:
+        """Makes a line that is not shown yet.
+
+        Args:
+          total: records, or bytes.
+          then: what follows when all is read.
+          folder: where workers say how many records they have read.
+          form: how bytes are shown; None for records.
+          stream: the terminal; standard error if None.
+        """
+        super().__init__(stream)
+        self._total, self._then, self._folder = total, then, folder
+        self._form, self._unit = (form, "") if form else ("{:,.0f}".format, " records")
+        self.done = 0
+
+    def _describe(self, seconds: float) -> str | None:
+        if self._folder is not None:
+            try:
+                self.done = read_block_counts(self._folder).done
+            except (OSError, BuildError):
+                return None
+        done = min(self.done, self._total)
+        if not done:
+            return None
+        rate = done / seconds
+        left = self._total - done
+        remaining = f"{format_seconds(left / rate)} left" if left else self._then
+        share = f"{100 * done / self._total:.0f}%"
+        known = f"{self._form(done)} of {self._form(self._total)}{self._unit} ({share})"
+        return f"{known}, {self._form(rate)}/s, {remaining}"
 
 
 def progress_line(counts: BlockCounts, *, total: int, rate: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from beam_pipelines.execution.progress import ReadProgress
 from beam_pipelines.exit_codes import DONE
 from beam_pipelines.settings.command_line import Parser
 from beam_pipelines.terminal import show
@@ -21,11 +22,13 @@ def report(argv: Sequence[str]) -> int:
     from beam_pipelines.report.page import write_report
 
     try:
-        show(f"report: {write_report(dataset)}")
+        with ReadProgress(dataset.manifest["records"], then="reading pictures") as progress:
+            path = write_report(dataset, progress=progress)
     except (OSError, ValueError, KeyError) as error:
         raise BuildError(
             f"{dataset.path} cannot be reported: {error}; `beam-tfrecords verify` names what is damaged"
         ) from error
+    show(f"report: {path}")
     return DONE
 
 

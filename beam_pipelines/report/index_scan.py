@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from beam_pipelines.execution.progress import ReadProgress
 from beam_pipelines.report.distribution import Distribution
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset
@@ -110,7 +111,9 @@ def choose_groups(dataset: Dataset) -> dict[Group, int]:
     return dict(list(groups.items())[: MOST_SHOWN // 2])
 
 
-def scan_index(dataset: Dataset, names: Collection[tuple[str, str]] = ()) -> IndexScan:
+def scan_index(
+    dataset: Dataset, names: Collection[tuple[str, str]] = (), *, progress: ReadProgress | None = None
+) -> IndexScan:
     """Reads the index column by column, and in batches of rows.
 
     The first records of a group are chosen: their order is a shuffle by a hash of the seed and the key.
@@ -118,6 +121,7 @@ def scan_index(dataset: Dataset, names: Collection[tuple[str, str]] = ()) -> Ind
     Args:
       dataset: the dataset.
       names: split and key of other records that are shown.
+      progress: is told how many records have been read.
 
     Raises:
       BuildError: the store does not answer.
@@ -140,6 +144,8 @@ def scan_index(dataset: Dataset, names: Collection[tuple[str, str]] = ()) -> Ind
                     _find_extremes(scan, split, rows, number, most_extreme)
                     _find_named(scan, split, [key for one, key in names if one == split], rows, number)
                 number += batch.num_rows
+                if progress:
+                    progress.done += batch.num_rows
     return scan
 
 

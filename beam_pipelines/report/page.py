@@ -12,6 +12,7 @@ from typing import Any
 import jinja2
 import yaml
 
+from beam_pipelines.execution.progress import ReadProgress
 from beam_pipelines.report.distribution import Distribution
 from beam_pipelines.report.failed_images import read_failed_images
 from beam_pipelines.report.index_scan import EXTREMES, IndexScan, choose_groups, scan_index
@@ -54,12 +55,13 @@ class Plot:
     tallest: int
 
 
-def write_report(dataset: Dataset, *, staging: str | None = None) -> str:
+def write_report(dataset: Dataset, *, staging: str | None = None, progress: ReadProgress | None = None) -> str:
     """Writes `report.html` into the folder of a dataset.
 
     Args:
       dataset: a finished dataset.
       staging: as in `storage.open_write`.
+      progress: is told how many records of the index have been read.
 
     Returns:
       The path of the page.
@@ -69,18 +71,18 @@ def write_report(dataset: Dataset, *, staging: str | None = None) -> str:
       OSError: likewise.
     """
     path = storage.join(dataset.path, REPORT)
-    storage.write_bytes(path, render_report(dataset).encode(), staging=staging)
+    storage.write_bytes(path, render_report(dataset, progress=progress).encode(), staging=staging)
     return path
 
 
-def render_report(dataset: Dataset) -> str:
+def render_report(dataset: Dataset, *, progress: ReadProgress | None = None) -> str:
     """The page: the same for the same dataset, wherever it is, so it has no times and no paths of its own.
 
     The images of failures are those of the input, as long as they are there.
     """
     manifest = dataset.manifest
     duplicates = _duplicates(dataset)
-    scan = scan_index(dataset, [name for group in duplicates for name in _pictured(group)])
+    scan = scan_index(dataset, [name for group in duplicates for name in _pictured(group)], progress=progress)
     samples = read_samples(dataset, list(scan.chosen.values()))
     return _template().render(
         manifest=manifest,

@@ -57,7 +57,7 @@ def test_progress_is_one_line_that_is_rewritten(run_cell):
     code = """
 import sys
 from beam_pipelines.execution.progress import Progress
-print(Progress("/nowhere", total=1)._rewrites, Progress("/nowhere", total=1, stream=sys.__stderr__)._rewrites)
+print(Progress("/nowhere", total=1).rewrites, Progress("/nowhere", total=1, stream=sys.__stderr__).rewrites)
 """
     assert run_cell(code)[0].split() == ["True", "False"]
 

@@ -443,7 +443,7 @@ def test_the_report_of_a_replaced_dataset_goes_with_it(photos, photos_out, tmp_p
 
 
 def test_a_report_that_cannot_be_made_is_a_note_and_the_dataset_stands(photos, tmp_path, convert, run, monkeypatch):
-    def fail(dataset):
+    def fail(*_, **__):
         raise RuntimeError("no page")
 
     with monkeypatch.context() as patched:

@@ -7,9 +7,10 @@ import gzip
 import hashlib
 import io
 import sys
+import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,8 +31,11 @@ from transforms.images.image_spec import ImageEncoding, ImageSpec
 from transforms.images.masks import read_mask
 from transforms.images.tensorflow_formats import unreadable_by_tensorflow
 from transforms.settings import read_settings
+from transforms.workspace.counts import add_records
 
 _INDEX_COLUMNS = ["key", "offset", "length", "label", "height", "width"]
+# How often a worker says how many records it has checked; and a look at the clock takes longer than some records.
+_COUNT_SECONDS, _COUNT_RECORDS = 1.0, 16
 _UNREAD = "which tf.io.decode_image does not read"
 # Decodes a stored image and changes nothing; the limits of the build were for its sources.
 _AS_STORED = ImageSpec(
@@ -41,6 +45,9 @@ _AS_STORED = ImageSpec(
     max_pixels=sys.maxsize,
     max_image_memory=sys.maxsize,
 )
+
+
+Element = TypeVar("Element")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,13 +74,18 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class ShardCheck:
-    """Checks one shard; a value that can be sent to a worker."""
+    """Checks one shard; a value that can be sent to a worker.
+
+    Attributes:
+      counts: folder where a worker says how many records it has checked; None if nobody looks.
+    """
 
     path: str
     layout: Layout
     image: ImageSpec
     class_names: tuple[str, ...]
     compression: Compression
+    counts: str | None = None
 
     @classmethod
     def of(cls, dataset: Dataset) -> ShardCheck:
@@ -114,7 +126,7 @@ class ShardCheck:
         offsets = [row["offset"] for row in rows or ()]
         records = 0
         try:
-            for record in scan_records(stream, offsets=offsets):
+            for record in self._count(scan_records(stream, offsets=offsets)):
                 records += 1
                 if isinstance(record, RecordError):
                     yield Finding(shard.file, str(record), record.record, record.offset)
@@ -139,6 +151,20 @@ class ShardCheck:
         ):
             if published not in (None, found):
                 yield Finding(shard.file, f"is not the file that was published: its {name} is not the manifest's")
+
+    def _count(self, records: Iterator[Element]) -> Iterator[Element]:
+        """The same records; now and then, a file says how many there were."""
+        if self.counts is None:
+            yield from records
+            return
+        new, due = 0, time.monotonic() + _COUNT_SECONDS
+        for record in records:
+            yield record
+            new += 1
+            if not new % _COUNT_RECORDS and time.monotonic() > due:
+                add_records(self.counts, new)
+                new, due = 0, time.monotonic() + _COUNT_SECONDS
+        add_records(self.counts, new)
 
     def _read_index(self, shard: Shard) -> tuple[list[dict[str, Any]] | None, str | None]:
         if shard.index is None:

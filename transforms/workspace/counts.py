@@ -67,14 +67,23 @@ def add_block(folder: str, stats: Stats, *, before: Stats | None = None) -> None
     Args:
       before: those of an earlier launch, which has converted the block and counted it; None if none has.
     """
+    found = [BlockCounts.of(stats), BlockCounts(traffic=storage.take_traffic())]
+    if before is not None:
+        was = BlockCounts.of(before)
+        found.append(BlockCounts(-was.blocks, -was.written, -was.failed))
+    _add(folder, found)
+
+
+def add_records(folder: str, records: int) -> None:
+    """Adds records that this process has read to what its file in a folder says."""
+    _add(folder, [BlockCounts(written=records)])
+
+
+def _add(folder: str, found: Iterable[BlockCounts]) -> None:
     with _lock:
         new = (storage.join(BuildFolder(folder).workers, f"{uuid.uuid4().hex}.json"), BlockCounts())
         path, earlier = _own.get((os.getpid(), folder), new)
-        found = [earlier, BlockCounts.of(stats), BlockCounts(traffic=storage.take_traffic())]
-        if before is not None:
-            was = BlockCounts.of(before)
-            found.append(BlockCounts(-was.blocks, -was.written, -was.failed))
-        counts = BlockCounts.sum(found)
+        counts = BlockCounts.sum([earlier, *found])
         _own[os.getpid(), folder] = (path, counts)
         write_state(path, counts)
 
