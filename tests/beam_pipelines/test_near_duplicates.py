@@ -47,6 +47,7 @@ def near(photos, build) -> Path:
     return build(photos.parent / "listed", f"--input={photos}", *FLAGS, "--near_duplicates=4")
 
 
+@pytest.mark.any_workers
 def test_copies_of_real_photos_are_listed_across_splits_and_with_their_labels(near):
     groups = groups_of(near)
     pairs = [sorted(image["key"].rsplit("/")[-1] for image in group["images"]) for group in groups]
@@ -65,6 +66,7 @@ def test_copies_of_real_photos_are_listed_across_splits_and_with_their_labels(ne
     assert manifest["records"] == manifest["listed"]
 
 
+@pytest.mark.any_workers
 def test_they_are_only_listed(plain, near, verify):
     assert shards_of(plain) == shards_of(near)
     assert (plain / "duplicates.jsonl").read_bytes() == b""

@@ -12,6 +12,7 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.metrics import MetricsFilter
+from PIL import Image
 
 from beam_pipelines.execution.jobs import read_job
 from beam_pipelines.execution.runners import Execution, find_runner
@@ -83,6 +84,21 @@ def test_a_dataset_verifies_on_the_cluster(photos, tmp_path, run, on_flink):
     assert run("convert", f"--input={photos}", f"--output={out}", *FLAGS).code == 0
     ran = run("verify", f"--dataset={out}", f"--temp_location={tmp_path}", *on_flink)
     assert (ran.code, ran.out.split(":")[0]) == (0, "OK"), ran.err
+
+
+def test_near_duplicates_are_those_of_the_local_runner(photos, tmp_path, run, on_flink):
+    shutil.copytree(photos, tmp_path / "photos")
+    for path in sorted((photos / "space").iterdir()):
+        Image.open(path).convert("RGB").save(tmp_path / "photos/cat" / path.name, quality=70)
+    words = ["convert", f"--input={tmp_path / 'photos'}", *FLAGS, "--near_duplicates=4", "--name=photos"]
+    outs = (tmp_path / "local", tmp_path / "cluster")
+    for out, where in zip(outs, ([], on_flink), strict=True):
+        ran = run(*words, f"--output={out}", *where)
+        assert ran.code == 0, ran.err
+    local, cluster = ((out / "duplicates.jsonl").read_bytes() for out in outs)
+    assert local == cluster
+    assert local.count(b'"kind": "near"') == len(list((photos / "space").iterdir()))
+    assert hashes(outs[0]) == hashes(outs[1])
 
 
 def test_no_wait_returns_with_the_job_and_the_cluster_finishes_it(photos, tmp_path, run, on_flink, cluster, expected):
