@@ -108,7 +108,7 @@ def test_parts_have_about_as_many_files(files, tmp_path, monkeypatch):
     root = str(tmp_path / "in")
     sizes = [len(list(storage.list_part(root, part))) for part in storage.cut_listing(root)]
     assert sum(sizes) == 580
-    assert len(sizes) == 9 + 20
-    assert max(sizes) < 40
+    assert len(sizes) == 9 + 16
+    assert max(sizes) < 60
     monkeypatch.setattr(local, "_MOST_PARTS", 5)
     assert len(storage.cut_listing(root)) == 2 + 4
