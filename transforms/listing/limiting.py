@@ -22,7 +22,7 @@ def limit_listing(listing: Listing, *, limit: int, seed: int, folder: str) -> Li
     for start in range(0, len(refs), CHUNK_REFS):
         chunk = refs[start : start + CHUNK_REFS]
         path = storage.join(folder, f"limited-{start:09d}.refs")
-        storage.write_bytes(path, pack_refs(limited.add(ref, count_labels=bool(listing.labels)) for ref in chunk))
+        storage.write_bytes(path, pack_refs(limited.add(chunk, count_labels=bool(listing.labels))))
         limited.chunks.append(path)
     return limited
 

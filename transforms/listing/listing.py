@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import socket
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgpack
 
@@ -21,6 +22,8 @@ from transforms.workspace.build_folder import BuildFolder
 from transforms.workspace.state_files import naming_damage
 
 CHUNK_REFS = 10_000
+# References that are counted and packed at once.
+_TOGETHER = 256
 
 
 @dataclasses.dataclass
@@ -60,19 +63,24 @@ class Listing:
         """Changes when a sample is added, removed or changed."""
         return f"{self.digest:032x}"
 
-    def add(self, ref: SampleRef, *, count_labels: bool) -> bytes:
-        """Counts one reference, and packs it."""
-        split = ref.split or ""
-        self.samples[split] += 1
-        self.source_bytes[split] += ref.size
-        self.unknown += bool(ref.images and ref.locator and not ref.fingerprint)
-        if count_labels and ref.failure is None:
-            for label in ref.labels:
-                self.labels[label] += 1
-                self.split_labels.setdefault(split, set()).add(label)
-        packed, identity = ref.pack_with_identity()
-        digest = int.from_bytes(hashlib.blake2b(identity, digest_size=16).digest(), "big")
-        self.digest = (self.digest + digest) % (1 << 128)
+    def add(self, refs: Sequence[SampleRef], *, count_labels: bool) -> list[bytes]:
+        """Counts references, and packs them."""
+        self.samples.update([ref.split or "" for ref in refs])
+        for ref in refs:
+            if ref.size:
+                self.source_bytes[ref.split or ""] += ref.size
+            if ref.images and ref.locator and not ref.fingerprint:
+                self.unknown += 1
+            if count_labels and ref.failure is None:
+                for label in ref.labels:
+                    self.labels[label] += 1
+                    self.split_labels.setdefault(ref.split or "", set()).add(label)
+        packed = []
+        for ref in refs:
+            one, identity = ref.pack_with_identity()
+            packed.append(one)
+            self.digest += int.from_bytes(hashlib.blake2b(identity, digest_size=16).digest(), "big")
+        self.digest %= 1 << 128
         return packed
 
     def merge(self, other: Listing) -> None:
@@ -150,18 +158,22 @@ def write_listing(
         pending.clear()
 
     unmatched = set(plan.selection.globs)
-    for sample in samples:
-        if unmatched:
-            unmatched -= {glob for glob in unmatched if plan.selection.matches(glob, sample.key)}
+
+    def is_wanted(sample: SampleRef) -> bool:
+        unmatched.difference_update([glob for glob in unmatched if plan.selection.matches(glob, sample.key)])
         kind = plan.selection.skips(sample)
-        if kind is not None:
-            if skipped is not None:
-                skipped.add(kind, sample.key)
-            continue
-        ref = assign_split(sample, splits=plan.splits, seed=plan.seed)
-        if plan.summarizes_folders and ref.failure is None:
-            listing.folders.add_image(ref.key)
-        pending.append(listing.add(ref, count_labels=plan.count_labels))
+        if kind is not None and skipped is not None:
+            skipped.add(kind, sample.key)
+        return kind is None
+
+    wanted = iter(samples) if plan.selection == EVERYTHING else filter(is_wanted, samples)
+    while together := list(itertools.islice(wanted, min(_TOGETHER, CHUNK_REFS - len(pending)))):
+        refs = [assign_split(sample, splits=plan.splits, seed=plan.seed) for sample in together]
+        if plan.summarizes_folders:
+            for ref in refs:
+                if ref.failure is None:
+                    listing.folders.add_image(ref.key)
+        pending += listing.add(refs, count_labels=plan.count_labels)
         if len(pending) == CHUNK_REFS:
             write_chunk()
     if pending:
