@@ -114,7 +114,7 @@ class ConvertSample:
             fields["image.width"] = image.width
             fields["image.channels"] = image.channels
             fields["image.colorspace"] = image.colorspace
-            if image.geometry:
+            if image.geometry and (self.layout.needs_objects or self.layout.needs_mask):
                 geometry = image.geometry.keeping(image.kept_orientation)
                 if self.layout.needs_objects:
                     placed = self._place(ref, object_labels, geometry)

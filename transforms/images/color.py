@@ -47,6 +47,8 @@ def to_srgb(image: Image.Image, *, use_profile: bool) -> Image.Image:
       SampleError: reason `unsupported_mode`, or `corrupt` if a palette or transparency value is out of range.
     """
     mode = _MODES[stored_channels(image)]
+    if image.mode == mode and "icc_profile" not in image.info:
+        return image
     profile = image.info.pop("icc_profile", None)
     with decoder_errors():
         image = _plain(image, mode)

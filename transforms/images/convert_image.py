@@ -54,9 +54,14 @@ def convert_image(data: bytes, spec: ImageSpec) -> ConvertedImage:
             return converted
     name, image = _load(data, spec)
     pixels, geometry = _convert_pixels(image, spec, file_size=len(data))
-    encoded = encode(pixels, spec.image_encoding, quality=spec.jpeg_quality)
-    maximum = largest_value(pixels) if is_deep(data, name, image) else None
-    return dataclasses.replace(encoded, geometry=geometry, stored_maximum=maximum, quality=Quality.of_image(pixels))
+    return encode(
+        pixels,
+        spec.image_encoding,
+        jpeg_quality=spec.jpeg_quality,
+        geometry=geometry,
+        stored_maximum=largest_value(pixels) if is_deep(data, name, image) else None,
+        quality=Quality.of_image(pixels),
+    )
 
 
 def _load(data: bytes, spec: ImageSpec) -> tuple[str, Image.Image]:

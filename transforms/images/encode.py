@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 from PIL import Image
 
@@ -30,11 +31,14 @@ def check_side(height: int, width: int, encoding: ImageEncoding) -> None:
         raise SampleError(Stage.ENCODE, FailureReason.TOO_MANY_PIXELS, detail)
 
 
-def encode(image: Image.Image, encoding: ImageEncoding, *, quality: int) -> ConvertedImage:
+def encode(image: Image.Image, encoding: ImageEncoding, *, jpeg_quality: int, **known: Any) -> ConvertedImage:
     """Encodes an L, RGB or RGBA image as JPEG, PNG, WebP or raw pixels.
 
     The bytes are those of `image.save(file, "JPEG", quality=quality)`: Pillow's defaults except for the quality.
     JPEG has no transparency, which callers remove; WebP has no grey, which becomes RGB here.
+
+    Args:
+      known: what else the caller knows of the converted image.
 
     Raises:
       SampleError: reason `too_many_pixels` if the encoding cannot hold the size.
@@ -50,8 +54,8 @@ def encode(image: Image.Image, encoding: ImageEncoding, *, quality: int) -> Conv
         data = image.tobytes()
     elif data is None:
         file = io.BytesIO()
-        options = {} if encoding is ImageEncoding.PNG else {"quality": quality}
+        options = {} if encoding is ImageEncoding.PNG else {"quality": jpeg_quality}
         image.save(file, encoding.value, **options)
         data = file.getvalue()
     channels = len(image.getbands())
-    return ConvertedImage(data, encoding.value, image.height, image.width, channels, COLORSPACES[channels])
+    return ConvertedImage(data, encoding.value, image.height, image.width, channels, COLORSPACES[channels], **known)

@@ -7,8 +7,6 @@ array; simplejpeg's encoder would use a less exact transform below quality 96.
 
 from __future__ import annotations
 
-import dataclasses
-
 import cv2
 import numpy as np
 import simplejpeg
@@ -66,11 +64,10 @@ def convert_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
     pixels = fit(turn(pixels, orientation), geometry)
     quality = Quality.of(pixels, order)
     if spec.image_encoding is ImageEncoding.JPEG:
-        return dataclasses.replace(_encode_jpeg(pixels, spec), geometry=geometry, quality=quality)
+        return _encode_jpeg(pixels, spec, geometry, quality)
     image = Image.fromarray(pixels)
     image = to_channels(image, spec.channels or len(image.getbands()))
-    encoded = encode(image, spec.image_encoding, quality=spec.jpeg_quality)
-    return dataclasses.replace(encoded, geometry=geometry, quality=quality)
+    return encode(image, spec.image_encoding, jpeg_quality=spec.jpeg_quality, geometry=geometry, quality=quality)
 
 
 def _reduction(header: JpegHeader, geometry: Geometry, resample: Resample) -> int:
@@ -118,7 +115,7 @@ def _to_srgb(pixels: np.ndarray, profile: bytes, order: str, *, grey: bool) -> n
     return np.frombuffer(image.tobytes("raw", order), np.uint8).reshape(height, width, 3)
 
 
-def _encode_jpeg(pixels: np.ndarray, spec: ImageSpec) -> ConvertedImage:
+def _encode_jpeg(pixels: np.ndarray, spec: ImageSpec, geometry: Geometry, quality: Quality) -> ConvertedImage:
     """[H, W] grey or [H, W, 3] BGR uint8 -> the bytes that Pillow would write."""
     height, width = pixels.shape[:2]
     check_side(height, width, ImageEncoding.JPEG)
@@ -126,4 +123,13 @@ def _encode_jpeg(pixels: np.ndarray, spec: ImageSpec) -> ConvertedImage:
         pixels = cv2.cvtColor(pixels, cv2.COLOR_GRAY2BGR)
     _, file = cv2.imencode(".jpg", pixels, [cv2.IMWRITE_JPEG_QUALITY, spec.jpeg_quality])
     channels = 1 if pixels.ndim == 2 else 3
-    return ConvertedImage(file.tobytes(), "jpeg", height, width, channels, COLORSPACES[channels])
+    return ConvertedImage(
+        file.tobytes(),
+        "jpeg",
+        height,
+        width,
+        channels,
+        COLORSPACES[channels],
+        geometry=geometry,
+        quality=quality,
+    )

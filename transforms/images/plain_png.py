@@ -21,7 +21,8 @@ from transforms.images.memory import check_memory, pixels_memory
 _MOST_BYTES = 60_000
 _FIRST = PNG_START + b"\0\0\0\rIHDR"
 _HEADER = struct.Struct(">IIBBBBB")
-_CHUNK, _CRC = struct.Struct(">I4s"), struct.Struct(">I")
+_CHUNK, _NUMBER = struct.Struct(">I4s"), struct.Struct(">I")
+_END = _NUMBER.pack(0), b"IEND", _NUMBER.pack(zlib.crc32(b"IEND"))
 _COLOR_TYPES = {"L": 0, "RGB": 2, "RGBA": 6}
 _MODES = {number: mode for mode, number in _COLOR_TYPES.items()}
 # What Pillow stores of an image beside its pixels.
@@ -88,7 +89,7 @@ def parse_plain_png(data: bytes, spec: ImageSpec) -> PlainPng | None:
     while at + 12 <= len(data):
         length, kind = _CHUNK.unpack_from(data, at)
         end = at + 12 + length
-        if end > len(data) or zlib.crc32(data[at + 4 : end - 4]) != _CRC.unpack_from(data, end - 4)[0]:
+        if end > len(data) or zlib.crc32(data[at + 4 : end - 4]) != _NUMBER.unpack_from(data, end - 4)[0]:
             return None
         if kind == b"IEND":
             check_pixels(height, width, spec.max_pixels)
@@ -106,12 +107,13 @@ def encode_plain_png(image: Image.Image) -> bytes | None:
     if not _fits(image.height, image.width, image.mode) or any(name in image.info for name in _STORED_INFO):
         return None
     header = _HEADER.pack(image.width, image.height, 8, _COLOR_TYPES[image.mode], 0, 0, 0)
-    chunks = ((b"IHDR", header), (b"IDAT", image.tobytes("zip", image.mode, *_OPTIONS)), (b"IEND", b""))
-    return PNG_START + b"".join(
-        piece
-        for kind, content in chunks
-        for piece in (_CRC.pack(len(content)), kind, content, _CRC.pack(zlib.crc32(content, zlib.crc32(kind))))
-    )
+    deflated = image.tobytes("zip", image.mode, *_OPTIONS)
+    return b"".join((PNG_START, *_chunk(b"IHDR", header), *_chunk(b"IDAT", deflated), *_END))
+
+
+def _chunk(kind: bytes, content: bytes) -> tuple[bytes, ...]:
+    """Length, kind, content and checksum."""
+    return _NUMBER.pack(len(content)), kind, content, _NUMBER.pack(zlib.crc32(content, zlib.crc32(kind)))
 
 
 def _fits(height: int, width: int, mode: str) -> bool:

@@ -80,14 +80,14 @@ def test_it_is_read_and_written_as_by_pillow(mode: str, size: tuple[int, int]) -
 @pytest.mark.parametrize("side", [120, 139, 140, 141, 142, 160])
 def test_pixels_that_need_several_chunks_are_written_by_pillow(side: int) -> None:
     image = noise("RGB", side, side)
-    assert encode(image, ImageEncoding.PNG, quality=95).data == saved(image)
+    assert encode(image, ImageEncoding.PNG, jpeg_quality=95).data == saved(image)
 
 
 @pytest.mark.parametrize("info", [{"transparency": (1, 2, 3)}, {"icc_profile": b"profile"}, {"dpi": (72, 72)}])
 def test_what_pillow_stores_beside_the_pixels_is_stored(info: dict[str, object]) -> None:
     image = noise("RGB", 9, 9)
     image.info = info
-    assert encode(image, ImageEncoding.PNG, quality=95).data == saved(image)
+    assert encode(image, ImageEncoding.PNG, jpeg_quality=95).data == saved(image)
 
 
 ODD = {
