@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 
 from PIL import Image
@@ -81,13 +82,11 @@ def parse_jpeg_header(data: bytes) -> JpegHeader | None:
         if marker == _SOS:
             scan, has_many_scans = at, not body or not frame or body[0] < frame[2] or frame[4] in _PROGRESSIVE
         elif marker in _FRAMES:
-            factors = [(pair >> 4, pair & 15) for pair in body[7::3]]
-            if frame is not None or len(body) < 6 or not all(across and down for across, down in factors):
+            if frame is not None or len(body) < 6 or (sampling := _sampling(body[6:])) is None:
                 return None
             height, width = int.from_bytes(body[1:3], "big"), int.from_bytes(body[3:5], "big")
             frame = height, width, body[5], body[0], marker
-            largest = max((across for across, _ in factors), default=1) * max((down for _, down in factors), default=1)
-            samples = height * width * sum(across * down for across, down in factors) / largest
+            samples = height * width * sampling[0] / sampling[1]
         elif marker == _APP1 and body.startswith(_EXIF):
             exif = body if exif is None else exif + body[len(_EXIF) :]
         elif marker == _APP1 and body.startswith(b"http://ns.adobe.com/xap/1.0/\0"):
@@ -105,6 +104,17 @@ def parse_jpeg_header(data: bytes) -> JpegHeader | None:
         xmp=xmp,
         icc_profile=_join_profile(profile),
     )
+
+
+# A few kinds are nearly all there are.
+@functools.lru_cache(256)
+def _sampling(components: bytes) -> tuple[int, int] | None:
+    """Samples of all components in a unit, and the pixels of that unit; None if a factor is 0."""
+    factors = [(pair >> 4, pair & 15) for pair in components[1::3]]
+    if not all(across and down for across, down in factors):
+        return None
+    largest = max((across for across, _ in factors), default=1) * max((down for _, down in factors), default=1)
+    return sum(across * down for across, down in factors), largest
 
 
 def bare_jpeg(data: bytes) -> bytes | None:
@@ -126,7 +136,7 @@ def _segments(data: bytes) -> Iterator[tuple[int, int, int]]:
         if marker in _ALONE:
             at += 1 if marker == 0xFF else 2
             continue
-        end = at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+        end = at + 2 + (data[at + 2] << 8 | data[at + 3])
         if marker < 0xC0 or marker in (_SOI, _EOI[1]) or end > len(data):
             return
         yield marker, at, end
