@@ -18,6 +18,7 @@ from beam_tfrecords.examples.layouts import (
     parse_layout,
     resolve_types,
     table_layout,
+    with_images,
     with_values,
 )
 from beam_tfrecords.files import SUCCESS
@@ -168,6 +169,7 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
             f"`label_separator={spec.source.label_separator}`: the layout holds one label per sample; "
             "say `layout=multilabel`, or ask for labels.index"
         )
+    layout = with_images(layout, source.images)
     return dataclasses.replace(spec, layout=resolve_types(layout, source.column_types)), source
 
 

@@ -87,6 +87,16 @@ def from_pixels(pixels: np.ndarray) -> Image.Image:
     return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
 
 
+def put_side_by_side(images: Sequence[Image.Image]) -> Image.Image:
+    """Several images as one picture, from left to right."""
+    if len(images) == 1:
+        return images[0]
+    whole = Image.new("RGB", (sum(image.width for image in images), max(image.height for image in images)), "white")
+    for number, image in enumerate(images):
+        whole.paste(image, (sum(before.width for before in images[:number]), 0))
+    return whole
+
+
 def flatten(image: Image.Image) -> Image.Image:
     """The image as a JPEG can have it; what is transparent becomes white."""
     if image.mode == "RGBA":

@@ -105,15 +105,23 @@ def _inspect_record(dataset: Dataset, split: str, number: int, *, save: str | No
     _show_example(dataset, split, number, uri, data)
     if kind is None:
         return
-    stored = next((feature.name for feature in dataset.layout.features if feature.field in IMAGE_FIELDS), None)
-    if stored is None:
+    if not any(feature.holds_image for feature in dataset.layout.features):
         raise RequestError(f"--save={save}: the records of {dataset.path} have no image")
-    from beam_pipelines.drawing import draw_boxes, draw_mask, find_boxes, flatten, from_pixels
+    from beam_pipelines.drawing import draw_boxes, draw_mask, find_boxes, flatten, from_pixels, put_side_by_side
 
     read = ReadExample(dataset.layout.features, dataset.images, pixels=False)
-    image = flatten(from_pixels(dataclasses.replace(read, pixels=True)(data)[stored]))
-    example = read(data)
-    picture = draw_boxes(draw_mask(image, dataset, example), find_boxes(dataset, example))
+    pixels, example = dataclasses.replace(read, pixels=True)(data), read(data)
+    pictures = []
+    for feature in dataset.layout.features:
+        if feature.holds_image:
+            stored = pixels[feature.name]
+            pictures += [flatten(from_pixels(one)) for one in (stored if feature.several else [stored])]
+        if feature.field in IMAGE_FIELDS:
+            boxes = find_boxes(dataset, example)
+            pictures[-1] = draw_boxes(draw_mask(pictures[-1], dataset, example), boxes)
+    if not pictures:
+        raise RequestError(f"--image={number}: the record has no image")
+    picture = put_side_by_side(pictures)
     file = io.BytesIO()
     picture.save(file, kind, quality=_QUALITY)
     storage.write_bytes(path, file.getvalue())

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import msgpack
 
+from beam_tfrecords.errors import SampleError
 from transforms.objects import Objects
 
 # What a cell of a table can hold; a list where one sample has several values.
@@ -95,7 +96,7 @@ _SEVEN, _EIGHT, _NO_IMAGES = b"\x97", b"\x98", b"\x80"
 _pack = msgpack.Packer().pack
 # Where a packed reference has its failure.
 _FAILURE = 7
-# The name of the image that a sample is about; others, such as its mask, belong to it.
+# The name of the only image of a sample, and that of its mask.
 IMAGE, MASK = "image", "mask"
 
 
@@ -146,9 +147,10 @@ class SampleRef:
     Attributes:
       key: stable name of the sample: path relative to the input root, or the row's id. Order and split
         depend on it alone.
-      images: name -> where the bytes of the image are: `IMAGE`, and others that belong to it, such as a mask; empty
-        for a row without an image.
-      size: bytes of the file of `IMAGE`, or 0 if the source does not say.
+      images: name -> where the bytes of the image are: `IMAGE`, or those of several; and `MASK`, which belongs to the
+        first. The first is the one that the index describes. Those of a list are `frames[0]`, `frames[1]` and so on.
+        Empty for a row without an image.
+      size: bytes of the file of the first image, or 0 if the source does not say.
       fingerprint: changes when the file of an image does (size and modification time, or an etag).
       label: as the source has it: a class name, a class index, a list of either, or None.
       split: as the source has it (the name of a folder, the value of a column), or None.
@@ -172,13 +174,18 @@ class SampleRef:
     objects: Objects | None = None
 
     @property
+    def first_image(self) -> str | None:
+        """The name of the first image; None for a row without an image."""
+        return next(iter(self.images), None)
+
+    @property
     def locator(self) -> Locator | None:
-        """Where the bytes of `IMAGE` are; None for a row without an image."""
-        return self.images.get(IMAGE)
+        """Where the bytes of the first image are; None for a row without an image."""
+        return next(iter(self.images.values()), None)
 
     @property
     def uri(self) -> str | None:
-        """The name of `IMAGE` that people see; None for a row without an image."""
+        """The name of the first image that people see; None for a row without an image."""
         return self.locator.name if self.locator else None
 
     @property
@@ -214,6 +221,10 @@ class SampleRef:
             }
         )
 
+    def blame(self, error: SampleError, name: str) -> SampleError:
+        """A failure of one of its images, which says which if there are others."""
+        return error if name == IMAGE and self.images.keys() <= {IMAGE, MASK} else error.about(name)
+
     def with_split(self, split: str | None) -> SampleRef:
         """The same sample in another split."""
         return _make_ref({**vars(self), "split": split, "group": None})
@@ -237,7 +248,7 @@ class SampleRef:
     def identity(self) -> bytes:
         """What makes this sample another one when it changes: everything except where its bytes are."""
         # A name that every image has says nothing, and earlier versions had none.
-        names = sorted(self.images.keys() - {IMAGE}) if self.images else ()
+        names = [name for name in self.images if name != IMAGE]
         values = (self.key, self.split, self.size, self.fingerprint, self.label, dict(self.columns), self.failure)
         if self.objects is not None:
             return msgpack.packb((*values, names, self.objects.pack()))

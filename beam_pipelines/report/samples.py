@@ -12,7 +12,7 @@ from typing import Any
 
 from PIL import Image
 
-from beam_pipelines.drawing import Box, draw_mask, draw_masks, find_boxes, flatten, from_pixels
+from beam_pipelines.drawing import Box, draw_mask, draw_masks, find_boxes, flatten, from_pixels, put_side_by_side
 from beam_pipelines.report.index_scan import MOST_SHOWN, Chosen
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset
@@ -25,6 +25,7 @@ from beam_tfrecords.tfrecord import open_stream, read_records
 _SIDE, _SIDE_WITH_BOXES, _QUALITY = 128, 256, 70
 # Drawn on one picture.
 _MOST_BOXES = 100
+_MOST_IMAGES = 4
 # Stored pixels that are decoded; of photos kept at 12 megapixels, some 30 are shown.
 _MOST_PIXELS = 400_000_000
 # Records in memory at once.
@@ -103,17 +104,23 @@ def _describe(dataset: Dataset, chosen: Chosen, data: bytes) -> Sample:
     boxes = find_boxes(dataset, example)
     sample = Sample(chosen, texts=tuple(_texts(dataset, example)), boxes=tuple(boxes[:_MOST_BOXES]))
     side = thumbnail_side(dataset)
-    stored = next((one for one in dataset.layout.features if one.field in IMAGE_FIELDS), None)
-    if stored is None:
-        return sample
+    stored = [one for one in dataset.layout.features if one.holds_image]
+    if dataset.layout.needs_objects or dataset.layout.needs_mask:
+        # They are drawn on the image that they belong to.
+        stored = [one for one in stored if one.field in IMAGE_FIELDS]
     try:
         is_file = dataset.images.encoding != "raw" and dataset.images.bit_depth == 8
-        if is_file:
-            image = _open(example[stored.name], side)
-        else:
-            image = from_pixels(dataclasses.replace(read, pixels=True)(data)[stored.name])
-        image.thumbnail((side, side))
-        image = draw_masks(draw_mask(flatten(image), dataset, example), sample.boxes)
+        pixels = {} if is_file else dataclasses.replace(read, pixels=True)(data)
+        images = []
+        for feature in stored:
+            values = (example if is_file else pixels)[feature.name]
+            for value in values if feature.several else [values]:
+                images.append(_open(value, side) if is_file else from_pixels(value))
+                images[-1].thumbnail((side, side))
+        if not images:
+            return sample
+        image = put_side_by_side([flatten(one) for one in images[:_MOST_IMAGES]])
+        image = draw_masks(draw_mask(image, dataset, example), sample.boxes)
         file = io.BytesIO()
         image.save(file, "JPEG", quality=_QUALITY)
     except Exception as error:  # one image that Pillow cannot read does not end a report: it is shown as such

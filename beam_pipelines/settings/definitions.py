@@ -10,7 +10,9 @@ from typing import Any
 
 from beam_pipelines.terminal import escape
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Layout
 from transforms.images.image_spec import ImageSpec
+from transforms.refs import IMAGE
 from transforms.request.build_spec import BuildSpec
 from transforms.request.schedule_spec import ScheduleSpec
 from transforms.settings import Setting, settings_of
@@ -44,6 +46,7 @@ def read_build_spec(words: Mapping[str, Any]) -> BuildSpec:
         split_folders=splits.folders,
         splits_auto=splits.folders is None and splits.fractions is None,
         columns=layout.columns if layout else None,
+        images=_name_images(layout) if layout else {},
         needs_image=layout.needs_image if layout else True,
         needs_label=layout.needs_label if layout else True,
         needs_objects=layout.needs_objects if layout else True,
@@ -53,6 +56,12 @@ def read_build_spec(words: Mapping[str, Any]) -> BuildSpec:
         class_names=values["class_names"] or (),
     )
     return BuildSpec(source=source_spec, image=ImageSpec(**image), schedule=ScheduleSpec(**schedule), **build)
+
+
+def _name_images(layout: Layout) -> Mapping[str, str]:
+    """Name of an image -> its column; "" for that of a usual name."""
+    usual = {IMAGE: ""} if layout.image_names and not layout.fields.isdisjoint(IMAGE_FIELDS) else {}
+    return {**usual, **{name: name for name in layout.image_names}}
 
 
 def fill_spec(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples import wire
 
 COLUMN = "column."
+# One of several images of a sample, by its name.
+NAMED_IMAGE = "images."
 TYPES = ("int64", "float", "bytes")
 # field -> its type. `image.encoded` is the stored image in any encoding; `image.pixels` is the same and requires
 # that the encoding is raw.
@@ -158,6 +161,16 @@ class Feature:
         """The table column that it holds, or None."""
         return self.field[len(COLUMN) :] if self.field.startswith(COLUMN) else None
 
+    @property
+    def image(self) -> str | None:
+        """The name of the image that it holds, among several of a sample, or None."""
+        return self.field[len(NAMED_IMAGE) :] if self.field.startswith(NAMED_IMAGE) else None
+
+    @property
+    def holds_image(self) -> bool:
+        """Whether it holds stored images."""
+        return self.field in IMAGE_FIELDS or self.image is not None
+
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
@@ -181,9 +194,14 @@ class Layout:
         return frozenset(feature.column for feature in self.features if feature.column is not None)
 
     @functools.cached_property
+    def image_names(self) -> Sequence[str]:
+        """The images that the layout asks for by their names, sorted."""
+        return sorted({feature.image for feature in self.features if feature.image is not None})
+
+    @functools.cached_property
     def needs_image(self) -> bool:
-        """Whether a feature is made from the image; where objects and masks are follows from its size."""
-        return any(field.startswith(("image.", "objects.", "mask.")) for field in self.fields)
+        """Whether a feature is made from an image; where objects and masks are follows from its size."""
+        return any(field.startswith(("image.", NAMED_IMAGE, "objects.", "mask.")) for field in self.fields)
 
     @functools.cached_property
     def needs_label(self) -> bool:
@@ -287,6 +305,44 @@ def with_values(layout: Layout, column: str, kind: str, *, several: bool) -> Lay
     return Layout(tuple(values))
 
 
+def with_images(layout: Layout, images: Mapping[str, bool]) -> Layout:
+    """The layout of samples with several images: where it has none of them by name, one feature for each.
+
+    Args:
+      layout: the layout.
+      images: name of an image -> whether it is a list of images.
+
+    Raises:
+      RequestError: the layout asks for an image that there is not, or does not say which feature has which image.
+    """
+    missing = [name for name in layout.image_names if name not in images]
+    if missing:
+        found = ", ".join(images) or "one image, without a name"
+        raise RequestError(
+            f"layout: {NAMED_IMAGE}{missing[0]}: samples have no image of this name; a table has several images in the "
+            f"columns that `image_column=left,right` names; found: {found}"
+        )
+    features: list[Feature] = []
+    for feature in layout.features:
+        if feature.image is not None:
+            features.append(dataclasses.replace(feature, several=feature.several or images[feature.image]))
+        elif layout.image_names or images == {"image": False} or not images or feature.field not in IMAGE_FIELDS:
+            features.append(feature)
+        else:
+            features += [Feature(name, NAMED_IMAGE + name, "bytes", several) for name, several in images.items()]
+    names = sorted(feature.name for feature in features)
+    twice = next((one for one, other in itertools.pairwise(names) if one == other), None)
+    result = Layout(tuple(sorted(features, key=lambda feature: feature.name)))
+    of_one = layout != result and (layout.needs_objects or layout.needs_mask)
+    if twice or (of_one and not layout.image_names):
+        why = f"two of its features have the name {twice!r}" if twice else "boxes and masks are those of one image"
+        raise RequestError(
+            f"the samples have the images {', '.join(images)}, and the layout cannot hold them as it is: {why}; a spec "
+            f"file can say the features, such as layout: {{image: image.encoded, other: {NAMED_IMAGE}{[*images][-1]}}}"
+        )
+    return result
+
+
 def resolve_types(layout: Layout, column_types: Mapping[str, str] | None) -> Layout:
     """Fills in the types that the table declares and the layout does not.
 
@@ -321,6 +377,8 @@ def _parse_feature(name: str, value: Any) -> Feature:
         raise RequestError(f"layout: feature {name!r}: unknown type {declared!r}; expected one of {', '.join(TYPES)}")
     if field.startswith(COLUMN) and field != COLUMN:
         return Feature(name, field, declared, several)
+    if field.startswith(NAMED_IMAGE) and field != NAMED_IMAGE and declared in ("", "bytes"):
+        return Feature(name, field, "bytes", several)
     if field not in FIELDS:
         raise RequestError(f"layout: feature {name!r}: unknown field {field!r}; {_nearest(field)}")
     natural = FIELDS[field]
@@ -331,5 +389,5 @@ def _parse_feature(name: str, value: Any) -> Feature:
 
 def _nearest(field: str) -> str:
     near = difflib.get_close_matches(field, FIELDS, n=1)
-    known = ", ".join([*FIELDS, COLUMN + "<name>"])
+    known = ", ".join([*FIELDS, NAMED_IMAGE + "<name>", COLUMN + "<name>"])
     return f"did you mean {near[0]}? (known are {known})" if near else f"known are {known}"

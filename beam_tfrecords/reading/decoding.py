@@ -24,7 +24,8 @@ class ReadExample:
     """Reads one serialized example as a dict: feature name -> value.
 
     A feature with one value is a NumPy scalar or `bytes`; one with several is an array, or a list of `bytes`. An image
-    is a [H, W, C] uint8 array, or uint16 if it is stored with 16 bits; a mask is [H, W, 1]. The boxes of objects in one
+    is a [H, W, C] uint8 array, or uint16 if it is stored with 16 bits, and a list of images a list of them; a mask is
+    [H, W, 1]. The boxes of objects in one
     feature are [n, 4], and their masks [n, H, W] uint8 of zeros and ones.
 
     Attributes:
@@ -76,10 +77,16 @@ class ReadExample:
             if feature.field == BOXES:
                 example[feature.name] = example[feature.name].reshape(-1, 4)
         if self.pixels:
+            shape: tuple[int, ...] = ()
             for feature in self.features:
-                if feature.field in IMAGE_FIELDS:
+                if feature.holds_image and feature.several:
+                    example[feature.name] = [self._decode(one, example) for one in example[feature.name]]
+                elif feature.field in IMAGE_FIELDS:
                     example[feature.name] = self._decode(example[feature.name], example, row)
+                    # Of the image that objects are in; it is the only one that a layout with objects has by this field.
                     shape = example[feature.name].shape[:2]
+                elif feature.holds_image:
+                    example[feature.name] = self._decode(example[feature.name], example)
                 elif feature.field == MASK_FIELD:
                     example[feature.name] = decode_mask(example[feature.name])
             for feature in self.features:
@@ -88,7 +95,7 @@ class ReadExample:
                     example[feature.name] = np.array(masks, np.uint8).reshape(-1, *shape)
         return example
 
-    def _decode(self, data: bytes, example: dict[str, Any], row: np.ndarray | None) -> np.ndarray:
+    def _decode(self, data: bytes, example: dict[str, Any], row: np.ndarray | None = None) -> np.ndarray:
         if self.images.encoding == "raw":
             return np.frombuffer(bytearray(data), np.uint8).reshape(self._raw_shape(example))
         channels = self.images.channels or 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from beam_tfrecords.dataset import Dataset
-from beam_tfrecords.examples.layouts import IMAGE_FIELDS, MASK_FIELD
+from beam_tfrecords.examples.layouts import MASK_FIELD
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,11 +21,13 @@ def reading_code(dataset: Dataset) -> list[Snippet]:
     split = "train" if "train" in dataset.splits else min(dataset.splits)
     folder = f"FOLDER = {dataset.manifest['name']!r}  # the folder of this page; gs:// and s3:// too\n\n"
     features = {feature.field: feature.name for feature in dataset.layout.features}
-    image = next((name for field, name in features.items() if field in IMAGE_FIELDS), None)
+    images = [feature.name for feature in dataset.layout.features if feature.holds_image]
     # Images of different sizes make no batch.
-    size = "" if image is None or dataset.images.size else ", image_size=(224, 224)"
+    size = "" if not images or dataset.images.size else ", image_size=(224, 224)"
     label = features.get("label.index") or features.get("labels.index")
-    shown = {"image": image, "mask": features.get(MASK_FIELD), "label": label}
+    shown: dict[str, str | None] = {"image": images[0]} if len(images) == 1 else {}
+    shown |= {f"image_{number}": name for number, name in enumerate(images, 1) if len(images) > 1}
+    shown |= {"mask": features.get(MASK_FIELD), "label": label}
     known = {word: name for word, name in shown.items() if name is not None} or {"value": min(features.values())}
 
     def take(example: str) -> str:

@@ -16,7 +16,7 @@ except ImportError as error:
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import open_dataset
-from beam_tfrecords.examples.layouts import BOXES, IMAGE_FIELDS, KEYPOINTS, MASK_FIELD, OBJECT_MASKS, Feature
+from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, MASK_FIELD, OBJECT_MASKS, Feature
 from beam_tfrecords.manifest import Shard, StoredImages
 from beam_tfrecords.tfrecord import Compression, open_stream, read_records
 
@@ -56,7 +56,8 @@ def load(
         dataset, which the build shuffled.
       seed: of the shuffle; with one, every run gives the same order.
       decode: images as [H, W, C] uint8 tensors, or uint16 if they are stored with 16 bits, masks as [H, W, 1], and
-        those of objects as [n, H, W] uint8 of zeros and ones; False leaves them as the bytes that are stored.
+        those of objects as [n, H, W] uint8 of zeros and ones, and a list of images as [n, H, W, C]; False leaves
+        them as the bytes that are stored.
       image_size: (height, width) in pixels that decoded images are resized to, or one number for both; masks too, each
         pixel to the number of the nearest one.
       channels: of decoded images: 1, 3 or 4, or 0 for those of each file. None: those that the build asked
@@ -128,21 +129,42 @@ def load(
         # Before decoding: a buffer of encoded images is a tenth of one of pixels.
         records = records.shuffle(shuffle, seed=seed)
     features = {feature.name: _parsing(feature) for feature in dataset.layout.features}
-    images = {feature.name: feature for feature in dataset.layout.features if feature.field in IMAGE_FIELDS}
+    images = [feature for feature in dataset.layout.features if feature.holds_image]
+    lists = [feature.name for feature in images if feature.several]
+    list_size = image_size or stored.size or (None, None)
+    if decodes and lists and None in list_size:
+        raise ValueError(
+            f"{dataset.path}: the images of a list ({', '.join(lists)}) have different sizes; pass image_size=, or "
+            "decode=False"
+        )
     shapes = {feature.field: feature.name for feature in dataset.layout.features}
     masks = [feature.name for feature in dataset.layout.features if feature.field == MASK_FIELD]
+
+    def decode_image(encoded: tf.Tensor, example: dict[str, Any]) -> tf.Tensor:
+        image = _decode(encoded, example, stored, shapes, channels)
+        if not image_size:
+            return image
+        resized = tf.image.resize(image, image_size, antialias=True)
+        return tf.cast(tf.clip_by_value(tf.round(resized), 0, image.dtype.max), image.dtype)
+
+    def decode_images(example: dict[str, Any], feature: Feature) -> tf.Tensor:
+        encoded = example[feature.name]
+        if not feature.several:
+            return decode_image(encoded, example)
+        depth = stored.channels if stored.encoding == "raw" else stored.channels or 3 if channels is None else channels
+        kind = tf.uint16 if stored.bit_depth == 16 else tf.uint8
+        shape = tf.TensorSpec([*list_size, depth or None], kind)
+        return tf.map_fn(lambda one: decode_image(one, example), encoded, fn_output_signature=shape)
 
     def read(record: tf.Tensor) -> Any:
         example = tf.io.parse_single_example(record, features)
         if decodes:
-            for name in images:
-                example[name] = _decode(example, name, stored, shapes, channels)
-                if image_size:
-                    kind = example[name].dtype
-                    resized = tf.image.resize(example[name], image_size, antialias=True)
-                    example[name] = tf.cast(tf.clip_by_value(tf.round(resized), 0, kind.max), kind)
-                object_masks = [feature.name for feature in objects if feature.field == OBJECT_MASKS]
-                example.update({mask: _decode_masks(example[mask], like=example[name]) for mask in object_masks})
+            for feature in images:
+                example[feature.name] = decode_images(example, feature)
+                if feature.image is None:
+                    object_masks = [one.name for one in objects if one.field == OBJECT_MASKS]
+                    like = example[feature.name]
+                    example.update({mask: _decode_masks(example[mask], like=like) for mask in object_masks})
             for name in masks:
                 kind = tf.uint16 if stored.mask_bit_depth == 16 else tf.uint8
                 mask = tf.io.decode_png(example[name], channels=1, dtype=kind)
@@ -240,15 +262,15 @@ def _decode_masks(encoded: tf.Tensor, *, like: tf.Tensor) -> tf.Tensor:
 
 
 def _decode(
-    example: dict[str, Any], name: str, stored: StoredImages, shapes: dict[str, str], channels: int | None
+    encoded: tf.Tensor, example: dict[str, Any], stored: StoredImages, shapes: dict[str, str], channels: int | None
 ) -> tf.Tensor:
     if stored.encoding != "raw":
         channels = channels if channels is not None else stored.channels or 3
         kind = tf.uint16 if stored.bit_depth == 16 else tf.uint8
-        image = tf.io.decode_image(example[name], channels=channels, dtype=kind, expand_animations=False)
+        image = tf.io.decode_image(encoded, channels=channels, dtype=kind, expand_animations=False)
         image.set_shape([*(stored.size or (None, None)), channels or None])
         return image
-    pixels = tf.io.decode_raw(example[name], tf.uint8)
+    pixels = tf.io.decode_raw(encoded, tf.uint8)
     if stored.size and stored.channels:
         return tf.reshape(pixels, [*stored.size, stored.channels])
     missing = [field for field in ("image.height", "image.width") if field not in shapes]

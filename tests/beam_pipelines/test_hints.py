@@ -376,6 +376,8 @@ ELSEWHERE = {
     "or say `source=tar` to read a folder": "test_a_pattern_for_a_webdataset_is_for_the_folders_of_an_archive",
     "the layout has no masks; say `layout=segmentation`": "test_what_messages_about_masks_offer_is_right",
     "8 bits hold up to 255; say `mask_bit_depth=16`": "test_what_messages_about_masks_offer_is_right",
+    "would be compressed as a photo; say `mask_column=": "test_what_messages_about_several_images_offer_is_right",
+    "and these have several; leave it out, and name": "test_what_messages_about_several_images_offer_is_right",
     "If that is right, say --accept=": "tests/beam_pipelines/test_guards.py",
     "say `requester_pays=PROJECT`": "tests/integration/test_gcs.py",
     "which a template cannot wait for; unpack them, or run `convert`": "tests/integration/test_flex_template.py",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import shutil
 import tarfile
@@ -160,6 +161,12 @@ def _make_tables(folder: Path, names: list[str]) -> None:
     with (folder / "captioned" / "metadata.csv").open("w", newline="") as file:
         rows = [(f"{number}.jpg", "odd" if number % 2 else "even") for number in range(6)]
         csv.writer(file).writerows([("file_name", "label"), *rows])
+    with (folder / "pairs.csv").open("w", newline="") as file:
+        rows = [(f"photos/{one}", f"photos/{other}", one.split("/")[0]) for one, other in itertools.pairwise(names)]
+        csv.writer(file).writerows([("left", "right", "label"), *rows])
+    _copy([PHOTOS / name for name in names[:6]], [folder / "views" / f"{number}.jpg" for number in range(6)])
+    views = ({"file_names": [f"{view}.jpg" for view in range(first, 6)]} for first in range(4))
+    (folder / "views" / "metadata.jsonl").write_text("\n".join(map(json.dumps, views)))
     table = {"path": [f"photos/{name}" for name in names], "label": [name.split("/")[0] for name in names]}
     pq.write_table(pa.table(table), folder / "paths.parquet")
     with (folder / "faces.jsonl").open("w") as file:

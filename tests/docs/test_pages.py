@@ -11,7 +11,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipelines.settings.definitions import SETTINGS, flags_table
 from beam_tfrecords.errors import FailureReason
-from beam_tfrecords.examples.layouts import ALL_COLUMNS, COLUMN, FIELDS, NAMED
+from beam_tfrecords.examples.layouts import ALL_COLUMNS, COLUMN, FIELDS, NAMED, NAMED_IMAGE
 from beam_tfrecords.index import INDEX_SCHEMA
 from tests.docs.pages import PAGES, PROJECT, prose_of
 from transforms.sources.registry import FILE_EXTENSIONS, NAMES
@@ -105,7 +105,7 @@ def test_the_reasons_of_failures_are_those_of_the_code():
 
 def test_the_layouts_and_fields_are_those_of_the_code():
     page = DOCS / "layouts.md"
-    assert first_cells(page) == {*NAMED, ALL_COLUMNS, *FIELDS, f"{COLUMN}<name>"}
+    assert first_cells(page) == {*NAMED, ALL_COLUMNS, *FIELDS, f"{NAMED_IMAGE}<name>", f"{COLUMN}<name>"}
     rows = dict(re.findall(r"^\| `(\w+)`(?: \(default\))? \| (.*) \|$", page.read_text(encoding="utf-8"), re.MULTILINE))
     for name in ("tfds", "imagenet", "tutorial"):
         assert set(re.findall(r"`([^`]+)`", rows[name])) == set(NAMED[name]), name

@@ -116,6 +116,41 @@ def test_tables_and_several_labels_load(tmp_path, build_tfds):
     assert (example["label"], list(example["labels"]), example["weight"]) == (0, [0], 0.5)
 
 
+@pytest.mark.parametrize("encoding", ["jpeg", "png", "raw"])
+def test_several_images_and_lists_of_them_load_as_tfds_has_them(tmp_path, photos, build_tfds, encoding):
+    paths = [str(path) for path in sorted(photos.rglob("*.jpg"))[:6]]
+    rows = [
+        {"left": path, "right": paths[-number], "views": paths[:number], "label": "x"}
+        for number, path in enumerate(paths)
+    ]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    flags = ["--image_column=left,right,views", "--allow_outside_root", f"--image_encoding={encoding}"]
+    size = ["--image_size=20x30", "--resize_mode=crop"]
+    builder = build_tfds(tmp_path / "out", f"--input={tmp_path / 't.jsonl'}", *flags, *size)
+    if encoding == "raw":
+        image = tfds.features.Tensor(shape=(20, 30, 3), dtype=np.uint8, encoding="bytes")
+    else:
+        image = tfds.features.Image(shape=(20, 30, 3), encoding_format=encoding)
+    features = tfds.features.FeaturesDict(
+        {
+            "left": image,
+            "right": image,
+            "views": tfds.features.Sequence(image),
+            "label": tfds.features.ClassLabel(names=["x"]),
+            "filename": tfds.features.Scalar(np.object_),
+        }
+    )
+    features.save_config(str(tmp_path))
+    ours, theirs = (json.loads((folder / "features.json").read_text()) for folder in (tmp_path / "out", tmp_path))
+    assert ours == theirs
+    loaded = {one["filename"]: one for one in load(tmp_path / "out", "train").as_numpy_iterator()}
+    examples = list(builder.as_dataset(split="train").as_numpy_iterator())
+    assert sorted(len(example["views"]) for example in examples) == list(range(6))
+    for example in examples:
+        for name in ("left", "right", "views"):
+            np.testing.assert_array_equal(example[name], loaded[example["filename"]][name])
+
+
 class Flowers(tfds.core.GeneratorBasedBuilder):
     """A dataset by TFDS: an image, a class, a text and a number."""
 

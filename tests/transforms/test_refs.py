@@ -53,7 +53,7 @@ OBJECTS = st.integers(0, 5).flatmap(
 REFS = st.builds(
     SampleRef,
     key=TEXT,
-    images=st.dictionaries(st.sampled_from(["image", "mask"]), LOCATORS.filter(bool)),
+    images=st.dictionaries(st.sampled_from(["image", "mask", "left", "frames[0]"]), LOCATORS.filter(bool)),
     size=NUMBERS,
     fingerprint=TEXT,
     label=VALUES,

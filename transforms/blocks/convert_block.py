@@ -27,7 +27,7 @@ from transforms.libraries import check_libraries
 from transforms.parts import PartPolicy, PartWriter
 from transforms.processes.isolation import isolated, time_limit
 from transforms.processes.memory_left import check_memory_left
-from transforms.refs import IMAGE, BlockKey, SampleRef, describe_locator, split_refs, unpack_key_and_split
+from transforms.refs import MASK, BlockKey, SampleRef, describe_locator, split_refs, unpack_key_and_split
 from transforms.service_faults import describe_fault
 from transforms.stats import Change, Key, Stats, count_record
 from transforms.workspace.build_folder import BuildFolder
@@ -190,7 +190,7 @@ def _convert_refs(
             if images and (plan.hashes_files or not ref.fingerprint):
                 ref = dataclasses.replace(ref, fingerprint="+".join(map(content_hash, images.values())))
             sample, change = _take_or_convert(ref, fetched, plan=plan, convert=convert, reuse=reuse)
-            source_bytes = len(images.get(IMAGE, b"")) or ref.size
+            source_bytes = sum(len(data) for name, data in images.items() if name != MASK) or ref.size
             # Otherwise two images would be held while the next one is read.
             del fetched, images
             clock.lap("convert")
@@ -246,7 +246,7 @@ def _take_or_convert(
     if isinstance(images, SampleError):
         return images, None
     try:
-        taken = reuse.take(ref, images.get(IMAGE)) if reuse else None
+        taken = reuse.take(ref, images) if reuse else None
     except SampleError as error:
         return error, None
     if taken is not None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgpack
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.examples.layouts import COLUMN, Layout
+from beam_tfrecords.examples.layouts import COLUMN, NAMED_IMAGE, Layout
 from beam_tfrecords.examples.serialize import read_fields, serialize_example, serialize_examples
 from beam_tfrecords.tfrecord import masked_crc32c
 from transforms.blocks.place_objects import PlacedObjects, place_objects
@@ -22,7 +22,7 @@ from transforms.images.image_spec import ImageSpec
 from transforms.images.masks import convert_mask
 from transforms.labels import ClassNames
 from transforms.objects import InvalidBoxes, Objects
-from transforms.refs import IMAGE, MASK, SampleRef
+from transforms.refs import MASK, SampleRef
 
 # Hexadecimal digits of the hash of a sample.
 _HASH_DIGITS = 32
@@ -50,8 +50,8 @@ class ConvertedSample:
     Attributes:
       class_names: names of its classes, or of the classes of its objects; empty if it has none.
       facts: what the index says of it: column -> value, see `beam_tfrecords.index`. `sample_hash` changes with
-        everything that decides the example, and ends with a checksum of the example; `content_hash` is the hex BLAKE3
-        of the image file, "" for a row without an image; sizes are in pixels. Instead of the columns of quality there
+        everything that decides the example, and ends with a checksum of the example; `content_hash` is that of
+        `hash_images`; sizes are in pixels. Instead of the columns of quality there
         may be `grey`, of which they are measured.
     """
 
@@ -98,14 +98,19 @@ class ConvertSample:
         """Makes the example of one sample.
 
         Args:
-          images: the bytes of its images by their names; empty for a row without one.
+          images: the bytes of its images by their names, as in the reference; empty for a row without one.
         """
-        data = images.get(IMAGE)
+        names = [name for name in images if name != MASK] if self.layout.needs_image else []
         # Labels first: they cost nothing, and decoding an image that is rejected anyway does.
         labels = self._resolve_labels(ref)
         object_labels = self._resolve_objects(ref)
-        image = convert_image(data, self.image) if data is not None and self.layout.needs_image else None
-        fields: dict[str, Any] = {}
+        # The index describes the first one.
+        converted = {name: self._convert(ref, name, images[name]) for name in self._choose(names)}
+        image = converted[names[0]] if names else None
+        fields: dict[str, Any] = {
+            NAMED_IMAGE + name: [converted[one].data for one in _names_of(name, names)]
+            for name in self.layout.image_names
+        }
         placed = None
         if image is not None:
             fields["image.encoded"] = fields["image.pixels"] = image.data
@@ -126,7 +131,7 @@ class ConvertSample:
             class_names=_class_names(labels, placed),
             facts={
                 "sample_hash": seal(self._hash(ref, labels, object_labels), example),
-                "content_hash": content_hash(data) if data is not None else "",
+                "content_hash": hash_images(images),
                 **(_image_facts(image) if image else {}),
                 **(placed.facts if placed else {}),
             },
@@ -156,6 +161,17 @@ class ConvertSample:
             [_class_names(found, None) for found in labels],
             list(map(seal, hashes, examples)),
         )
+
+    def _choose(self, names: Sequence[str]) -> Sequence[str]:
+        """The images that are converted, of those of a sample."""
+        stored = {one for name in self.layout.image_names for one in _names_of(name, names)}
+        return [name for name in names if name == names[0] or name in stored]
+
+    def _convert(self, ref: SampleRef, name: str, data: bytes) -> ConvertedImage:
+        try:
+            return convert_image(data, self.image)
+        except SampleError as error:
+            raise ref.blame(error, name) from error
 
     def sample_hash(self, ref: SampleRef) -> str:
         """Changes with everything that decides the example: the sample, the settings, the libraries.
@@ -220,6 +236,9 @@ class ConvertSample:
             decisive += (object_labels, ref.objects.pack(), self.invalid_boxes.value)
         if self.layout.needs_mask:
             decisive += (self.image.mask_bit_depth, self.image.mask_padding)
+        if self.layout.image_names:
+            # The fingerprint is of the files alone, in the order of their names.
+            decisive += (list(ref.images),)
         return decisive
 
     def _place(self, ref: SampleRef, labels: list[tuple[int, str]], geometry: Geometry) -> PlacedObjects:
@@ -251,6 +270,21 @@ class ConvertSample:
 
 def _digest(packed: bytes) -> str:
     return hashlib.blake2b(packed, digest_size=_HASH_DIGITS // 2).hexdigest()
+
+
+def hash_images(images: Mapping[str, bytes]) -> str:
+    """The hex BLAKE3 of the file of the image; of several, that of their hashes, in their order; "" without one.
+
+    Args:
+      images: the bytes of the images by their names; a mask does not count.
+    """
+    hashes = [content_hash(data) for name, data in images.items() if name != MASK]
+    return content_hash("+".join(hashes).encode()) if len(hashes) > 1 else "".join(hashes)
+
+
+def _names_of(name: str, names: Sequence[str]) -> Sequence[str]:
+    """The image of a name, or those of the list of this name."""
+    return [name] if name in names else [one for one in names if one.startswith(f"{name}[")]
 
 
 def _class_names(labels: list[tuple[int, str]], placed: PlacedObjects | None) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from transforms.images.raw_pixels import as_file
-from transforms.refs import IMAGE, File, Locator, PixelRange, SampleRef, ZipMember
+from transforms.refs import File, Locator, PixelRange, SampleRef, ZipMember
 from transforms.service_faults import retry_faults
 from transforms.zip_member import unpack_member
 
@@ -61,9 +61,8 @@ def with_fingerprint(ref: SampleRef) -> SampleRef:
     except OSError:  # reading it says so again
         return ref
     locator = dataclasses.replace(ref.locator, version=entry.version)
-    return dataclasses.replace(
-        ref, images={**ref.images, IMAGE: locator}, size=entry.size, fingerprint=entry.fingerprint
-    )
+    images = dict.fromkeys(ref.images, locator)
+    return dataclasses.replace(ref, images=images, size=entry.size, fingerprint=entry.fingerprint)
 
 
 def read_images(ref: SampleRef, *, max_file_size: int) -> Fetched:
@@ -130,7 +129,7 @@ def _read_listed(locator: Locator, *, size: int, max_file_size: int) -> bytes:
 
 def _size(ref: SampleRef, name: str) -> int:
     """Bytes of one of the images, or 0 if the listing does not say."""
-    return ref.size if name == IMAGE else 0
+    return ref.size if name == ref.first_image else 0
 
 
 def _read(ref: SampleRef, images: Mapping[str, Locator], max_file_size: int) -> Fetched:
@@ -163,7 +162,7 @@ def _read_each(
     for name, locator in images.items():
         data = read(name, locator)
         if isinstance(data, SampleError):
-            return data if name == IMAGE else data.about(name)
+            return ref.blame(data, name)
         if data is None:
             return None
         fetched[name] = data

@@ -26,8 +26,8 @@ from beam_tfrecords.errors import SampleError
 from beam_tfrecords.index import FACTS, INDEX_SCHEMA
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.tfrecord import RecordError, read_records
-from transforms.blocks.convert_sample import ConvertedSample, ConvertSample, fits_seal, unseal
-from transforms.hashing import SPACE, content_hash, order_hash
+from transforms.blocks.convert_sample import ConvertedSample, ConvertSample, fits_seal, hash_images, unseal
+from transforms.hashing import SPACE, order_hash
 from transforms.refs import BlockKey, SampleRef
 from transforms.stats import MOST_KEYS, Change, Key
 
@@ -110,15 +110,15 @@ class BlockReuse:
 
     def needs_image(self, ref: SampleRef) -> bool:
         """Whether the image has to be read."""
-        return self._plan.hashes_files or not ref.fingerprint or self._find(ref, None) is None
+        return self._plan.hashes_files or not ref.fingerprint or self._find(ref, {}) is None
 
-    def take(self, ref: SampleRef, data: bytes | None) -> tuple[ConvertedSample, Change] | None:
+    def take(self, ref: SampleRef, images: Mapping[str, bytes]) -> tuple[ConvertedSample, Change] | None:
         """The sample from its earlier record, or None if it has to be converted.
 
         Args:
-          data: the bytes of its image, if they were read.
+          images: the bytes of its images by their names, if they were read.
         """
-        change = self._find(ref, data)
+        change = self._find(ref, images)
         record = self._earlier.get(ref.key)
         example = self._read(record) if change and record else None
         if change is None or record is None or example is None:
@@ -166,7 +166,7 @@ class BlockReuse:
             line = {"change": change.value, "key": key, "split": self._split, "class": label, **facts}
             lines.append(json.dumps(line, ensure_ascii=False) + "\n")
 
-    def _find(self, ref: SampleRef, data: bytes | None) -> Change | None:
+    def _find(self, ref: SampleRef, images: Mapping[str, bytes]) -> Change | None:
         """What can be taken over of a sample; None if nothing can."""
         record = self._earlier.get(ref.key)
         if record is None or ref.failure is not None:
@@ -182,11 +182,11 @@ class BlockReuse:
         if self._convert.layout.needs_objects and record.row.get("source_height") is None:
             # Written before the index had what places objects.
             return None
-        if self._convert.layout.needs_mask:
-            # What changed may be its mask, of which the index says nothing.
+        if self._convert.layout.needs_mask or self._convert.layout.image_names:
+            # What changed may be its mask, or which image is which: the index says nothing of them.
             return None
         is_same = ref.fingerprint and ref.fingerprint == record.row["fingerprint"]
-        if self._plan.takes_images and (is_same or (data and content_hash(data) == record.row["content_hash"])):
+        if self._plan.takes_images and (is_same or (images and hash_images(images) == record.row["content_hash"])):
             return Change.RESERIALIZED
         return None
 

@@ -225,6 +225,12 @@ class ImageSpec:
         False, help="take truncated files; the missing rows are grey or black", group=FAILURES, read=switch
     )
 
+    @property
+    def has_fixed_size(self) -> bool:
+        """Whether every stored image has exactly the requested height and width."""
+        fixed = (ResizeMode.EXACT, ResizeMode.PAD, ResizeMode.CROP)
+        return self.image_size is not None and self.resize_mode in fixed and self.upscale
+
     def __post_init__(self) -> None:
         encoding, channels = self.image_encoding, self.channels
         if self.image_size is not None and min(self.image_size) < 1:

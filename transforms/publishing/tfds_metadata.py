@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from beam_tfrecords.examples.layouts import IMAGE_FIELDS, MASK_FIELD, OBJECT_MASKS, Feature, Layout
+from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, Feature, Layout
 from beam_tfrecords.label_files import label_files, label_map
 from beam_tfrecords.manifest import Shard
-from transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
+from transforms.images.image_spec import ImageEncoding, ImageSpec
 
 VERSION = "1.0.0"
 _PACKAGE = "tensorflow_datasets.core.features"
@@ -88,8 +88,8 @@ def _dict_json(features: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _feature_json(feature: Feature, image: ImageSpec, class_names: tuple[str, ...]) -> dict[str, Any]:
-    if feature.field in IMAGE_FIELDS:
-        return _image_json(image)
+    if feature.holds_image:
+        return _sequence(_image_json(image)) if feature.several else _image_json(image)
     if feature.field == MASK_FIELD:
         return _file_json(_dimensions(image, 1), image.mask_bit_depth, ImageEncoding.PNG)
     # TFDS stores classes as integers only.
@@ -110,7 +110,7 @@ def _feature_json(feature: Feature, image: ImageSpec, class_names: tuple[str, ..
 
 
 def _dimensions(image: ImageSpec, channels: int | None) -> list[str]:
-    height, width = image.image_size if image.image_size and has_fixed_shape(image) else (-1, -1)
+    height, width = image.image_size if image.image_size and image.has_fixed_size else (-1, -1)
     return [str(height), str(width), str(channels or -1)]
 
 
@@ -145,13 +145,7 @@ def _image_json(image: ImageSpec) -> dict[str, Any]:
 def features_as_bytes(layout: Layout, image: ImageSpec) -> list[str]:
     """Names of the image features that TFDS reads as bytes, because it has no feature that decodes them."""
     is_scalar = _image_json(image)["pythonClassName"].endswith(".Scalar")
-    return [feature.name for feature in layout.features if feature.field in IMAGE_FIELDS and is_scalar]
-
-
-def has_fixed_shape(image: ImageSpec) -> bool:
-    """Whether every stored image has exactly the requested height and width."""
-    fixed = (ResizeMode.EXACT, ResizeMode.PAD, ResizeMode.CROP)
-    return image.image_size is not None and image.resize_mode in fixed and image.upscale
+    return [feature.name for feature in layout.features if feature.holds_image and is_scalar]
 
 
 def _label_json(class_names: tuple[str, ...]) -> dict[str, Any]:

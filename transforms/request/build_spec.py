@@ -289,6 +289,12 @@ class BuildSpec:
                 f"`image_encoding={encoding.value}`: the layout asks for image.pixels, which is raw; "
                 "say `image_encoding=raw`, or ask for image.encoded"
             )
+        is_known = self.image.has_fixed_size and self.image.channels
+        if self.layout and self.layout.image_names and encoding is ImageEncoding.RAW and not is_known:
+            raise RequestError(
+                "`image_encoding=raw`: an example does not say the sizes of several images, so they must be equal; say "
+                "for instance `image_size=224` `resize_mode=pad`"
+            )
 
     def _check_fractions(self) -> None:
         group_column, pattern = self.source.group_column, self.source.label_pattern or ""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from beam_tfrecords.errors import Choice
-from transforms.refs import SampleRef
+from transforms.refs import IMAGE, SampleRef
 from transforms.sources.containers import Container, ReadContainer
 from transforms.sources.folder_tree import FolderSummary
 from transforms.sources.inputs import InputFile
@@ -21,6 +22,7 @@ class Source:
       columns: columns of a table; empty for a source that has none.
       label_column: column of a table that has the labels, or None.
       column_types: column -> "int64", "float" or "bytes"; None if the source has no types.
+      images: name of each image of a sample -> whether it is a list of images; empty for rows without one.
       has_objects: whether images have annotated objects.
       has_outlines: whether these have outlines, of which masks are drawn.
       has_keypoints: whether they have keypoints.
@@ -40,6 +42,7 @@ class Source:
     columns: Sequence[str] = ()
     label_column: str | None = None
     column_types: Mapping[str, str] | None = None
+    images: Mapping[str, bool] = types.MappingProxyType({IMAGE: False})
     has_images = True
     has_objects = False
     has_masks = False

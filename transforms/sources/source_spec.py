@@ -116,8 +116,8 @@ class SourceSpec:
     Attributes:
       input: folders, tables, archives or globs of them, as absolute paths. With several, the last component
         of each path is the prefix of its keys, which keeps them unique.
-      image_column: column with the image's path; None: `image` if the table has it, else the samples have
-        no images.
+      image_column: column with the image's path, or columns with those of several images, separated by commas; None:
+        `image` if the table has it, else the samples have no images.
       label_column: column with the label; None: `label` if the table has it.
       label_type: what the labels of a table are.
       group_rows: whether the rows with the same key are one sample, with the labels of all.
@@ -149,6 +149,7 @@ class SourceSpec:
         None.
       splits_auto: whether splits come from folders such as train and test, or from a column `split`.
       columns: columns that the layout asks for; None for all.
+      images: name of an image -> the column with its path, "" to find it, where the layout or the source names several.
       needs_image: whether the layout has an image; otherwise only a column `image` is taken for one.
       needs_label: whether the layout has a label; an input that cannot have labels is then refused.
       needs_objects: whether it has annotated objects.
@@ -169,7 +170,12 @@ class SourceSpec:
     label_pattern: str | None = _setting(
         None, help="regular expression with a group named `label`, searched in the key"
     )
-    image_column: str | None = _setting(None, help="column with the image's path", shown_default="image")
+    image_column: str | None = _setting(
+        None,
+        help="column with the image's path; several images: their columns, comma-separated",
+        read=lambda word: ",".join(map(str, word)) if isinstance(word, list | tuple) else str(word),
+        shown_default="image",
+    )
     label_column: str | None = _setting(None, help="column with the label", shown_default="label")
     label_type: LabelType = setting(
         LabelType.CLASS,
@@ -281,6 +287,7 @@ class SourceSpec:
     split_folders: Mapping[str, str] | None = None
     splits_auto: bool = True
     columns: frozenset[str] | None = frozenset()
+    images: Mapping[str, str] = dataclasses.field(default_factory=dict)
     needs_image: bool = True
     needs_label: bool = True
     needs_objects: bool = True

@@ -67,13 +67,13 @@ def find_tables(tree: FolderTree, spec: SourceSpec, root: str | None) -> Iterato
 
 def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Choice] | None:
     """The name of the tables which Hugging Face's datasets looks for beside images, and the choice that reads them."""
-    from transforms.sources.tables.hf_folder import IMAGE, METADATA
+    from transforms.sources.tables.hf_folder import METADATA, is_image
 
     path = next((path for path in list_tables(tree) if posixpath.basename(path) in METADATA), None)
     cells = _read_cells(storage.join(root, path)) if path else None
-    if path is None or cells is None or IMAGE not in cells:
+    if path is None or cells is None or not any(map(is_image, cells)):
         return None
-    others = {name: values for name, values in cells.items() if name != IMAGE}
+    others = {name: values for name, values in cells.items() if not is_image(name)}
     settings: dict[str, Any] = {"layout": "image"}
     if hold_objects(others.get(OBJECTS, ())):
         settings = {}

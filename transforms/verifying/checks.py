@@ -205,6 +205,13 @@ class ShardCheck:
         for field in ("image.encoded", "image.pixels"):
             if field in by_field:
                 yield from self._check_image(by_field[field][0], by_field, row)
+        # The index says the size of the first image only.
+        size = self.image.image_size if self.image.has_fixed_size else None
+        expected = dict(zip(("height", "width"), size, strict=True)) if size else None
+        for feature in self.layout.features:
+            for data in values[feature.name] if feature.image is not None else ():
+                problems = self._check_image(data, {}, expected)
+                yield from (f"feature {feature.name!r}: {problem}" for problem in problems)
         if MASK_FIELD in by_field:
             yield from self._check_mask(by_field[MASK_FIELD][0], row, bits=self.image.mask_bit_depth)
         for data in by_field.get(OBJECT_MASKS, []):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.examples.layouts import NAMED, parse_layout, resolve_types, table_layout
+from beam_tfrecords.examples.layouts import NAMED, parse_layout, resolve_types, table_layout, with_images
 
 
 @pytest.mark.parametrize("name", NAMED)
@@ -42,6 +42,31 @@ def test_what_a_layout_says_of_itself_can_be_read_again():
 def test_what_is_no_layout_is_refused_with_its_place(value, message):
     with pytest.raises(RequestError, match=message):
         parse_layout(value)
+
+
+def test_several_images_take_the_place_of_one():
+    layout = with_images(parse_layout("tfds"), {"left": False, "views": True})
+    assert [(one.name, one.field, one.several) for one in layout.features] == [
+        ("filename", "filename", False), ("label", "label.index", False),
+        ("left", "images.left", False), ("views", "images.views", True),
+    ]  # fmt: skip
+    own = parse_layout({"a": "image.encoded", "b": "images.views"})
+    assert [one.several for one in with_images(own, {"left": False, "views": True}).features] == [False, True]
+    for images in ({"image": False}, {}):
+        assert with_images(parse_layout("tfds"), images) == parse_layout("tfds")
+
+
+@pytest.mark.parametrize(
+    ("layout", "message"),
+    [
+        ({"a": "images.right"}, r"images\.right: samples have no image of this name; .*found: left, label"),
+        ("tfds", "two of its features have the name 'label'; a spec file can say"),
+        ("detection", "boxes and masks are those of one image; a spec file"),
+    ],
+)
+def test_images_that_a_layout_cannot_hold_are_refused(layout, message):
+    with pytest.raises(RequestError, match=message):
+        with_images(parse_layout(layout), {"left": False, "label": False})
 
 
 def test_a_column_without_a_type_takes_the_sources_type():

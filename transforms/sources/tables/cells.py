@@ -49,6 +49,26 @@ def read_text(row: Mapping[str, Any], column: str, *, required: bool = True) -> 
     return value
 
 
+def is_path_list(cell: Any) -> bool:
+    """Whether a cell holds texts, as a list or as its JSON text."""
+    found = _as_list(cell) or []
+    return bool(found) and all(isinstance(one, str) for one in found)
+
+
+def read_paths(row: Mapping[str, Any], column: str) -> list[str]:
+    """The paths of a list of images.
+
+    Raises:
+      SampleError: the cell is not a list of texts, or a text is too long.
+    """
+    found = _as_list(row[column])
+    if row[column] in (None, ""):
+        raise invalid_row(f"column {column!r} is empty")
+    if found is None:
+        raise invalid_row(f"column {column!r} has {shorten(str(row[column]))}; expected a list of paths")
+    return [read_text({column: one}, column) for one in found]
+
+
 def read_label(row: Mapping[str, Any], column: str, *, separator: str | None = None) -> Value:
     """A label, or a list of them; None for an empty cell, an empty list for one without any of several labels.
 
@@ -122,6 +142,15 @@ def read_values(rows: Sequence[Mapping[str, Any]], column: str) -> list[Any]:
 def invalid_row(detail: str) -> SampleError:
     """The error of a row that cannot be used."""
     return SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail)
+
+
+def _as_list(cell: Any) -> list[Any] | None:
+    if isinstance(cell, str) and cell.startswith("["):
+        try:
+            cell = json.loads(cell)
+        except (ValueError, RecursionError):
+            return None
+    return cell if isinstance(cell, list) else None
 
 
 def _separate(text: str, separator: str) -> list[str]:

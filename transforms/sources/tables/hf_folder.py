@@ -9,15 +9,17 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from transforms.refs import SampleRef
 from transforms.sources.inputs import InputFile, key_prefixes, quote_input, refuse_settings
+from transforms.sources.selection import read_names
 from transforms.sources.source_spec import SourceSpec
 from transforms.sources.tables.any_table import open_table
+from transforms.sources.tables.column_choices import plain_name
 from transforms.sources.tables.table import Table, TableFile
-from transforms.sources.tables.table_columns import available
+from transforms.sources.tables.table_columns import MASK_NAMES, available
 from transforms.sources.tables.table_source import TableSource
 from transforms.splits import split_of_folder
 
 METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
-IMAGE = "file_name"
+IMAGE, IMAGES = "file_name", "file_names"
 _NO_SETTINGS = ("label_pattern", "image_path", "image_root")
 
 
@@ -63,20 +65,57 @@ def open_source(spec: SourceSpec) -> TableSource:
                 raise RequestError(f"{other} and {entry.path} both say the images of one folder; delete one")
             table = open_table(entry.path, delimiter=spec.delimiter, encoding=spec.encoding)
             tables[key] = InputFile(key, entry, spec.input_splits.get(path)), table
-    column = spec.image_column or _find_image([table for _, table in tables.values()])
+    opened = [table for _, table in tables.values()]
+    images = _find_images(opened, spec)
+    if len(images) == 1 and not (spec.images or is_image_list(*images.values())):
+        spec = dataclasses.replace(spec, image_column=next(iter(images.values())))
+    else:
+        spec = dataclasses.replace(spec, image_column=None, images=images)
     place = SplitOfFolder(folders) if spec.splits_auto and spec.split_column is None else None
-    return TableSource(list(tables.values()), dataclasses.replace(spec, image_column=column), place)
+    source = TableSource(list(tables.values()), spec, place)
+    if masks := [name for name in opened[0].columns if is_image(name) and _is_mask(name)]:
+        source.notes += [] if spec.needs_mask else [f"column {masks[0]!r}: masks are read with `layout=segmentation`"]
+    return source
 
 
-def _find_image(tables: Sequence[Table]) -> str:
-    """The column of the images: `file_name`, or the only one such as `image_file_name`."""
-    table = tables[0]
-    found = [name for name in table.columns if name == IMAGE] or [
-        name for name in table.columns if name.endswith(f"_{IMAGE}")
-    ]
-    if len(found) != 1:
+def is_image(column: str) -> bool:
+    """Whether the name of a column says that it has the paths of images."""
+    return column == IMAGE or column.endswith(f"_{IMAGE}") or is_image_list(column)
+
+
+def is_image_list(column: str) -> bool:
+    """Whether the name of a column says that it has lists of them."""
+    return column == IMAGES or column.endswith(f"_{IMAGES}")
+
+
+def _is_mask(column: str) -> bool:
+    return plain_name(column) in MASK_NAMES
+
+
+def _name_of(column: str) -> str:
+    """The name of an image in a column, as datasets gives it: `left` of `left_file_name`."""
+    names = {IMAGE: "image", IMAGES: "images"}
+    return names.get(column) or column.removesuffix(f"_{IMAGE}").removesuffix(f"_{IMAGES}")
+
+
+def _find_images(tables: Sequence[Table], spec: SourceSpec) -> dict[str, str]:
+    """Name of an image -> its column: those of the request, else all of usual names; `file_name` comes first.
+
+    Raises:
+      RequestError: there is none.
+    """
+    table, named = tables[0], spec.image_column
+    if named is not None:
+        columns = [named] if named in table.columns else read_names(named)
+    else:
+        columns = sorted(filter(is_image, table.columns), key=lambda name: name not in (IMAGE, IMAGES))
+        columns = [name for name in columns if not _is_mask(name)]
+    images = {_name_of(column): column for column in columns}
+    if not images:
         raise RequestError(
-            f"{quote_input(table.path)} has {'several columns' if found else 'no column'} with a name such as "
-            f"{IMAGE!r}; name one with `image_column`; {available(table)}"
+            f"{quote_input(table.path)} has no column with a name such as {IMAGE!r}; name one with `image_column`; "
+            f"{available(table)}"
         )
-    return found[0]
+    # What a layout of one's own asks for; `image.encoded` is that of the first.
+    wanted = {name: column for name, column in images.items() if name in spec.images}
+    return wanted if wanted.keys() == spec.images.keys() and wanted else images

@@ -120,10 +120,16 @@ def choose_cells(
     # A split that the request gives an input beats a column, as for other tables.
     split = "" if spec.input_splits else spec.split_column
     named = dataclasses.replace(spec, image_column=None, label_column=label, split_column=split)
-    named = dataclasses.replace(named, needs_image=False, needs_label=False, needs_mask=False)
+    named = dataclasses.replace(named, needs_image=False, needs_label=False, needs_mask=False, images={})
     columns, notes = choose_columns(table, named)
     # A column of the name `image` is no path of one.
-    columns = dataclasses.replace(columns, image=None, objects=find_objects(table, spec, label or guess_label(table)))
+    columns = dataclasses.replace(
+        columns,
+        image=None,
+        images={},
+        lists=frozenset(),
+        objects=find_objects(table, spec, label or guess_label(table)),
+    )
     cells = row_reader(table, columns, spec)
     return dataclasses.replace(cells, object_classes=object_classes), notes
 

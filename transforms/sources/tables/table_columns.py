@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
+from transforms.refs import IMAGE, MASK
 from transforms.sources.inputs import quote_input
 from transforms.sources.names import printable
+from transforms.sources.selection import read_names
 from transforms.sources.source_spec import SourceSpec
+from transforms.sources.tables.cells import is_path_list
 from transforms.sources.tables.column_choices import column_choices, plain_name
 from transforms.sources.tables.image_paths import fill_pattern, pattern_columns
 from transforms.sources.tables.object_cells import find_objects
 from transforms.sources.tables.split_column import SplitColumn, find_split_column
-from transforms.sources.tables.table import Table
+from transforms.sources.tables.table import InvalidRow, Table
 
 # The usual names, in order of preference, without regard to case, spaces and underscores. The first is the
 # documented one: it is taken without a note.
@@ -24,7 +29,9 @@ _IMAGES = (
     "image", "imagepath", "imagefile", "imgpath", "path", "filepath", "filename", "file", "imagename", "img",
     "imageurl", "imgurl", "url",
 )  # fmt: skip
-_MASKS = ("mask", "maskpath", "maskfile", "maskfilename", "maskname", "segmentation", "annotation")
+MASK_NAMES = ("mask", "maskpath", "maskfile", "maskfilename", "maskname", "segmentation", "annotation")
+# Rows that are looked at.
+_ROWS = 100
 _LABELS = ("label", "labels", "class", "classname", "classes", "category")
 
 
@@ -33,11 +40,14 @@ class Columns:
     """Which column is what; None where the table has none.
 
     Attributes:
+      image: path of the first image.
       pattern: pattern of the image's path over columns; None if a column has the path.
       labels: columns of zeros and ones, one for each class.
       objects: column of annotated objects.
       group: what keeps rows in one split.
       mask: path of the image's mask.
+      images: name of an image -> its path, or a list of paths; empty if they come from a pattern.
+      lists: the images that are lists.
     """
 
     image: str | None
@@ -49,12 +59,14 @@ class Columns:
     labels: tuple[str, ...] = ()
     objects: str | None = None
     mask: str | None = None
+    images: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    lists: frozenset[str] = frozenset()
 
     @functools.cached_property
     def needed(self) -> list[str]:
         """All columns that are read."""
         split = self.split.name if self.split else None
-        columns = self.image, self.label, split, self.key, self.group, self.objects, self.mask
+        columns = *self.images.values(), self.label, split, self.key, self.group, self.objects, self.mask
         named = [name for name in columns if name is not None]
         return [*named, *self.labels, *pattern_columns(self.pattern or "")]
 
@@ -89,8 +101,15 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
             taken.append(f"{what} from column {guessed!r}")
         return guessed
 
-    images = () if spec.image_path is not None else _IMAGES if spec.needs_image else _IMAGES[:1]
-    image = choose("image_column", images, "images", text=True)
+    usual_images = () if spec.image_path is not None else _IMAGES if spec.needs_image else _IMAGES[:1]
+    images = _named_images(table, spec)
+    if not images or images.get(IMAGE) == "":
+        guessed = choose("image_column", usual_images, "images", text=True)
+        images = {**images, IMAGE: guessed} if guessed else {}
+    listed = _find_lists(table, images)
+    images = {column if column in listed and name == IMAGE else name: column for name, column in images.items()}
+    lists = frozenset(name for name, column in images.items() if column in listed)
+    image = next(iter(images.values()), None)
     usual_labels = () if spec.label_columns else _LABELS if spec.needs_label else _LABELS[:1]
     label = choose("label_column", usual_labels, "labels")
     for name in spec.label_columns:
@@ -100,7 +119,7 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
         raise RequestError(
             f"`label_column={label}` and `label_columns` both say where the labels are; leave one of them out"
         )
-    mask = choose("mask_column", _MASKS, "masks", text=True) if spec.needs_mask else None
+    mask = choose("mask_column", MASK_NAMES, "masks", text=True) if spec.needs_mask else None
     split, note = find_split_column(table, spec, taken=[image, label])
     if note:
         taken.append(note)
@@ -108,9 +127,10 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
     group = choose("group_column", (), "groups")
     if spec.image_path is not None:
         _check_pattern(table, spec.image_path)
-    if image is not None and not table.may_hold_text(image):
+    wrong = next((one for name, one in images.items() if name not in lists and not table.may_hold_text(one)), None)
+    if wrong is not None:
         raise RequestError(
-            f"{quote_input(table.path)}: the values in column {image!r} are not strings, but an image is given by its "
+            f"{quote_input(table.path)}: the values in column {wrong!r} are not strings, but an image is given by its "
             f"path; name the column with the paths with `image_column`; {available(table)}",
             column_choices(table, image=None, needs_image=True, needs_label=label is None and spec.needs_label),
         )
@@ -126,11 +146,17 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
             f"{quote_input(table.path)} has no column 'mask', which the layout needs; name another with `mask_column`; "
             f"{available(table)}"
         )
+    if spec.group_rows and (len(images) > 1 or lists):
+        raise RequestError(
+            "`group_rows` makes one sample of rows with the same image, and these have several; leave it out, and name "
+            "what tells rows apart with `key_column`"
+        )
     if objects is not None:
         taken.append(f"boxes from column {objects!r}")
     if taken:
         notes.append(f"{printable(storage.basename(table.path))}: {', '.join(taken)}")
-    return Columns(image, spec.image_path, label, split, key, group, spec.label_columns, objects, mask), notes
+    found = Columns(image, spec.image_path, label, split, key, group, spec.label_columns, objects, mask, images, lists)
+    return found, notes
 
 
 def has_labels(table: Table, named: Sequence[str]) -> bool:
@@ -151,6 +177,42 @@ def guess_label(table: Table) -> str | None:
 def available(table: Table) -> str:
     """The columns, for a message."""
     return f"it has: {', '.join(table.columns)}"
+
+
+def _named_images(table: Table, spec: SourceSpec) -> dict[str, str]:
+    """Name of an image -> its column, as the request says; "" for that of a usual name, empty if it says none."""
+    column = spec.image_column
+    if spec.image_path is not None:
+        return {}
+    images = dict(spec.images)
+    if column is not None and (column in table.columns or "," not in column):
+        name = IMAGE if IMAGE in images or not images else column
+        images = {name: column, **{one: other for one, other in images.items() if one != name}}
+    elif column is not None:
+        images = {name: name for name in read_names(column)}
+    missing = next((one for one in images.values() if one and one not in table.columns), None)
+    if missing is not None:
+        setting = f"`image_column={column}`" if column else "`layout`"
+        what = "no such column" if missing == column else f"no column {missing!r}"
+        raise RequestError(f"{setting}: {table.path} has {what}; {available(table)}")
+    if MASK in images:
+        raise RequestError(
+            f"column {images[MASK]!r}: an image of the name {MASK!r} would be compressed as a photo; say "
+            f"`mask_column={images[MASK]}` `layout=segmentation`, or give the column another name"
+        )
+    return images
+
+
+def _find_lists(table: Table, images: Mapping[str, str]) -> set[str]:
+    """The columns that have lists of paths, as the first rows say."""
+    columns = [column for column in images.values() if column not in table.embedded]
+    first: dict[str, Any] = {}
+    for row in itertools.islice(table.rows(columns), _ROWS) if columns else ():
+        if not isinstance(row, InvalidRow):
+            first = {**{name: cell for name, cell in row.items() if cell and cell != "[]"}, **first}
+        if len(first) == len(set(columns)):
+            break
+    return {column for column in columns if is_path_list(first.get(column))}
 
 
 def _check_pattern(table: Table, pattern: str) -> None:

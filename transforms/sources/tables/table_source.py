@@ -18,7 +18,7 @@ from transforms.sources.inputs import InputFile, describe_splits, find_files, ke
 from transforms.sources.names import printable
 from transforms.sources.source import Source
 from transforms.sources.source_spec import Skipped, SourceSpec
-from transforms.sources.tables.cells import invalid_row, read_text
+from transforms.sources.tables.cells import invalid_row, read_paths, read_text
 from transforms.sources.tables.column_choices import column_choices, one_hot_columns
 from transforms.sources.tables.image_paths import fill_pattern, pattern_columns, shorten
 from transforms.sources.tables.missing_images import refuse_missing
@@ -100,34 +100,25 @@ class _Reader:
         )
 
     def _reference(self, row: Row, number: int) -> SampleRef:
-        key, split = _number_key(number), None
+        key, split = "", None
         images: dict[str, Locator] = {}
+        paths: dict[str, str] = {}
         of = self.columns
         try:
             if isinstance(row, InvalidRow):
                 raise invalid_row(row.detail)
             row = self.cells.blank(row)
-            image = None if of.image is None else read_text(row, of.image)
-            if of.pattern is not None:
-                cells = {name: read_text(row, name) for name in pattern_columns(of.pattern)}
-                image = fill_pattern(of.pattern, cells)
             if of.key is not None:
                 key = read_text(row, of.key)
-            elif image is not None:
-                key = image
+            self._read_paths(row, paths)
             split = self.cells.split(row) if of.split else self.split
             label, columns, group = self.cells.label(row), self.cells.values(row), self.cells.group(row)
-            size, fingerprint = 0, ""
-            if image is not None:
-                uri = find_image(image, roots=self.roots, allow_outside_root=self.allow_outside_root)
-                images[IMAGE] = File(uri)
-                size, fingerprint, version = look(uri)
-                images[IMAGE] = File(uri, version)
+            size, fingerprint = self._find_images(paths, images)
             if of.mask is not None:
                 images[MASK], version = self._find_mask(row, of.mask)
                 fingerprint = f"{fingerprint}+{version}" if fingerprint and version else ""
             return SampleRef(
-                self.key_prefix + key,
+                self._key(key, paths, number),
                 images,
                 size,
                 fingerprint,
@@ -139,7 +130,39 @@ class _Reader:
             )
         except SampleError as error:
             failure = (error.reason.value, error.detail)
-            return SampleRef(self.key_prefix + key, images, split=split, failure=failure)
+            return SampleRef(self._key(key, paths, number), images, split=split, failure=failure)
+
+    def _key(self, key: str, paths: Mapping[str, str], number: int) -> str:
+        """The key that a column has, else the path of the first image, else the number of the row."""
+        return self.key_prefix + (key or next(iter(paths.values()), "") or _number_key(number))
+
+    def _read_paths(self, row: Mapping[str, Any], paths: dict[str, str]) -> None:
+        """Adds the path of each image."""
+        of = self.columns
+        if of.pattern is not None:
+            cells = {name: read_text(row, name) for name in pattern_columns(of.pattern)}
+            paths[IMAGE] = fill_pattern(of.pattern, cells)
+        for name, column in of.images.items():
+            if name in of.lists:
+                paths.update((f"{name}[{number}]", path) for number, path in enumerate(read_paths(row, column)))
+            else:
+                paths[name] = read_text(row, column)
+
+    def _find_images(self, paths: Mapping[str, str], images: dict[str, Locator]) -> tuple[int, str]:
+        """Adds where images are; the size of the first, and the fingerprint of all, "" if that is not known."""
+        first, fingerprints = 0, list[str]()
+        for name, path in paths.items():
+            try:
+                uri = find_image(path, roots=self.roots, allow_outside_root=self.allow_outside_root)
+                images[name] = File(uri)
+                size, fingerprint, version = look(uri)
+            except SampleError as error:
+                raise (error if paths.keys() == {IMAGE} else error.about(name)) from error
+            if version:
+                images[name] = File(uri, version)
+            first = first if fingerprints else size
+            fingerprints.append(fingerprint)
+        return first, "+".join(fingerprints) if "" not in fingerprints else ""
 
     def _find_mask(self, row: Mapping[str, Any], column: str) -> tuple[File, str]:
         """The mask of a row, and its fingerprint; "" if that is not known."""
@@ -217,7 +240,10 @@ class TableSource(Source):
         self.columns = tuple(dict.fromkeys(column for _, table in tables for column in table.columns))
         self.column_types = _merge_types([table for _, table in tables])
         self.label_column = self._readers[0].columns.label
-        self.has_images = self._readers[0].columns.has_images
+        columns = self._readers[0].columns
+        self.has_images = columns.has_images
+        if columns.pattern is None:
+            self.images = {name: name in columns.lists for name in columns.images}
         self.has_objects = self._readers[0].columns.objects is not None
         self.has_masks = self._readers[0].columns.mask is not None
         for reader in self._readers[1:]:
@@ -250,7 +276,7 @@ class TableSource(Source):
         without: str | None = None
         is_found = False
         for ref in itertools.chain.from_iterable(map(self.read_container.samples, self._readers)):
-            if self.has_masks and not is_found and IMAGE in ref.images:
+            if self.has_masks and not is_found and ref.images:
                 is_found = MASK in ref.images
                 without = without or (ref.failure[1] if ref.failure else None)
             yield ref

@@ -29,6 +29,11 @@ def summary(samples):
     return {key: (sample.uri, sample.label, sample.split) for key, sample in samples.items()}
 
 
+def images_of(sample, root):
+    """Name of an image -> its path."""
+    return {name: locator.uri.removeprefix(f"{root}/") for name, locator in sample.images.items()}
+
+
 @pytest.mark.parametrize("name", ["metadata.csv", "metadata.jsonl", "metadata.parquet"])
 def test_the_table_names_images_relative_to_itself(touch, opened, listed, name):
     root = touch("1.jpg", "in/2.jpg", "in/not_listed.jpg")
@@ -80,14 +85,47 @@ def test_keys_of_several_folders_begin_with_their_names(touch, opened, listed):
     assert {sample.failure for sample in found.values()} == {None}
 
 
-def test_another_column_of_file_names_is_taken_if_it_is_the_only_one(touch, opened, listed):
+def test_every_column_of_file_names_is_an_image_with_the_name_that_datasets_gives_it(touch, opened, listed):
     root = touch("1.jpg", "2.jpg")
     write(root / "metadata.csv", [{"left_file_name": "1.jpg", "label": "x"}])
     assert list(listed(opened(root, source="hf_folder"))) == ["1.jpg"]
     write(root / "metadata.csv", [{"left_file_name": "1.jpg", "right_file_name": "2.jpg", "label": "x"}])
-    with pytest.raises(RequestError, match=r"has several columns .*; name one with `image_column`; it has: left_file"):
-        opened(root, source="hf_folder")
-    assert list(listed(opened(root, source="hf_folder", image_column="right_file_name"))) == ["2.jpg"]
+    assert images_of(listed(opened(root, source="hf_folder"))["1.jpg"], root) == {"left": "1.jpg", "right": "2.jpg"}
+    one = listed(opened(root, source="hf_folder", image_column="right_file_name"))["2.jpg"]
+    assert images_of(one, root) == {"image": "2.jpg"}
+    write(root / "metadata.csv", [{"after_file_name": "1.jpg", "file_name": "2.jpg", "label": "x"}])
+    source = opened(root, source="hf_folder")
+    assert source.images == {"image": False, "after": False}
+    assert list(images_of(listed(source)["2.jpg"], root)) == ["image", "after"]
+
+
+@pytest.mark.parametrize("name", ["metadata.jsonl", "metadata.parquet"])
+def test_lists_of_file_names_are_lists_of_images(name, touch, opened, listed):
+    root = touch("1.jpg", "in/2.jpg", "3.jpg")
+    rows = [
+        {"file_names": [], "view_file_names": ["3.jpg"], "label": "x"},
+        {"file_names": ["1.jpg", "in/2.jpg"], "view_file_names": [], "label": "y"},
+        {"file_names": ["1.jpg", "nowhere.jpg"], "view_file_names": None, "label": "z"},
+    ]
+    write(root / name, rows)
+    source = opened(root, source="hf_folder", key_column="label")
+    assert source.images == {"images": True, "view": True}
+    found = listed(source)
+    assert images_of(found["x"], root) == {"view[0]": "3.jpg"}
+    assert images_of(found["y"], root) == {"images[0]": "1.jpg", "images[1]": "in/2.jpg"}
+    assert found["z"].failure == ("invalid_row", "column 'view_file_names' is empty")
+
+
+def test_a_column_of_masks_is_no_image(touch, opened, listed):
+    root = touch("1.jpg", "1.png")
+    write(root / "metadata.csv", [{"file_name": "1.jpg", "mask_file_name": "1.png", "label": "x"}])
+    source = opened(root, source="hf_folder")
+    assert source.notes == ["column 'mask_file_name': masks are read with `layout=segmentation`"]
+    assert images_of(listed(source)["1.jpg"], root) == {"image": "1.jpg"}
+    masked = listed(opened(root, source="hf_folder", needs_mask=True))["1.jpg"]
+    assert images_of(masked, root) == {"image": "1.jpg", "mask": "1.png"}
+    with pytest.raises(RequestError, match=r"'mask' would be compressed as a photo; say `mask_column=mask_file_name`"):
+        opened(root, source="hf_folder", image_column="file_name,mask_file_name")
 
 
 def test_an_image_that_is_missing_or_outside_is_a_failure(touch, opened, listed):
