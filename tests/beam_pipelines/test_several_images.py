@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import simplejpeg
 from PIL import Image
 
 from beam_tfrecords import load, open_dataset
@@ -131,6 +132,16 @@ def test_each_image_is_resized_and_batches_have_all(build_pairs):
             np.testing.assert_array_equal(one, other)
     (small,) = load(out, "train", batch_size=4, image_size=8, channels=1)
     assert (small["left"].shape, small["views"].values.shape) == ((4, 8, 8, 1), (6, 8, 8, 1))
+
+
+def test_records_that_are_read_together_keep_their_images_apart(build_pairs):
+    out = build_pairs("out", "--image_size=16x12", "--resize_mode=exact")
+    records = open_dataset(out).records("train")
+    for number, together in enumerate(records.__getitems__(range(4))):
+        encoded_ones = open_dataset(out).records("train", form="features")[number]
+        for name in ("left", "right"):
+            alone = simplejpeg.decode_jpeg(encoded_ones[name])
+            np.testing.assert_array_equal(together[name], alone)
 
 
 def test_a_list_of_images_of_different_sizes_needs_a_size_to_be_loaded(build_pairs):
