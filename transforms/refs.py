@@ -100,9 +100,9 @@ _FAILURE = 7
 IMAGE, MASK = "image", "mask"
 
 
-def one_image(locator: Locator | None) -> Mapping[str, Locator]:
-    """The images of a sample that has one, or none."""
-    return {} if locator is None else {IMAGE: locator}
+def one_image(locator: Locator | None, mask: Locator | None = None) -> Mapping[str, Locator]:
+    """The images of a sample that has one, perhaps with a mask, or none."""
+    return {name: one for name, one in ((IMAGE, locator), (MASK, mask)) if one is not None}
 
 
 def _pack_locator(locator: Locator) -> tuple[Any, ...]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import csv
+import gzip
 import html
 import io
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ import pytest
 from PIL import Image
 
 from beam_tfrecords import load, open_dataset
+from beam_tfrecords.examples import example_pb2
+from beam_tfrecords.tfrecord import frame
 from tests.annotated_inputs import PICTURES, write_voc
 from tests.annotated_inputs import mask_of as voc_mask
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of
@@ -400,6 +404,104 @@ def test_a_table_without_masks_is_refused(tmp_path, pair, convert):
     ran = convert(f"--input={table}", "--mask_column=m", "--mask_suffix=_m", f"--output={tmp_path}/out")
     assert ran.code == 2
     assert "which has a column with the masks' paths; leave it out" in ran.err
+
+
+# Files that hold images and masks
+
+
+def write_parquet(path: Path, folder: Path, mask: str, compression: str) -> None:
+    rows = [
+        {"name": f"{name}.jpg", "image": bytes_of(folder / f"{name}.jpg"), mask: bytes_of(folder / f"{name}.png")}
+        for name in NAMES
+    ]
+    rows[3][mask] = None
+    pq.write_table(pa.Table.from_pylist(rows), path / "data.parquet", compression=compression)
+
+
+def bytes_of(path: Path) -> dict[str, Any]:
+    return {"bytes": path.read_bytes(), "path": path.name}
+
+
+def write_webdataset(path: Path, folder: Path, mask: str, compression: str) -> None:
+    mode = "w:gz" if compression == "gz" else "w"
+    with tarfile.open(path / ("data.tar.gz" if compression == "gz" else "data.tar"), mode) as tar:
+        for name in NAMES:
+            for file, suffix in ((f"{name}.jpg", "jpg"), (f"{name}.png", mask)):
+                if (name, suffix) != ("d", mask):
+                    tar.add(folder / file, f"{name}.{suffix}")
+            text = tarfile.TarInfo(f"{name}.json")
+            text.size = len(data := json.dumps({"name": f"{name}.jpg"}).encode())
+            tar.addfile(text, io.BytesIO(data))
+
+
+def write_tfrecord(path: Path, folder: Path, mask: str, compression: str) -> None:
+    data = b""
+    for name in NAMES:
+        example = example_pb2.Example()
+        feature = example.features.feature
+        feature["name"].bytes_list.value.append(f"{name}.jpg".encode())
+        feature["image"].bytes_list.value.append((folder / f"{name}.jpg").read_bytes())
+        feature[mask].bytes_list.value.extend([(folder / f"{name}.png").read_bytes()] * (name != "d"))
+        data += b"".join(frame(example.SerializeToString()))
+    (path / "data.tfrecord").write_bytes(data if compression == "none" else gzip.compress(data))
+
+
+CONTAINERS: Mapping[str, tuple[Callable[..., None], str, Sequence[str]]] = {
+    "parquet": (write_parquet, "none", ("mask", "segmentation_mask", "truth")),
+    "compressed parquet": (write_parquet, "zstd", ("mask",)),
+    "webdataset": (write_webdataset, "none", ("mask.png", "seg.png", "truth.png")),
+    "compressed webdataset": (write_webdataset, "gz", ("mask.png",)),
+    "tfrecord": (write_tfrecord, "none", ("segmentation_mask", "image/segmentation/class/encoded", "truth")),
+    "compressed tfrecord": (write_tfrecord, "gz", ("mask",)),
+}
+
+
+@pytest.mark.parametrize(("kind", "mask"), [(kind, one) for kind, (_, _, masks) in CONTAINERS.items() for one in masks])
+def test_masks_are_read_from_files_that_hold_the_images(kind, mask, tmp_path, pair, convert):
+    for name in NAMES:
+        pair(f"in/{name}.jpg", f"in/{name}.png", name)
+    write, compression, _ = CONTAINERS[kind]
+    (tmp_path / "data").mkdir()
+    write(tmp_path / "data", tmp_path / "in", mask, compression)
+    (path,) = (tmp_path / "data").iterdir()
+    source = f"--source={kind.split()[-1].replace('parquet', 'hf_parquet')}"
+    named = ["--layout=segmentation"] if "truth" not in mask else [f"--mask_column={mask}"]
+    flags = [f"--input={path}", source, "--key_column=name", *named, "--image_encoding=keep"]
+    ran = convert(*flags, f"--output={tmp_path / 'out'}", "--max_failures=0.5")
+    assert ran.code == 0, ran.err
+    check_masks(tmp_path / "out", a="a.jpg", b="b.jpg", c="c.jpg")
+    for record in open_dataset(tmp_path / "out").records("train", form="features"):
+        assert record["image"] == (tmp_path / "in" / record["filename"].decode()).read_bytes()
+    (failure,) = map(json.loads, (tmp_path / "out/failures.jsonl").read_text().splitlines())
+    assert failure["reason"] == "mask_missing"
+
+
+def test_a_dataset_with_masks_is_made_anew(folders, out, build):
+    flags = ["--source=tfrecord", f"--input={out}", "--layout=segmentation", "--key_column=filename"]
+    again = build(folders / "again", *flags)
+    for split in ("train", "validation"):
+        before, after = masks_of(out, split), masks_of(again, split)
+        assert before.keys() == after.keys()
+        for name, mask in before.items():
+            np.testing.assert_array_equal(after[name], mask)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "webdataset", "tfrecord"])
+def test_files_without_the_masks_that_are_named_are_refused(kind, tmp_path, pair, convert):
+    for name in NAMES:
+        pair(f"in/{name}.jpg", f"in/{name}.png", name)
+    (tmp_path / "data").mkdir()
+    CONTAINERS[kind][0](tmp_path / "data", tmp_path / "in", "truth.png", "none")
+    (path,) = (tmp_path / "data").iterdir()
+    flags = [f"--input={path}", f"--source={kind.replace('parquet', 'hf_parquet')}", f"--output={tmp_path / 'out'}"]
+    for named in (["--mask_column=other"], ["--layout=segmentation"]):
+        ran = convert(*flags, *named)
+        assert ran.code == 2
+        assert "--mask_column" in ran.err
+        assert "truth.png" in ran.err
+    ran = convert(*flags, "--mask_column=truth.png", f"--mask_root={tmp_path}")
+    assert ran.code == 2
+    assert "--mask_root" in ran.err
 
 
 # Pascal VOC

@@ -165,6 +165,20 @@ def test_images_of_every_encoding_are_read_back(encoding, pairs, build_pairs):
     assert find_all(out) == []
 
 
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_parquet_files_may_hold_several_images(compression, pairs, build):
+    names = ("left", "right")
+    rows = rows_of(pairs / "pairs.jsonl")
+    cells = [{name: {"bytes": (pairs / row[name]).read_bytes(), "path": None} for name in names} for row in rows]
+    cells = [row | {"n": other["left"]} for row, other in zip(cells, rows, strict=True)]
+    pq.write_table(pa.Table.from_pylist(cells), pairs / "t.parquet", compression=compression)
+    flags = [f"--input={pairs / 't.parquet'}", "--key_column=n", "--layout=image", *PNG]
+    out = build(pairs / "out", "--image_column=left,right", *flags)
+    for record, row in zip(open_dataset(out).records("train"), rows_in_order(out, pairs), strict=True):
+        check_pixels(record["left"], pairs / row["left"])
+        check_pixels(record["right"], pairs / row["right"])
+
+
 # What is missing or wrong
 
 

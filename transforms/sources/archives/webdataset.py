@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.errors import RequestError, SampleError
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from transforms.refs import Locator, SampleRef, one_image
 from transforms.sources.archives.archive import Member
 from transforms.sources.archives.tar_reader import TarReader, open_tar
@@ -37,7 +38,9 @@ from transforms.sources.tables.table_columns import guess_label
 # Samples of the first archive that show which columns there are, and members that show whether it is a WebDataset.
 _SAMPLES = 32
 _MEMBERS = 64
-_NO_SETTINGS = ("label_pattern", "image_path", "delimiter", "encoding")
+_NO_SETTINGS = ("label_pattern", "image_path", "delimiter", "encoding", "mask_root", "mask_suffix", "image_suffix")
+# The usual suffixes of masks, such as .mask.png and .seg.png.
+_MASK = re.compile(r"(?:masks?|seg|segmentation)\.")
 _CROSSES = "; samples that cross archives are not read"
 
 
@@ -68,13 +71,15 @@ class WebDatasetSource(ContainerSource):
         super().__init__(files)
         self.name = spec.source
         self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], spec)
-        image = _choose_image(start, spec)
+        mask = _choose_mask(start, spec)
+        self.has_masks = mask is not None
+        image = _choose_image(start, spec, mask)
         label = _choose_label(start, spec)
         cells, notes = choose_cells(start, spec, label)
         self.notes += notes
         self.columns, self.label_column = start.columns, label
         self.has_objects = cells.columns.objects is not None
-        self.read_container: ReadWebDataset = ReadWebDataset(cells, image, splits_of(files))
+        self.read_container: ReadWebDataset = ReadWebDataset(cells, image, splits_of(files), mask)
 
 
 @dataclasses.dataclass
@@ -92,6 +97,7 @@ class _Sample:
     suffixes: set[str] = dataclasses.field(default_factory=set)
     row: dict[str, Any] = dataclasses.field(default_factory=dict)
     image: Locator | None = None
+    mask: Locator | None = None
     size: int = 0
     fingerprint: str = ""
     failure: SampleError | None = None
@@ -107,11 +113,13 @@ class ReadWebDataset:
       cells: reads the values of a sample.
       image: suffix of the image; "" for any without a dot.
       splits: archive -> split of its samples, if the inputs say it.
+      mask: suffix of the mask; None if it is not asked for.
     """
 
     cells: RowReader
     image: str
     splits: Mapping[str, str]
+    mask: str | None = None
 
     def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per sample.
@@ -152,7 +160,9 @@ class ReadWebDataset:
         if suffix in sample.suffixes:
             raise _MemberError(invalid_row(f"it has two members with the suffix .{suffix}"))
         sample.suffixes.add(suffix)
-        if is_image(suffix):
+        if suffix == self.mask:
+            sample.mask = member.locate(spool, f"{container.uri}#{member_path(member.name)}")
+        elif is_image(suffix):
             if suffix != self.image and (self.image or "." in suffix):
                 return
             if sample.image is not None:
@@ -175,7 +185,7 @@ class ReadWebDataset:
 
     def _reference(self, sample: _Sample, container: Container) -> SampleRef:
         key, split = container.key_prefix + sample.key, self.splits.get(container.uri)
-        images = one_image(sample.image)
+        images = one_image(sample.image, sample.mask)
         row = {name: sample.row.get(name) for name in self.cells.needed}
         try:
             if sample.failure is not None:
@@ -187,6 +197,8 @@ class ReadWebDataset:
                 what = f"the {sample.edge} sample of its archive has" if sample.edge else "it has"
                 lacks = "no image" if sample.image is None else f"no member {missing[0]}"
                 raise invalid_row(f"{what} {lacks}, but {found}{_CROSSES if sample.edge else ''}")
+            if self.mask and sample.mask is None:
+                raise SampleError(Stage.LIST, FailureReason.MASK_MISSING, f"it has no member .{self.mask}")
             row = dict(self.cells.blank(row))
             if of.key is not None:
                 key = container.key_prefix + read_text(row, of.key)
@@ -287,26 +299,43 @@ def _members(
             skipped.add(kind or "no suffix", container.key_prefix + path)
 
 
-def _choose_image(start: _Start, spec: SourceSpec) -> str:
+def _choose_mask(start: _Start, spec: SourceSpec) -> str | None:
+    """The suffix of the masks; None if they are not asked for."""
+    if not spec.needs_mask:
+        return None
+    named = (spec.mask_column or "").lower().lstrip(".")
+    usual = [suffix for suffix in start.images if _MASK.match(suffix)]
+    found = [suffix for suffix in start.images if suffix == named] if named else usual
+    if len(found) != 1:
+        shown = ", ".join(f".{suffix}" for suffix in sorted(start.images))
+        raise RequestError(
+            f"{quote_input(start.path)}: no image in the first samples is known as the mask; they have "
+            f"{shown or 'none'}; name the suffix of one with `mask_column`"
+        )
+    return found[0]
+
+
+def _choose_image(start: _Start, spec: SourceSpec, mask: str | None) -> str:
     """The suffix of the images; "" for any without a dot."""
-    shown = ", ".join(f".{suffix}" for suffix in sorted(start.images))
+    images = sorted(suffix for suffix in start.images if suffix != mask)
+    shown = ", ".join(f".{suffix}" for suffix in images)
     if spec.image_column is not None:
         suffix = spec.image_column.lower().lstrip(".")
-        if suffix not in start.images:
+        if suffix not in images:
             raise RequestError(
                 f"`image_column={spec.image_column}`: no image in the first samples of {start.path} has this suffix; "
                 f"they have {shown or 'none'}"
             )
         return suffix
-    if any("." not in suffix for suffix in start.images) or not start.images:
+    if any("." not in suffix for suffix in images) or not images:
         return ""
-    if len(start.images) > 1:
-        first = min(start.images)
+    if len(images) > 1:
+        first = images[0]
         raise RequestError(
             f"{quote_input(start.path)}: a sample has several images ({shown}); name the suffix of one, such as "
             f"`image_column={first}`"
         )
-    return next(iter(start.images))
+    return images[0]
 
 
 def _choose_label(start: _Start, spec: SourceSpec) -> str | None:

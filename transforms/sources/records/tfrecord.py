@@ -44,7 +44,7 @@ from transforms.sources.tables.row_values import (
     without_label,
 )
 from transforms.sources.tables.table import FirstRows
-from transforms.sources.tables.table_columns import available, guess_label
+from transforms.sources.tables.table_columns import available, choose_mask, guess_label
 
 _SHARD = r"-\d{5,}-of-\d{5,}"
 # Directly in a folder.
@@ -55,7 +55,16 @@ _SPLIT = re.compile(rf"(?:.*-)?(?P<split>[a-z]\w*)(?:\.[a-z]+)?{_SHARD}(?:\.\w+)
 _RECORDS = 32
 # A longer record is damaged: no image has as many bytes, and they are held in memory.
 _MOST_BYTES = 1 << 30
-_NO_SETTINGS = ("label_pattern", "image_path", "image_root", "delimiter", "encoding")
+_NO_SETTINGS = (
+    "label_pattern",
+    "image_path",
+    "image_root",
+    "delimiter",
+    "encoding",
+    "mask_root",
+    "mask_suffix",
+    "image_suffix",
+)
 _LABELS = ("label", "image/class/label")
 
 
@@ -84,10 +93,12 @@ class TfrecordSource(ContainerSource):
         super().__init__(files)
         self.name = spec.source
         features, names = described[storage.dirname(files[0].entry.path)]
-        image = _choose_image(start, features, spec)
+        mask = choose_mask(start.columns, start, spec)
+        self.has_masks = mask is not None
+        image = _choose_image(start, features, spec, mask)
         sides = _find_sides(image, start)
-        columns = tuple(name for name in start.columns if name != image)
-        types = {name: kind for name, kind in (start.column_types or {}).items() if name != image}
+        columns = tuple(name for name in start.columns if name not in (image, mask))
+        types = {name: kind for name, kind in (start.column_types or {}).items() if name in columns}
         table = dataclasses.replace(start, columns=columns, column_types=types)
         objects = find_object_features(start.columns, features)
         if not wants_objects(spec, next((name for name in _LABELS if name in columns), None)):
@@ -105,7 +116,7 @@ class TfrecordSource(ContainerSource):
         splits = splits_of(files) or shard_splits(files, _SPLIT, spec)
         self.notes += note_splits(splits, spec) if cells.columns.split is None else []
         self.read_container: ReadTfrecord = ReadTfrecord(
-            cells, image, class_names, splits, label in features.several, sides, objects
+            cells, image, class_names, splits, label in features.several, sides, objects, mask
         )
 
 
@@ -122,6 +133,7 @@ class ReadTfrecord:
       sides: features with height, width and channels of images that are pixels; the channels may be missing. Empty for
         encoded images.
       objects: features with annotated objects; None if they are not asked for.
+      mask: feature with the mask; None if it is not asked for.
     """
 
     cells: RowReader
@@ -131,6 +143,7 @@ class ReadTfrecord:
     has_several: bool
     sides: Sequence[str] = ()
     objects: ObjectFeatures | None = None
+    mask: str | None = None
 
     def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per record; a damaged one is rejected, and reading goes on where the framing allows.
@@ -168,23 +181,23 @@ class ReadTfrecord:
                 key = read_text(values, of.key)
             split = self.cells.split(values) if of.split else split
             label, columns, group = self._label(values, container), self.cells.values(values), self.cells.group(values)
-            kind, images = features.get(self.image, ("", []))
-            if kind != "bytes" or len(images) != 1:
-                raise invalid_row(f"the feature {self.image!r} has {len(images)} images; expected 1")
-            if spool is not None:
-                place = spool.add(images, size=len(images[0]), name=name)
-            else:
-                offset = record.offset + HEADER_BYTES + record.data.index(images[0])
-                place = Range(container.uri, offset, len(images[0]), name, container.version)
+            image = _only_image(features, self.image)
+            if image is None:
+                count = len(features.get(self.image, ("", []))[1])
+                raise invalid_row(f"the feature {self.image!r} has {count} images; expected 1")
+            place = _locate(container, record, image, name, spool)
+            mask = _only_image(features, self.mask) if self.mask else None
+            if self.mask and not mask:
+                raise SampleError(Stage.LIST, FailureReason.MASK_MISSING, f"the feature {self.mask!r} has no mask")
+            mask_place = _locate(container, record, mask, name, spool) if mask else None
             if self.sides:
                 place = _as_pixels(place, [_value(features.get(side)) for side in self.sides])
             fingerprint = f"{container.fingerprint}@{record.offset}"
             names = self.class_names.get(storage.dirname(container.uri), ())
             objects = read_objects(features, self.objects, names) if self.objects else None
             key = container.key_prefix + key
-            return SampleRef(
-                key, one_image(place), len(images[0]), fingerprint, label, split, columns, group=group, objects=objects
-            )
+            images = one_image(place, mask_place)
+            return SampleRef(key, images, len(image), fingerprint, label, split, columns, group=group, objects=objects)
         except SampleError as error:
             failure = (error.reason.value, error.detail)
             return SampleRef(container.key_prefix + key, one_image(place), split=split, failure=failure)
@@ -195,6 +208,20 @@ class ReadTfrecord:
         if isinstance(label, list):
             return [_name(one, names) for one in label]
         return [] if label is None and self.has_several else _name(label, names)
+
+
+def _only_image(features: Mapping[str, tuple[str, list[Any]]], name: str) -> bytes | None:
+    """The only value of a feature, if it is of bytes."""
+    kind, values = features.get(name, ("", []))
+    return values[0] if kind == "bytes" and len(values) == 1 else None
+
+
+def _locate(container: Container, record: Record, image: bytes, name: str, spool: Spool | None) -> Range:
+    """Where an image of a record is."""
+    if spool is not None:
+        return spool.add([image], size=len(image), name=name)
+    offset = record.offset + HEADER_BYTES + record.data.index(image)
+    return Range(container.uri, offset, len(image), name, container.version)
 
 
 def open_source(spec: SourceSpec) -> TfrecordSource:
@@ -294,8 +321,12 @@ def _read_start(container: Container) -> FirstRows:
     return FirstRows(container.uri, tuple(types), types, rows)
 
 
-def _choose_image(start: FirstRows, features: Features, spec: SourceSpec) -> str:
-    """The feature with the image: the named one, the only one of the description, or the only one that is an image."""
+def _choose_image(start: FirstRows, features: Features, spec: SourceSpec, mask: str | None) -> str:
+    """The feature with the image: the named one, the only one of the description, or the only one that is an image.
+
+    Args:
+      mask: feature with the mask, which is no image.
+    """
     if spec.image_column is not None:
         if spec.image_column not in start.columns:
             raise RequestError(f"`image_column={spec.image_column}`: no such feature; {available(start)}")
@@ -303,7 +334,8 @@ def _choose_image(start: FirstRows, features: Features, spec: SourceSpec) -> str
     row = start.first_rows[0]
     encoded = [name for name in start.columns if _is_image(row.get(name))]
     pixels = [name for name in start.columns if _find_sides(name, start)]
-    for found in (features.images, encoded, pixels):
+    for some in (features.images, encoded, pixels):
+        found = [name for name in some if name != mask]
         if len(found) == 1:
             return found[0]
         if found:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from transforms.refs import File, Locator, Range, SampleRef, Value, one_image
+from transforms.refs import IMAGE, MASK, File, Locator, Range, SampleRef, Value
 from transforms.sources.containers import Container, Spool
 from transforms.sources.inputs import InputFile, find_files, quote_input, refuse_settings
 from transforms.sources.source import ContainerSource
@@ -44,7 +44,7 @@ from transforms.sources.tables.row_values import (
     without_label,
 )
 from transforms.sources.tables.table import InvalidRow
-from transforms.sources.tables.table_columns import available, guess_image, guess_label
+from transforms.sources.tables.table_columns import available, choose_mask, guess_image, guess_label, name_images
 from transforms.sources.tables.table_source import look
 
 # train-00000-of-00004.parquet, also with a hash behind the numbers.
@@ -56,7 +56,9 @@ _MOST_ROWS = 512
 _GAP_BYTES = 16 << 10
 # Bytes and path of an image; either may be None.
 _Image: TypeAlias = "tuple[bytes | None, str | None]"
-_NO_SETTINGS = ("label_pattern", "image_path", "delimiter", "encoding")
+# By the names of images.
+_Images: TypeAlias = "Mapping[str, _Image]"
+_NO_SETTINGS = ("label_pattern", "image_path", "delimiter", "encoding", "mask_root", "mask_suffix", "image_suffix")
 
 
 class HfParquetSource(ContainerSource):
@@ -71,12 +73,14 @@ class HfParquetSource(ContainerSource):
     def __init__(self, files: Sequence[InputFile], table: ParquetTable, schema: pa.Schema, spec: SourceSpec) -> None:
         super().__init__(files)
         self.name = spec.source
-        image = _choose_image(table, schema, spec)
+        images = _choose_images(table, schema, spec)
+        self.images = {name: False for name in images if name != MASK}
+        self.has_masks = MASK in images
         rest = dataclasses.replace(
             table,
             embedded=(),
-            columns=tuple(name for name in table.columns if name != image),
-            column_types={name: kind for name, kind in table.column_types.items() if name != image},
+            columns=tuple(name for name in table.columns if name not in images.values()),
+            column_types={name: kind for name, kind in table.column_types.items() if name not in images.values()},
         )
         names = _class_names(schema)
         label = _choose_label(rest, names, spec)
@@ -90,7 +94,7 @@ class HfParquetSource(ContainerSource):
         self.notes += note_splits(splits, spec) if cells.columns.split is None else []
         root = spec.image_root[0] if spec.image_root else ""
         self.read_container: ReadHfParquet = ReadHfParquet(
-            cells, image, self.class_names, splits, root, spec.allow_outside_root
+            cells, images, self.class_names, splits, root, spec.allow_outside_root
         )
 
 
@@ -102,14 +106,14 @@ class ReadHfParquet:
 
     Attributes:
       cells: reads the values of a row.
-      image: column of the images.
+      images: name of an image, or of the mask -> its column.
       class_names: of the labels, which are indices; empty if the file does not name them.
       splits: file -> split of its rows, if its name says it.
       root: folder of images that are given by their paths; "" for that of the file.
     """
 
     cells: RowReader
-    image: str
+    images: Mapping[str, str]
     class_names: Sequence[str]
     splits: Mapping[str, str]
     root: str
@@ -129,53 +133,55 @@ class ReadHfParquet:
                 with _reading():
                     file = stack.enter_context(opened(container.uri, version=container.version))
                     plain = stack.enter_context(storage.open_read(container.uri, version=container.version))
-                missing = {*self.cells.needed, self.image} - set(file.schema_arrow.names)
+                missing = {*self.cells.needed, *self.images.values()} - set(file.schema_arrow.names)
                 if missing:
                     raise invalid_row(f"the file has no column {min(missing)!r}, which the first one has")
                 number = 0
                 for group in range(file.num_row_groups):
-                    finder = _Finder(container, plain, file.metadata.row_group(group), self.image)
-                    for image, row in self._rows(file, group):
-                        yield self._reference(container, number, image, row, finder, spool)
+                    metadata = file.metadata.row_group(group)
+                    finders = {name: _Finder(container, plain, metadata, of) for name, of in self.images.items()}
+                    for images, row in self._rows(file, group):
+                        yield self._reference(container, number, images, row, finders, spool)
                         number += 1
                     # Arrow would keep the memory of one group, and with the next one take more.
                     pa.default_memory_pool().release_unused()
         except SampleError as error:
             yield container.rejected(error)
 
-    def _rows(self, file: pq.ParquetFile, group: int) -> Iterator[tuple[_Image, dict[str, Any] | InvalidRow]]:
-        """The rows of a group, each with the bytes and the path of its image.
+    def _rows(self, file: pq.ParquetFile, group: int) -> Iterator[tuple[_Images, dict[str, Any] | InvalidRow]]:
+        """The rows of a group, each with the bytes and the path of its images.
 
         Raises:
           SampleError: the file is damaged.
         """
         metadata = file.metadata.row_group(group)
-        size = _image_bytes(metadata, self.image) // max(metadata.num_rows, 1)
+        named = list(self.images.values())
+        size = sum(_image_bytes(metadata, name) for name in named) // max(metadata.num_rows, 1)
         rows = min(_MOST_ROWS, max(1, _BATCH_BYTES // max(size, 1)))
         columns = list(self.cells.needed)
         with _reading():
-            for batch in file.iter_batches(rows, row_groups=[group], columns=[*columns, self.image]):
+            for batch in file.iter_batches(rows, row_groups=[group], columns=[*columns, *named]):
                 cells = [to_python(batch.column(name)) for name in columns]
-                for at, image in enumerate(_image_cells(batch.column(self.image))):
+                for at, images in enumerate(zip(*(_image_cells(batch.column(name)) for name in named), strict=True)):
                     values = [column[at] for column in cells]
                     broken = next((cell for cell in values if isinstance(cell, InvalidRow)), None)
-                    yield image, broken or dict(zip(columns, values, strict=True))
+                    yield dict(zip(self.images, images, strict=True)), broken or dict(zip(columns, values, strict=True))
 
     def _reference(
         self,
         container: Container,
         number: int,
-        image: _Image,
+        images: _Images,
         row: dict[str, Any] | InvalidRow,
-        finder: _Finder,
+        finders: Mapping[str, _Finder],
         spool: Spool,
     ) -> SampleRef:
         # Wide enough that the keys sort as the rows do.
         key, split = f"{number:012d}", self.splits.get(container.uri)
-        data, path = image
-        name = f"{container.uri}#{key}" + (f"/{path}" if path else "")
-        locator: Locator = Range(container.uri, 0, 0, name)
-        size, fingerprint = 0, f"{container.fingerprint}@{number}"
+        row_name = f"{container.uri}#{key}"
+        first = next(iter(images))
+        found: dict[str, Locator] = {first: Range(container.uri, 0, 0, _name_of(row_name, images[first]))}
+        sizes, fingerprints = {}, dict[str, None]()
         try:
             if isinstance(row, InvalidRow):
                 raise invalid_row(row.detail)
@@ -185,25 +191,32 @@ class ReadHfParquet:
                 key = read_text(values, of.key)
             split = self.cells.split(values) if of.split else split
             label, columns, group = self._label(values), self.cells.values(values), self.cells.group(values)
-            if data is not None:
-                size = len(data)
-                locator = finder.find(data, name) or spool.add([data], size=size, name=name)
-            elif path:
-                root = self.root or storage.dirname(container.uri)
-                uri = resolve(path, root=root, allow_outside_root=self.allow_outside_root)
-                locator = File(uri)
-                size, fingerprint, version = look(uri)
-                locator = File(uri, version)
-            else:
-                raise invalid_row(f"column {self.image!r} has neither bytes nor a path")
+            for name, (data, path) in images.items():
+                if data is not None:
+                    shown = _name_of(row_name, images[name])
+                    found[name] = finders[name].find(data, shown) or spool.add([data], size=len(data), name=shown)
+                    sizes[name] = len(data)
+                    fingerprints[f"{container.fingerprint}@{number}"] = None
+                elif path:
+                    root = self.root or storage.dirname(container.uri)
+                    try:
+                        uri = resolve(path, root=root, allow_outside_root=self.allow_outside_root)
+                        found[name] = File(uri)
+                        sizes[name], fingerprint, version = look(uri)
+                    except SampleError as error:
+                        raise (error if name == IMAGE else error.about(name)) from error
+                    found[name] = File(uri, version)
+                    fingerprints[fingerprint] = None
+                else:
+                    raise _without(name, f"column {self.images[name]!r} has neither bytes nor a path")
+            fingerprint = "" if "" in fingerprints else "+".join(fingerprints)
             objects = self.cells.objects(values)
             key = container.key_prefix + key
-            return SampleRef(
-                key, one_image(locator), size, fingerprint, label, split, columns, group=group, objects=objects
-            )
+            size = sizes[first]
+            return SampleRef(key, found, size, fingerprint, label, split, columns, group=group, objects=objects)
         except SampleError as error:
             failure = (error.reason.value, error.detail)
-            return SampleRef(container.key_prefix + key, one_image(locator), split=split, failure=failure)
+            return SampleRef(container.key_prefix + key, found, split=split, failure=failure)
 
     def _label(self, row: Mapping[str, Any]) -> Value:
         label = self.cells.label(row)
@@ -216,6 +229,16 @@ class ReadHfParquet:
         if 0 <= label < len(self.class_names):
             return self.class_names[label]
         return None if label == -1 else label
+
+
+def _name_of(row: str, image: _Image) -> str:
+    """The name of an image that people see."""
+    return f"{row}/{image[1]}" if image[1] else row
+
+
+def _without(name: str, detail: str) -> SampleError:
+    """The error of a row that lacks an image, or its mask."""
+    return SampleError(Stage.LIST, FailureReason.MASK_MISSING, detail) if name == MASK else invalid_row(detail)
 
 
 class _Finder:
@@ -301,26 +324,32 @@ def _is_image(kind: pa.DataType) -> bool:
     return is_binary(fields.get("bytes", pa.null()))
 
 
-def _choose_image(table: ParquetTable, schema: pa.Schema, spec: SourceSpec) -> str:
+def _choose_images(table: ParquetTable, schema: pa.Schema, spec: SourceSpec) -> dict[str, str]:
+    """Name of an image, or of the mask -> its column."""
     kinds = {field.name: field.type for field in schema}
     found = [name for name, kind in kinds.items() if _is_image(kind)] or [
         n for n, kind in kinds.items() if is_binary(kind)
     ]
+    mask = choose_mask(found, table, spec)
+    masks = {MASK: mask} if mask else {}
+    found = [name for name in found if name != mask]
+    named = spec.image_column
+    if named is not None and named not in found and "," not in named:
+        raise RequestError(
+            f"`image_column={named}`: {table.path} has no column of that name with the bytes of images; "
+            f"{available(table)}"
+        )
+    images = name_images(found, table, spec)
+    if images and images.get(IMAGE) != "":
+        return images | masks
     usual = guess_image(found)
-    if spec.image_column is not None:
-        if spec.image_column not in found:
-            raise RequestError(
-                f"`image_column={spec.image_column}`: {table.path} has no column of that name with the bytes of "
-                f"images; {available(table)}"
-            )
-        return spec.image_column
     if usual is None and len(found) != 1:
         has = f"the columns {', '.join(map(repr, found))}" if found else "no column"
         raise RequestError(
             f"{quote_input(table.path)} has {has} with bytes; name the one with the images with `image_column`; "
             f"{available(table)}"
         )
-    return usual or found[0]
+    return {**images, IMAGE: usual or found[0], **masks}
 
 
 def _choose_label(table: ParquetTable, names: Mapping[str, Sequence[str]], spec: SourceSpec) -> str | None:

@@ -29,7 +29,10 @@ _IMAGES = (
     "image", "imagepath", "imagefile", "imgpath", "path", "filepath", "filename", "file", "imagename", "img",
     "imageurl", "imgurl", "url",
 )  # fmt: skip
-MASK_NAMES = ("mask", "maskpath", "maskfile", "maskfilename", "maskname", "segmentation", "annotation")
+MASK_NAMES = (
+    "mask", "maskpath", "maskfile", "maskfilename", "maskname", "segmentation", "annotation", "segmentationmask",
+    "image/segmentation/class/encoded",
+)  # fmt: skip
 # Rows that are looked at.
 _ROWS = 100
 _LABELS = ("label", "labels", "class", "classname", "classes", "category")
@@ -102,7 +105,7 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
         return guessed
 
     usual_images = () if spec.image_path is not None else _IMAGES if spec.needs_image else _IMAGES[:1]
-    images = _named_images(table, spec)
+    images = name_images(table.columns, table, spec)
     if not images or images.get(IMAGE) == "":
         guessed = choose("image_column", usual_images, "images", text=True)
         images = {**images, IMAGE: guessed} if guessed else {}
@@ -169,6 +172,25 @@ def guess_image(columns: Sequence[str]) -> str | None:
     return _find_name(columns, _IMAGES, lambda _: True)
 
 
+def choose_mask(columns: Sequence[str], table: Table, spec: SourceSpec) -> str | None:
+    """The column of the masks, of those that may have images; None if they are not asked for.
+
+    Raises:
+      RequestError: there is none.
+    """
+    if not spec.needs_mask:
+        return None
+    mask = spec.mask_column if spec.mask_column in columns else None
+    if spec.mask_column is None:
+        mask = _find_name(columns, MASK_NAMES, lambda _: True)
+    if mask is None:
+        what = f"{spec.mask_column or 'mask'!r} with the bytes of masks"
+        raise RequestError(
+            f"{quote_input(table.path)} has no column {what}; name another with `mask_column`; {available(table)}"
+        )
+    return mask
+
+
 def guess_label(table: Table) -> str | None:
     """The column of the labels by its usual name; None if there is none."""
     return _guess(table, _LABELS, text=False)
@@ -179,18 +201,22 @@ def available(table: Table) -> str:
     return f"it has: {', '.join(table.columns)}"
 
 
-def _named_images(table: Table, spec: SourceSpec) -> dict[str, str]:
-    """Name of an image -> its column, as the request says; "" for that of a usual name, empty if it says none."""
+def name_images(columns: Sequence[str], table: Table, spec: SourceSpec) -> dict[str, str]:
+    """Name of an image -> its column, as the request says; "" for that of a usual name, empty if it says none.
+
+    Args:
+      columns: those of the table that may have images.
+    """
     column = spec.image_column
     if spec.image_path is not None:
         return {}
     images = dict(spec.images)
-    if column is not None and (column in table.columns or "," not in column):
+    if column is not None and (column in columns or "," not in column):
         name = IMAGE if IMAGE in images or not images else column
         images = {name: column, **{one: other for one, other in images.items() if one != name}}
     elif column is not None:
         images = {name: name for name in read_names(column)}
-    missing = next((one for one in images.values() if one and one not in table.columns), None)
+    missing = next((one for one in images.values() if one and one not in columns), None)
     if missing is not None:
         setting = f"`image_column={column}`" if column else "`layout`"
         what = "no such column" if missing == column else f"no column {missing!r}"
