@@ -34,7 +34,7 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, 
         root
         | "ListSource" >> ListSource(plan.block_plan.folder)
         # -> ((split, block), joined references)
-        | "AssignOrder" >> AssignOrder(seed=spec.seed, blocks=plan.blocks)
+        | "AssignOrder" >> AssignOrder(seed=spec.seed, blocks=plan.blocks, processes=processes)
         # -> ((split, block), [joined references])
         | "GroupByKey" >> beam.GroupByKey()
         # -> BlockResult

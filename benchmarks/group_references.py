@@ -80,7 +80,8 @@ def group_references(folder: str, count: int) -> None:
             lambda root: (
                 root
                 | "ListSource" >> ListSource(plan.block_plan.folder)
-                | "AssignOrder" >> AssignOrder(seed=plan.spec.seed, blocks=plan.blocks)
+                | "AssignOrder"
+                >> AssignOrder(seed=plan.spec.seed, blocks=plan.blocks, processes=execution.runner.processes)
                 | "GroupByKey" >> beam.GroupByKey()
                 | "Count" >> beam.MapTuple(_check_block)
             )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from transforms.hashing import SPACE, order_hashes
+from transforms.listing.listing import read_chunk
 from transforms.refs import BlockKey, unpack_key_and_split
 
 BLOCK_BYTES = 16 << 20
@@ -37,3 +39,16 @@ def assign_blocks(packed: Iterable[bytes], *, seed: int, blocks: Mapping[str, in
     orders = order_hashes(seed=seed, keys=(key for key, _ in named))
     for order, (_, split) in zip(orders, named, strict=True):
         yield split, find_block(order=order, blocks=blocks[split])
+
+
+def order_chunk(chunk: str, *, seed: int, blocks: Mapping[str, int]) -> list[tuple[BlockKey, int, bytes]]:
+    """The packed references of a chunk file by their blocks: (block, how many they are, one behind the other).
+
+    Raises:
+      BuildError: as `read_chunk`.
+    """
+    packed = read_chunk(chunk)
+    refs: defaultdict[BlockKey, list[bytes]] = defaultdict(list)
+    for block, ref in zip(assign_blocks(packed, seed=seed, blocks=blocks), packed, strict=True):
+        refs[block].append(ref)
+    return [(block, len(found), b"".join(found)) for block, found in refs.items()]

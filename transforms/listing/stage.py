@@ -11,8 +11,8 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms.listing.indexing import IndexPlan, index_container, read_containers
-from transforms.listing.listing import read_chunk, read_chunk_names
-from transforms.listing.ordering import assign_blocks
+from transforms.listing.listing import read_chunk_names
+from transforms.listing.ordering import order_chunk
 from transforms.processes.stage import MapInProcesses
 from transforms.refs import BlockKey, pack_refs
 
@@ -45,9 +45,9 @@ class IndexContainers(beam.PTransform):
 
 
 class ListSource(beam.PTransform):
-    """Emits the packed references of the listing of a build, spread over the workers: -> [packed reference].
+    """Emits the chunk files of the listing of a build, spread over the workers: -> chunk file.
 
-    Those of a chunk stay together, because a step costs the runner as much as all that is done with one reference.
+    The references of a chunk stay together, because a step costs the runner as much as all that is done with one.
 
     Args:
       folder: the build's folder for temporary files.
@@ -57,49 +57,51 @@ class ListSource(beam.PTransform):
         super().__init__()
         self._folder = folder
 
-    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[list[bytes]]:
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
         return (
             begin
             | "Begin" >> beam.Impulse()
             | "Chunks" >> beam.FlatMap(lambda _, folder: read_chunk_names(folder), self._folder)
             | "Spread" >> beam.Reshuffle()
-            | "ReadRefs" >> beam.Map(read_chunk)
         )
 
 
 class AssignOrder(beam.PTransform):
-    """Gives every packed reference its block: [packed reference] -> ((split, block), references joined by `pack_refs`).
+    """Gives every reference of a listing its block: chunk file -> ((split, block), references joined by `pack_refs`).
 
     Joined and compressed, references take a third of the room in the shuffle, which the local runner holds in
     memory.
+
+    Args:
+      seed: of the order.
+      blocks: split -> number of its blocks.
+      processes: as in `MapInProcesses`.
     """
 
-    def __init__(self, *, seed: int, blocks: Mapping[str, int]) -> None:
+    def __init__(self, *, seed: int, blocks: Mapping[str, int], processes: int) -> None:
         super().__init__()
-        self._seed = seed
-        self._blocks = dict(blocks)
+        self._order = functools.partial(order_chunk, seed=seed, blocks=dict(blocks))
+        self._processes = processes
 
-    def expand(self, packed: beam.PCollection[list[bytes]]) -> beam.PCollection[tuple[BlockKey, bytes]]:
-        return packed | "HashKeys" >> beam.ParDo(_CollectBlocks(self._seed, self._blocks)).with_output_types(
-            tuple[tuple[str, int], bytes]
+    def expand(self, chunks: beam.PCollection[str]) -> beam.PCollection[tuple[BlockKey, bytes]]:
+        return (
+            chunks
+            | "OrderChunks" >> MapInProcesses(self._order, processes=self._processes)
+            | "JoinRefs" >> beam.ParDo(_JoinRefs()).with_output_types(tuple[tuple[str, int], bytes])
         )
 
 
-class _CollectBlocks(beam.DoFn):
-    """Collects the references of a bundle by block."""
-
-    def __init__(self, seed: int, blocks: Mapping[str, int]) -> None:
-        self._seed = seed
-        self._blocks = blocks
+class _JoinRefs(beam.DoFn):
+    """Joins the references of a bundle by block."""
 
     def start_bundle(self) -> None:
         self._collected = 0
         self._refs: defaultdict[BlockKey, list[bytes]] = defaultdict(list)
 
-    def process(self, packed: list[bytes]) -> Iterator[tuple[BlockKey, bytes]]:
-        for ref, block in zip(packed, assign_blocks(packed, seed=self._seed, blocks=self._blocks), strict=True):
-            self._refs[block].append(ref)
-        self._collected += len(packed)
+    def process(self, ordered: list[tuple[BlockKey, int, bytes]]) -> Iterator[tuple[BlockKey, bytes]]:
+        for key, count, refs in ordered:
+            self._refs[key].append(refs)
+            self._collected += count
         if self._collected >= _MOST_REFS:
             yield from self._emit()
 

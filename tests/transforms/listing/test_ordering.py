@@ -57,8 +57,9 @@ def test_blocks_joined_in_order_are_the_globally_sorted_dataset():
     assert joined == sorted((ref.key for ref in refs), key=lambda key: order_hash(seed=1, key=key))
 
 
+@pytest.mark.parametrize("processes", [0, 2])
 @pytest.mark.parametrize("held", [7, 100_000], ids=["emitted several times", "emitted at the end"])
-def test_assign_order_gives_every_reference_its_block(monkeypatch, held):
+def test_assign_order_gives_every_reference_its_block(tmp_path, monkeypatch, held, processes):
     monkeypatch.setattr(ordering, "_MOST_REFS", held)
     refs = [SampleRef(f"{number}.jpg", {}, split=("train", "test")[number % 2]) for number in range(50)]
     packed = [ref.pack() for ref in refs]
@@ -72,6 +73,9 @@ def test_assign_order_gives_every_reference_its_block(monkeypatch, held):
                 found.append(ref.pack())
         assert sorted(found) == sorted(packed)
 
+    chunks = [tmp_path / f"{start}.refs" for start in range(0, len(packed), 5)]
+    for number, chunk in enumerate(chunks):
+        chunk.write_bytes(pack_refs(packed[5 * number : 5 * number + 5]))
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        chunks = [packed[start : start + 5] for start in range(0, len(packed), 5)]
-        assert_that(pipeline | beam.Create(chunks) | AssignOrder(seed=5, blocks=blocks), check)
+        order = AssignOrder(seed=5, blocks=blocks, processes=processes)
+        assert_that(pipeline | beam.Create(list(map(str, chunks))) | order, check)
