@@ -15,7 +15,7 @@ _GLOB_PATTERNS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 def has_scheme(path: str) -> bool:
     """Whether the path names a file system other than the local one."""
-    return bool(_SCHEME.match(path))
+    return "://" in path and bool(_SCHEME.match(path))
 
 
 def is_web(path: str) -> bool:

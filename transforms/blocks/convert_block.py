@@ -25,7 +25,7 @@ from transforms.hashing import content_hash, order_hashes
 from transforms.images.quality import measure_greys
 from transforms.libraries import check_libraries
 from transforms.parts import PartPolicy, PartWriter
-from transforms.processes.isolation import isolated, time_limit
+from transforms.processes.isolation import TimeLimit, isolated
 from transforms.processes.memory_left import check_memory_left
 from transforms.refs import MASK, BlockKey, SampleRef, describe_locator, split_refs, unpack_key_and_split
 from transforms.service_faults import describe_fault
@@ -261,12 +261,13 @@ def _take_or_convert(
 @contextlib.contextmanager
 def _in_time(attempt: Callable[..., Any], seconds: float) -> Iterator[Callable[..., Any]]:
     """The conversion in this process, which is killed if a sample takes longer than `seconds`."""
+    limit = TimeLimit(seconds)
 
     def convert_in_time(ref: SampleRef, images: Mapping[str, bytes]) -> Any:
         # No decoder runs for a row, and the timer would take as long as half of its conversion.
         if not images:
             return attempt(ref, images)
-        with time_limit(seconds):
+        with limit:
             return attempt(ref, images)
 
     yield convert_in_time

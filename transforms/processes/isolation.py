@@ -24,22 +24,24 @@ _deadlines: dict[int, float] = {}
 _deadlines_lock = threading.Lock()
 
 
-@contextlib.contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Kills this process if the block takes longer, whatever it does.
+class TimeLimit(contextlib.AbstractContextManager[None]):
+    """Kills this process if the block takes longer, whatever it does; may be entered again and again.
 
     The kernel's timer also reaches a decoder that never returns to the interpreter. A process has one timer, so
     it is set to the first deadline of all threads.
     """
-    thread = threading.get_ident()
-    with _deadlines_lock:
-        _deadlines[thread] = time.monotonic() + seconds
-        _set_timer()
-    try:
-        yield
-    finally:
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
         with _deadlines_lock:
-            del _deadlines[thread]
+            _deadlines[threading.get_ident()] = time.monotonic() + self._seconds
+            _set_timer()
+
+    def __exit__(self, *_: object) -> None:
+        with _deadlines_lock:
+            del _deadlines[threading.get_ident()]
             _set_timer()
 
 

@@ -90,10 +90,10 @@ def test_the_time_limit_ends_a_process_that_never_returns_to_the_interpreter():
     # re.match keeps the interpreter for years on this pattern: no Python thread could intervene.
     code = (
         "import re\n"
-        "from transforms.processes.isolation import time_limit\n"
-        "with time_limit(0.3):\n"
+        "from transforms.processes.isolation import TimeLimit\n"
+        "with TimeLimit(0.3):\n"
         "    pass\n"
-        "with time_limit(0.3):\n"
+        "with TimeLimit(0.3):\n"
         "    re.match('(a+)+b', 'a' * 64)\n"
     )
     ended = subprocess.run([sys.executable, "-c", code], timeout=60, check=False)
@@ -103,13 +103,13 @@ def test_the_time_limit_ends_a_process_that_never_returns_to_the_interpreter():
 def test_a_shorter_limit_of_another_thread_is_kept_when_this_one_ends():
     code = (
         "import re, threading, time\n"
-        "from transforms.processes.isolation import time_limit\n"
+        "from transforms.processes.isolation import TimeLimit\n"
         "def hang():\n"
-        "    with time_limit(0.5):\n"
+        "    with TimeLimit(0.5):\n"
         "        time.sleep(60)\n"
         "threading.Thread(target=hang).start()\n"
         "time.sleep(0.1)\n"
-        "with time_limit(60):\n"
+        "with TimeLimit(60):\n"
         "    pass\n"
         "time.sleep(30)\n"
     )
