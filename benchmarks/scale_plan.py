@@ -9,12 +9,14 @@ counted up; the sizes of all blocks are drawn, and every part is placed in its s
 from __future__ import annotations
 
 import argparse
+import bisect
 import dataclasses
+import itertools
 import json
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -24,16 +26,20 @@ from apache_beam.typehints import Tuple
 from beam_pipelines.planning import estimate_output
 from beam_tfrecords.examples.layouts import parse_layout
 from beam_tfrecords.manifest import Shard
+from beam_tfrecords.storage import FileEntry
+from beam_tfrecords.storage.name_ranges import Names, Page, cut_below
 from transforms.duplicates.search import BUCKET_SAMPLES, part_id
 from transforms.images.image_spec import ImageSpec
 from transforms.listing.listing import CHUNK_REFS, ListPlan, read_chunk, write_listing
 from transforms.listing.ordering import assign_blocks, count_blocks
 from transforms.parts import RANGE_BLOCKS, Part, PartPolicy
-from transforms.refs import File, SampleRef, one_image, pack_refs, unpack_key_and_split
+from transforms.refs import File, SampleRef, one_image, pack_refs
 from transforms.shards.plan import ShardPolicy, place_parts
+from transforms.sources.folders.image_folder import MOST_LISTED_HERE
 from transforms.splits import Splits
 
 _SAMPLE = 200_000
+_CLASSES = 1000
 _SOURCE_BYTES = 110_000  # of a photo, as in ImageNet
 _SPREAD = 0.4  # standard deviation of the size of a record, in means
 _FAILURES = 0.001
@@ -85,9 +91,12 @@ class Stage:
 
 def make_refs(count: int) -> Iterator[SampleRef]:
     """References to photos in a thousand class folders of a bucket."""
-    for number in range(count):
-        key = f"n{1_440_764 + 7 * (number % 1000):08d}/n{number:010d}.JPEG"
+    for key in map(_key, range(count)):
         yield SampleRef(key, one_image(File(f"gs://photos/train/{key}")), _SOURCE_BYTES, "1763750000.123", key[:9])
+
+
+def _key(number: int) -> str:
+    return f"n{1_440_764 + 7 * (number % _CLASSES):08d}/n{number:010d}.JPEG"
 
 
 def plan(samples: int, seed: int) -> list[Stage]:
@@ -149,28 +158,79 @@ def plan(samples: int, seed: int) -> list[Stage]:
     return [*listing, source, order, convert, _find_duplicates(samples, parts), place, compose, collect, publish, clean]
 
 
+class _PhotoNames(Sequence[str]):
+    """The names of the objects of `make_refs`, in their order, without making them all."""
+
+    def __init__(self, samples: int) -> None:
+        self._samples = samples
+
+    def __len__(self) -> int:
+        return self._samples
+
+    def __getitem__(self, place: Any) -> str:
+        # The first classes have the samples that are left over.
+        each, more = divmod(self._samples, _CLASSES)
+        start = more * (each + 1)
+        label, number = divmod(place, each + 1) if place < start else divmod(place - start, each)
+        label += 0 if place < start else more
+        return f"train/{_key(number * _CLASSES + label)}"
+
+
+def _cut(samples: int) -> tuple[Stage, Stage]:
+    """Cuts the bucket as the launcher does, and has workers list the parts."""
+    names, asked = _PhotoNames(samples), Counter[str]()
+
+    def list_page(after: str, before: str | None, *, prefix: str, size: int) -> Page:
+        asked["pages"] += 1
+        start = bisect.bisect_right(names, after) if after >= prefix else bisect.bisect_left(names, prefix)
+        found = [names[place] for place in range(start, min(start + size + 1, samples))]
+        found = list(itertools.takewhile(lambda name: name.startswith(prefix), found))
+        entries = [FileEntry(f"gs://photos/{name}", _SOURCE_BYTES, 0.0) for name in found[:size]]
+        return Page(entries, found[0] if len(found) > size else "", found[size - 1] if len(found) > size else "")
+
+    parts = cut_below(Names("gs://photos/", "train", literal=True, list_page=list_page))
+    ends = [bisect.bisect_right(names, str(before)) if before else samples for _, before in parts]
+    largest = max(end - start for start, end in itertools.pairwise([0, *ends]))
+    chunks = sum(-(-(end - start) // CHUNK_REFS) for start, end in itertools.pairwise([0, *ends]))
+    cut = Stage(
+        "cut the bucket",
+        elements=len(parts),
+        writes=asked["pages"],
+        serial=asked["pages"] * max(_PAGE_SECONDS / _LISTERS, _PAGE * _ENTRY_SECONDS),
+    )
+    # A chunk and a marker each, and the chunk once more where the build keeps it.
+    index = Stage(
+        "IndexContainers",
+        elements=samples,
+        largest=largest,
+        objects=2 * chunks + len(parts),
+        writes=-(-samples // _PAGE) + 2 * chunks + len(parts),
+        reads=len(parts) + chunks,
+    )
+    return cut, index
+
+
 def _list(samples: int) -> tuple[list[Stage], list[bytes]]:
+    here = min(samples, MOST_LISTED_HERE)
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         listing = write_listing(make_refs(_SAMPLE), folder, plan=ListPlan(Splits(), seed=0))
-        listed = time.perf_counter()
+        listed = time.perf_counter() - start
         packed = [ref for chunk in listing.chunks for ref in read_chunk(chunk)]
-        for ref in packed:
-            unpack_key_and_split(ref)
-        checked = time.perf_counter()
-    pages, chunks, share = -(-samples // _PAGE), -(-samples // CHUNK_REFS), samples / _SAMPLE
-    listing_seconds = max(pages * _PAGE_SECONDS / _LISTERS, samples * _ENTRY_SECONDS)
+    first = Stage(
+        "list the first million",
+        elements=here,
+        writes=-(-here // _PAGE),
+        serial=max(here / _PAGE * _PAGE_SECONDS / _LISTERS, here * _ENTRY_SECONDS) + listed * here / _SAMPLE,
+    )
+    cut, index = _cut(samples)
+    chunks = -(-samples // CHUNK_REFS)
     return [
-        Stage("list the bucket", elements=samples, writes=pages, serial=listing_seconds),
-        Stage("write the listing", elements=samples, serial=(listed - start) * share),
-        Stage("check the listing", elements=samples, serial=(checked - listed) * share),
-        Stage(
-            "upload the listing",
-            elements=chunks,
-            objects=chunks,
-            writes=chunks,
-            serial=chunks * _REQUEST_SECONDS / _UPLOADS,
-        ),
+        first,
+        cut,
+        index,
+        Stage("read the markers", elements=cut.elements, reads=cut.elements, serial=cut.elements * _REQUEST_SECONDS),
+        Stage("move the listing", elements=chunks, serial=2 * chunks * _REQUEST_SECONDS / _UPLOADS),
     ], packed
 
 

@@ -26,7 +26,7 @@ def in_parts(monkeypatch):
         return index(parts, *arguments, **named)
 
     def switch():
-        monkeypatch.setattr(image_folder, "_MOST_LISTED_HERE", 5)
+        monkeypatch.setattr(image_folder, "MOST_LISTED_HERE", 5)
         monkeypatch.setattr(local, "_LEAST_PART", 7)
         monkeypatch.setattr(preparing, "_index", counted)
         return counts

@@ -60,7 +60,7 @@ def test_the_workers_of_a_cluster_list_a_large_folder(photos, tmp_path, convert_
     monkeypatch.setattr(preparing, "_index", counted)
     monkeypatch.setattr(local, "_LEAST_PART", 4)
     convert_on_both(tmp_path / "here", f"--input={photos}")
-    monkeypatch.setattr(image_folder, "_MOST_LISTED_HERE", 5)
+    monkeypatch.setattr(image_folder, "MOST_LISTED_HERE", 5)
     convert_on_both(tmp_path / "there", f"--input={photos}")
     assert counts == [14, 14]
     assert hashes(tmp_path / "there/local") == hashes(tmp_path / "here/local")

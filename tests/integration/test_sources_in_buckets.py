@@ -20,7 +20,7 @@ from beam_pipelines import cli, preparing
 from beam_tfrecords.storage import name_ranges
 from transforms.sources.folders import image_folder
 
-image_folder._MOST_LISTED_HERE, name_ranges._PAGE = 5, 3
+image_folder.MOST_LISTED_HERE, name_ranges._PAGE = 5, 3
 index = preparing._index
 
 def counted(parts, *arguments, **named):

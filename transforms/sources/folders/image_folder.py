@@ -26,7 +26,7 @@ from transforms.sources.source import Source
 from transforms.sources.source_spec import Skipped, SourceSpec
 
 # Of fewer images, starting a pipeline would take longer than it gains; of more, listing these once more costs little.
-_MOST_LISTED_HERE = 1_000_000
+MOST_LISTED_HERE = 1_000_000
 # In a bucket, a look at so many folders for empty ones takes a second.
 _MOST_FOLDERS = 5_000
 
@@ -71,7 +71,7 @@ class ImageFolder(Source):
         self.read_container: ReadImages = ReadImages({root.key_prefix: root for root in roots}, spec)
         # The names of all masks would have to be in the memory of every worker.
         if not self.has_masks and all(storage.can_cut(root.listing) for root in roots):
-            self.most_listed_here = _MOST_LISTED_HERE
+            self.most_listed_here = MOST_LISTED_HERE
 
     def samples(self) -> Iterator[SampleRef]:
         """One reference per image, in the order in which storage lists them; may be iterated once."""
