@@ -7,7 +7,7 @@ DEMO_OUT := out/demo
 # Nothing of the caller's Python environment may leak into ours.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint typecheck unit test-integration test-pins bench bench-cold deploy-files clean
+.PHONY: demo test lint typecheck unit test-integration test-pins bench bench-cold screenshot deploy-files clean
 
 demo: $(VENV)/.program
 	$(BIN)/beam-tfrecords convert --input=tests/data/photos --output=$(DEMO_OUT) --name=photos \
@@ -88,6 +88,10 @@ bench-cold: $(VENV)/.installed
 	$(BIN)/python benchmarks/run.py --count=40000 --cold --name=keep_cold --reference=beam_tfrecords_keep_header \
 	  --only=beam_tfrecords_keep_header,copy
 	$(BIN)/python benchmarks/tables.py
+
+# The picture in README.md; takes Chromium, which tests/integration/install.sh installs.
+screenshot: $(VENV)-integration/.installed
+	$(VENV)-integration/bin/python benchmarks/screenshot.py
 
 # The files of deploy/ that are made from the settings and from the environment of the tests.
 deploy-files: $(VENV)-integration/.installed

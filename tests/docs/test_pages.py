@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from PIL import Image
 
 from beam_pipelines.settings.definitions import SETTINGS, flags_table
 from beam_tfrecords.errors import FailureReason
@@ -73,8 +74,17 @@ def test_links_lead_to_files_and_headings(page):
 
 
 def test_the_readme_links_to_every_page():
-    linked = set(re.findall(r"\]\(docs/([^)#]+)", README.read_text(encoding="utf-8")))
+    linked = set(re.findall(r"(?<!!)\[[^]]*\]\(docs/([^)#]+)", README.read_text(encoding="utf-8")))
     assert linked == {page.name for page in PAGES if page.parent == DOCS}
+
+
+def test_the_readme_shows_the_report_and_says_what_is_in_the_picture():
+    ((text, name),) = re.findall(r"!\[([^]]*)\]\((docs/[^)]+)\)", README.read_text(encoding="utf-8"))
+    assert text
+    with Image.open(PROJECT / name) as picture:
+        assert picture.format == "PNG"
+        assert picture.width <= 1000
+    assert (PROJECT / name).stat().st_size < 150_000
 
 
 def test_the_readme_is_short_and_has_the_sources_near_the_top():
