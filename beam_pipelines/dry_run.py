@@ -115,9 +115,7 @@ def describe_build(spec: BuildSpec) -> DryRun:
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
         containers = source.containers()
         if containers is None:
-            listed = list_samples(spec, source, folder)
-            assert listed is not None
-            listing, skipped = settle_listing(listed, spec, source, source.skipped, folder), source.skipped
+            listing, skipped = list_samples(spec, source, folder), source.skipped
         else:
             listing, skipped = list_containers(containers, spec, source, folder)
         class_names = check_listing(spec, source, listing, skipped)

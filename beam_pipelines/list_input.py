@@ -40,33 +40,34 @@ def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
     )
 
 
-class _ManySamplesError(Exception):
+class ManySamplesError(Exception):
     """There are more samples than are listed here."""
 
 
-def list_samples(spec: BuildSpec, source: Source, folder: str, *, most: float = math.inf) -> Listing | None:
-    """Lists the samples of a source that has no containers; None if there are more than `most`.
+def list_samples(spec: BuildSpec, source: Source, folder: str, *, most: float = math.inf) -> Listing:
+    """Lists the samples of a source that has no containers.
 
     Raises:
       RequestError: a folder cannot be read, so that nobody knows which samples are in it.
       BuildError: a service fault.
+      ManySamplesError: there are more than `most`.
     """
 
-    def attempt() -> Listing | None:
+    def attempt() -> Listing:
         source.skipped = Skipped()
-        try:
-            samples = _up_to(most, source.samples())
-            return write_listing(samples, folder, plan=plan_listing(spec, source), skipped=source.skipped)
-        except _ManySamplesError:
-            return None
+        samples = _up_to(most, source.samples())
+        return write_listing(samples, folder, plan=plan_listing(spec, source), skipped=source.skipped)
 
-    return _refuse_unreadable(attempt, spec, source)
+    listing = _refuse_unreadable(attempt, spec, source)
+    return settle_listing(listing, spec, source, source.skipped, folder)
 
 
 def _up_to(most: float, samples: Iterator[SampleRef]) -> Iterator[SampleRef]:
+    if not most:
+        raise ManySamplesError
     for number, sample in enumerate(samples):
         if number == most:
-            raise _ManySamplesError
+            raise ManySamplesError
         yield sample
 
 

@@ -151,23 +151,23 @@ def _list_samples(
     spec: BuildSpec, source: Source, execution: Execution, *, earlier: Earlier, output: Output
 ) -> _Listed | None:
     """Lists an input here, or has workers do it; None if a build of it would make the version before again."""
-    from beam_pipelines.list_input import cut_input, list_samples, settle_listing
+    from beam_pipelines.list_input import ManySamplesError, cut_input, list_samples, settle_listing
     from beam_pipelines.planning import build_folder, describe_facts
 
     # A template is made where no pipeline may run.
     most = math.inf if execution.runner.arguments.given["template_location"] else source.most_listed_here
     with contextlib.ExitStack() as stack:
         here = stack.enter_context(tempfile.TemporaryDirectory(prefix="beam-tfrecords-"))
-        listed, shared = list_samples(spec, source, here, most=most) if most else None, None
-        parts = cut_input(spec, source) if listed is None else ()
+        listing: Listing | None = None
+        # What began to list ends with the block.
+        with contextlib.suppress(ManySamplesError):
+            listing = list_samples(spec, source, here, most=most)
+        parts, shared = cut_input(spec, source) if listing is None else (), None
         if parts:
             shared = stack.enter_context(_folder_of_parts(spec.output))
-            listed, source.skipped = _index(parts, source, spec, execution, folder=shared)
-        elif listed is None:
-            listed = list_samples(spec, source, here)
-        assert listed is not None
-        listing_folder = BuildFolder(shared).listing if shared else here
-        listing = settle_listing(listed, spec, source, source.skipped, listing_folder)
+            listing, source.skipped = _index(parts, source, spec, execution, folder=shared)
+            listing = settle_listing(listing, spec, source, source.skipped, BuildFolder(shared).listing)
+        listing = listing or list_samples(spec, source, here)
         class_names = check_listing(spec, source, listing, source.skipped)
         folder = build_folder(spec, listing.fingerprint, earlier)
         facts = describe_facts(spec, input_fingerprint=listing.fingerprint, skipped=source.skipped, notes=source.notes)

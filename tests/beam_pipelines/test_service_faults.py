@@ -168,12 +168,12 @@ def test_a_folder_that_cannot_be_listed_is_listed_again(photos, tmp_path, conver
     (photos / "cat/notes.txt").touch()
     list_samples = list_input.list_samples
 
-    def list_with_faults(*arguments):
+    def list_with_faults(*arguments, **named):
         # Opening the source has looked into the folders before.
         with monkeypatch.context() as patch:
             patch.setattr(os, "scandir", fail)
             patch.setattr(service_faults, "PAUSES", (0.01, 0.02))
-            return list_samples(*arguments)
+            return list_samples(*arguments, **named)
 
     monkeypatch.setattr(list_input, "list_samples", list_with_faults)
     ran = convert(f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS)
