@@ -13,6 +13,7 @@ import bisect
 import dataclasses
 import itertools
 import json
+import math
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -28,7 +29,8 @@ from beam_tfrecords.examples.layouts import parse_layout
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage import FileEntry
 from beam_tfrecords.storage.name_ranges import Names, Page, cut_below
-from transforms.duplicates.search import BUCKET_SAMPLES, part_id
+from transforms.duplicates.near import find_near
+from transforms.duplicates.search import BUCKET_SAMPLES, DuplicateSearch, part_id
 from transforms.images.image_spec import ImageSpec
 from transforms.listing.listing import CHUNK_REFS, ListPlan, read_chunk, write_listing
 from transforms.listing.ordering import assign_blocks, count_blocks
@@ -44,6 +46,7 @@ _SOURCE_BYTES = 110_000  # of a photo, as in ImageNet
 _SPREAD = 0.4  # standard deviation of the size of a record, in means
 _FAILURES = 0.001
 _SHARD_BYTES = 150 * 10**6
+_NEAR_BITS = 4
 _PAGE = 1000  # objects in one answer to a request for a list
 _DELETES = 100  # objects that one request deletes
 _READ_BYTES = 8 << 20  # of one ranged read of a part
@@ -155,7 +158,8 @@ def plan(samples: int, seed: int) -> list[Stage]:
         serial=temporary * (_PAGE_SECONDS / _PAGE / _LISTERS + _DELETE_SECONDS / _DELETES / _DELETERS),
     )
     source = Stage("ListSource", elements=chunks, reads=chunks)
-    return [*listing, source, order, convert, _find_duplicates(samples, parts), place, compose, collect, publish, clean]
+    duplicates = [_find_duplicates(samples, parts), _find_near_duplicates(samples, parts, generator)]
+    return [*listing, source, order, convert, *duplicates, place, compose, collect, publish, clean]
 
 
 class _PhotoNames(Sequence[str]):
@@ -319,6 +323,47 @@ def _find_duplicates(samples: int, parts: _Parts) -> Stage:
         shuffled=elements * len(coder.encode(element)) + 2 * parts.number * 300,
         largest=min(elements // buckets, BUCKET_SAMPLES),
     )
+
+
+def _find_near_duplicates(samples: int, parts: _Parts, generator: np.random.Generator) -> Stage:
+    """With `--near_duplicates=4`; compares the most hashes that agree in a band, and counts that up.
+
+    Half of the bits of a hash are ones, and these are random here: photos that look alike come on top.
+    """
+    bands = _NEAR_BITS + 1
+    width = 64 // bands  # bits of the first band, which has the fewest values
+    search = DuplicateSearch("", {"train": samples}, False, _NEAR_BITS, parse_layout("tfds"), (), "none")
+    ranges = min(search.buckets, 1 << width)
+    mean = samples / parts.number
+    pieces = ranges * (1 - (1 - 1 / ranges) ** mean)
+    coder = beam.coders.registry.get_coder(Tuple[Tuple[int, int], Any])
+    element = ((bands, ranges), (part_id(make_part(123_456, 16 << 20, 382)), bytes(int(8 * mean / pieces))))
+    elements = int(bands * parts.number * pieces)
+    alike = int(samples * math.comb(64 - width, 32 - width // 2) / math.comb(64, 32))
+    hashes = _draw_hashes(alike, width, generator)
+    start = time.process_time()
+    _, found = find_near(((0, 0), [(("train", 0, 0), hashes.tobytes())]), search=search)
+    hours = (time.process_time() - start) * bands * samples / max(1, alike) / 3600
+    compared = "not all" if found.total("near", "ranges_cut") else "all"
+    print(
+        f"  near-duplicates: at most {alike:,} hashes agree in a band, {compared} of them compared; "
+        f"{hours:,.1f} core hours for all bands"
+    )
+    return Stage(
+        "FindNearDuplicates",
+        elements=elements + 2 * parts.number,
+        shuffled=elements * len(coder.encode(element)) + 2 * parts.number * 300,
+        largest=max(alike, elements // bands // ranges),
+    )
+
+
+def _draw_hashes(count: int, width: int, generator: np.random.Generator) -> np.ndarray:
+    """Hashes with 32 ones that agree in their first band, half of which are ones: [N] uint64."""
+    others = np.zeros((count, 64 - width), bool)
+    others[:, : 32 - width // 2] = True
+    others = generator.permuted(others, axis=1)
+    band = np.broadcast_to(np.arange(width) % 2 == 0, (count, width))
+    return np.packbits(np.concatenate([band, others], axis=1), axis=1, bitorder="little").view("<u8").reshape(-1)
 
 
 def _manifest_bytes(shards: int) -> int:
