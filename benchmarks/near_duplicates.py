@@ -1,0 +1,82 @@
+"""What `--near_duplicates=4` costs: processor time of builds with and without it, in turn.
+
+    python benchmarks/near_duplicates.py             40,000 photos of 500x375, 3 rounds
+    python benchmarks/near_duplicates.py --count=2000
+
+Processor time is that of all processes of a build, start-up included, so it matters little what else runs.
+The seconds go to --results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import resource
+import statistics
+import sys
+import tempfile
+
+from peak_memory import measure
+from run import RESULTS, describe_machine, list_versions, prepare_photos
+
+_COMMAND = pathlib.Path(sys.executable).with_name("beam-tfrecords")
+_DISTANCES = (0, 4)
+
+
+def build(photos: pathlib.Path, distance: int) -> tuple[float, int]:
+    """Runs a build; returns its processor time in seconds, and how many groups it found."""
+    with tempfile.TemporaryDirectory(dir=photos.parent) as folder:
+        before = _used()
+        words = [f"--input={photos}", f"--output={folder}/out", "--image_size=256", f"--near_duplicates={distance}"]
+        done = measure([str(_COMMAND), "convert", *words, "--quiet"], sample_memory=False)
+        if done.exit_code:
+            raise RuntimeError(f"the build ended with {done.exit_code}")
+        manifest = json.loads(pathlib.Path(folder, "out/manifest.json").read_text())
+        return _used() - before, manifest["near_duplicates"].get("groups", 0)
+
+
+def _used() -> float:
+    """Processor time of all children that have ended, in seconds; `measure` waits for all that a build leaves."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def main() -> None:
+    """Runs the rounds and prints the medians."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", default="500x375", help="of the photos, width x height")
+    parser.add_argument("--count", type=int, default=40_000, help="of photos")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="folder to write to")
+    arguments = parser.parse_args()
+    photos = prepare_photos(arguments.size, arguments.count)
+    seconds: dict[int, list[float]] = {distance: [] for distance in _DISTANCES}
+    groups = 0
+    for number in range(arguments.rounds):
+        for distance in _DISTANCES:
+            used, groups = build(photos, distance)
+            seconds[distance].append(used)
+        print(
+            f"round {number + 1}  { ({distance: round(used[-1], 2) for distance, used in seconds.items()}) }",
+            flush=True,
+        )
+    cost = statistics.median(near - plain for plain, near in zip(*seconds.values(), strict=True))
+    share = cost / statistics.median(seconds[0])
+    print(
+        f"near-duplicates of {arguments.count:,} photos: {cost:.1f} s of processor time, {share:.1%}; {groups:,} groups"
+    )
+    results = {
+        "size": arguments.size,
+        "count": arguments.count,
+        "rounds": arguments.rounds,
+        "machine": describe_machine(),
+        "versions": list_versions(None),
+        "processor_seconds": seconds,
+        "groups": groups,
+    }
+    (arguments.results / f"near_duplicates_{arguments.count}.json").write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
