@@ -103,12 +103,12 @@ def cut_below(names: Names) -> list[Part]:
         while level and len(cuts) < _PARTS:
             longer = list[str]()
             for beginning, found in zip(level, pool.map(functools.partial(_lengthen, names), level), strict=True):
+                if len(cuts) + len(found) > 4 * _PARTS:
+                    break
                 if found:
                     cuts.remove(beginning)
                     cuts.update(found)
                     longer += found
-                if len(cuts) >= 4 * _PARTS:
-                    break
             level = longer
     finally:
         pool.shutdown(cancel_futures=True)
@@ -116,6 +116,14 @@ def cut_below(names: Names) -> list[Part]:
 
 
 def _lengthen(names: Names, beginning: str) -> list[str]:
+    """The longer beginnings that more than a page of names share, as soon as there are several."""
+    # Otherwise what branches early would be cut into all the parts.
+    while len(found := _branches(names, beginning)) == 1:
+        beginning = found[0]
+    return found
+
+
+def _branches(names: Names, beginning: str) -> list[str]:
     """The beginnings one character longer that more than a page of names share; of one beginning, if all share more."""
     page = names.list_page(beginning, prefix=beginning)
     if not page.last:
