@@ -62,7 +62,7 @@ _COLUMNS = {
     "brightness": "mean of the stored image, 0 to 255",
     "contrast": "standard deviation of the stored image",
     "sharpness": "variance of the Laplacian of the stored image",
-    "content_hash": "BLAKE3 of the image file",
+    "content_hash": "BLAKE3 of the image file; of several, of their hashes",
 }
 _TYPES = {pa.string(): "sc:Text", pa.int64(): "cr:Int64", pa.int32(): "cr:Int32", pa.float32(): "cr:Float32"}
 
