@@ -189,8 +189,10 @@ class Records(Sequence[Any]):
 
     def _read_places(self, shard: int) -> np.ndarray:
         name = self._shards[shard].index or ""
-        data = pa.BufferReader(storage.read_bytes(storage.join(self._path, name)))
-        rows = pq.read_table(data, columns=["offset", "length"], use_threads=False)
+        data = storage.read_bytes(storage.join(self._path, name))
+        if self._shards[shard].index_sha256 not in (None, hashlib.sha256(data).hexdigest()):
+            raise self._replaced(name)
+        rows = pq.read_table(pa.BufferReader(data), columns=["offset", "length"], use_threads=False)
         if rows.num_rows != self._shards[shard].records:
             raise BuildError(
                 f"{name} has {rows.num_rows} rows, but its shard has {self._shards[shard].records} records"
@@ -205,11 +207,21 @@ class Records(Sequence[Any]):
         if self._is_remote:
             data = storage.read_range(path, offset, length)
         else:
-            file = _open(path)  # stays open while somebody holds it
+            named = self._shards[shard]
+            # A dataset that replaces this one has other files of the same names.
+            file = _open(path, named.crc32c or named.sha256)  # stays open while somebody holds it
+            if file.size != named.bytes:
+                raise self._replaced(named.file)
             data = os.pread(file.number, length, offset)
         if len(data) != length:
             raise BuildError(f"{path} ends before byte {offset + length:,}, where the index has a record")
         return data
+
+    def _replaced(self, name: str) -> BuildError:
+        return BuildError(
+            f"{storage.join(self._path, name)} is not the file that was published with this manifest: the dataset was "
+            f"replaced, or it is damaged; open it again, or run `beam-tfrecords verify --dataset={self._path}`"
+        )
 
     def _read_record(self, shard: int, offset: int, length: int) -> bytes:
         return self._check(self._read_range(shard, offset, length), shard, offset)
@@ -246,8 +258,9 @@ def _merge(places: Iterable[tuple[int, int, int]]) -> list[_Request]:
 class _File:
     """An open file, closed when it is forgotten. `pread` has no position, so that forked processes may share it."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, checksum: str | None) -> None:
         self.number = os.open(path, os.O_RDONLY)
+        self.size = os.fstat(self.number).st_size
 
     def __del__(self) -> None:
         if hasattr(self, "number"):

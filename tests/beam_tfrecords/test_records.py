@@ -149,6 +149,22 @@ def test_a_flipped_bit_is_found_if_asked(dataset, tmp_path):
         copy.records("train")[0]
 
 
+@pytest.mark.parametrize("size", [16, 24], ids=["of the same size", "of another size"])
+def test_a_dataset_that_replaces_another_is_not_read_as_that(tmp_path, photos, build, size):
+    raw = [f"--input={photos}", "--image_encoding=raw", "--overwrite"]
+    out = build(tmp_path / "out", *raw, "--image_size=16", "--resize_mode=pad")
+    before, other = open_dataset(out).records("train"), open_dataset(out).records("train")
+    first = before[0]
+    build(out, *raw, f"--image_size={size}", "--resize_mode=exact")
+    after = open_dataset(out).records("train")[0]
+    assert not np.array_equal(after["image"], first["image"])
+    assert after["image"].shape[0] == size
+    # What is open stays what it was; what is not, is not taken for it.
+    np.testing.assert_equal(before[0], first)
+    with pytest.raises(BuildError, match="was replaced"):
+        other[0]
+
+
 def test_what_cannot_be_read_at_random_is_refused(tmp_path, photos, build, dataset):
     compressed = open_dataset(build(tmp_path, f"--input={photos}", "--image_size=8", "--compression=gzip"))
     with pytest.raises(RequestError, match="--compression=none"):
