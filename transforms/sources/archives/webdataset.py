@@ -232,7 +232,7 @@ def recognises(container: Container, spec: SourceSpec) -> bool:
     """Whether a tar archive is a WebDataset.
 
     Members of one name may also be a photo and what a program has written beside it. So there must be the number of a
-    class, or a text or an object and no folder.
+    class, or a text or an object and no folder; or a mask, if the request asks for masks.
     """
     try:
         with open_tar(container) as archive:
@@ -242,7 +242,9 @@ def recognises(container: Container, spec: SourceSpec) -> bool:
     kinds = Counter(key for key, suffix in found if is_image(suffix))
     beside = [(key, suffix) for key, suffix in found if kinds[key]]
     return any(is_index(suffix) for _, suffix in beside) or any(
-        "/" not in key and (is_value(suffix) or is_object(suffix)) for key, suffix in beside
+        ("/" not in key and (is_value(suffix) or is_object(suffix)))
+        or (spec.needs_mask and kinds[key] > 1 and _MASK.match(suffix))
+        for key, suffix in beside
     )
 
 

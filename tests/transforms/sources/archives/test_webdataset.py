@@ -303,5 +303,14 @@ def test_a_webdataset_is_recognised_from_its_members(write, opened, names, sourc
     assert opened(path.parent / "*.tar").name == source
 
 
+@pytest.mark.parametrize(
+    ("names", "source"), [(["0.jpg", "0.mask.png"], "webdataset"), (["0.jpg", "1.mask.png"], "tar")]
+)
+def test_masks_show_a_webdataset_if_they_are_asked_for(write, opened, names, source):
+    path = write(*((name, b"1") for name in names))
+    assert opened(path, needs_mask=True, needs_label=False).name == source
+    assert opened(path).name == "tar"
+
+
 def test_a_pattern_for_labels_keeps_an_archive_a_folder(write, opened):
     assert opened(write(*PAIR), label_pattern="(?P<label>.)").name == "tar"
