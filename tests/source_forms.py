@@ -220,7 +220,57 @@ def _write_masks(folder: Path) -> None:
         Image.fromarray(mask).save(folder / "masks" / name.replace(".jpg", ".png"))
 
 
-MASK_FORMS: Forms = {"masks": (_write_masks, ["--input={root}/images", "--mask_root={root}/masks"])}
+def _pairs(folder: Path) -> dict[str, tuple[bytes, bytes]]:
+    """Stem -> an image and its mask."""
+    _write_masks(folder)
+    return {
+        path.stem: (path.read_bytes(), (folder / "masks" / f"{path.stem}.png").read_bytes())
+        for path in sorted((folder / "images").iterdir())
+    }
+
+
+def _write_mask_parquet(folder: Path) -> None:
+    rows = [{"image": {"bytes": image}, "mask": {"bytes": mask}} for image, mask in _pairs(folder).values()]
+    pq.write_table(pa.Table.from_pylist(rows), folder / "masks.parquet")
+
+
+def _write_mask_webdataset(folder: Path) -> None:
+    members = {}
+    for stem, (image, mask) in _pairs(folder).items():
+        members |= {f"{stem}.jpg": image, f"{stem}.mask.png": mask}
+    (folder / "masks.tar").write_bytes(_tar_of(members))
+
+
+def _write_mask_records(folder: Path) -> None:
+    with tf.io.TFRecordWriter(str(folder / "masks.tfrecord")) as writer:
+        for image, mask in _pairs(folder).values():
+            example = tf.train.Example()
+            feature = example.features.feature
+            feature["image/encoded"].bytes_list.value.append(image)
+            feature["image/segmentation/class/encoded"].bytes_list.value.append(mask)
+            writer.write(example.SerializeToString())
+
+
+MASK_FORMS: Forms = {
+    "masks": (_write_masks, ["--input={root}/images", "--mask_root={root}/masks"]),
+    "parquet_masks": (_write_mask_parquet, ["--input={root}/masks.parquet", "--layout=segmentation"]),
+    "webdataset_masks": (_write_mask_webdataset, ["--input={root}/masks.tar", "--layout=segmentation"]),
+    "tfrecord_masks": (_write_mask_records, ["--input={root}/masks.tfrecord", "--layout=segmentation"]),
+}
+
+
+def _write_several(folder: Path) -> None:
+    _write_folder(folder)
+    rows = [
+        {"left": name, "right": NAMES[number - 1], "views": NAMES[: number % 3], "label": name.split("/")[0]}
+        for number, name in enumerate(NAMES)
+    ]
+    (folder / "several.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+SEVERAL_FORMS: Forms = {
+    "several": (_write_several, ["--input={root}/several.jsonl", "--image_column=left,right,views"])
+}
 
 _GREY = np.random.default_rng(0).integers(0, 256, (40, 28, 28), dtype=np.uint8)
 _COLORS = np.random.default_rng(1).integers(0, 256, (40, 32, 32, 3), dtype=np.uint8)
@@ -269,7 +319,7 @@ ARRAY_FORMS: Forms = {
     "tfrecord_pixels": (_write_pixel_records, ["--input={root}/pixels.tfrecord"]),
     "cifar": (_write_cifar, ["--input={root}", "--source=cifar"]),
 }
-FORMS: Forms = {**PHOTO_FORMS, **OBJECT_FORMS, **MASK_FORMS, **ARRAY_FORMS}
+FORMS: Forms = {**PHOTO_FORMS, **OBJECT_FORMS, **MASK_FORMS, **SEVERAL_FORMS, **ARRAY_FORMS}
 
 
 def write_form(name: str, folder: Path) -> None:

@@ -15,7 +15,7 @@ from transforms.sources.folders import image_folder
 # They are listed by the same functions as others.
 LISTED_ALIKE = {
     *("folder", "csv", "tar", "parquet", "tfrecord", "tfrecord_pixels", "npy", "cifar"),
-    *("parquet_objects", "webdataset_objects", "hf_folder_objects"),
+    *("parquet_objects", "webdataset_objects", "hf_folder_objects", "parquet_masks", "tfrecord_masks"),
 }
 
 
