@@ -102,6 +102,9 @@ def test_rejected_members_are_listed_under_the_names_of_the_archive(from_archive
     rename = from_archive_to_folder(archive, folder)
     failures = lines_of(from_archive / "failures.jsonl")
     assert {failure["uri"] for failure in failures} == {f"{archive}#dog/{name}.png" for name in ("broken", "empty")}
+    # A member of a compressed archive has no place of its own.
+    places = {failure.pop("locator", {"uri": ""})["uri"] for failure in failures}
+    assert places == {"" if archive.suffix == ".gz" else str(archive)}
     renamed = [{**failure, "uri": rename(failure["uri"])} for failure in failures]
     assert sorted(renamed, key=str) == lines_of(from_folder / "failures.jsonl")
 

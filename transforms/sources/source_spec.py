@@ -172,7 +172,7 @@ class SourceSpec:
     )
     image_column: str | None = _setting(
         None,
-        help="column with the image's path; several images: their columns, comma-separated",
+        help="column with the image's path, or the columns of several images with commas between them",
         read=lambda word: ",".join(map(str, word)) if isinstance(word, list | tuple) else str(word),
         shown_default="image",
     )
