@@ -98,6 +98,7 @@ def test_a_build_is_followed_to_its_end(source, tmp_path, picture, save, is_kill
         assert following.poll() is None
         if is_killed:
             os.killpg(build.pid, signal.SIGKILL)
+            build.wait()  # until then its process is there
         out, _ = following.communicate(timeout=200)
     finally:
         with contextlib.suppress(ProcessLookupError):
