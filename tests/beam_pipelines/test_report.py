@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import hashlib
 import io
 import json
 import os
@@ -381,7 +382,9 @@ def test_a_million_records_of_a_thousand_classes_make_a_small_page_quickly(photo
         fields = [field for field in INDEX_SCHEMA if field.name in columns]
         table = pa.table({field.name: pa.array(columns[field.name]).cast(field.type) for field in fields})
         shards.append({**shard, "number": number, "of": 4, "index": f"index/{number}.parquet", "records": per_shard})
-        pq.write_table(table, out / shards[-1]["index"])
+        index = out / shards[-1]["index"]
+        pq.write_table(table, index)
+        shards[-1]["index_sha256"] = hashlib.sha256(index.read_bytes()).hexdigest()
     manifest |= {"shards": shards, "class_names": names, "records": 4 * per_shard}
     classes = dict(zip(names, counts.tolist(), strict=True))
     manifest["splits"] = {"train": {**manifest["splits"]["train"], "records": 4 * per_shard, "classes": classes}}
