@@ -62,8 +62,8 @@ test-pins:
 
 # Every table of README.md and docs/benchmarks.md comes from here: the contestants in turn, each in an environment of its
 # own; our codec in a bare pool, for more photos too; large photos; files passed through; archives and other datasets;
-# the next version; near-duplicates; a million references; COCO's annotations; small images and rows; and what a billion images would
-# take. Two hours in all.
+# the next version; near-duplicates; a million references; COCO's annotations; small images and rows; and what a
+# billion images would take. Two hours in all.
 # bench-cold reads from the disk and writes to it; it takes root.
 bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python -m compileall -q beam_tfrecords transforms beam_pipelines

@@ -88,7 +88,7 @@ def _refuse_unreadable(read: Callable[[], Result], spec: BuildSpec, source: Sour
 
 
 def unreadable_input(error: OSError, spec: BuildSpec, source: Source) -> RequestError:
-    """The refusal of an input of which a folder cannot be read."""
+    """The error for an input with a folder that cannot be read."""
     return RequestError(
         f"`input={', '.join(spec.source.input)}`: {error.filename or source.name} cannot be read: "
         f"{error.strerror or error}; make it readable, or take it out of the input"

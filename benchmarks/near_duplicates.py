@@ -9,7 +9,6 @@ The seconds go to --results.
 
 from __future__ import annotations
 
-import argparse
 import json
 import pathlib
 import resource
@@ -18,7 +17,7 @@ import sys
 import tempfile
 
 from peak_memory import measure
-from run import RESULTS, describe_machine, list_versions, prepare_photos
+from run import photo_options, prepare_photos, write_figures
 
 _COMMAND = pathlib.Path(sys.executable).with_name("beam-tfrecords")
 _DISTANCES = (0, 4)
@@ -44,12 +43,7 @@ def _used() -> float:
 
 def main() -> None:
     """Runs the rounds and prints the medians."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", default="500x375", help="of the photos, width x height")
-    parser.add_argument("--count", type=int, default=40_000, help="of photos")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="folder to write to")
-    arguments = parser.parse_args()
+    arguments = photo_options(__doc__ or "", count=40_000, rounds=3).parse_args()
     photos = prepare_photos(arguments.size, arguments.count)
     seconds: dict[int, list[float]] = {distance: [] for distance in _DISTANCES}
     groups = 0
@@ -66,16 +60,8 @@ def main() -> None:
     print(
         f"near-duplicates of {arguments.count:,} photos: {cost:.1f} s of processor time, {share:.1%}; {groups:,} groups"
     )
-    results = {
-        "size": arguments.size,
-        "count": arguments.count,
-        "rounds": arguments.rounds,
-        "machine": describe_machine(),
-        "versions": list_versions(None),
-        "processor_seconds": seconds,
-        "groups": groups,
-    }
-    (arguments.results / f"near_duplicates_{arguments.count}.json").write_text(json.dumps(results, indent=1) + "\n")
+    path = arguments.results / f"near_duplicates_{arguments.count}.json"
+    write_figures(path, arguments, processor_seconds=seconds, groups=groups)
 
 
 if __name__ == "__main__":

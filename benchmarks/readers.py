@@ -12,7 +12,6 @@ tests, and `litdata` and `streaming` of environments.sh.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import functools
 import json
@@ -25,7 +24,7 @@ import tempfile
 from typing import Any
 
 from contestants import ENVIRONMENT, environment_python
-from run import RESULTS, describe_machine, list_versions, prepare_photos
+from run import describe_machine, list_versions, photo_options, prepare_photos
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 
@@ -121,14 +120,10 @@ def measure_first_batches(folder: pathlib.Path, *, rounds: int, latency: float) 
 
 def main() -> None:
     """Runs the rounds and prints the medians."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", default="500x375", help="of the photos, width x height")
-    parser.add_argument("--count", type=int, default=8000, help="of photos")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = photo_options(__doc__ or "")
     parser.add_argument("--only", default=",".join(READERS), help=f"some of {', '.join(READERS)}")
     parser.add_argument("--first_batch", action="store_true", help="measure the first batch from buckets instead")
     parser.add_argument("--latency", type=float, default=0.02, help="seconds of a request to a bucket")
-    parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="folder to write to")
     arguments = parser.parse_args()
     names = arguments.only.split(",")
     if unknown := set(names) - set(READERS):

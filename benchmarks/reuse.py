@@ -10,7 +10,6 @@ The seconds go to --results.
 
 from __future__ import annotations
 
-import argparse
 import json
 import pathlib
 import random
@@ -22,7 +21,7 @@ import tempfile
 import time
 from typing import Any
 
-from run import RESULTS, describe_machine, list_versions, prepare_photos
+from run import photo_options, prepare_photos, write_figures
 
 _COMMAND = pathlib.Path(sys.executable).with_name("beam-tfrecords")
 
@@ -67,12 +66,7 @@ def shards_of(folder: pathlib.Path) -> list[Any]:
 
 def main() -> None:
     """Runs the rounds and prints the medians."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", default="500x375", help="of the photos, width x height")
-    parser.add_argument("--count", type=int, default=8000, help="of photos")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="folder to write to")
-    arguments = parser.parse_args()
+    arguments = photo_options(__doc__ or "").parse_args()
     seconds: dict[str, list[float]] = {"first": [], "next": [], "from scratch": [], "unchanged": []}
     photos = prepare_photos(arguments.size, arguments.count)
     with tempfile.TemporaryDirectory(dir=photos.parent) as folder:
@@ -102,15 +96,7 @@ def main() -> None:
     for name, times in seconds.items():
         share = statistics.median(time / first for time, first in zip(times, seconds["first"], strict=True))
         print(f"{name:14} {statistics.median(times):7.2f} s  {share:6.1%} of the first build")
-    results = {
-        "size": arguments.size,
-        "count": arguments.count,
-        "rounds": arguments.rounds,
-        "machine": describe_machine(),
-        "versions": list_versions(None),
-        "seconds": seconds,
-    }
-    (arguments.results / f"reuse_{arguments.count}.json").write_text(json.dumps(results, indent=1) + "\n")
+    write_figures(arguments.results / f"reuse_{arguments.count}.json", arguments, seconds=seconds)
 
 
 if __name__ == "__main__":

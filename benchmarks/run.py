@@ -239,6 +239,23 @@ def prepare_environments(names: Sequence[str]) -> None:
     subprocess.run(command, check=True, env={**os.environ, "PYTHON": sys.executable})
 
 
+def photo_options(description: str, *, count: int = 8000, rounds: int = 5) -> argparse.ArgumentParser:
+    """The options that scripts about photos share."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", default="500x375", help="of the photos, width x height")
+    parser.add_argument("--count", type=int, default=count, help="of photos")
+    parser.add_argument("--rounds", type=int, default=rounds, help="timed rounds")
+    parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="folder to write to")
+    return parser
+
+
+def write_figures(path: pathlib.Path, options: argparse.Namespace, **figures: Any) -> None:
+    """Writes what a script measured, on which photos and machine and with which libraries."""
+    known = {"size": options.size, "count": options.count, "rounds": options.rounds, "machine": describe_machine()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**known, "versions": list_versions(None), **figures}, indent=1) + "\n")
+
+
 def write_results(
     stem: pathlib.Path, *, runs: Sequence[Run], size: str, count: int, names: Sequence[str], reference: str
 ) -> str:
@@ -283,16 +300,12 @@ def write_results(
 
 def main() -> None:
     """Runs the rounds that the command line asks for."""
-    parser = argparse.ArgumentParser(description="Runs the benchmarks.")
-    parser.add_argument("--size", default="500x375", help="of the photos, width x height")
-    parser.add_argument("--count", type=int, default=8000, help="of photos")
-    parser.add_argument("--rounds", type=int, default=5, help="timed rounds")
+    parser = photo_options("Runs the benchmarks.")
     parser.add_argument("--memory_rounds", type=int, default=1, help="rounds that look at memory")
     parser.add_argument("--only", default=",".join(USUAL), help=f"some of {', '.join(CONTESTANTS)}")
     parser.add_argument("--reference", help="the one that all are held against (beam_tfrecords, or the first)")
     parser.add_argument("--name", help="of the results' files (size and count)")
     parser.add_argument("--cold", action="store_true", help="from and to the disk, past the page cache; takes root")
-    parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="folder to write to")
     arguments = parser.parse_args()
     names = arguments.only.split(",")
     if unknown := set(names) - set(CONTESTANTS):

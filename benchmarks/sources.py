@@ -9,9 +9,7 @@ figures go to --results; `tables.py` makes the table of them.
 
 from __future__ import annotations
 
-import argparse
 import io
-import json
 import pathlib
 import statistics
 import subprocess
@@ -25,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from contestants import count_images
 from peak_memory import measure
-from run import RESULTS, describe_machine, list_versions, prepare_photos
+from run import photo_options, prepare_photos, write_figures
 
 _COMMAND = pathlib.Path(sys.executable).with_name("beam-tfrecords")
 _FILES = 8
@@ -122,12 +120,7 @@ def convert(flags: Sequence[str], *, count: int, folder: pathlib.Path, sample_me
 
 def main() -> None:
     """Runs the rounds and prints the medians."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", default="500x375", help="of the photos, width x height")
-    parser.add_argument("--count", type=int, default=8000, help="of photos")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="folder to write to")
-    arguments = parser.parse_args()
+    arguments = photo_options(__doc__ or "").parse_args()
     photos = prepare_photos(arguments.size, arguments.count)
     with tempfile.TemporaryDirectory(dir=photos.parent) as name:
         folder = pathlib.Path(name)
@@ -148,16 +141,7 @@ def main() -> None:
     for title, times in seconds.items():
         ratio = statistics.median(base / time for base, time in zip(seconds["folder"], times, strict=True))
         print(f"{title:16} {statistics.median(times):7.2f} s  {ratio:.2f} of the folder's rate")
-    results = {
-        "size": arguments.size,
-        "count": arguments.count,
-        "rounds": arguments.rounds,
-        "machine": describe_machine(),
-        "versions": list_versions(None),
-        "seconds": seconds,
-        "peak_bytes": peaks,
-    }
-    (arguments.results / f"sources_{arguments.count}.json").write_text(json.dumps(results, indent=1) + "\n")
+    write_figures(arguments.results / f"sources_{arguments.count}.json", arguments, seconds=seconds, peak_bytes=peaks)
 
 
 if __name__ == "__main__":

@@ -76,6 +76,26 @@ def beam_workers(request) -> tuple[str, ...]:
     return BEAM_WORKERS if request.config.getoption("beam_workers") else ()
 
 
+@pytest.fixture
+def count_parts(monkeypatch) -> Callable[[], list[int]]:
+    """From its call on, the parts in which workers list an input are counted: one number for each listing."""
+    from beam_pipelines import preparing
+
+    index = preparing._index
+
+    def count() -> list[int]:
+        counts: list[int] = []
+
+        def counted(parts, *arguments, **named):
+            counts.append(len(parts))
+            return index(parts, *arguments, **named)
+
+        monkeypatch.setattr(preparing, "_index", counted)
+        return counts
+
+    return count
+
+
 @pytest.fixture(scope="session")
 def run() -> Callable[..., Ran]:
     """Runs a command line."""

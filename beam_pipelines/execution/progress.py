@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import os
 import sys
@@ -21,7 +22,7 @@ _USUAL_WIDTH = 80
 Line = TypeVar("Line", bound="ProgressLine")
 
 
-class ProgressLine:
+class ProgressLine(abc.ABC):
     """A line about work that goes on, rewritten on a terminal."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -42,18 +43,20 @@ class ProgressLine:
     def __exit__(self, *error: object) -> None:
         self._stop.set()
         self._thread.join()
-        with self.hidden():
-            pass
+        self._hide()
 
     @contextlib.contextmanager
     def hidden(self) -> Iterator[None]:
         """Removes the line from the terminal while something else is printed."""
         with self._lock:
-            if self.rewrites:
-                self._stream.write(f"\r{'':{self._shown}}\r")
-                self._stream.flush()
-                self._shown = 0
+            self._hide()
             yield
+
+    def _hide(self) -> None:
+        if self.rewrites:
+            self._stream.write(f"\r{'':{self._shown}}\r")
+            self._stream.flush()
+            self._shown = 0
 
     def _run(self) -> None:
         if self.rewrites:
@@ -82,9 +85,9 @@ class ProgressLine:
         except OSError:
             return _USUAL_WIDTH
 
+    @abc.abstractmethod
     def _describe(self, seconds: float) -> str | None:
         """The line after so many seconds; None if there is nothing to say."""
-        raise NotImplementedError
 
 
 class Progress(ProgressLine):

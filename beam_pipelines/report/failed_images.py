@@ -78,7 +78,7 @@ def read_failed_images(failures: Iterable[Mapping[str, Any]]) -> dict[tuple[str,
                 break
             try:
                 found = read(failure)
-            except (BuildError, RuntimeError):  # a fault, or a bug: there is no picture
+            except (BuildError, RuntimeError):  # of the store, or of ours: a report does without the picture
                 continue
             if isinstance(found, Thumbnail):
                 thumbnails[failure["key"], failure["uri"]] = found

@@ -78,7 +78,7 @@ def write_report(dataset: Dataset, *, staging: str | None = None, progress: Read
 def render_report(dataset: Dataset, *, progress: ReadProgress | None = None) -> str:
     """The page: the same for the same dataset, wherever it is, so it has no times and no paths of its own.
 
-    The images of failures are those of the input, as long as they are there.
+    The images of failures are read from the input, unless they are gone.
     """
     manifest = dataset.manifest
     duplicates = _duplicates(dataset)

@@ -111,15 +111,18 @@ def _describe(dataset: Dataset, chosen: Chosen, data: bytes) -> Sample:
     try:
         is_file = dataset.images.encoding != "raw" and dataset.images.bit_depth == 8
         pixels = {} if is_file else dataclasses.replace(read, pixels=True)(data)
-        images = []
-        for feature in stored:
-            values = (example if is_file else pixels)[feature.name]
-            for value in values if feature.several else [values]:
-                images.append(_open(value, side) if is_file else from_pixels(value))
-                images[-1].thumbnail((side, side))
-        if not images:
+        values = [
+            value
+            for feature in stored
+            for found in [(example if is_file else pixels)[feature.name]]
+            for value in (found if feature.several else [found])
+        ]
+        if not values:
             return sample
-        image = put_side_by_side([flatten(one) for one in images[:_MOST_IMAGES]])
+        images = [_open(value, side) if is_file else from_pixels(value) for value in values[:_MOST_IMAGES]]
+        for image in images:
+            image.thumbnail((side, side))
+        image = put_side_by_side(list(map(flatten, images)))
         image = draw_masks(draw_mask(image, dataset, example), sample.boxes)
         file = io.BytesIO()
         image.save(file, "JPEG", quality=_QUALITY)

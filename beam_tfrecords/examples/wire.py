@@ -34,7 +34,7 @@ def varint(number: int) -> bytes:
 
 
 def bytes_entry(name: str, values: Sequence[bytes]) -> Sequence[bytes]:
-    """The entry of a feature of bytes; in pieces, of which the values are not copied."""
+    """The entry of a feature of bytes, in pieces: the values are not copied."""
     pieces = [b""]
     for value in values:
         pieces += _FIRST + varint(len(value)), value
@@ -54,22 +54,18 @@ def int64_entry(name: str, values: Iterable[int]) -> Sequence[bytes]:
 
 def bytes_entries(name: str, values: Sequence[bytes]) -> list[bytes]:
     """The entries of a feature that has one of the values in each example; so are those below."""
-    heads = {length: _entry_head(name, _BYTES, len(head) + length) + head for length, head in _heads(values).items()}
-    return [heads[len(value)] + value for value in values]
+    return _entries(name, _BYTES, values)
 
 
 def float_entries(name: str, values: Sequence[float]) -> list[bytes]:
     """See `bytes_entries`, and `float_entry`."""
-    head = _entry_head(name, _FLOATS, 6) + _FIRST + varint(4)
     packed = struct.pack(f"<{len(values)}f", *values)
-    return [head + packed[start : start + 4] for start in range(0, len(packed), 4)]
+    return _entries(name, _FLOATS, [packed[start : start + 4] for start in range(0, len(packed), 4)])
 
 
 def int64_entries(name: str, values: Sequence[int]) -> list[bytes]:
     """See `bytes_entries`, and `int64_entry`."""
-    packed = [varint(value & _INT64_BITS) for value in values]
-    heads = {length: _entry_head(name, _INTS, len(head) + length) + head for length, head in _heads(packed).items()}
-    return [heads[len(value)] + value for value in packed]
+    return _entries(name, _INTS, [varint(value & _INT64_BITS) for value in values])
 
 
 def join_each(entries: Sequence[Sequence[bytes]]) -> list[bytes]:
@@ -91,6 +87,11 @@ def join_entries(entries: Iterable[Sequence[bytes]]) -> bytes:
     """The example of entries that are in the order of `stored_order`."""
     pieces = [piece for entry in entries for piece in entry]
     return b"".join((_FIRST, varint(sum(map(len, pieces))), *pieces)) if pieces else b""
+
+
+def _entries(name: str, kind: bytes, packed: Sequence[bytes]) -> list[bytes]:
+    heads = {length: _entry_head(name, kind, len(head) + length) + head for length, head in _heads(packed).items()}
+    return [heads[len(value)] + value for value in packed]
 
 
 def _heads(values: Iterable[bytes]) -> dict[int, bytes]:

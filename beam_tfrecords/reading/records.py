@@ -258,7 +258,7 @@ def _merge(places: Iterable[tuple[int, int, int]]) -> list[_Request]:
 class _File:
     """An open file, closed when it is forgotten. `pread` has no position, so that forked processes may share it."""
 
-    def __init__(self, path: str, checksum: str | None) -> None:
+    def __init__(self, path: str) -> None:
         self.number = os.open(path, os.O_RDONLY)
         self.size = os.fstat(self.number).st_size
 
@@ -267,7 +267,10 @@ class _File:
             os.close(self.number)
 
 
-_open = functools.lru_cache(maxsize=_OPEN_FILES)(_File)
+@functools.lru_cache(maxsize=_OPEN_FILES)
+def _open(path: str, checksum: str | None) -> _File:
+    # The checksum tells a file from an earlier one at the same path.
+    return _File(path)
 
 
 def _pool() -> ThreadPoolExecutor:

@@ -151,9 +151,8 @@ def load(
         encoded = example[feature.name]
         if not feature.several:
             return decode_image(encoded, example)
-        depth = stored.channels if stored.encoding == "raw" else stored.channels or 3 if channels is None else channels
         kind = tf.uint16 if stored.bit_depth == 16 else tf.uint8
-        shape = tf.TensorSpec([*list_size, depth or None], kind)
+        shape = tf.TensorSpec([*list_size, _depth(stored, channels)], kind)
         return tf.map_fn(lambda one: decode_image(one, example), encoded, fn_output_signature=shape)
 
     def read(record: tf.Tensor) -> Any:
@@ -261,14 +260,23 @@ def _decode_masks(encoded: tf.Tensor, *, like: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(found, [None, *like.shape[:2]])
 
 
+def _depth(stored: StoredImages, channels: int | None) -> int | None:
+    """Channels of decoded images; None for those of each file."""
+    if stored.encoding == "raw":
+        return stored.channels or None
+    if channels is None:
+        return stored.channels or 3
+    return channels or None
+
+
 def _decode(
     encoded: tf.Tensor, example: dict[str, Any], stored: StoredImages, shapes: dict[str, str], channels: int | None
 ) -> tf.Tensor:
     if stored.encoding != "raw":
-        channels = channels if channels is not None else stored.channels or 3
+        depth = _depth(stored, channels)
         kind = tf.uint16 if stored.bit_depth == 16 else tf.uint8
-        image = tf.io.decode_image(encoded, channels=channels, dtype=kind, expand_animations=False)
-        image.set_shape([*(stored.size or (None, None)), channels or None])
+        image = tf.io.decode_image(encoded, channels=depth or 0, dtype=kind, expand_animations=False)
+        image.set_shape([*(stored.size or (None, None)), depth])
         return image
     pixels = tf.io.decode_raw(encoded, tf.uint8)
     if stored.size and stored.channels:

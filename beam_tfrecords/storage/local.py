@@ -26,9 +26,11 @@ from beam_tfrecords.storage.locks import is_at, lock_file
 _WRITE_BYTES = 1 << 18
 _READ_BYTES = 1 << 17
 _COPY_BYTES = 1 << 30
-# Files of one part of a listing, parts of one listing, and parts of one folder, each of which reads all its names.
+# Files of one part of a listing.
 _LEAST_PART = 50_000
+# Parts of one listing.
 _MOST_PARTS = 1000
+# Parts of one folder; each of them reads all names of the folder.
 _MOST_SHARES = 16
 # Linux only.
 _copy_file_range = getattr(os, "copy_file_range", lambda *_: 0)
@@ -417,10 +419,9 @@ def _list_folder(folder: str) -> Iterator[FileEntry]:
 
 
 def _walk(folder: str) -> Iterator[tuple[str, Iterator[os.DirEntry[str]] | None]]:
-    """Every folder once, with its entries that are no folders; a link to one that was listed before, with None.
+    """Every folder once, with its files; a link to a folder that was walked before has None instead.
 
-    Links are followed last, in order, and only to folders not listed before. The entries are read before the next
-    folder is asked for.
+    Links are followed last, in order. Callers use the files of one folder before they ask for the next.
     """
     pending, links = [folder], list[str]()
     listed = set[tuple[int, int]]()

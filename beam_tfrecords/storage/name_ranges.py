@@ -80,7 +80,7 @@ def list_below(names: Names, *, limit: int | None = None, part: Part = ("", ""))
 
     Args:
       limit: lists at most this many.
-      part: one of `cut_below`: what lies behind the first name and up to the second; "" is no bound.
+      part: one of `cut_below`: the names after the first, up to and with the second; "" is no bound.
     """
     size = _PAGE if names.matches or limit is None else max(1, min(limit, _PAGE))
     list_page = functools.partial(names.list_page, size=size)
@@ -93,7 +93,7 @@ def list_below(names: Names, *, limit: int | None = None, part: Part = ("", ""))
 
 
 def cut_below(names: Names) -> list[Part]:
-    """Ranges of names, behind one and up to the next, that hold about as many objects as far as a few requests tell.
+    """Ranges of names, each after one and up to the next, of about as many objects as far as a few requests tell.
 
     Cuts where names begin that share a longer and longer beginning, as long as more than a page of them do.
     """
@@ -142,7 +142,7 @@ def _branches(names: Names, beginning: str) -> list[str]:
 
 
 def _behind(beginning: str) -> str:
-    """A name behind all with a beginning; "" if there is none, as the characters behind the last one are no text."""
+    """The first name after all that begin so; "" where the letter after the last may be none."""
     return beginning[:-1] + chr(ord(beginning[-1]) + 1) if beginning and beginning[-1] < "\ud7ff" else ""
 
 

@@ -54,7 +54,7 @@ def failed_pictures(page: Page) -> dict[str, Image.Image]:
 
 
 def is_like(picture: Image.Image, path: Path, *, rows: float = 1.0) -> bool:
-    """Whether a thumbnail shows a photo, of which the rest of the rows may be missing."""
+    """Whether a thumbnail shows a photo; its last rows may be missing."""
     photo = np.asarray(Image.open(path).convert("RGB").resize(picture.size), int)
     last = int(rows * picture.height)
     return float(np.abs(np.asarray(picture, int) - photo)[:last].mean()) < 12

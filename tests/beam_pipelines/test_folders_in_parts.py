@@ -16,20 +16,13 @@ FLAGS = ("--image_size=8", "--max_failures=1", "--name=pets", "--no_report", "--
 
 
 @pytest.fixture
-def in_parts(monkeypatch):
+def in_parts(monkeypatch, count_parts):
     """Has the workers list folders of more than five images; returns the numbers of parts."""
-    counts = []
-    index = preparing._index
-
-    def counted(parts, *arguments, **named):
-        counts.append(len(parts))
-        return index(parts, *arguments, **named)
 
     def switch():
         monkeypatch.setattr(image_folder, "MOST_LISTED_HERE", 5)
         monkeypatch.setattr(local, "_LEAST_PART", 7)
-        monkeypatch.setattr(preparing, "_index", counted)
-        return counts
+        return count_parts()
 
     return switch
 

@@ -18,21 +18,14 @@ ROWS = 300
 
 
 @pytest.fixture
-def in_parts(monkeypatch):
+def in_parts(monkeypatch, count_parts):
     """Has the workers list tables of any size; returns the numbers of parts."""
-    counts = []
-    index = preparing._index
-
-    def counted(parts, *arguments, **named):
-        counts.append(len(parts))
-        return index(parts, *arguments, **named)
 
     def switch(range_bytes=1000):
         monkeypatch.setattr(table_source, "_LEAST_BYTES", 0)
         monkeypatch.setattr(text_file, "RANGE_BYTES", range_bytes)
         monkeypatch.setattr(parquet_table, "_RANGE_ROWS", 50)
-        monkeypatch.setattr(preparing, "_index", counted)
-        return counts
+        return count_parts()
 
     return switch
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from beam_pipelines import preparing
 from beam_tfrecords.storage import local
 from tests.integration.cluster_builds import hashes
 from tests.integration.servers import flink
@@ -50,14 +49,8 @@ def test_the_workers_of_a_cluster_fetch_images_of_the_web(photos, tmp_path, conv
     assert hashes(tmp_path / "flink") == hashes(tmp_path / "local")
 
 
-def test_the_workers_of_a_cluster_list_a_large_folder(photos, tmp_path, convert_on_both, monkeypatch):
-    counts, index = [], preparing._index
-
-    def counted(parts, *arguments, **named):
-        counts.append(len(parts))
-        return index(parts, *arguments, **named)
-
-    monkeypatch.setattr(preparing, "_index", counted)
+def test_the_workers_of_a_cluster_list_a_large_folder(photos, tmp_path, convert_on_both, monkeypatch, count_parts):
+    counts = count_parts()
     monkeypatch.setattr(local, "_LEAST_PART", 4)
     convert_on_both(tmp_path / "here", f"--input={photos}")
     monkeypatch.setattr(image_folder, "MOST_LISTED_HERE", 5)

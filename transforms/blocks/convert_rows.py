@@ -69,7 +69,8 @@ def _convert(
     if not any(ref.failure for ref in refs):
         try:
             converted = convert.convert_rows(refs)
-        except Exception:  # Of one of them.
+        except Exception:
+            # Of one of them, alone it reaches `convert_sample`, which knows what is the sample's fault.
             pass
         else:
             yield refs, converted

@@ -51,8 +51,8 @@ class ConvertedSample:
       class_names: names of its classes, or of the classes of its objects; empty if it has none.
       facts: what the index says of it: column -> value, see `beam_tfrecords.index`. `sample_hash` changes with
         everything that decides the example, and ends with a checksum of the example; `content_hash` is that of
-        `hash_images`; sizes are in pixels. Instead of the columns of quality there
-        may be `grey`, of which they are measured.
+        `hash_images`; sizes are in pixels. Instead of the columns of quality there may be `grey`, of which they are
+        measured.
     """
 
     example: bytes

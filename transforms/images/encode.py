@@ -34,7 +34,7 @@ def check_side(height: int, width: int, encoding: ImageEncoding) -> None:
 def encode(image: Image.Image, encoding: ImageEncoding, *, jpeg_quality: int, **known: Any) -> ConvertedImage:
     """Encodes an L, RGB or RGBA image as JPEG, PNG, WebP or raw pixels.
 
-    The bytes are those of `image.save(file, "JPEG", quality=quality)`: Pillow's defaults except for the quality.
+    The bytes are those of `image.save(file, "JPEG", quality=jpeg_quality)`: Pillow's defaults except for the quality.
     JPEG has no transparency, which callers remove; WebP has no grey, which becomes RGB here.
 
     Args:

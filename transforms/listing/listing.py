@@ -66,6 +66,7 @@ class Listing:
     def add(self, refs: Sequence[SampleRef], *, count_labels: bool) -> list[bytes]:
         """Counts references, and packs them."""
         self.samples.update([ref.split or "" for ref in refs])
+        packed = []
         for ref in refs:
             if ref.size:
                 self.source_bytes[ref.split or ""] += ref.size
@@ -75,8 +76,6 @@ class Listing:
                 for label in ref.labels:
                     self.labels[label] += 1
                     self.split_labels.setdefault(ref.split or "", set()).add(label)
-        packed = []
-        for ref in refs:
             one, identity = ref.pack_with_identity()
             packed.append(one)
             self.digest += int.from_bytes(hashlib.blake2b(identity, digest_size=16).digest(), "big")
