@@ -8,6 +8,7 @@ from typing import Any
 
 from beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
 from beam_pipelines.settings.command_line import Parser, make_parser, refuse_unknown
+from beam_tfrecords.errors import RequestError
 
 # Flags that a runner asks for, or fills in.
 _FLAGS = (
@@ -30,6 +31,21 @@ _FLAGS = (
     "temp_location",
     "template_location",
 )
+# Flags of Beam that look as if they did something: name -> what they are, and what does it.
+_OF_DATAFLOW = {
+    **dict.fromkeys(
+        ("label", "labels"),
+        "names a job of Dataflow; the classes of images come from folders, `label_column` or `label_pattern`",
+    ),
+    **dict.fromkeys(
+        ("num_workers", "max_num_workers"), "counts machines of Dataflow; expected --direct_num_workers=NUMBER"
+    ),
+}
+_OF_BEAMS_S3 = dict.fromkeys(
+    ("s3_access_key_id", "s3_secret_access_key", "s3_session_token", "s3_endpoint_url", "s3_region_name"),
+    "s3:// is read with boto3, which takes the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, "
+    "AWS_ENDPOINT_URL and AWS_DEFAULT_REGION; expected those instead",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +65,7 @@ class BeamArguments:
     def parse(cls, words: Sequence[str]) -> BeamArguments:
         """Reads the flags that runners ask for; Beam itself is not imported."""
         parser = Parser(prog="beam-tfrecords convert", add_help=False, allow_abbrev=False)
-        for name in _FLAGS:
+        for name in (*_FLAGS, *_OF_DATAFLOW, *_OF_BEAMS_S3):
             parser.add_argument(f"--{name}", default=None)
         given, others = parser.parse_known_args(list(words))
         return cls(tuple(words), vars(given), tuple(others))
@@ -63,6 +79,19 @@ class BeamArguments:
         """Those of the flags that were not given, for a note."""
         missing = (f"--{name}={word}" for name, word in flags.items() if self.given.get(name) is None)
         return " ".join(missing) or "nothing"
+
+    def check_used(self, *, is_local: bool) -> None:
+        """Checks that no argument is given that would do nothing.
+
+        Args:
+          is_local: whether the pipeline runs in this process.
+
+        Raises:
+          RequestError: one is.
+        """
+        for name, instead in {**_OF_BEAMS_S3, **(_OF_DATAFLOW if is_local else {})}.items():
+            if self.given[name] is not None:
+                raise RequestError(f"--{name}: {instead}")
 
     def check_known(self) -> None:
         """Checks that Beam knows all arguments; imports Beam if there are any that runners do not ask for.

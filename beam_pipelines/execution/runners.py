@@ -41,10 +41,16 @@ _RUNNERS: dict[str, type[Runner]] = {
 
 
 def find_runner(words: Sequence[str]) -> Runner:
-    """The runner that Beam's arguments ask for; imports nothing of Beam."""
+    """The runner that Beam's arguments ask for; imports nothing of Beam.
+
+    Raises:
+      RequestError: an argument of it is wrong, or would do nothing.
+    """
     arguments = BeamArguments.parse(words)
     name = str(arguments.given["runner"] or "")
-    return _RUNNERS.get(name.rpartition(".")[2].lower(), Runner)(arguments)
+    runner = _RUNNERS.get(name.rpartition(".")[2].lower(), Runner)(arguments)
+    arguments.check_used(is_local=runner.is_local)
+    return runner
 
 
 def runner_of(record: JobRecord) -> Runner:
