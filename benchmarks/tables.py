@@ -154,6 +154,16 @@ def _readers() -> str:
     return _format([f"{results['count']:,} photos of {results['size']}", *_READING], rows)
 
 
+def _quality() -> str:
+    results = _read("quality")
+    faults = ((title, f"{found:.0%} of them shown") for title, found in results["faults"].items())
+    copies = (
+        (f"copy, {title}", f"{found['recall']:.0%} of the pairs listed, and {found['wrong']} others")
+        for title, found in results["copies"].items()
+    )
+    return _format((f"{results['count']} photos", "found"), [*faults, *copies])
+
+
 def _held_against(results: Row, title: str) -> str:
     """What a reader is held against, and how many times as fast it is."""
     ratios = {name.partition(" against ")[::2]: values for name, values in results["against"].items()}
@@ -181,6 +191,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "overhead": lambda: _overhead(("imagenet_like_8000", "imagenet_like_40000")),
     "keep": lambda: _contest("keep", _KEEP),
     "keep_cold": lambda: _contest("keep_cold", _KEEP),
+    "quality": _quality,
     "sources": lambda: _sources("sources_8000"),
     "reuse": lambda: _reuse("reuse_8000"),
     "memory": _memory_growth,
