@@ -52,8 +52,8 @@ endef
 # of each stage once more, by Beam's own workers.
 test-integration: $(VENV)-integration/.installed
 	tests/integration/install.sh
-	$(VENV)-integration/bin/python -m pytest tests/integration
-	$(VENV)-integration/bin/python -m pytest tests -m any_workers --beam_workers
+	$(VENV)-integration/bin/python -m pytest -n 2 --dist loadfile tests/integration
+	$(VENV)-integration/bin/python -m pytest -n 2 --dist loadfile tests -m any_workers --beam_workers
 
 # The lowest versions that setup.py allows, on the oldest Python and on the newest.
 PIN_PYTHONS ?= python3.10 python3.13
@@ -62,8 +62,8 @@ test-pins:
 
 # Every table of README.md and docs/benchmarks.md comes from here: the contestants in turn, each in an environment of its
 # own; our codec in a bare pool, for more photos too; large photos; files passed through; archives and other datasets;
-# the next version; near-duplicates; a million references; COCO's annotations; small images and rows; and what a
-# billion images would take. Two hours in all.
+# the next version; near-duplicates; planted faults; a million references; COCO's annotations; small images and rows;
+# and what a billion images would take. Two hours in all.
 # bench-cold reads from the disk and writes to it; it takes root.
 bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python -m compileall -q beam_tfrecords transforms beam_pipelines
@@ -76,6 +76,7 @@ bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python benchmarks/reuse.py
 	$(BIN)/python benchmarks/group_references.py
 	$(BIN)/python benchmarks/near_duplicates.py
+	$(BIN)/python benchmarks/quality.py
 	$(BIN)/python benchmarks/annotations.py
 	$(BIN)/python benchmarks/small_samples.py
 	$(BIN)/python benchmarks/scale_plan.py
