@@ -297,7 +297,8 @@ def _write_report(spec: BuildSpec, path: str) -> str | None:
     try:
         from beam_pipelines.report.page import write_report
 
-        return write_report(open_dataset(path), staging=Workspace(spec.output).path)
+        # Its failures are files of the input that this request names.
+        return write_report(open_dataset(path), failed_images=True, staging=Workspace(spec.output).path)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         show(

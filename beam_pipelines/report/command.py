@@ -18,12 +18,13 @@ def report(argv: Sequence[str]) -> int:
     Raises:
       BuildError: a file of the dataset cannot be read, or the page cannot be written.
     """
-    dataset = open_dataset(make_parser().read_all(argv).dataset)
+    arguments = make_parser().read_all(argv)
+    dataset = open_dataset(arguments.dataset)
     from beam_pipelines.report.page import write_report
 
     try:
         with ReadProgress(dataset.manifest["records"], then="reading pictures") as progress:
-            path = write_report(dataset, progress=progress)
+            path = write_report(dataset, failed_images=arguments.failed_images, progress=progress)
     except (OSError, ValueError, KeyError) as error:
         raise BuildError(
             f"{dataset.path} cannot be reported: {error}; `beam-tfrecords verify` names what is damaged"
@@ -40,4 +41,9 @@ def make_parser() -> Parser:
         allow_abbrev=False,
     )
     parser.add_folder("dataset", "the --output of a build")
+    parser.add_argument(
+        "--failed_images",
+        action="store_true",
+        help="show the images of failures, read from wherever failures.jsonl says; only for a build of your own",
+    )
     return parser

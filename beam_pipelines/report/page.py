@@ -55,11 +55,14 @@ class Plot:
     tallest: int
 
 
-def write_report(dataset: Dataset, *, staging: str | None = None, progress: ReadProgress | None = None) -> str:
+def write_report(
+    dataset: Dataset, *, failed_images: bool = False, staging: str | None = None, progress: ReadProgress | None = None
+) -> str:
     """Writes `report.html` into the folder of a dataset.
 
     Args:
       dataset: a finished dataset.
+      failed_images: as in `render_report`.
       staging: as in `storage.open_write`.
       progress: is told how many records of the index have been read.
 
@@ -71,14 +74,19 @@ def write_report(dataset: Dataset, *, staging: str | None = None, progress: Read
       OSError: likewise.
     """
     path = storage.join(dataset.path, REPORT)
-    storage.write_bytes(path, render_report(dataset, progress=progress).encode(), staging=staging)
+    html = render_report(dataset, failed_images=failed_images, progress=progress)
+    storage.write_bytes(path, html.encode(), staging=staging)
     return path
 
 
-def render_report(dataset: Dataset, *, progress: ReadProgress | None = None) -> str:
+def render_report(dataset: Dataset, *, failed_images: bool = False, progress: ReadProgress | None = None) -> str:
     """The page: the same for the same dataset, wherever it is, so it has no times and no paths of its own.
 
-    The images of failures are read from the input, unless they are gone.
+    Args:
+      dataset: a finished dataset.
+      failed_images: whether to show the images of failures, unless they are gone. They are read from where the dataset
+        says they are; one that somebody else has made may name any file.
+      progress: is told how many records of the index have been read.
     """
     manifest = dataset.manifest
     duplicates = _duplicates(dataset)
@@ -99,7 +107,7 @@ def render_report(dataset: Dataset, *, progress: ReadProgress | None = None) -> 
         splits=[_describe_split(split, entry, scan) for split, entry in manifest["splits"].items()],
         lengths=_plots({split: scan.lengths[split] for split in list(dataset.splits)[:_MOST_PLOTS]}, _as_bytes),
         sides=_side_plots(scan),
-        failures=_failures(dataset),
+        failures=_failures(dataset, failed_images=failed_images),
         near_duplicates=dataset.manifest.get("near_duplicates", {}),
         duplicates=duplicates,
         copies=_copies(dataset, scan, duplicates),
@@ -221,14 +229,14 @@ def _plots(distributions: Mapping[str, Distribution], form: Callable[[float], st
     return plots
 
 
-def _failures(dataset: Dataset) -> list[tuple[str, int, list[dict[str, Any]]]]:
+def _failures(dataset: Dataset, *, failed_images: bool) -> list[tuple[str, int, list[dict[str, Any]]]]:
     """Reason, failures, and the first of them, with thumbnails; of a very long list, only the beginning is read."""
     examples: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for failure in _first_lines(dataset, FAILURES, _MOST_LINES) if dataset.manifest["failures"] else ():
         if len(examples[failure["reason"]]) < _MOST_OF_A_REASON:
             examples[failure["reason"]].append({**failure, "detail": show_flags(failure["detail"])})
     ranked = [one for rank in itertools.zip_longest(*examples.values()) for one in rank if one is not None]
-    thumbnails = read_failed_images(ranked)
+    thumbnails = read_failed_images(ranked) if failed_images else {}
     for failure in ranked:
         failure["thumbnail"] = thumbnails.get((failure["key"], failure["uri"]))
     reasons = dataset.manifest.get("failure_reasons") or {reason: len(some) for reason, some in examples.items()}

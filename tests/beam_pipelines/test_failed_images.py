@@ -77,10 +77,24 @@ def test_an_input_that_is_gone_leaves_the_text(folder, tmp_path, build, run):
     out = build(tmp_path / "out", f"--input={moved}", *FLAGS)
     assert page_of(out).failed
     shutil.rmtree(moved)
-    assert run("report", out).code == 0
+    assert run("report", out, "--failed_images").code == 0
     page = page_of(out)
     assert not page.failed
     assert "space/unknown.jpg" in page.words
+
+
+def test_the_report_of_a_dataset_reads_the_files_that_it_names_only_if_it_is_told_to(folder, tmp_path, build, run):
+    out = build(tmp_path / "out", f"--input={folder}", *FLAGS)
+    shutil.copy(folder / "space/unknown.jpg", tmp_path / "private.jpg")
+    (line,) = [line for line in (out / "failures.jsonl").read_text().splitlines() if "space/unknown.jpg" in line]
+    planted = json.loads(line) | {"key": "planted", "uri": str(tmp_path / "private.jpg")}
+    (out / "failures.jsonl").write_text(f"{json.dumps(planted)}\n")
+    assert run("report", out).code == 0
+    page = page_of(out)
+    assert "planted" in page.words
+    assert not page.failed
+    assert run("report", out, "--failed_images").code == 0
+    assert page_of(out).failed.keys() == {"planted"}
 
 
 def test_what_a_table_may_not_name_is_not_shown(folder, tmp_path, build):
@@ -103,6 +117,6 @@ def test_a_file_that_never_ends_or_is_a_bomb_costs_a_bounded_time(folder, tmp_pa
         line |= {"uri": str(path), "reason": "truncated"}
     (out / "failures.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     start = time.monotonic()
-    assert run("report", out).code == 0
+    assert run("report", out, "--failed_images").code == 0
     assert time.monotonic() - start < 15
     assert page_of(out).failed.keys() <= {line["key"] for line in lines[3:]}
