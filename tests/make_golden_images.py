@@ -44,7 +44,7 @@ from transforms.settings import read_settings
 
 COMMAND = "python -m tests.make_golden_images"
 FILE = Path(__file__).parent / "data/golden_images.json"
-_MEASURED = {"grey", "sharpness"}
+_MEASURED = {"quality"}
 PHOTOS = ("cat/cat_01", "coffee/coffee_06", "person/person_05", "flower/flower_06", "building/building_02")
 # One request per line; those with a list are made once with each of its values.
 _REQUESTS: tuple[dict[str, Any], ...] = (
@@ -231,9 +231,7 @@ def _samples() -> Iterator[tuple[str, bytes]]:
         made = convert(ref, {IMAGE: _PIXELS, MASK: _MASK})
         taken = convert.take_over(ref, made, whole=False)
         # No record depends on what is measured of pixels.
-        facts = [
-            sorted(item for item in one.facts.items() if item[0] not in ("grey", "sharpness")) for one in (made, taken)
-        ]
+        facts = [sorted(item for item in one.facts.items() if item[0] not in _MEASURED) for one in (made, taken)]
         pairs = zip((made, taken), facts, strict=True)
         yield name, repr([(one.example, one.class_names, found) for one, found in pairs]).encode()
 

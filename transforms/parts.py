@@ -33,7 +33,7 @@ _UPLOADS = 4
 # A record of up to so many bytes is copied into its frame, which takes less than writing the three pieces of it.
 _SMALL_BYTES = 4096
 _INDEXED = frozenset(INDEX_SCHEMA.names)
-# Rows whose images are measured in a row; 4 KB each are held until then.
+# Rows whose images are measured in a row; up to 16 KB each are held until then.
 _MEASURED_TOGETHER = 64
 RangeKey: TypeAlias = "tuple[str, int]"
 # Hashes, one behind the other. `Part` has another meaning of `bytes`.
@@ -93,7 +93,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
 
     Args:
       stem: beginning of their names, unique to the content of this writer.
-      measure: makes columns of the index from the `grey` of many rows.
+      measure: makes columns of the index from the `quality` of many rows.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         block: int,
         policy: PartPolicy,
         compression: Compression,
-        measure: Callable[[Sequence[bytes]], Mapping[str, Sequence[float]]] | None = None,
+        measure: Callable[[Sequence[Any]], Mapping[str, Sequence[float]]] | None = None,
     ) -> None:
         self._folder = folder
         self._stem = stem
@@ -130,8 +130,8 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         """Appends one record.
 
         Args:
-          row: its index row, and `grey`; offset and length in it do not count, and columns that it lacks are null. All
-            records of a writer have one, or none has.
+          row: its index row, and `quality`; offset and length in it do not count, and columns that it lacks are null.
+            All records of a writer have one, or none has.
         """
         if not self._records:
             self._file = self._opened.enter_context(storage.open_write(self._uri))
@@ -147,10 +147,10 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
             # An earlier place may be in the row.
             self._put("offset", self._records, self._stream_bytes)
             self._put("length", self._records, len(data) + FRAME_BYTES)
-            if self._measure and row.get("grey"):
-                self._greys[self._records] = row["grey"]
-                if len(self._greys) == _MEASURED_TOGETHER:
-                    self._measure_greys()
+            if self._measure and row.get("quality"):
+                self._unmeasured[self._records] = row["quality"]
+                if len(self._unmeasured) == _MEASURED_TOGETHER:
+                    self._measure_rows()
         pieces = frame(data)
         for piece in pieces if len(data) > _SMALL_BYTES else (b"".join(pieces),):
             self._write(self._compressor.compress(piece) if self._gzip else piece)
@@ -210,7 +210,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         # Rows behind the last value of a column are null in it, so that one which no row has costs nothing.
         self._columns: defaultdict[str, list[Any]] = defaultdict(list)
         # Number of a row -> what is measured of it.
-        self._greys: dict[int, bytes] = {}
+        self._unmeasured: dict[int, Any] = {}
         self._stream_bytes = 0
         self._records = 0
 
@@ -229,12 +229,12 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         known.extend([None] * (self._records - len(known)))
         known.extend(values)
 
-    def _measure_greys(self) -> None:
-        if self._measure and self._greys:
-            for column, values in self._measure(list(self._greys.values())).items():
-                for row, value in zip(self._greys, values, strict=True):
+    def _measure_rows(self) -> None:
+        if self._measure and self._unmeasured:
+            for column, values in self._measure(list(self._unmeasured.values())).items():
+                for row, value in zip(self._unmeasured, values, strict=True):
                     self._put(column, row, value)
-        self._greys.clear()
+        self._unmeasured.clear()
 
     def _write(self, piece: bytes) -> None:
         self._file.write(piece)
@@ -260,7 +260,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
             self._write(self._compressor.flush())
         self._finish(self._opened.pop_all().close)
         index, index_bytes, index_crc32c = None, 0, 0
-        self._measure_greys()
+        self._measure_rows()
         if self._columns["key"]:
             index = f"{self._uri}.parquet"
             rows = pa.BufferOutputStream()

@@ -157,9 +157,9 @@ def test_columns_that_only_some_rows_have_are_null_in_the_others(tmp_path):
         block=0,
         policy=PartPolicy(records=4),
         compression="none",
-        measure=lambda greys: {"brightness": [float(grey[0]) for grey in greys]},
+        measure=lambda found: {"brightness": [float(one[0]) for one in found]},
     )
-    for more in ({}, {"height": 7}, {"grey": b"\5"}, {"brightness": 9.0, "offset": 99}, {"grey": b"\6"}):
+    for more in ({}, {"height": 7}, {"quality": b"\5"}, {"brightness": 9.0, "offset": 99}, {"quality": b"\6"}):
         writer.add(b"1234", {**ROW, **more})
     rows = [row for part in writer.close() for row in pq.read_table(part.index).to_pylist()]
     assert [row["height"] for row in rows] == [None, 7, None, None, None]

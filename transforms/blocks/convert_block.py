@@ -22,7 +22,7 @@ from transforms.blocks.reuse import BlockReuse, ReusePlan
 from transforms.blocks.rows import merge_rows, reject_duplicates
 from transforms.blocks.stopwatch import Stopwatch
 from transforms.hashing import content_hash, order_hashes
-from transforms.images.quality import measure_greys
+from transforms.images.quality import measure_quality
 from transforms.libraries import check_libraries
 from transforms.parts import PartPolicy, PartWriter
 from transforms.processes.isolation import TimeLimit, isolated
@@ -178,7 +178,7 @@ def _convert_refs(
         block=number,
         policy=plan.policies[split],
         compression=plan.compression,
-        measure=measure_greys,
+        measure=measure_quality,
     ) as writer:
         if not plan.hashes_files:
             refs = map(with_fingerprint, refs)

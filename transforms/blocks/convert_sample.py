@@ -51,7 +51,7 @@ class ConvertedSample:
       class_names: names of its classes, or of the classes of its objects; empty if it has none.
       facts: what the index says of it: column -> value, see `beam_tfrecords.index`. `sample_hash` changes with
         everything that decides the example, and ends with a checksum of the example; `content_hash` is that of
-        `hash_images`; sizes are in pixels. Instead of the columns of quality there may be `grey`, of which they are
+        `hash_images`; sizes are in pixels. Instead of the columns of quality there may be `quality`, of which they are
         measured.
     """
 
@@ -296,8 +296,7 @@ def _image_facts(image: ConvertedImage) -> dict[str, Any]:
     rare = {
         "kept_orientation": image.kept_orientation,
         "stored_maximum": image.stored_maximum,
-        "sharpness": image.quality.sharpness if image.quality else None,
-        "grey": image.quality.grey if image.quality else None,
+        "quality": image.quality,
     }
     return {
         "height": image.height,

@@ -15,7 +15,7 @@ from tests.image_checks import PHOTOS, detailed, encoded, upright
 from tests.image_writers import png_file
 from transforms.images.convert_image import convert_image
 from transforms.images.image_spec import Codec, ImageEncoding, ImageSpec
-from transforms.images.quality import Quality, band_rows, measure_greys, measure_sharpness, pick_grey
+from transforms.images.quality import Quality, band_rows, measure_quality, measure_sharpness, pick_grey
 
 SPEC = ImageSpec(image_size=(256, 256))
 Change = Callable[[Image.Image], Image.Image]
@@ -25,12 +25,12 @@ def measure(image: Image.Image, spec: ImageSpec = SPEC) -> dict[str, float]:
     """The columns of an image that is converted."""
     quality = convert_image(encoded(image, "JPEG", quality=95), spec).quality
     assert quality is not None
-    return {**measure_one(quality.grey), "sharpness": quality.sharpness}
+    return measure_one(quality)
 
 
-def measure_one(grey: bytes) -> dict[str, float]:
-    """The columns that are made of the grey values."""
-    return {column: values[0] for column, values in measure_greys([grey]).items()}
+def measure_one(quality: Quality) -> dict[str, float]:
+    """The columns of one image."""
+    return {column: values[0] for column, values in measure_quality([quality]).items()}
 
 
 @functools.cache
@@ -61,7 +61,7 @@ def test_the_columns_are_what_their_definition_says(size: tuple[int, int]) -> No
     cosines = np.cos(np.pi / 32 * np.outer(np.arange(8), np.arange(32) + 0.5))
     frequencies = cosines @ grey.reshape(32, 2, 32, 2).mean(axis=(1, 3)) @ cosines.T
     bits = frequencies.ravel() > np.sort(frequencies.ravel())[31]
-    found = measure_one(picked)
+    found = measure_one(Quality.of(pixels, "RGB"))
     assert found["brightness"] == pytest.approx(grey.mean())
     assert found["contrast"] == pytest.approx(grey.std())
     if min(size) > 1:  # of an image that is flat in one direction, most frequencies are nearly 0
@@ -70,24 +70,25 @@ def test_the_columns_are_what_their_definition_says(size: tuple[int, int]) -> No
 
 def test_images_are_measured_together_as_each_alone() -> None:
     rng = np.random.default_rng(0)
-    noise = rng.integers(0, 256, (20, 64, 64), dtype=np.uint8)
-    flat = np.full((3, 64, 64), 7, np.uint8)
-    sparse = np.where(rng.random((20, 64, 64)) < 0.01, np.uint8(255), np.uint8(0))
-    greys = [image.tobytes() for image in np.concatenate([noise, flat, sparse])]
-    together = measure_greys(greys)
-    alone = list(map(measure_one, greys))
+    sizes = [(64, 64), (1, 1), (9, 7), (32, 32), (50, 60), (1, 300), (300, 10), (64, 65), (97, 200)]
+    images = [Quality.of(rng.integers(0, 256, (*size, 3), dtype=np.uint8), "RGB") for size in sizes for _ in range(5)]
+    images += [Quality.of(np.full(size, 7, np.uint8), "") for size in sizes]
+    images += [Quality.of(255 * (rng.random(size) < 0.01).astype(np.uint8), "") for size in sizes]
+    images = [images[number] for number in rng.permutation(len(images))]
+    together = measure_quality(images)
+    alone = list(map(measure_one, images))
     assert {column: [one[column] for one in alone] for column in together} == together
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
 @pytest.mark.parametrize("order", ["RGB", "BGR", "RGBA"])
 @pytest.mark.parametrize("size", [(1, 1), (20, 30), (32, 128), (50, 60), (64, 64)])
-def test_a_small_image_made_grey_first_has_the_same_columns(size: tuple[int, int], order: str, dtype: type) -> None:
+def test_a_small_image_is_measured_as_a_large_one(size: tuple[int, int], order: str, dtype: type) -> None:
     shape = (*size, len(order))
     pixels = np.random.default_rng(0).integers(0, np.iinfo(dtype).max, shape, dtype, endpoint=True)
     bands = [pixels[begin:end] for begin, end in band_rows(size[0])]
-    found = Quality.of(pixels, order)
-    assert (found.grey, found.sharpness) == (pick_grey(pixels, order), measure_sharpness(bands, order))
+    at_once = Quality(pick_grey(pixels, order), (64, 64), "", measure_sharpness(bands, order))
+    assert measure_one(Quality.of(pixels, order)) == measure_one(at_once)
 
 
 @pytest.mark.parametrize(
@@ -101,19 +102,24 @@ def test_sharpness_is_the_variance_of_the_laplacian_of_bands(height: int, rows: 
         grey = pixels[begin:end].astype(float)
         padded = np.pad(grey, 1, "reflect")
         found.append(padded[:-2, 1:-1] + padded[2:, 1:-1] + padded[1:-1, :-2] + padded[1:-1, 2:] - 4 * grey)
-    assert Quality.of(pixels, "").sharpness == pytest.approx(np.concatenate(found).var())
+    assert measure_one(Quality.of(pixels, ""))["sharpness"] == pytest.approx(np.concatenate(found).var())
 
 
 @pytest.mark.parametrize("size", [(1, 1), (7, 300), (32, 32), (33, 61), (64, 64), (97, 200), (600, 401)])
 def test_arrays_and_images_of_any_order_and_depth_give_the_same(size: tuple[int, int]) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
-    quality = Quality.of(pixels, "RGB")
-    assert Quality.of_image(Image.fromarray(pixels)) == quality
-    assert Quality.of(np.ascontiguousarray(pixels[..., ::-1]), "BGR") == quality
-    assert Quality.of(pixels.astype(np.uint16) << 8, "RGB") == quality
     with_alpha = np.dstack([pixels, pixels[..., 0]])
-    assert Quality.of(with_alpha, "RGBA") == Quality.of_image(Image.fromarray(with_alpha)) == quality
-    assert Quality.of(pixels[..., 1], "") == Quality.of_image(Image.fromarray(pixels[..., 1]))
+    same = [
+        Quality.of(pixels, "RGB"),
+        Quality.of_image(Image.fromarray(pixels)),
+        Quality.of(np.ascontiguousarray(pixels[..., ::-1]), "BGR"),
+        Quality.of(pixels.astype(np.uint16) << 8, "RGB"),
+        Quality.of(with_alpha, "RGBA"),
+        Quality.of_image(Image.fromarray(with_alpha)),
+    ]
+    assert all(measure_one(one) == measure_one(same[0]) for one in same)
+    grey = Quality.of(pixels[..., 1], ""), Quality.of_image(Image.fromarray(pixels[..., 1]))
+    assert measure_one(grey[0]) == measure_one(grey[1])
 
 
 def test_both_codecs_and_every_encoding_measure_nearly_the_same() -> None:
