@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import json
 from collections import Counter, defaultdict
@@ -117,6 +118,8 @@ def render_report(dataset: Dataset, *, failed_images: bool = False, progress: Re
     )
 
 
+# Compiling it takes a third of a small build.
+@functools.cache
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("beam_pipelines.report", "."),
