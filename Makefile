@@ -25,9 +25,9 @@ lint: $(VENV)/.installed
 typecheck: $(VENV)/.installed
 	$(BIN)/mypy
 
-# A module in one of two processes: a build is busy with one core for much of its time, and uses two for the rest.
+# A module in one of three processes: builds and servers wait for a good part of their time.
 unit: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 # Two steps, so that the demo need not wait for what only the tests use. Installed modules are compiled at once: every
 # worker process would otherwise do it again where bytecode is not written.

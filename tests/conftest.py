@@ -10,7 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import HealthCheck
 
 PHOTOS = Path(__file__).parent / "data/photos"
 BEAM_WORKERS = ("--direct_running_mode=multi_processing", "--direct_num_workers=2")
@@ -22,6 +24,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "any_workers: a stage; also run with `-m any_workers --beam_workers`")
+    # How long an example takes depends on what else the machine does.
+    hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    hypothesis.settings.load_profile("untimed")
 
 
 @dataclasses.dataclass(frozen=True)

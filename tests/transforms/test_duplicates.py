@@ -117,7 +117,7 @@ SAMPLES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(samples=SAMPLES, buckets=st.integers(1, 5))
 def test_the_groups_are_those_of_a_dict_of_all_samples(tmp_path_factory, samples, buckets):
     folder = tmp_path_factory.mktemp("groups")

@@ -71,7 +71,7 @@ def clustered(draw) -> list[int]:
     return hashes
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     hashes=clustered(),
     most=st.integers(1, 10),

@@ -129,14 +129,14 @@ def test_a_sample_error_can_be_pickled() -> None:
 
 
 @given(st.binary(max_size=400))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_bytes_give_an_image_or_a_reason(data: bytes) -> None:
     for spec in SPECS:
         outcome(data, spec)
 
 
 @given(st.sampled_from(sorted(FILES)), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_file_with_replaced_bytes_gives_an_image_or_a_reason(name: str, draws: st.DataObject) -> None:
     data = bytearray(FILES[name])
     at = draws.draw(st.integers(0, len(data) - 1))

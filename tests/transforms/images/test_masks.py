@@ -7,7 +7,7 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -40,7 +40,6 @@ def widened(shape: np.ndarray, pixels: int) -> np.ndarray:
 @pytest.mark.parametrize("encoding", [ImageEncoding.RAW, ImageEncoding.KEEP])
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("is_upright", [True, False])
-@settings(deadline=None)
 @given(
     st.integers(40, 200), st.integers(40, 200), st.sampled_from([None, (48, 64), (97, 50), (160, 171)]),
     st.sampled_from(ResizeMode), st.integers(1, 8), st.sampled_from(["JPEG", "PNG"]), st.booleans(),

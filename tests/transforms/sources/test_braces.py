@@ -34,7 +34,7 @@ def test_braces_stand_for_what_they_do_in_a_shell(path):
     assert has_braces(path) is (path not in ("a{b}c", "{}", "x"))
 
 
-@settings(deadline=None, max_examples=50)  # Each starts a shell.
+@settings(max_examples=50)  # Each starts a shell.
 @given(st.lists(st.one_of(WORDS, BRACES), max_size=3).map("".join))
 def test_any_braces_stand_for_what_they_do_in_a_shell(path):
     assert expand_braces(path) == by_shell(path)

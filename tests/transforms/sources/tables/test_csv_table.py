@@ -123,7 +123,7 @@ CELL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.integers(1, 4).flatmap(lambda width: st.lists(st.lists(CELL, min_size=width, max_size=width), min_size=1)),
     # With "\n" as its terminator csv.writer leaves a "\r" in a cell unquoted, which nobody can read back.
@@ -138,7 +138,7 @@ def test_what_csv_writer_writes_is_read_back(table, rows, style, bom):
     assert [list(row.values()) for row in all_rows(table(data))] == rows
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.lists(st.sampled_from([b'"', b",", b"\n", b"\r", b"\0", b"\xff", b"a", b"\xc3\xa9"])).map(b"".join))
 def test_any_bytes_give_rows_or_invalid_rows_and_nothing_else(table, data):
     for row in all_rows(table(b"x,y\n" + data)):

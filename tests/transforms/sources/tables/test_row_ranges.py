@@ -19,7 +19,7 @@ from transforms.sources.tables.jsonl_table import open_jsonl
 from transforms.sources.tables.parquet_table import open_parquet
 from transforms.sources.tables.table import RowRange
 
-TEXTS = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
+TEXTS = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
 PIECES = [
     b'"', b'""', b",", b"\n", b"\n", b"\r\n", b"\r", b"\0", b"\xff", b"a", b"\xc3\xa9", b" ", b"a,b\n", b'"a\nb",c\n',
     b"0.jpg,b\n", b"\n\n", b"\xef\xbb\xbf",
