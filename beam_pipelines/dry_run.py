@@ -26,7 +26,7 @@ from transforms.hashing import order_hash
 from transforms.labels import ClassNames
 from transforms.listing.indexing import read_unchanged
 from transforms.listing.limiting import choose_refs
-from transforms.listing.listing import Listing, read_chunk, write_listing
+from transforms.listing.listing import Listing, read_refs, write_listing
 from transforms.refs import SampleRef
 from transforms.request.build_spec import BuildSpec
 from transforms.shards.plan import ShardPolicy
@@ -73,10 +73,9 @@ class _Failures:
         # Eight bytes a sample: those of keys are enough to count equal ones.
         self._keys = array("Q")
 
-    def watch(self, packed: Iterable[bytes]) -> Iterator[bytes]:
-        """Passes packed references through."""
-        for ref in packed:
-            sample = SampleRef.unpack(ref)
+    def watch(self, samples: Iterable[SampleRef]) -> Iterator[SampleRef]:
+        """Passes references through."""
+        for sample in samples:
             self._keys.append(order_hash(seed=0, key=f"{sample.split}/{sample.key}"))
             failure = sample.failure or self._reject(sample)
             if failure is not None:
@@ -84,7 +83,7 @@ class _Failures:
             else:
                 found = (self._class_names.find(label) for label in sample.labels)
                 self.classes.setdefault(sample.split or "", Counter()).update(one for one in found if one is not None)
-            yield ref
+            yield sample
         repeated = 0 if self._group_rows else len(self._keys) - len(np.unique(np.frombuffer(self._keys, np.uint64)))
         if repeated:
             self._add(*DUPLICATE_KEY, key="", count=repeated)
@@ -121,8 +120,7 @@ def describe_build(spec: BuildSpec) -> DryRun:
         class_names = check_listing(spec, source, listing, skipped)
         convert = ConvertSample(spec.image, spec.layout or Layout(()), class_names)
         failures = _Failures(convert, class_names, group_rows=spec.source.group_rows)
-        packed = failures.watch(ref for chunk in listing.chunks for ref in read_chunk(chunk))
-        refs = choose_refs(packed, limit=_EXAMPLES, seed=spec.seed, samples=listing.samples)
+        refs = choose_refs(failures.watch(read_refs(listing)), limit=_EXAMPLES, seed=spec.seed, samples=listing.samples)
     classes = {
         split: {class_names.names[index]: count for index, count in sorted(found.items())}
         for split, found in sorted(failures.classes.items())

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from beam_tfrecords.errors import RequestError
 from transforms.listing.limiting import limit_listing
-from transforms.listing.listing import Listing, ListPlan, read_chunk, write_listing
+from transforms.listing.listing import Listing, ListPlan, read_refs, write_listing
 from transforms.listing.stratifying import stratify
 from transforms.refs import SampleRef
 from transforms.request.build_spec import BuildSpec
@@ -136,8 +136,7 @@ def _relabel(
         selection=Selection(classes=spec.source.classes),
         summarizes_folders=False,
     )
-    refs = (relabel(SampleRef.unpack(one)) for chunk in listing.chunks for one in read_chunk(chunk))
-    return write_listing(refs, folder, plan=plan, skipped=skipped, stem="settled-")
+    return write_listing(map(relabel, read_refs(listing)), folder, plan=plan, skipped=skipped, stem="settled-")
 
 
 def _as_it_is(ref: SampleRef) -> SampleRef:

@@ -27,7 +27,7 @@ from beam_pipelines.planning import BuildPlan
 from beam_pipelines.preparing import hold_output, prepare_build
 from beam_pipelines.settings.definitions import read_build_spec
 from transforms.listing.stage import AssignOrder, ListSource
-from transforms.refs import split_refs
+from transforms.ref_columns import unpack_refs
 
 _LINKS_PER_FILE = 10_000
 _CLASSES = 100
@@ -89,7 +89,7 @@ def group_references(folder: str, count: int) -> None:
 
 
 def _check_block(block: tuple[str, int], packed: Iterable[bytes]) -> None:
-    if not any(list(split_refs(joined)) for joined in packed):
+    if not any(list(unpack_refs(joined)) for joined in packed):
         raise ValueError(f"block {block} has no references")
 
 

@@ -16,7 +16,7 @@ import json
 import math
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -35,7 +35,8 @@ from transforms.images.image_spec import ImageSpec
 from transforms.listing.listing import CHUNK_REFS, ListPlan, read_chunk, write_listing
 from transforms.listing.ordering import assign_blocks, count_blocks
 from transforms.parts import RANGE_BLOCKS, Part, PartPolicy
-from transforms.refs import File, SampleRef, one_image, pack_refs
+from transforms.ref_columns import RefColumns, join_packed
+from transforms.refs import File, SampleRef, one_image
 from transforms.shards.plan import ShardPolicy, place_parts
 from transforms.sources.folders.image_folder import MOST_LISTED_HERE
 from transforms.splits import Splits
@@ -214,13 +215,13 @@ def _cut(samples: int) -> tuple[Stage, Stage]:
     return cut, index
 
 
-def _list(samples: int) -> tuple[list[Stage], list[bytes]]:
+def _list(samples: int) -> tuple[list[Stage], RefColumns]:
     here = min(samples, MOST_LISTED_HERE)
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         listing = write_listing(make_refs(_SAMPLE), folder, plan=ListPlan(Splits(), seed=0))
         listed = time.perf_counter() - start
-        packed = [ref for chunk in listing.chunks for ref in read_chunk(chunk)]
+        chunk = read_chunk(listing.chunks[0])[0]
     first = Stage(
         "list the first million",
         elements=here,
@@ -235,18 +236,18 @@ def _list(samples: int) -> tuple[list[Stage], list[bytes]]:
         index,
         Stage("read the markers", elements=cut.elements, reads=cut.elements, serial=cut.elements * _REQUEST_SECONDS),
         Stage("move the listing", elements=chunks, serial=2 * chunks * _REQUEST_SECONDS / _UPLOADS),
-    ], packed
+    ], chunk
 
 
-def _order(samples: int, blocks: int, packed: list[bytes]) -> Stage:
+def _order(samples: int, blocks: int, chunk: RefColumns) -> Stage:
     """A bundle is one chunk of the listing: what goes to one block is joined."""
     coder = beam.coders.registry.get_coder(Tuple[Tuple[str, int], bytes])
-    bundle = packed[:CHUNK_REFS]
-    joined: defaultdict[tuple[str, int], list[bytes]] = defaultdict(list)
-    for ref, block in zip(bundle, assign_blocks(bundle, seed=0, blocks={"train": blocks}), strict=True):
-        joined[block].append(ref)
-    size = sum(len(coder.encode((key, pack_refs(refs)))) for key, refs in joined.items())
-    share = samples / len(bundle)
+    joined = {
+        block: join_packed([chunk.take(places).pack()])
+        for block, places in assign_blocks(chunk, seed=0, blocks={"train": blocks})
+    }
+    size = sum(len(coder.encode(pair)) for pair in joined.items())
+    share = samples / len(chunk)
     return Stage("AssignOrder, GroupByKey", elements=int(len(joined) * share), shuffled=int(size * share))
 
 

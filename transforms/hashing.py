@@ -14,17 +14,17 @@ SPACE = 1 << 64
 
 def order_hash(*, seed: int, key: str) -> int:
     """The place of a sample in the shuffled dataset, uniform over [0, 2**64)."""
-    return _hash64(_ORDER, seed, [key])[0]
+    return int.from_bytes(_hash64(_ORDER, seed, [key]), "big")
 
 
-def order_hashes(*, seed: int, keys: Iterable[str]) -> list[int]:
-    """The places of several samples."""
+def order_hashes(*, seed: int, keys: Iterable[str]) -> bytes:
+    """The places of several samples, of eight bytes each, the highest first."""
     return _hash64(_ORDER, seed, keys)
 
 
 def split_hash(*, seed: int, key: str) -> int:
     """The value that fractions of splits are cut from, uniform over [0, 2**64), independent of the order."""
-    return _hash64(_SPLIT, seed, [key])[0]
+    return int.from_bytes(_hash64(_SPLIT, seed, [key]), "big")
 
 
 def content_hash(data: bytes) -> str:
@@ -34,14 +34,14 @@ def content_hash(data: bytes) -> str:
     return str(blake3(data).hexdigest())
 
 
-def _hash64(purpose: bytes, seed: int, keys: Iterable[str]) -> list[int]:
+def _hash64(purpose: bytes, seed: int, keys: Iterable[str]) -> bytes:
     # This hash may never change: with another one every image would move, and with fractions also to another
     # split, so that test images of yesterday's build would train tomorrow's model.
     # blake2b is stable across platforms and Python versions; Python's own hash() is neither.
     begun = hashlib.blake2b(digest_size=8, key=b"%d" % seed, person=purpose)
-    hashes = []
+    digests = []
     for key in keys:
         digest = begun.copy()
         digest.update(key.encode())
-        hashes.append(int.from_bytes(digest.digest(), "big"))
-    return hashes
+        digests.append(digest.digest())
+    return b"".join(digests)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from beam_tfrecords import crc32c, storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.index import INDEX_SCHEMA
-from beam_tfrecords.tfrecord import FRAME_BYTES, Compression, frame
+from beam_tfrecords.tfrecord import FRAME_BYTES, Compression, frame, frame_each
 from transforms.stats import Stats
 from transforms.workspace.state_files import naming_damage
 
@@ -158,14 +158,16 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         self._records += 1
         self._roll_if_full()
 
-    def add_many(self, examples: Sequence[bytes], columns: Mapping[str, Sequence[Any]]) -> None:
+    def add_many(self, examples: Sequence[bytes], crcs: Sequence[int], columns: Mapping[str, Sequence[Any]]) -> None:
         """Appends records, as `add` does one by one.
 
         Args:
+          crcs: the masked CRCs of the examples.
           columns: of their index rows, without offset and length.
         """
-        frames = list(map(b"".join, map(frame, examples)))
-        ends = [0, *itertools.accumulate(map(len, frames))]
+        frames = frame_each(examples, crcs)
+        lengths = [len(example) + FRAME_BYTES for example in examples]
+        ends = [0, *itertools.accumulate(lengths)]
         done = 0
         while done < len(frames):
             if not self._records:
@@ -180,8 +182,8 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
                 self._extend(column, values[done:stop])
             start = self._stream_bytes - ends[done]
             self._extend("offset", [start + end for end in ends[done:stop]])
-            self._extend("length", list(map(len, frames[done:stop])))
-            data = b"".join(frames[done:stop])
+            self._extend("length", lengths[done:stop])
+            data = b"".join(itertools.chain.from_iterable(frames[done:stop]))
             self._write(self._compressor.compress(data) if self._gzip else data)
             self._stream_bytes += len(data)
             self._records += stop - done

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgpack
@@ -90,12 +89,10 @@ Locator: TypeAlias = "File | Range | ZipMember | PixelRange"
 # References are packed by their places here.
 _LOCATORS = (Range, ZipMember, File, PixelRange)
 
-# In msgpack: lists of seven and of eight values, and an empty mapping.
-_SEVEN, _EIGHT, _NO_IMAGES = b"\x97", b"\x98", b"\x80"
 # A new one for each reference would take as long as packing it; the interpreter's lock is held while it packs.
-_pack = msgpack.Packer().pack
-# Where a packed reference has its failure.
-_FAILURE = 7
+_pack: Callable[[Any], bytes] = msgpack.Packer().pack
+# Of a reference.
+_PLAIN_VALUES = 9
 # The name of the only image of a sample, and that of its mask.
 IMAGE, MASK = "image", "mask"
 
@@ -229,13 +226,36 @@ class SampleRef:
         """The same sample in another split."""
         return _make_ref({**vars(self), "split": split, "group": None})
 
+    def plain_images(self) -> dict[str, tuple[Any, ...]]:
+        """Where the images are, as values for msgpack."""
+        return {name: _pack_locator(locator) for name, locator in self.images.items()} if self.images else {}
+
+    @classmethod
+    def of_plain(cls, plain: Sequence[Any]) -> SampleRef:
+        """The reference of all its values as they are unpacked."""
+        key, split, places, size, fingerprint, label, columns, failure, objects = plain
+        return _make_ref(
+            {
+                "key": key,
+                "images": {name: _unpack_locator(*place) for name, place in places.items()} if places else places,
+                "size": size,
+                "fingerprint": fingerprint,
+                "label": label,
+                "split": split,
+                "columns": columns,
+                "failure": tuple(failure) if failure else None,
+                "group": None,
+                "objects": Objects.unpack(objects) if objects else None,
+            }
+        )
+
     def pack(self) -> bytes:
-        """The reference as a few hundred bytes, for the listing and for the shuffle."""
-        return msgpack.packb(
+        """The reference as a few hundred bytes; it decides which of several with one key is the first."""
+        packed: bytes = msgpack.packb(
             (
                 self.key,
                 self.split,
-                {name: _pack_locator(locator) for name, locator in self.images.items()},
+                self.plain_images(),
                 self.size,
                 self.fingerprint,
                 self.label,
@@ -244,6 +264,13 @@ class SampleRef:
                 *([self.objects.pack()] if self.objects is not None else ()),
             )
         )
+        return packed
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> SampleRef:
+        """The reverse of `pack`."""
+        plain = msgpack.unpackb(packed)
+        return cls.of_plain(plain if len(plain) == _PLAIN_VALUES else [*plain, None])
 
     def identity(self) -> bytes:
         """What makes this sample another one when it changes: everything except where its bytes are."""
@@ -251,39 +278,8 @@ class SampleRef:
         names = [name for name in self.images if name != IMAGE]
         values = (self.key, self.split, self.size, self.fingerprint, self.label, dict(self.columns), self.failure)
         if self.objects is not None:
-            return msgpack.packb((*values, names, self.objects.pack()))
-        return msgpack.packb((*values, names) if names else values)
-
-    def pack_with_identity(self) -> tuple[bytes, bytes]:
-        """`pack` and `identity`; that of a row without an image is made of the other, which halves the time."""
-        if self.images or self.objects is not None:
-            return self.pack(), self.identity()
-        # Lists of as many values as their first byte says; one of them has no images besides.
-        head = _pack((self.key, self.split))[1:]
-        rest = _pack((self.size, self.fingerprint, self.label, dict(self.columns), self.failure))[1:]
-        return b"".join((_EIGHT, head, _NO_IMAGES, rest)), b"".join((_SEVEN, head, rest))
-
-    @classmethod
-    def unpack(cls, packed: bytes) -> SampleRef:
-        """The reverse of `pack`."""
-        key, split, places, size, fingerprint, label, columns, failure, *rest = msgpack.unpackb(packed)
-        images = {name: _unpack_locator(*place) for name, place in places.items()} if places else places
-        failure = tuple(failure) if failure else None
-        objects = Objects.unpack(rest[0]) if rest else None
-        return _make_ref(
-            {
-                "key": key,
-                "images": images,
-                "size": size,
-                "fingerprint": fingerprint,
-                "label": label,
-                "split": split,
-                "columns": columns,
-                "failure": failure,
-                "group": None,
-                "objects": objects,
-            }
-        )
+            return _pack((*values, names, self.objects.pack()))
+        return _pack((*values, names) if names else values)
 
 
 def _make_ref(values: dict[str, Any]) -> SampleRef:
@@ -291,34 +287,3 @@ def _make_ref(values: dict[str, Any]) -> SampleRef:
     ref = object.__new__(SampleRef)
     object.__setattr__(ref, "__dict__", values)
     return ref
-
-
-def pack_refs(packed: Iterable[bytes]) -> bytes:
-    """Joins packed references and compresses them: what they share, such as folder names, is stored once."""
-    return zlib.compress(b"".join(packed), level=1)
-
-
-def split_refs(joined: bytes) -> Iterator[bytes]:
-    """The packed references that `pack_refs` joined."""
-    data = zlib.decompress(joined)
-    unpacker = msgpack.Unpacker(max_buffer_size=max(1, len(data)))
-    unpacker.feed(data)
-    skip, tell = unpacker.skip, unpacker.tell
-    start, size = 0, len(data)
-    while start < size:
-        skip()
-        end = tell()
-        yield data[start:end]
-        start = end
-
-
-def unpack_key_and_split(packed: bytes) -> tuple[str, str]:
-    """Key and split ("" without one) of a packed reference."""
-    values = msgpack.unpackb(packed)
-    return values[0], values[1] or ""
-
-
-def unpack_failure(packed: bytes) -> tuple[str, str] | None:
-    """Reason and detail of a packed reference that the source has rejected, else None."""
-    failure = msgpack.unpackb(packed)[_FAILURE]
-    return tuple(failure) if failure else None

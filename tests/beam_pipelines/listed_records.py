@@ -15,8 +15,7 @@ from beam_pipelines.list_input import list_samples
 from beam_pipelines.settings.command_line import parse_arguments
 from beam_pipelines.settings.definitions import read_build_spec
 from tests.beam_pipelines.public_layouts import Records
-from transforms.listing.listing import read_chunk
-from transforms.refs import SampleRef
+from transforms.listing.listing import read_refs
 
 
 def _picture() -> bytes:
@@ -40,12 +39,11 @@ def read(argv: list[str], folder: Path) -> tuple[Records, list[str]]:
         listing, skipped = list_containers(containers, spec, source, str(folder))
     check_listing(spec, source, listing, skipped)
     records: dict[str, Counter[str]] = {}
-    for chunk in listing.chunks:
-        for ref in map(SampleRef.unpack, read_chunk(chunk)):
-            assert ref.failure is None, ref
-            label = ref.label if spec.layout.needs_label else ""
-            assert label is not None, ref
-            records.setdefault(ref.split, Counter())[str(label)] += 1
+    for ref in read_refs(listing):
+        assert ref.failure is None, ref
+        label = ref.label if spec.layout.needs_label else ""
+        assert label is not None, ref
+        records.setdefault(ref.split, Counter())[str(label)] += 1
     return records, source.notes
 
 

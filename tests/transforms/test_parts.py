@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords.tfrecord import read_records
+from beam_tfrecords.tfrecord import masked_crc32c_each, read_records
 from transforms.parts import PART_BYTES, PartPolicy, PartWriter
 
 ROW = {
@@ -76,7 +76,7 @@ def test_records_that_are_added_together_are_written_as_one_by_one(compression, 
             columns = {
                 name: [row[name] for row in rows[some]] for name in names if ROW[name] is not None or name == "label"
             }
-            writer.add_many(payloads[some], columns)
+            writer.add_many(payloads[some], masked_crc32c_each(payloads[some]), columns)
 
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         assert write_all(one, add_each) == write_all(other, add_together)

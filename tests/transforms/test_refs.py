@@ -21,10 +21,6 @@ from transforms.refs import (
     describe_locator,
     find_locator,
     one_image,
-    pack_refs,
-    split_refs,
-    unpack_failure,
-    unpack_key_and_split,
 )
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -78,18 +74,6 @@ def test_a_reference_survives_packing_with_the_type_of_its_locator(ref):
     }
 
 
-@given(REFS)
-def test_key_and_split_are_read_without_the_rest(ref):
-    assert unpack_key_and_split(ref.pack()) == (ref.key, ref.split or "")
-
-
-@given(REFS)
-def test_packed_with_its_identity_a_reference_is_as_packed_alone(ref):
-    row = dataclasses.replace(ref, images={}, objects=None)
-    assert ref.pack_with_identity() == (ref.pack(), ref.identity())
-    assert row.pack_with_identity() == (row.pack(), row.identity())
-
-
 def test_the_packed_reference_of_a_photo_has_less_than_200_bytes():
     assert len(photo(1).pack()) < 200
 
@@ -109,20 +93,6 @@ def test_objects_are_part_of_the_identity(ref, objects):
     # 0.0 and -0.0 are equal, but not the same.
     is_same = ref.objects is not None and msgpack.packb(objects.pack()) == msgpack.packb(ref.objects.pack())
     assert (changed.identity() == ref.identity()) == is_same
-    assert unpack_failure(changed.pack()) == ref.failure
-
-
-def test_references_packed_together_come_back_in_order_and_take_a_third_of_the_space():
-    packed = [photo(number).pack() for number in range(100)]
-    together = pack_refs(packed)
-    assert list(split_refs(together)) == packed
-    assert len(together) < sum(map(len, packed)) / 3
-
-
-@given(st.lists(REFS, max_size=5))
-def test_any_references_packed_together_come_back(refs):
-    packed = [ref.pack() for ref in refs]
-    assert list(split_refs(pack_refs(packed))) == packed
 
 
 @pytest.mark.parametrize(

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import dataclasses
 import functools
+import itertools
 import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from beam_tfrecords import storage
 from beam_tfrecords.errors import TRIED_AGAIN, BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.tfrecord import Compression
 from transforms.blocks.convert_rows import write_rows
 from transforms.blocks.convert_sample import ConvertedSample, ConvertSample
-from transforms.blocks.fetching import Fetched, fetch, read_images, with_fingerprint
+from transforms.blocks.fetching import Fetched, fetch, read_images, with_fingerprint, with_fingerprints
 from transforms.blocks.results import BlockResult, read_marker
 from transforms.blocks.reuse import BlockReuse, ReusePlan
 from transforms.blocks.rows import merge_rows, reject_duplicates
@@ -27,7 +31,8 @@ from transforms.libraries import check_libraries
 from transforms.parts import PartPolicy, PartWriter
 from transforms.processes.isolation import TimeLimit, isolated
 from transforms.processes.memory_left import check_memory_left
-from transforms.refs import MASK, BlockKey, SampleRef, describe_locator, split_refs, unpack_key_and_split
+from transforms.ref_columns import RefColumns, unpack_refs
+from transforms.refs import MASK, BlockKey, SampleRef, describe_locator
 from transforms.service_faults import describe_fault
 from transforms.stats import Change, Key, Stats, count_record
 from transforms.workspace.build_folder import BuildFolder
@@ -113,13 +118,29 @@ def _begin(started: str) -> bool:
     return is_first
 
 
-def read_block(joined: Iterable[bytes], *, seed: int) -> Iterator[SampleRef]:
+def read_block(joined: Iterable[bytes], *, seed: int) -> Iterator[RefColumns]:
     """The references of a block in their final order; equal keys stay next to each other, in an order of their own."""
-    packed = [ref for together in joined for ref in split_refs(together)]
-    keys = [unpack_key_and_split(ref)[0] for ref in packed]
-    ordered = sorted(zip(order_hashes(seed=seed, keys=keys), keys, packed, strict=True))
-    for _, _, ref in ordered:
-        yield SampleRef.unpack(ref)
+    by_names: dict[tuple[str, ...], list[RefColumns]] = {}
+    for refs in itertools.chain.from_iterable(map(unpack_refs, joined)):
+        by_names.setdefault(tuple(refs.columns), []).append(refs)
+    kinds = list(map(RefColumns.join, by_names.values()))
+    starts = [0, *itertools.accumulate(map(len, kinds))]
+    orders = np.frombuffer(order_hashes(seed=seed, keys=[key for refs in kinds for key in refs.keys]), ">u8")
+    places = np.argsort(orders, kind="stable").tolist()
+
+    def kind_of(place: int) -> int:
+        return bisect.bisect_right(starts, place, hi=len(kinds)) - 1
+
+    def identify(place: int) -> tuple[str, bytes]:
+        kind = kind_of(place)
+        ref = kinds[kind][place - starts[kind]]
+        return ref.key, ref.pack()
+
+    if len(np.unique(orders)) < len(orders):
+        equal = (list(group) for _, group in itertools.groupby(places, key=orders.__getitem__))
+        places = [place for some in equal for place in (sorted(some, key=identify) if len(some) > 1 else some)]
+    for kind, run in itertools.groupby(places, key=kind_of) if len(kinds) != 1 else [(0, places)]:
+        yield kinds[kind].take(place - starts[kind] for place in run)
 
 
 def convert_sample(
@@ -151,7 +172,7 @@ def convert_sample(
 
 
 def _convert_refs(
-    refs: Iterable[SampleRef],
+    together: Iterable[RefColumns],
     key: BlockKey,
     *,
     stem: str,
@@ -167,7 +188,10 @@ def _convert_refs(
         return plan.read_images and (reuse is None or reuse.needs_image(ref))
 
     counts: Counter[Key] = Counter()
-    refs = merge_rows(refs, counts, split=split) if plan.group_rows else reject_duplicates(refs)
+    if plan.group_rows:
+        together = RefColumns.of(merge_rows(itertools.chain.from_iterable(together), counts, split=split))
+    else:
+        together = reject_duplicates(together)
     failures: list[str] = []
     launch = ""
     clock = Stopwatch()
@@ -180,10 +204,12 @@ def _convert_refs(
         compression=plan.compression,
         measure=measure_quality,
     ) as writer:
-        if not plan.hashes_files:
-            refs = map(with_fingerprint, refs)
         if rows is not None:
-            refs = write_rows(refs, rows, writer, counts, clock, split=split)
+            together = together if plan.hashes_files else with_fingerprints(together)
+            refs = write_rows(together, rows, writer, counts, clock, split=split)
+        else:
+            refs = itertools.chain.from_iterable(together)
+            refs = refs if plan.hashes_files else map(with_fingerprint, refs)
         for ref, fetched in fetch(refs, needs_image=needs_image, max_file_size=plan.max_file_size):
             clock.lap("read")
             images = {} if isinstance(fetched, SampleError) else fetched

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from transforms.blocks.convert_sample import ConvertedRows, ConvertSample
 from transforms.blocks.stopwatch import Stopwatch
 from transforms.parts import PartWriter
+from transforms.ref_columns import RefColumns
 from transforms.refs import SampleRef
 from transforms.stats import Key
 
@@ -16,7 +17,7 @@ _TOGETHER = 256
 
 
 def write_rows(
-    refs: Iterable[SampleRef],
+    together: Iterable[RefColumns],
     convert: ConvertSample,
     writer: PartWriter,
     counts: Counter[Key],
@@ -27,7 +28,7 @@ def write_rows(
     """Converts and writes samples whose images are not needed, many at once.
 
     Args:
-      refs: of a block, in their order.
+      together: the references of a block, in their order.
       convert: converts them.
       writer: receives their records.
       counts: receives what the records add to it.
@@ -37,36 +38,33 @@ def write_rows(
     Yields:
       Those that cannot be converted, before what follows them is written.
     """
-    refs = iter(refs)
-    while together := list(itertools.islice(refs, _TOGETHER)):
+    for refs in (all.slice(start, start + _TOGETHER) for all in together for start in range(0, len(all), _TOGETHER)):
         clock.lap("read")
-        for few, converted in _convert(together, convert):
+        for few, converted in _convert(refs, convert):
             clock.lap("convert")
             if converted is None:
-                yield few[0]
+                yield from few
                 continue
             columns: dict[str, Sequence[str | None]] = {
-                "key": [ref.key for ref in few],
-                "uri": [ref.uri if ref.images else None for ref in few],
-                "fingerprint": [ref.fingerprint for ref in few],
+                "key": few.keys,
+                "uri": [ref.uri for ref in few] if any(few.each("images")) else [None] * len(few),
+                "fingerprint": few.each("fingerprint"),
                 "label": converted.labels,
                 "content_hash": [""] * len(few),
                 "sample_hash": converted.sample_hashes,
             }
             known = {name: column for name, column in columns.items() if column.count(None) < len(few)}
-            writer.add_many(converted.examples, known)
+            writer.add_many(converted.examples, converted.crcs, known)
             counts["written", split] += len(few)
             for name in itertools.chain.from_iterable(converted.class_names):
                 counts["class", split, name] += 1
-            counts["source_bytes",] += sum(ref.size for ref in few)
+            counts["source_bytes",] += sum(few.each("size"))
             clock.lap("write")
 
 
-def _convert(
-    refs: Sequence[SampleRef], convert: ConvertSample
-) -> Iterator[tuple[Sequence[SampleRef], ConvertedRows | None]]:
+def _convert(refs: RefColumns, convert: ConvertSample) -> Iterator[tuple[RefColumns, ConvertedRows | None]]:
     """Converts many samples; None for one that has to be converted alone, to know why it fails."""
-    if not any(ref.failure for ref in refs):
+    if not any(refs.each("failure")):
         try:
             converted = convert.convert_rows(refs)
         except Exception:
@@ -79,5 +77,5 @@ def _convert(
         yield refs, None
         return
     middle = len(refs) // 2
-    yield from _convert(refs[:middle], convert)
-    yield from _convert(refs[middle:], convert)
+    yield from _convert(refs.slice(0, middle), convert)
+    yield from _convert(refs.slice(middle, len(refs)), convert)

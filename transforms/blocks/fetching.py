@@ -11,6 +11,7 @@ from typing import TypeAlias
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from transforms.images.raw_pixels import as_file
+from transforms.ref_columns import RefColumns
 from transforms.refs import File, Locator, PixelRange, SampleRef, ZipMember
 from transforms.service_faults import retry_faults
 from transforms.zip_member import unpack_member
@@ -63,6 +64,13 @@ def with_fingerprint(ref: SampleRef) -> SampleRef:
     locator = dataclasses.replace(ref.locator, version=entry.version)
     images = dict.fromkeys(ref.images, locator)
     return dataclasses.replace(ref, images=images, size=entry.size, fingerprint=entry.fingerprint)
+
+
+def with_fingerprints(together: Iterable[RefColumns]) -> Iterator[RefColumns]:
+    """`with_fingerprint` of each."""
+    for refs in together:
+        is_known = not any(refs.each("images")) or all(refs.each("fingerprint"))
+        yield from [refs] if is_known else RefColumns.of(map(with_fingerprint, refs))
 
 
 def read_images(ref: SampleRef, *, max_file_size: int) -> Fetched:

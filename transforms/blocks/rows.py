@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason
+from transforms.ref_columns import RefColumns
 from transforms.refs import SampleRef
 from transforms.stats import Key
 
@@ -18,14 +20,16 @@ DUPLICATE_KEY = (
 )
 
 
-def reject_duplicates(refs: Iterable[SampleRef]) -> Iterator[SampleRef]:
+def reject_duplicates(together: Iterable[RefColumns]) -> Iterator[RefColumns]:
     """The sorted references; of those with one key, all except the first as failures."""
     before = None
-    for ref in refs:
-        if ref.key == before:
-            ref = dataclasses.replace(ref, failure=DUPLICATE_KEY)
-        before = ref.key
-        yield ref
+    for refs in together:
+        repeated = list(map(operator.eq, refs.keys, [before, *refs.keys[:-1]]))
+        before = refs.keys[-1]
+        if True in repeated:
+            failures = zip(repeated, refs.each("failure"), strict=True)
+            refs = refs.with_failures([DUPLICATE_KEY if again else failure for again, failure in failures])
+        yield refs
 
 
 def merge_rows(refs: Iterable[SampleRef], counts: Counter[Key], *, split: str) -> Iterator[SampleRef]:

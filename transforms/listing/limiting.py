@@ -8,26 +8,27 @@ from collections.abc import Iterable, Mapping
 
 from beam_tfrecords import storage
 from transforms.hashing import order_hash
-from transforms.listing.listing import CHUNK_REFS, Listing, read_chunk
-from transforms.refs import SampleRef, pack_refs, unpack_key_and_split
+from transforms.listing.listing import CHUNK_REFS, Listing, read_refs
+from transforms.ref_columns import pack_refs
+from transforms.refs import SampleRef
 
 
 def limit_listing(listing: Listing, *, limit: int, seed: int, folder: str) -> Listing:
     """A listing of at most `limit` samples. It keeps the labels of all samples, so that class indices stay."""
     if listing.total <= limit:
         return listing
-    packed = (ref for chunk in listing.chunks for ref in read_chunk(chunk))
-    refs = choose_refs(packed, limit=limit, seed=seed, samples=listing.samples)
+    refs = choose_refs(read_refs(listing), limit=limit, seed=seed, samples=listing.samples)
     limited = Listing(labels=Counter(dict.fromkeys(listing.labels, 0)))
     for start in range(0, len(refs), CHUNK_REFS):
         chunk = refs[start : start + CHUNK_REFS]
         path = storage.join(folder, f"limited-{start:09d}.refs")
-        storage.write_bytes(path, pack_refs(limited.add(chunk, count_labels=bool(listing.labels))))
+        limited.add(chunk, count_labels=bool(listing.labels))
+        storage.write_bytes(path, pack_refs(chunk))
         limited.chunks.append(path)
     return limited
 
 
-def choose_refs(packed: Iterable[bytes], *, limit: int, seed: int, samples: Mapping[str, int]) -> list[SampleRef]:
+def choose_refs(refs: Iterable[SampleRef], *, limit: int, seed: int, samples: Mapping[str, int]) -> list[SampleRef]:
     """The first references of every split, in the dataset's order; all attempts choose the same.
 
     Args:
@@ -36,13 +37,13 @@ def choose_refs(packed: Iterable[bytes], *, limit: int, seed: int, samples: Mapp
     shares = _share(limit, samples)
     # Per split, the smallest hashes so far, as a heap with the largest of them on top.
     heaps: dict[str, list[tuple[int, bytes]]] = {split: [] for split in shares}
-    for ref in packed:
-        key, split = unpack_key_and_split(ref)
-        heap, order = heaps[split], -order_hash(seed=seed, key=key)
+    for ref in refs:
+        split = ref.split or ""
+        heap, order = heaps[split], -order_hash(seed=seed, key=ref.key)
         if len(heap) < shares[split]:
-            heapq.heappush(heap, (order, ref))
+            heapq.heappush(heap, (order, ref.pack()))
         elif heap and order > heap[0][0]:
-            heapq.heapreplace(heap, (order, ref))
+            heapq.heapreplace(heap, (order, ref.pack()))
     return [SampleRef.unpack(ref) for split in sorted(heaps) for _, ref in sorted(heaps[split], reverse=True)]
 
 

@@ -13,7 +13,8 @@ import msgpack
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from transforms.refs import SampleRef, Scalar, pack_refs, split_refs
+from transforms.ref_columns import RefColumns, join_alike, join_packed, unpack_refs
+from transforms.refs import SampleRef, Scalar
 from transforms.sources.folder_tree import FolderSummary
 from transforms.sources.selection import EVERYTHING, Selection
 from transforms.sources.source_spec import Skipped
@@ -22,7 +23,7 @@ from transforms.workspace.build_folder import BuildFolder
 from transforms.workspace.state_files import naming_damage
 
 CHUNK_REFS = 10_000
-# References that are counted and packed at once.
+# References that are counted at once.
 _TOGETHER = 256
 
 
@@ -63,10 +64,9 @@ class Listing:
         """Changes when a sample is added, removed or changed."""
         return f"{self.digest:032x}"
 
-    def add(self, refs: Sequence[SampleRef], *, count_labels: bool) -> list[bytes]:
-        """Counts references, and packs them."""
+    def add(self, refs: Sequence[SampleRef], *, count_labels: bool) -> None:
+        """Counts references."""
         self.samples.update([ref.split or "" for ref in refs])
-        packed = []
         for ref in refs:
             if ref.size:
                 self.source_bytes[ref.split or ""] += ref.size
@@ -76,11 +76,8 @@ class Listing:
                 for label in ref.labels:
                     self.labels[label] += 1
                     self.split_labels.setdefault(ref.split or "", set()).add(label)
-            one, identity = ref.pack_with_identity()
-            packed.append(one)
-            self.digest += int.from_bytes(hashlib.blake2b(identity, digest_size=16).digest(), "big")
+            self.digest += int.from_bytes(hashlib.blake2b(ref.identity(), digest_size=16).digest(), "big")
         self.digest %= 1 << 128
-        return packed
 
     def merge(self, other: Listing) -> None:
         """Adds the samples of another listing."""
@@ -148,11 +145,11 @@ def write_listing(
       skipped: counts the samples that are not wanted.
     """
     listing = Listing()
-    pending: list[bytes] = []
+    pending: list[RefColumns] = []
 
     def write_chunk() -> None:
         path = storage.join(folder, f"{stem}{len(listing.chunks):06d}.refs")
-        storage.write_bytes(path, pack_refs(pending))
+        storage.write_bytes(path, join_packed(refs.pack() for refs in join_alike(pending)))
         listing.chunks.append(path)
         pending.clear()
 
@@ -166,14 +163,15 @@ def write_listing(
         return kind is None
 
     wanted = iter(samples) if plan.selection == EVERYTHING else filter(is_wanted, samples)
-    while together := list(itertools.islice(wanted, min(_TOGETHER, CHUNK_REFS - len(pending)))):
+    while together := list(itertools.islice(wanted, min(_TOGETHER, CHUNK_REFS - sum(map(len, pending))))):
         refs = [assign_split(sample, splits=plan.splits, seed=plan.seed) for sample in together]
         if plan.summarizes_folders:
             for ref in refs:
                 if ref.failure is None:
                     listing.folders.add_image(ref.key)
-        pending += listing.add(refs, count_labels=plan.count_labels)
-        if len(pending) == CHUNK_REFS:
+        listing.add(refs, count_labels=plan.count_labels)
+        pending += RefColumns.of(refs)
+        if sum(map(len, pending)) == CHUNK_REFS:
             write_chunk()
     if pending:
         write_chunk()
@@ -183,15 +181,25 @@ def write_listing(
     return listing
 
 
-def read_chunk(chunk: str) -> list[bytes]:
-    """The packed references of one chunk file.
+def read_chunk(chunk: str) -> list[RefColumns]:
+    """The references of one chunk file.
 
     Raises:
       BuildError: it is damaged or cannot be read; a worker on another machine may not have the output.
     """
     joined = read_shared(chunk)
     with naming_damage(chunk):
-        return list(split_refs(joined))
+        return list(unpack_refs(joined))
+
+
+def read_refs(listing: Listing) -> Iterator[SampleRef]:
+    """The references of a listing.
+
+    Raises:
+      BuildError: as `read_chunk`.
+    """
+    for chunk in listing.chunks:
+        yield from itertools.chain.from_iterable(read_chunk(chunk))
 
 
 def write_chunk_names(listing: Listing, folder: str) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from transforms.hashing import SPACE, order_hashes
+import numpy as np
+
+from transforms.hashing import order_hashes
 from transforms.listing.listing import read_chunk
-from transforms.refs import BlockKey, unpack_key_and_split
+from transforms.ref_columns import RefColumns
+from transforms.refs import BlockKey
 
 BLOCK_BYTES = 16 << 20
 # A small dataset still gets enough blocks for every core: first a few of few samples, then, as a block takes six
@@ -28,27 +31,33 @@ def count_blocks(*, samples: int, output_bytes: int, source_bytes: int) -> int:
     return max(1, -(-output_bytes // BLOCK_BYTES), by_samples, by_source)
 
 
-def find_block(*, order: int, blocks: int) -> int:
-    """The block whose range of the hash space holds `order`."""
-    return order * blocks // SPACE
+def find_block(*, order: Any, blocks: int) -> Any:
+    """The block whose range of the hash space holds `order`: an integer, or a uint64 array."""
+    # order * blocks >> 64, without a number of more than 64 bits.
+    return ((order >> 32) * blocks + ((order & 0xFFFFFFFF) * blocks >> 32)) >> 32
 
 
-def assign_blocks(packed: Iterable[bytes], *, seed: int, blocks: Mapping[str, int]) -> Iterator[BlockKey]:
-    """The blocks of packed references."""
-    named = list(map(unpack_key_and_split, packed))
-    orders = order_hashes(seed=seed, keys=(key for key, _ in named))
-    for order, (_, split) in zip(orders, named, strict=True):
-        yield split, find_block(order=order, blocks=blocks[split])
+def assign_blocks(refs: RefColumns, *, seed: int, blocks: Mapping[str, int]) -> Iterator[tuple[BlockKey, list[int]]]:
+    """The blocks of references, and the places of those of each."""
+    orders = np.frombuffer(order_hashes(seed=seed, keys=refs.keys), ">u8").astype(np.uint64)
+    splits = [split or "" for split in refs.each("split")]
+    for split in dict.fromkeys(splits):
+        places = np.flatnonzero([one == split for one in splits])
+        numbers = find_block(order=orders[places], blocks=blocks[split])
+        by_number = np.argsort(numbers, kind="stable")
+        starts = np.flatnonzero(np.diff(numbers[by_number])) + 1
+        for some in np.split(by_number, starts):
+            yield (split, int(numbers[some[0]])), places[some].tolist()
 
 
 def order_chunk(chunk: str, *, seed: int, blocks: Mapping[str, int]) -> list[tuple[BlockKey, int, bytes]]:
-    """The packed references of a chunk file by their blocks: (block, how many they are, one behind the other).
+    """The references of a chunk file by their blocks: (block, how many they are, packed).
 
     Raises:
       BuildError: as `read_chunk`.
     """
-    packed = read_chunk(chunk)
-    refs: defaultdict[BlockKey, list[bytes]] = defaultdict(list)
-    for block, ref in zip(assign_blocks(packed, seed=seed, blocks=blocks), packed, strict=True):
-        refs[block].append(ref)
-    return [(block, len(found), b"".join(found)) for block, found in refs.items()]
+    return [
+        (block, len(places), refs.take(places).pack())
+        for refs in read_chunk(chunk)
+        for block, places in assign_blocks(refs, seed=seed, blocks=blocks)
+    ]

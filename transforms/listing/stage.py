@@ -14,7 +14,8 @@ from transforms.listing.indexing import IndexPlan, index_container, read_contain
 from transforms.listing.listing import read_chunk_names
 from transforms.listing.ordering import order_chunk
 from transforms.processes.stage import MapInProcesses
-from transforms.refs import BlockKey, pack_refs
+from transforms.ref_columns import join_packed
+from transforms.refs import BlockKey
 
 # A worker holds up to this many references, some hundred bytes each, so that those of one block travel together.
 _MOST_REFS = 100_000
@@ -67,7 +68,7 @@ class ListSource(beam.PTransform):
 
 
 class AssignOrder(beam.PTransform):
-    """Gives every reference of a listing its block: chunk file -> ((split, block), references joined by `pack_refs`).
+    """Gives every reference of a listing its block: chunk file -> ((split, block), references joined by `join_packed`).
 
     Joined and compressed, references take a third of the room in the shuffle, which the local runner holds in
     memory.
@@ -111,5 +112,5 @@ class _JoinRefs(beam.DoFn):
 
     def _emit(self) -> Iterator[tuple[BlockKey, bytes]]:
         for key, refs in self._refs.items():
-            yield key, pack_refs(refs)
+            yield key, join_packed(refs)
         self.start_bundle()

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from transforms.hashing import split_hash
-from transforms.listing.listing import Listing, ListPlan, read_chunk, write_listing
+from transforms.listing.listing import Listing, ListPlan, read_refs, write_listing
 from transforms.refs import SampleRef, Value
 from transforms.splits import Splits
 
@@ -24,13 +24,13 @@ def stratify(listing: Listing, folder: str, *, fractions: Mapping[str, float], s
       folder: where the new chunk files go; they replace those of the listing.
     """
     hashes: defaultdict[object, array[int]] = defaultdict(lambda: array("Q"))
-    for ref in _read(listing):
+    for ref in read_refs(listing):
         hashes[_stratum(ref.label)].append(split_hash(seed=seed, key=ref.key))
     cuts = {stratum: _cuts(sorted(values), fractions) for stratum, values in hashes.items()}
     splits = list(fractions)
 
     def assigned() -> Iterator[SampleRef]:
-        for ref in _read(listing):
+        for ref in read_refs(listing):
             place = bisect_right(cuts[_stratum(ref.label)], split_hash(seed=seed, key=ref.key))
             yield ref.with_split(splits[place])
 
@@ -46,11 +46,6 @@ def _cuts(hashes: Sequence[int], fractions: Mapping[str, float]) -> list[int]:
         rank = int(share * len(hashes) + 0.5)
         cuts.append(hashes[rank] if rank < len(hashes) else 1 << 64)
     return cuts
-
-
-def _read(listing: Listing) -> Iterator[SampleRef]:
-    for chunk in listing.chunks:
-        yield from map(SampleRef.unpack, read_chunk(chunk))
 
 
 def _stratum(label: Value) -> object:

@@ -21,9 +21,10 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.index import INDEX_SCHEMA
 from transforms.listing import indexing
 from transforms.listing.indexing import IndexPlan, index_container, read_index_markers
-from transforms.listing.listing import Listing, ListPlan, read_chunk, write_listing
+from transforms.listing.listing import Listing, ListPlan, read_chunk, read_refs, write_listing
 from transforms.parts import Part, read_index
 from transforms.publishing.changes import _collect_keys
+from transforms.ref_columns import RefColumns
 from transforms.refs import SampleRef
 from transforms.sources.archives.archive import ReadArchive
 from transforms.sources.archives.tar_reader import open_tar
@@ -78,7 +79,7 @@ def index(path: Path, meanwhile: Callable[[], None]) -> Listing:
 
 
 def images_of(listing: Listing) -> dict[str, bytes]:
-    refs = [SampleRef.unpack(packed) for chunk in listing.chunks for packed in read_chunk(chunk)]
+    refs = list(read_refs(listing))
     assert all(ref.failure is None for ref in refs)
     return {
         Path(ref.key).stem: storage.read_range(
@@ -177,7 +178,7 @@ def test_a_damaged_chunk_is_named(tmp_path):
         list(read_chunk(chunk))
 
 
-def fail(_: bytes) -> None:
+def fail(_: RefColumns) -> None:
     raise ValueError("mine")
 
 

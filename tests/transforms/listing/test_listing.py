@@ -14,7 +14,15 @@ from apache_beam.testing.util import assert_that, equal_to
 from beam_tfrecords.errors import BuildError
 from transforms.listing import listing as listing_module
 from transforms.listing.indexing import IndexPlan, index_container, read_index_markers, write_containers
-from transforms.listing.listing import Listing, ListPlan, read_chunk, read_chunk_names, write_chunk_names, write_listing
+from transforms.listing.listing import (
+    Listing,
+    ListPlan,
+    read_chunk,
+    read_chunk_names,
+    read_refs,
+    write_chunk_names,
+    write_listing,
+)
 from transforms.listing.stage import IndexContainers, ListSource
 from transforms.refs import File, SampleRef, one_image
 from transforms.sources.containers import Container
@@ -34,10 +42,8 @@ def refs(count: int, **fields) -> list[SampleRef]:
 def test_chunks_hold_all_references_and_the_totals_count_them(tmp_path, monkeypatch):
     monkeypatch.setattr(listing_module, "CHUNK_REFS", 10)
     listing = write_listing(refs(25), str(tmp_path), plan=PLAN)
-    assert [len(list(read_chunk(chunk))) for chunk in listing.chunks] == [10, 10, 5]
-    assert [SampleRef.unpack(packed).key for chunk in listing.chunks for packed in read_chunk(chunk)] == [
-        ref.key for ref in refs(25)
-    ]
+    assert [len(refs) for chunk in listing.chunks for refs in read_chunk(chunk)] == [10, 10, 5]
+    assert [ref.key for ref in read_refs(listing)] == [ref.key for ref in refs(25)]
     assert listing.samples == {"train": 25}
     assert listing.source_bytes == {"train": 250}
     assert listing.labels == {"cat": 25}
@@ -76,9 +82,7 @@ def test_listings_of_several_containers_add_up_to_the_listing_of_all(tmp_path):
     assert (merged.samples, merged.source_bytes, merged.labels) == (whole.samples, whole.source_bytes, whole.labels)
     assert merged.fingerprint == whole.fingerprint
     assert sorted(Path(chunk).name for chunk in merged.chunks) == ["0-000000.refs", "2-000000.refs"]
-    assert [packed for chunk in merged.chunks for packed in read_chunk(chunk)] == [
-        packed for chunk in whole.chunks for packed in read_chunk(chunk)
-    ]
+    assert list(read_refs(merged)) == list(read_refs(whole))
 
 
 def test_the_fingerprint_does_not_depend_on_where_samples_are_stored(tmp_path):
@@ -128,11 +132,10 @@ def test_containers_are_indexed_and_their_spooled_samples_can_be_read(tmp_path):
         _ = pipeline | IndexContainers(plan, processes=0)
     listing, skipped = read_index_markers(containers, plan.folder)
     found = {}
-    for chunk in listing.chunks:
-        for ref in map(SampleRef.unpack, read_chunk(chunk)):
-            data = Path(ref.locator.uri).read_bytes()
-            found[ref.key] = data[ref.locator.offset :][: ref.locator.length].decode()
-            assert ref.uri == f"{tmp_path}/{ref.key[:5]}#{found[ref.key]}"
+    for ref in read_refs(listing):
+        data = Path(ref.locator.uri).read_bytes()
+        found[ref.key] = data[ref.locator.offset :][: ref.locator.length].decode()
+        assert ref.uri == f"{tmp_path}/{ref.key[:5]}#{found[ref.key]}"
     assert found == {"1.txt/10": "10", "1.txt/11": "11", **{f"2.txt/{20 + n}": str(20 + n) for n in range(4)}}
     assert (listing.total, listing.samples) == (6, {"train": 6})
     assert skipped.counts == {".txt": 3}

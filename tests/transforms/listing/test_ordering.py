@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import apache_beam as beam
+import numpy as np
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that
@@ -14,7 +15,8 @@ from transforms.hashing import SPACE, order_hash
 from transforms.listing import stage as ordering
 from transforms.listing.ordering import BLOCK_BYTES, assign_blocks, count_blocks, find_block
 from transforms.listing.stage import AssignOrder
-from transforms.refs import SampleRef, pack_refs
+from transforms.ref_columns import RefColumns, pack_refs
+from transforms.refs import SampleRef
 
 ORDERS = st.integers(0, SPACE - 1)
 BLOCKS = st.integers(1, 10**9)
@@ -38,7 +40,8 @@ def test_large_sources_have_more_blocks():
 
 @given(ORDERS, BLOCKS)
 def test_every_order_has_a_block(order, blocks):
-    assert 0 <= find_block(order=order, blocks=blocks) < blocks
+    assert find_block(order=order, blocks=blocks) == order * blocks // SPACE
+    assert find_block(order=np.uint64([order]), blocks=blocks) == [order * blocks // SPACE]
 
 
 @given(ORDERS, ORDERS, BLOCKS)
@@ -49,11 +52,14 @@ def test_blocks_are_consecutive_ranges_of_the_order(one, other, blocks):
 
 def test_blocks_joined_in_order_are_the_globally_sorted_dataset():
     refs = [SampleRef(f"{number}.jpg", {}, split="train") for number in range(500)]
-    blocks: dict[tuple[str, int], list[bytes]] = {}
-    packed = [ref.pack() for ref in refs]
-    for ref, block in zip(packed, assign_blocks(packed, seed=1, blocks={"train": 7}), strict=True):
-        blocks.setdefault(block, []).append(ref)
-    joined = [ref.key for block in sorted(blocks) for ref in read_block([pack_refs(blocks[block])], seed=1)]
+    (together,) = RefColumns.of(refs)
+    blocks = dict(assign_blocks(together, seed=1, blocks={"train": 7}))
+    joined = [
+        key
+        for _, places in sorted(blocks.items())
+        for found in read_block([pack_refs(together.take(places))], seed=1)
+        for key in found.keys
+    ]
     assert joined == sorted((ref.key for ref in refs), key=lambda key: order_hash(seed=1, key=key))
 
 
@@ -62,20 +68,20 @@ def test_blocks_joined_in_order_are_the_globally_sorted_dataset():
 def test_assign_order_gives_every_reference_its_block(tmp_path, monkeypatch, held, processes):
     monkeypatch.setattr(ordering, "_MOST_REFS", held)
     refs = [SampleRef(f"{number}.jpg", {}, split=("train", "test")[number % 2]) for number in range(50)]
-    packed = [ref.pack() for ref in refs]
     blocks = {"train": 3, "test": 2}
 
     def check(pairs):
         found = []
         for (split, block), joined in pairs:
-            for ref in read_block([joined], seed=5):
-                assert [(split, block)] == list(assign_blocks([ref.pack()], seed=5, blocks=blocks))
-                found.append(ref.pack())
-        assert sorted(found) == sorted(packed)
+            for together in read_block([joined], seed=5):
+                ((assigned, places),) = assign_blocks(together, seed=5, blocks=blocks)
+                assert (assigned, places) == ((split, block), [*range(len(together))])
+                found += together
+        assert sorted(found, key=str) == sorted(refs, key=str)
 
-    chunks = [tmp_path / f"{start}.refs" for start in range(0, len(packed), 5)]
+    chunks = [tmp_path / f"{start}.refs" for start in range(0, len(refs), 5)]
     for number, chunk in enumerate(chunks):
-        chunk.write_bytes(pack_refs(packed[5 * number : 5 * number + 5]))
+        chunk.write_bytes(pack_refs(refs[5 * number : 5 * number + 5]))
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         order = AssignOrder(seed=5, blocks=blocks, processes=processes)
         assert_that(pipeline | beam.Create(list(map(str, chunks))) | order, check)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from transforms.listing.listing import Listing, ListPlan, read_chunk, write_listing
+from transforms.listing.listing import Listing, ListPlan, read_refs, write_listing
 from transforms.listing.stratifying import stratify
 from transforms.refs import File, SampleRef, one_image
 from transforms.splits import Splits
@@ -15,8 +15,7 @@ FRACTIONS = {"train": 0.7, "validation": 0.2, "test": 0.1}
 
 
 def splits_of(listing: Listing) -> dict[str, str]:
-    refs = [SampleRef.unpack(packed) for chunk in listing.chunks for packed in read_chunk(chunk)]
-    return {ref.key: ref.split for ref in refs}
+    return {ref.key: ref.split for ref in read_refs(listing)}
 
 
 @pytest.fixture

@@ -1,0 +1,48 @@
+"""References by column: what comes back, and the room that it takes."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.transforms.test_refs import REFS, photo
+from transforms.ref_columns import RefColumns, join_packed, pack_refs, unpack_refs
+from transforms.refs import SampleRef
+
+
+def unpack(joined: bytes) -> list[SampleRef]:
+    return [ref for together in unpack_refs(joined) for ref in together]
+
+
+def test_references_packed_together_come_back_in_order_and_take_a_third_of_the_space():
+    refs = [photo(number) for number in range(100)]
+    assert unpack(pack_refs(refs)) == refs
+    assert len(pack_refs(refs)) < sum(len(ref.pack()) for ref in refs) / 3
+
+
+def test_a_row_takes_two_thirds_of_the_room_that_it_takes_packed_alone():
+    rows = [SampleRef(f"{number:012d}", {}, columns={"id": number, "name": f"{number}"}) for number in range(100)]
+    (together,) = RefColumns.of(rows)
+    assert len(together.pack()) < sum(len(row.pack()) for row in rows) * 2 / 3
+
+
+@given(st.lists(REFS, max_size=5))
+def test_any_references_packed_together_come_back(refs):
+    assert [ref.pack() for ref in unpack(pack_refs(refs))] == [ref.pack() for ref in refs]
+
+
+@given(st.lists(REFS, max_size=5), st.data())
+def test_any_choice_of_references_is_that_of_their_columns(refs, data):
+    for together in RefColumns.of(refs):
+        found = list(together)
+        places = data.draw(st.lists(st.integers(0, len(found) - 1), min_size=1))
+        assert list(together.take(places)) == [found[place] for place in places]
+        assert list(together.slice(0, places[0])) == found[: places[0]]
+        assert together[places[0]] == found[places[0]]
+        assert list(RefColumns.join([together, together.take(places)])) == [*found, *together.take(places)]
+
+
+@given(st.lists(REFS, min_size=1, max_size=5))
+def test_references_of_several_files_are_joined(refs):
+    pieces = [together.pack() for ref in refs for together in RefColumns.of([ref])]
+    assert unpack(join_packed(pieces)) == refs

@@ -1,0 +1,162 @@
+"""Many references by column: as they are listed, shuffled and converted, in a third of the time of one by one."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgpack
+
+from transforms.refs import SampleRef, Value
+
+# References that are made columns at once, at most.
+_TOGETHER = 10_000
+# Attributes that most references of a table have in common.
+_SHARED = ("split", "images", "size", "fingerprint", "failure", "objects")
+
+
+@dataclasses.dataclass(frozen=True)
+class RefColumns:
+    """References whose `columns` have the same names, as columns of plain values.
+
+    Attributes:
+      keys: of each reference, as in `SampleRef`; so are the others.
+      labels: of each.
+      columns: name -> value of each.
+      shared: each of `_SHARED` -> the value of all, or a list of that of each; they are as packed.
+    """
+
+    keys: list[str]
+    labels: list[Value]
+    columns: Mapping[str, list[Value]]
+    shared: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, refs: Iterable[SampleRef]) -> Iterator[RefColumns]:
+        """The columns of references, in their order; one more for each change of the names."""
+        for names, group in itertools.groupby(refs, key=lambda ref: tuple(ref.columns)):
+            while together := list(itertools.islice(group, _TOGETHER)):
+                shared: tuple[list[Any], ...] = (
+                    [ref.split for ref in together],
+                    [ref.plain_images() for ref in together],
+                    [ref.size for ref in together],
+                    [ref.fingerprint for ref in together],
+                    [ref.failure and list(ref.failure) for ref in together],
+                    [ref.objects and list(ref.objects.pack()) for ref in together],
+                )
+                yield cls(
+                    [ref.key for ref in together],
+                    [ref.label for ref in together],
+                    {name: [ref.columns[name] for ref in together] for name in names},
+                    dict(zip(_SHARED, map(_share, shared), strict=True)),
+                )
+
+    @classmethod
+    def join(cls, several: Sequence[RefColumns]) -> RefColumns:
+        """The references of several, whose columns have the same names, one behind the other."""
+        if len(several) == 1:
+            return several[0]
+
+        return cls(
+            _chain(refs.keys for refs in several),
+            _chain(refs.labels for refs in several),
+            {name: _chain(refs.columns[name] for refs in several) for name in several[0].columns},
+            {name: _join([(refs.shared[name], len(refs)) for refs in several]) for name in _SHARED},
+        )
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __iter__(self) -> Iterator[SampleRef]:
+        values = zip(*self.columns.values(), strict=True) if self.columns else itertools.repeat((), len(self))
+        rows = zip(self.keys, self.labels, values, *map(self.each, _SHARED), strict=True)
+        for key, label, cells, split, images, size, fingerprint, failure, objects in rows:
+            columns = dict(zip(self.columns, cells, strict=True))
+            yield SampleRef.of_plain((key, split, images, size, fingerprint, label, columns, failure, objects))
+
+    def __getitem__(self, place: int) -> SampleRef:
+        return next(iter(self.take([place])))
+
+    def each(self, name: str) -> list[Any]:
+        """An attribute that may be shared, of each reference."""
+        found = self.shared[name]
+        return found if isinstance(found, list) else [found] * len(self)
+
+    def take(self, places: Iterable[int]) -> RefColumns:
+        """The references of these places."""
+        chosen = list(places)
+        return self._choose(lambda values: list(map(values.__getitem__, chosen)))
+
+    def slice(self, start: int, stop: int) -> RefColumns:
+        """The references from one place to before another."""
+        return self._choose(lambda values: values[start:stop])
+
+    def with_failures(self, failures: Sequence[tuple[str, str] | None]) -> RefColumns:
+        """The same references with other failures."""
+        plain = [failure and list(failure) for failure in failures]
+        return dataclasses.replace(self, shared={**self.shared, "failure": plain})
+
+    def _choose(self, choose: Callable[[list[Any]], list[Any]]) -> RefColumns:
+        return RefColumns(
+            choose(self.keys),
+            choose(self.labels),
+            {name: choose(values) for name, values in self.columns.items()},
+            {name: choose(values) if isinstance(values, list) else values for name, values in self.shared.items()},
+        )
+
+    def pack(self) -> bytes:
+        """The references as bytes; those of several can follow each other."""
+        shared = [_share(values) if isinstance(values, list) else values for values in self.shared.values()]
+        packed: bytes = msgpack.packb(
+            (self.keys, self.labels, list(self.columns), list(self.columns.values()), *shared)
+        )
+        return packed
+
+
+def join_alike(several: Iterable[RefColumns]) -> Iterator[RefColumns]:
+    """The references of several in their order, as few as their names allow."""
+    for _, alike in itertools.groupby(several, key=lambda refs: tuple(refs.columns)):
+        yield RefColumns.join(list(alike))
+
+
+def pack_refs(refs: Iterable[SampleRef]) -> bytes:
+    """References as `join_packed` joins those of several files."""
+    return join_packed(together.pack() for together in RefColumns.of(refs))
+
+
+def join_packed(packed: Iterable[bytes]) -> bytes:
+    """Joins what `RefColumns.pack` returns and compresses it: what is the same, such as folders, is stored once."""
+    return zlib.compress(b"".join(packed), level=1)
+
+
+def unpack_refs(joined: bytes) -> Iterator[RefColumns]:
+    """The reverse of `join_packed`."""
+    data = zlib.decompress(joined)
+    unpacker = msgpack.Unpacker(max_buffer_size=max(1, len(data)))
+    unpacker.feed(data)
+    for keys, labels, names, values, *shared in unpacker:
+        columns = dict(zip(names, values, strict=True))
+        yield RefColumns(keys, labels, columns, dict(zip(_SHARED, shared, strict=True)))
+    if unpacker.tell() != len(data):
+        raise ValueError("references end in the middle")
+
+
+def _share(values: list[Any]) -> Any:
+    """The value that all have; a list of them all if they differ, or if it could be taken for one."""
+    first = values[0]
+    return first if not isinstance(first, list) and values.count(first) == len(values) else values
+
+
+def _join(several: Sequence[tuple[Any, int]]) -> Any:
+    """Joins shared attributes: (the value of all or a list of that of each, how many they are)."""
+    first = several[0][0]
+    if not isinstance(first, list) and all(found == first for found, _ in several):
+        return first
+    return _chain(found if isinstance(found, list) else itertools.repeat(found, count) for found, count in several)
+
+
+def _chain(several: Iterable[Iterable[Any]]) -> list[Any]:
+    return list(itertools.chain.from_iterable(several))
