@@ -88,7 +88,7 @@ class ParquetTable:
 
     def _batches(self, file: pq.ParquetFile, columns: Sequence[str], part: RowRange | None) -> Iterator[pa.RecordBatch]:
         if part is None:
-            yield from file.iter_batches(_BATCH_ROWS, columns=list(columns))
+            yield from file.iter_batches(_BATCH_ROWS, columns=list(columns), use_threads=False)
             return
         ends = list(itertools.accumulate(self.group_rows))
         groups = [
@@ -97,7 +97,7 @@ class ParquetTable:
             if end > part.start and end - rows < part.stop
         ]
         at = ends[groups[0]] - self.group_rows[groups[0]]
-        for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns), row_groups=groups):
+        for batch in file.iter_batches(_BATCH_ROWS, groups, columns=list(columns), use_threads=False):
             begin, end = max(part.start - at, 0), min(part.stop - at, batch.num_rows)
             if begin < end:
                 yield batch.slice(begin, end - begin)
