@@ -110,9 +110,10 @@ class RefColumns:
     def pack(self) -> bytes:
         """The references as bytes; those of several can follow each other."""
         shared = [_share(values) if isinstance(values, list) else values for values in self.shared.values()]
-        packed: bytes = msgpack.packb(
-            (self.keys, self.labels, list(self.columns), list(self.columns.values()), *shared)
-        )
+        # At 10^9 samples, most blocks get one of a chunk, so that every byte counts.
+        while shared and shared[-1] is None:
+            shared.pop()
+        packed: bytes = msgpack.packb((self.keys, self.labels, self.columns, *shared))
         return packed
 
 
@@ -137,9 +138,8 @@ def unpack_refs(joined: bytes) -> Iterator[RefColumns]:
     data = zlib.decompress(joined)
     unpacker = msgpack.Unpacker(max_buffer_size=max(1, len(data)))
     unpacker.feed(data)
-    for keys, labels, names, values, *shared in unpacker:
-        columns = dict(zip(names, values, strict=True))
-        yield RefColumns(keys, labels, columns, dict(zip(_SHARED, shared, strict=True)))
+    for keys, labels, columns, *shared in unpacker:
+        yield RefColumns(keys, labels, columns, dict(itertools.zip_longest(_SHARED, shared)))
     if unpacker.tell() != len(data):
         raise ValueError("references end in the middle")
 
