@@ -266,10 +266,14 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         if self._columns["key"]:
             index = f"{self._uri}.parquet"
             rows = pa.BufferOutputStream()
-            columns = {name: self._columns[name] for name in INDEX_SCHEMA.names}
-            for values in columns.values():
-                values.extend([None] * (self._records - len(values)))
-            pq.write_table(pa.table(columns, schema=INDEX_SCHEMA), rows)
+            columns: dict[str, Any] = {}
+            for field in INDEX_SCHEMA:
+                values = self._columns.get(field.name, [])
+                missing = [None] * (self._records - len(values))
+                columns[field.name] = [*values, *missing] if values else pa.nulls(self._records, field.type)
+            # A temporary file: what makes that of a shard smaller takes two thirds of the time to write it.
+            table = pa.table(columns, schema=INDEX_SCHEMA)
+            pq.write_table(table, rows, compression="none", use_dictionary=False, write_statistics=False)
             data = rows.getvalue().to_pybytes()
             index_bytes, index_crc32c = len(data), crc32c.value(data)
             self._finish(storage.write_bytes, index, data)
