@@ -65,7 +65,8 @@ def float_entries(name: str, values: Sequence[float]) -> list[bytes]:
 
 def int64_entries(name: str, values: Sequence[int]) -> list[bytes]:
     """See `bytes_entries`, and `int64_entry`."""
-    return _entries(name, _INTS, [varint(value & _INT64_BITS) for value in values])
+    bits = [value & _INT64_BITS for value in values]
+    return _entries(name, _INTS, [varint(one) if one >> 14 == 0 else _long_varint(one) for one in bits])
 
 
 def join_each(entries: Sequence[Sequence[bytes]]) -> list[bytes]:
@@ -92,6 +93,21 @@ def join_entries(entries: Iterable[Sequence[bytes]]) -> bytes:
 def _entries(name: str, kind: bytes, packed: Sequence[bytes]) -> list[bytes]:
     heads = {length: _entry_head(name, kind, len(head) + length) + head for length, head in _heads(packed).items()}
     return [heads[len(value)] + value for value in packed]
+
+
+def _long_varint(number: int) -> bytes:
+    """`varint` of many different numbers, which would only push each other out of its cache."""
+    pairs, digits = _pairs_of_digits(), b""
+    while number >> 14:
+        digits += pairs[number & 0x3FFF]
+        number >>= 14
+    return digits + varint(number)
+
+
+@functools.cache
+def _pairs_of_digits() -> Sequence[bytes]:
+    """The first two digits of a number, by its lowest 14 bits."""
+    return [bytes((bits & 0x7F | 0x80, bits >> 7 | 0x80)) for bits in range(1 << 14)]
 
 
 def _heads(values: Iterable[bytes]) -> dict[int, bytes]:
