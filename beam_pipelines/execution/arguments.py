@@ -42,9 +42,18 @@ _OF_DATAFLOW = {
     ),
 }
 _OF_BEAMS_S3 = dict.fromkeys(
-    ("s3_access_key_id", "s3_secret_access_key", "s3_session_token", "s3_endpoint_url", "s3_region_name"),
+    (
+        "s3_access_key_id",
+        "s3_secret_access_key",
+        "s3_session_token",
+        "s3_endpoint_url",
+        "s3_region_name",
+        "s3_api_version",
+        "s3_verify",
+        "s3_disable_ssl",
+    ),
     "s3:// is read with boto3, which takes the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, "
-    "AWS_ENDPOINT_URL and AWS_DEFAULT_REGION; expected those instead",
+    "AWS_ENDPOINT_URL, AWS_CA_BUNDLE and AWS_DEFAULT_REGION; expected those instead",
 )
 
 
@@ -65,8 +74,10 @@ class BeamArguments:
     def parse(cls, words: Sequence[str]) -> BeamArguments:
         """Reads the flags that runners ask for; Beam itself is not imported."""
         parser = Parser(prog="beam-tfrecords convert", add_help=False, allow_abbrev=False)
-        for name in (*_FLAGS, *_OF_DATAFLOW, *_OF_BEAMS_S3):
+        for name in _FLAGS:
             parser.add_argument(f"--{name}", default=None)
+        for name in (*_OF_DATAFLOW, *_OF_BEAMS_S3):
+            parser.add_argument(f"--{name}", nargs="?", const="")
         given, others = parser.parse_known_args(list(words))
         return cls(tuple(words), vars(given), tuple(others))
 
