@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 import boto3
 import botocore
+import botocore.session
 from boto3.exceptions import Boto3Error
 from botocore import exceptions
 from botocore.config import Config
@@ -93,7 +94,9 @@ def client() -> Any:
 # A forked process must not share its parent's connections.
 @functools.lru_cache(maxsize=1)
 def _make_client(process: int, *endpoints: str | None) -> Any:
-    session = boto3.session.Session()
+    core = botocore.session.Session()
+    core.register_component("data_loader", _make_loader())
+    session = boto3.session.Session(botocore_session=core)
     attempts = int(os.environ.get("AWS_MAX_ATTEMPTS", _ATTEMPTS))
     config = Config(
         signature_version=None if session.get_credentials() else botocore.UNSIGNED,
@@ -111,6 +114,12 @@ def _make_client(process: int, *endpoints: str | None) -> Any:
     made.meta.events.register("needs-retry.s3", _count_answer)
     made.meta.events.register("needs-retry.s3", functools.partial(_retry_too_many, most=attempts))
     return made
+
+
+@functools.lru_cache(maxsize=1)
+def _make_loader() -> Any:
+    """What reads botocore's description of S3, most of the work of a client; a forked process has what it has read."""
+    return botocore.session.Session().get_component("data_loader")
 
 
 def _retry_too_many(response: Any, attempts: int, *, most: int, **_: Any) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -424,4 +425,15 @@ def test_a_forked_process_has_a_client_of_its_own(server):
     child = os.fork()
     if not child:
         os._exit(int(s3_client.client() is ours or storage.read_bytes("s3://photos/a") != b"0123"))
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_forked_process_does_not_read_the_description_of_the_service_again(server):
+    s3_client.client()
+    child = os.fork()
+    if not child:
+        opened: list[str] = []
+        sys.addaudithook(lambda event, words: opened.append(str(words[0])) if event == "open" else None)
+        s3_client.client()
+        os._exit(int(any("/botocore/data/s3/" in path for path in opened)))
     assert os.waitpid(child, 0)[1] == 0
