@@ -151,9 +151,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
                 self._unmeasured[self._records] = row["quality"]
                 if len(self._unmeasured) == _MEASURED_TOGETHER:
                     self._measure_rows()
-        pieces = frame(data)
-        for piece in pieces if len(data) > _SMALL_BYTES else (b"".join(pieces),):
-            self._write(self._compressor.compress(piece) if self._gzip else piece)
+        self._write_frames([frame(data)])
         self._stream_bytes += len(data) + FRAME_BYTES
         self._records += 1
         self._roll_if_full()
@@ -163,11 +161,13 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
 
         Args:
           crcs: the masked CRCs of the examples.
-          columns: of their index rows, without offset and length.
+          columns: of their index rows and `quality`, without offset and length.
         """
         frames = frame_each(examples, crcs)
         lengths = [len(example) + FRAME_BYTES for example in examples]
         ends = [0, *itertools.accumulate(lengths)]
+        columns = dict(columns)
+        unmeasured = columns.pop("quality", ())
         done = 0
         while done < len(frames):
             if not self._records:
@@ -183,9 +183,13 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
             start = self._stream_bytes - ends[done]
             self._extend("offset", [start + end for end in ends[done:stop]])
             self._extend("length", lengths[done:stop])
-            data = b"".join(itertools.chain.from_iterable(frames[done:stop]))
-            self._write(self._compressor.compress(data) if self._gzip else data)
-            self._stream_bytes += len(data)
+            for row, quality in enumerate(unmeasured[done:stop], start=self._records):
+                if quality and self._measure:
+                    self._unmeasured[row] = quality
+            if len(self._unmeasured) >= _MEASURED_TOGETHER:
+                self._measure_rows()
+            self._write_frames(frames[done:stop])
+            self._stream_bytes += ends[stop] - ends[done]
             self._records += stop - done
             self._roll_if_full()
             done = stop
@@ -237,6 +241,12 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
                 for row, value in zip(self._unmeasured, values, strict=True):
                     self._put(column, row, value)
         self._unmeasured.clear()
+
+    def _write_frames(self, frames: Sequence[tuple[bytes, bytes, bytes]]) -> None:
+        """Writes framed records; large ones without a copy."""
+        is_large = len(frames) == 1 and len(frames[0][1]) > _SMALL_BYTES
+        for piece in frames[0] if is_large else (b"".join(itertools.chain.from_iterable(frames)),):
+            self._write(self._compressor.compress(piece) if self._gzip else piece)
 
     def _write(self, piece: bytes) -> None:
         self._file.write(piece)

@@ -8,15 +8,14 @@ import dataclasses
 import functools
 import itertools
 import json
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import TRIED_AGAIN, BuildError, FailureReason, SampleError, Stage
+from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.tfrecord import Compression
 from transforms.blocks.convert_rows import write_rows
 from transforms.blocks.convert_sample import ConvertedSample, ConvertSample
@@ -25,6 +24,7 @@ from transforms.blocks.results import BlockResult, read_marker
 from transforms.blocks.reuse import BlockReuse, ReusePlan
 from transforms.blocks.rows import merge_rows, reject_duplicates
 from transforms.blocks.stopwatch import Stopwatch
+from transforms.blocks.write_samples import Outcome, ReadSample, SampleWriter, group_small
 from transforms.hashing import content_hash, order_hashes
 from transforms.images.quality import measure_quality
 from transforms.libraries import check_libraries
@@ -32,18 +32,15 @@ from transforms.parts import PartPolicy, PartWriter
 from transforms.processes.isolation import TimeLimit, isolated
 from transforms.processes.memory_left import check_memory_left
 from transforms.ref_columns import RefColumns, unpack_refs
-from transforms.refs import MASK, BlockKey, SampleRef, describe_locator
+from transforms.refs import MASK, BlockKey, SampleRef
 from transforms.service_faults import describe_fault
-from transforms.stats import Change, Key, Stats, count_record
+from transforms.stats import Change, Key, Stats
 from transforms.workspace.build_folder import BuildFolder
 from transforms.workspace.counts import add_block
 
+Made = TypeVar("Made")
 # (reference, bytes of its images by their names)
 Convert: TypeAlias = "Callable[[SampleRef, Mapping[str, bytes]], ConvertedSample]"
-
-_log = logging.getLogger(__name__)
-# Also told to the log of the worker whose child died.
-_PROCESS_ENDED = (FailureReason.DECODER_CRASH, FailureReason.DECODE_TIMEOUT)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,16 +90,15 @@ def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, c
         return finished
     # A decoder that cannot have the memory says anything, such as that the file is damaged.
     check_memory_left(plan.max_image_memory)
-    attempt = functools.partial(convert_sample, convert, memory=plan.max_image_memory)
+    maker = convert if isinstance(convert, ConvertSample) else None
+    # The examples are made when some samples have come together.
+    first_step: Callable[[SampleRef, Mapping[str, bytes]], Outcome] = maker.prepare if maker else convert
+    attempt = functools.partial(convert_sample, first_step, memory=plan.max_image_memory)
     guard = _in_time(attempt, plan.image_timeout) if is_first else isolated(attempt, plan.image_timeout, name=_name)
     refs = read_block(joined, seed=plan.seed)
-    reuse = (
-        BlockReuse(plan.reuse, convert, (split, number)) if plan.reuse and isinstance(convert, ConvertSample) else None
-    )
-    # Without an image to decode, nothing crashes, or takes its time.
-    rows = convert if isinstance(convert, ConvertSample) and not (plan.read_images or reuse) else None
+    reuse = BlockReuse(plan.reuse, maker, (split, number)) if plan.reuse and maker else None
     with guard as guarded:
-        result = _convert_refs(refs, (split, number), stem=stem, plan=plan, convert=guarded, reuse=reuse, rows=rows)
+        result = _convert_refs(refs, (split, number), stem=stem, plan=plan, convert=guarded, maker=maker, reuse=reuse)
     storage.write_bytes(marker, json.dumps(result.to_json()).encode())
     add_block(plan.folder, result.stats, before=finished.stats if finished else None)
     return result
@@ -144,8 +140,12 @@ def read_block(joined: Iterable[bytes], *, seed: int) -> Iterator[RefColumns]:
 
 
 def convert_sample(
-    convert: Convert, ref: SampleRef, images: Mapping[str, bytes], *, memory: int = 0
-) -> ConvertedSample | SampleError:
+    convert: Callable[[SampleRef, Mapping[str, bytes]], Made],
+    ref: SampleRef,
+    images: Mapping[str, bytes],
+    *,
+    memory: int = 0,
+) -> Made | SampleError:
     """Converts one sample; whatever `convert` raises is a failure of this sample, and of no other.
 
     Args:
@@ -177,11 +177,13 @@ def _convert_refs(
     *,
     stem: str,
     plan: BlockPlan,
-    convert: Callable[[SampleRef, Mapping[str, bytes]], ConvertedSample | SampleError],
+    convert: Callable[[SampleRef, Mapping[str, bytes]], Outcome],
+    maker: ConvertSample | None,
     reuse: BlockReuse | None,
-    rows: ConvertSample | None = None,
 ) -> BlockResult:
     split, number = key
+    # Without an image to decode, nothing crashes, or takes its time.
+    writes_rows = maker is not None and not (plan.read_images or reuse)
     folder = BuildFolder(plan.folder)
 
     def needs_image(ref: SampleRef) -> bool:
@@ -192,8 +194,6 @@ def _convert_refs(
         together = RefColumns.of(merge_rows(itertools.chain.from_iterable(together), counts, split=split))
     else:
         together = reject_duplicates(together)
-    failures: list[str] = []
-    launch = ""
     clock = Stopwatch()
     with PartWriter(
         folder=folder.parts,
@@ -204,41 +204,35 @@ def _convert_refs(
         compression=plan.compression,
         measure=measure_quality,
     ) as writer:
-        if rows is not None:
+        if maker is not None and writes_rows:
             together = together if plan.hashes_files else with_fingerprints(together)
-            refs = write_rows(together, rows, writer, counts, clock, split=split)
+            refs = write_rows(together, maker, writer, counts, clock, split=split)
         else:
             refs = itertools.chain.from_iterable(together)
             refs = refs if plan.hashes_files else map(with_fingerprint, refs)
-        for ref, fetched in fetch(refs, needs_image=needs_image, max_file_size=plan.max_file_size):
+        attempt = functools.partial(convert_sample, memory=plan.max_image_memory)
+        samples = SampleWriter(maker, attempt, writer, counts, split=split, reuse=reuse, launch=plan.launch)
+        fetched_refs = fetch(refs, needs_image=needs_image, max_file_size=plan.max_file_size)
+        # What follows a row that is not written with others is written behind it.
+        for group in group_small(fetched_refs, most=1 if writes_rows else None):
             clock.lap("read")
-            images = {} if isinstance(fetched, SampleError) else fetched
-            if images and (plan.hashes_files or not ref.fingerprint):
-                ref = dataclasses.replace(ref, fingerprint="+".join(map(content_hash, images.values())))
-            sample, change = _take_or_convert(ref, fetched, plan=plan, convert=convert, reuse=reuse)
-            source_bytes = sum(len(data) for name, data in images.items() if name != MASK) or ref.size
-            # Otherwise two images would be held while the next one is read.
-            del fetched, images
+            while group:
+                ref, fetched = group.popleft()
+                images = {} if isinstance(fetched, SampleError) else fetched
+                if images and (plan.hashes_files or not ref.fingerprint):
+                    ref = dataclasses.replace(ref, fingerprint="+".join(map(content_hash, images.values())))
+                found, change = _take_or_convert(ref, fetched, plan=plan, convert=convert, reuse=reuse)
+                source_bytes = sum([len(data) for name, data in images.items() if name != MASK]) or ref.size
+                # Otherwise two images would be held while the next one is read.
+                del fetched, images
+                samples.add(ReadSample(ref, found, change, source_bytes))
             clock.lap("convert")
-            if reuse:
-                reuse.count(ref, sample, change)
-            if isinstance(sample, SampleError):
-                if sample.reason in _PROCESS_ENDED:
-                    _log.warning("%s: %s", ref.uri or ref.key, sample.detail)
-                counts["failed", split, sample.reason.value] += 1
-                failures.append(_failure_line(ref, sample))
-                # The listing of every launch is a new one, so what it rejects is not tried again here.
-                if sample.reason in TRIED_AGAIN and sample.stage is not Stage.LIST:
-                    launch = plan.launch
-                continue
-            writer.add(sample.example, _index_row(ref, sample))
-            count_record(counts, split, sample.class_names, sample.facts)
-            counts["source_bytes",] += source_bytes
+            samples.flush()
             clock.lap("write")
         parts = tuple(writer.close())
         clock.lap("write")
-    failures_path = folder.block_list("failures", stem) if failures else None
-    lines = "".join(failures).encode()
+    failures_path = folder.block_list("failures", stem) if samples.failures else None
+    lines = "".join(samples.failures).encode()
     if failures_path:
         storage.write_bytes(failures_path, lines)
     changes_path, changes = None, b""
@@ -255,7 +249,7 @@ def _convert_refs(
         failures_bytes=len(lines),
         changes=changes_path,
         changes_bytes=len(changes),
-        launch=launch,
+        launch=samples.launch,
         msec=clock.msec,
     )
 
@@ -265,9 +259,9 @@ def _take_or_convert(
     images: Fetched,
     *,
     plan: BlockPlan,
-    convert: Callable[[SampleRef, Mapping[str, bytes]], ConvertedSample | SampleError],
+    convert: Callable[[SampleRef, Mapping[str, bytes]], Outcome],
     reuse: BlockReuse | None,
-) -> tuple[ConvertedSample | SampleError, Change | None]:
+) -> tuple[Outcome, Change | None]:
     """The sample as the earlier dataset has it, or converted."""
     if isinstance(images, SampleError):
         return images, None
@@ -301,28 +295,3 @@ def _in_time(attempt: Callable[..., Any], seconds: float) -> Iterator[Callable[.
 
 def _name(ref: SampleRef, _: Mapping[str, bytes]) -> str:
     return ref.uri or ref.key
-
-
-def _index_row(ref: SampleRef, sample: ConvertedSample) -> dict[str, Any]:
-    return {
-        "key": ref.key,
-        "uri": ref.uri,
-        "fingerprint": ref.fingerprint,
-        "label": sample.label,
-        **sample.facts,
-    }
-
-
-def _failure_line(ref: SampleRef, error: SampleError) -> str:
-    line: dict[str, Any] = {
-        "key": ref.key,
-        "uri": ref.uri,
-        "stage": error.stage.value,
-        "reason": error.reason.value,
-        "detail": error.detail,
-    }
-    if locator := describe_locator(ref.locator):
-        line["locator"] = locator
-    if error.traceback:
-        line["traceback"] = error.traceback
-    return json.dumps(line, ensure_ascii=False) + "\n"

@@ -10,9 +10,10 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -22,12 +23,14 @@ from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import parse_layout
 from beam_tfrecords.tfrecord import read_records
 from tests.hostile import Hostile, echo
+from tests.image_writers import png_file
 from transforms.blocks.convert_block import BlockPlan, convert_block, convert_sample, read_block
 from transforms.blocks.convert_sample import ConvertedSample, ConvertSample
 from transforms.blocks.results import BlockResult, read_marker
+from transforms.blocks.write_samples import group_small
 from transforms.hashing import order_hash
 from transforms.images import decode
-from transforms.images.image_spec import ImageSpec
+from transforms.images.image_spec import ImageEncoding, ImageSpec
 from transforms.labels import ClassNames
 from transforms.libraries import library_versions
 from transforms.parts import PartPolicy
@@ -166,6 +169,59 @@ def test_rows_that_are_converted_together_become_what_each_becomes_alone(tmp_pat
     assert results[0][1].total("written") < 590
     assert results[0][2] > 3
     assert sum(path.suffix == ".parquet" for path in results[0][0]) == results[0][2]
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_small_images_that_are_written_together_become_what_each_becomes_alone(tmp_path, compression):
+    layout = {"image": "image.encoded", "x": {"field": "column.x", "type": "int64"}, "label": "label.index"}
+    # Every fifth is large, so that it is alone.
+    convert = ConvertSample(ImageSpec(image_encoding=ImageEncoding.PNG), parse_layout(layout), ClassNames(("a", "b")))
+    refs = []
+    for number in range(200):
+        side = 90 if number % 5 == 0 else 1 + number % 40
+        data = png_file(np.random.default_rng(number).integers(0, 256, (side, 20, 3), dtype=np.uint8))
+        path = tmp_path / f"{number}.png"
+        path.write_bytes(data[:-30] if number % 50 == 3 else data * 4 if number % 50 == 5 else data)
+        columns = {"x": None if number % 20 == 4 else number}
+        images = one_image(File(str(path)))
+        refs.append(
+            SampleRef(path.name, images, 0, "", "c" if number % 20 == 11 else "ab"[number % 2], columns=columns)
+        )
+    results = []
+    # What is not known to be pure is given one sample at a time.
+    for name, one in (("alone", lambda ref, images: convert(ref, images)), ("together", convert)):
+        policies = {"train": PartPolicy(bytes=30_000)}
+        plan = BlockPlan(str(tmp_path / name), 5, policies, compression, True, 10**6, 60, hashes_files=True)
+        block = Block(tmp_path, plan, refs)
+        result = block.convert(one)
+        files = {
+            path.relative_to(tmp_path / name): data for path, data in block.files().items() if "block" not in str(path)
+        }
+        results.append((files, result.stats, len(result.parts), block.failures(result)))
+    assert results[0] == results[1]
+    assert results[0][1].failure_reasons().keys() == {"truncated", "unknown_class", "value_missing"}
+    assert results[0][2] > 3
+
+
+def test_files_that_are_not_small_are_held_one_at_a_time():
+    sizes = [9, 9, 10**6, 10**6, 9, 10**5, 9, 9]
+    held: list[int] = []
+    most = 0
+
+    def fetched() -> Iterator:
+        for number, size in enumerate(sizes):
+            nonlocal most
+            most = max(most, sum(held) + size)
+            held.append(size)
+            yield SampleRef(f"{number}", {}), {IMAGE: bytes(size)}
+
+    groups = []
+    for group in group_small(fetched()):
+        groups.append([len(images[IMAGE]) for _, images in group])
+        group.clear()
+        del held[: len(groups[-1])]
+    assert groups == [[9, 9], [10**6], [10**6], [9], [10**5], [9, 9]]
+    assert most <= 10**6 + 18
 
 
 def test_a_block_is_written_in_order_to_parts_with_their_index(block):
