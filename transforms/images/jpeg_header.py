@@ -21,6 +21,8 @@ _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _ALONE = frozenset((0, 0xFF, *range(0xD0, 0xD8)))
 _EXIF = b"Exif\0\0"
 _ICC = b"ICC_PROFILE\0"
+# The first scan's marker; a header that has it in its first bytes may be that of other files too.
+_SCAN, _LONGEST_REPEATED = b"\xff\xda", 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +75,16 @@ def parse_jpeg_header(data: bytes) -> JpegHeader | None:
 
     Like every decoder, skips bytes between the markers of the header that belong to none.
     """
+    at = data.find(_SCAN, 0, _LONGEST_REPEATED)
+    if at >= 0:
+        # Behind the lengths of the segments, so that no other scan is meant; a longer header is parsed as a whole.
+        header = _parse_repeated(data[: at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")])
+        if header is not None:
+            return header
+    return _parse(data)
+
+
+def _parse(data: bytes) -> JpegHeader | None:
     exif = xmp = None
     profile: list[tuple[int, int, bytes]] = []
     frame: tuple[int, int, int, int, int] | None = None
@@ -104,6 +116,10 @@ def parse_jpeg_header(data: bytes) -> JpegHeader | None:
         xmp=xmp,
         icc_profile=_join_profile(profile),
     )
+
+
+# Small images of one program and one size have the same header, whose parsing takes as long as decoding them.
+_parse_repeated = functools.lru_cache(64)(_parse)
 
 
 # A few kinds are nearly all there are.

@@ -140,5 +140,24 @@ def test_the_header_behind_them_is_read() -> None:
     assert odd.icc_profile == b"x" * 300
 
 
+@pytest.mark.parametrize("length", [0, 2, 3, 8, 40, 400, 65_000])
+def test_a_header_is_read_as_a_whole_whatever_looks_like_its_end(length: int) -> None:
+    """A comment holds the marker of a scan, as a thumbnail does, and a length that leads anywhere."""
+    small = encoded(detailed(20, 30), "JPEG")
+    comment = b"\xff\xfe\0\x14" + b"abcdef\xff\xda" + length.to_bytes(2, "big") + bytes(8)
+    plain, odd = parse_jpeg_header(small), parse_jpeg_header(small[:2] + comment + small[2:])
+    assert plain is not None
+    assert odd == dataclasses.replace(plain, scan=plain.scan + len(comment))
+
+
+def test_images_that_differ_behind_a_header_of_their_own_share_it_and_no_other() -> None:
+    pictures = [detailed(20, 30), detailed(20, 30).rotate(180), detailed(30, 20), detailed(20, 30).convert("L")]
+    found = [parse_jpeg_header(encoded(picture, "JPEG")) for picture in pictures]
+    assert found[0] is found[1]
+    assert [(one.height, one.width, one.components) for one in found if one] == [
+        *[(20, 30, 3)] * 2, (30, 20, 3), (20, 30, 1)
+    ]  # fmt: skip
+
+
 def test_junk_without_a_scan_is_no_header() -> None:
     assert parse_jpeg_header(JPEG_START + b"\xff" * 100 + b"\0" * 100 + b"\xff\0" * 100) is None
