@@ -57,14 +57,20 @@ class Objects:
             return (*packed, list(self.outlines), list(self.keypoints))
         return (*packed, list(self.outlines)) if self.outlines else packed
 
+    @staticmethod
+    def unpack_labels(packed: Sequence[Any]) -> tuple[str | int | None, ...]:
+        """`labels` of what `pack` returned."""
+        _, names, labels, *_ = packed
+        return tuple(names[number] for number in labels)
+
     @classmethod
     def unpack(cls, packed: Sequence[Any]) -> Objects:
         """The reverse of `pack`."""
-        data, names, labels, values, image_id, size, is_normalized, *rest = packed
+        data, _, _, values, image_id, size, is_normalized, *rest = packed
         boxes = array.array("d", data)
         if sys.byteorder == "big":
             boxes.byteswap()
-        labels = tuple(names[number] for number in labels)
         values = {name: tuple(column) for name, column in values.items()}
         size = tuple(size) if size else None
+        labels = Objects.unpack_labels(packed)
         return cls(tuple(boxes), labels, values, image_id, size, is_normalized, *map(tuple, rest))

@@ -6,16 +6,19 @@ import dataclasses
 import itertools
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgpack
 
-from transforms.refs import SampleRef, Value
+from transforms.objects import Objects
+from transforms.refs import SampleRef, Scalar, Value, pack_identity
 
-# References that are made columns at once, at most.
-_TOGETHER = 10_000
-# Attributes that most references of a table have in common.
-_SHARED = ("split", "images", "size", "fingerprint", "failure", "objects")
+# References that are made columns at once, at most; and while a source still reads others.
+_TOGETHER, _FEW = 10_000, 256
+# Attributes that most references of a table have in common; those that are seldom there are the last.
+_SHARED = ("split", "images", "size", "fingerprint", "failure", "objects", "group")
+# Those of a row without an image.
+_OF_ROW: Mapping[str, Any] = {**dict.fromkeys(_SHARED), "images": {}, "size": 0, "fingerprint": ""}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,10 +38,22 @@ class RefColumns:
     shared: Mapping[str, Any]
 
     @classmethod
-    def of(cls, refs: Iterable[SampleRef]) -> Iterator[RefColumns]:
-        """The columns of references, in their order; one more for each change of the names."""
+    def of_rows(
+        cls, keys: list[str], labels: list[Value], columns: Mapping[str, list[Value]], **shared: Any
+    ) -> RefColumns:
+        """The references to rows without images.
+
+        Args:
+          keys, labels, columns: as in this class.
+          shared: what they have besides, as in this class.
+        """
+        return cls(keys, labels, columns, {**_OF_ROW, **shared})
+
+    @classmethod
+    def of(cls, refs: Iterable[SampleRef], *, most: int = _TOGETHER) -> Iterator[RefColumns]:
+        """The columns of references, in their order; one more for each change of the names, and of `most` each."""
         for names, group in itertools.groupby(refs, key=lambda ref: tuple(ref.columns)):
-            while together := list(itertools.islice(group, _TOGETHER)):
+            while together := list(itertools.islice(group, most)):
                 shared: tuple[list[Any], ...] = (
                     [ref.split for ref in together],
                     [ref.plain_images() for ref in together],
@@ -46,6 +61,7 @@ class RefColumns:
                     [ref.fingerprint for ref in together],
                     [ref.failure and list(ref.failure) for ref in together],
                     [ref.objects and list(ref.objects.pack()) for ref in together],
+                    [ref.group for ref in together],
                 )
                 yield cls(
                     [ref.key for ref in together],
@@ -71,11 +87,9 @@ class RefColumns:
         return len(self.keys)
 
     def __iter__(self) -> Iterator[SampleRef]:
-        values = zip(*self.columns.values(), strict=True) if self.columns else itertools.repeat((), len(self))
-        rows = zip(self.keys, self.labels, values, *map(self.each, _SHARED), strict=True)
-        for key, label, cells, split, images, size, fingerprint, failure, objects in rows:
-            columns = dict(zip(self.columns, cells, strict=True))
-            yield SampleRef.of_plain((key, split, images, size, fingerprint, label, columns, failure, objects))
+        rows = zip(self.keys, self.labels, self._cells(), *map(self.each, _SHARED), strict=True)
+        for key, label, cells, split, images, size, fingerprint, failure, objects, group in rows:
+            yield SampleRef.of_plain((key, split, images, size, fingerprint, label, cells, failure, objects), group)
 
     def __getitem__(self, place: int) -> SampleRef:
         return next(iter(self.take([place])))
@@ -94,10 +108,30 @@ class RefColumns:
         """The references from one place to before another."""
         return self._choose(lambda values: values[start:stop])
 
-    def with_failures(self, failures: Sequence[tuple[str, str] | None]) -> RefColumns:
-        """The same references with other failures."""
-        plain = [failure and list(failure) for failure in failures]
-        return dataclasses.replace(self, shared={**self.shared, "failure": plain})
+    def replace(self, **shared: Any) -> RefColumns:
+        """The same references with other values of attributes that may be shared."""
+        return dataclasses.replace(self, shared={**self.shared, **shared})
+
+    def all_labels(self) -> Iterator[Sequence[Scalar]]:
+        """`SampleRef.labels` of each."""
+        for label, objects in zip(self.labels, self.each("objects"), strict=True):
+            if objects is not None:
+                yield Objects.unpack_labels(objects)
+            else:
+                yield label if isinstance(label, list) else (label,)
+
+    def identities(self) -> Iterator[bytes]:
+        """`pack_identity` of each."""
+        of_file = map(self.each, ("split", "size", "fingerprint"))
+        others = map(self.each, ("failure", "images", "objects"))
+        return map(pack_identity, self.keys, *of_file, self.labels, self._cells(), *others)
+
+    def _cells(self) -> Iterable[dict[str, Value]]:
+        """The columns of each."""
+        if not self.columns:
+            return [{} for _ in self.keys]
+        names = tuple(self.columns)
+        return [dict(zip(names, cells, strict=True)) for cells in zip(*self.columns.values(), strict=True)]
 
     def _choose(self, choose: Callable[[list[Any]], list[Any]]) -> RefColumns:
         return RefColumns(
@@ -115,6 +149,21 @@ class RefColumns:
             shared.pop()
         packed: bytes = msgpack.packb((self.keys, self.labels, self.columns, *shared))
         return packed
+
+
+def one_by_one(samples: Iterable[SampleRef | RefColumns]) -> Iterator[SampleRef]:
+    """The references of a source."""
+    for found in samples:
+        yield from found if isinstance(found, RefColumns) else (found,)
+
+
+def by_column(samples: Iterable[SampleRef | RefColumns]) -> Iterator[RefColumns]:
+    """The references of a source in their order, by column; `_FEW` at once of those that are not so."""
+    for kind, alike in itertools.groupby(samples, key=type):
+        if kind is RefColumns:
+            yield from cast("Iterable[RefColumns]", alike)
+        else:
+            yield from RefColumns.of(cast("Iterable[SampleRef]", alike), most=_FEW)
 
 
 def join_alike(several: Iterable[RefColumns]) -> Iterator[RefColumns]:

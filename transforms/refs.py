@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgpack
@@ -192,32 +192,6 @@ class SampleRef:
             return self.objects.labels
         return self.label if isinstance(self.label, list) else (self.label,)
 
-    @classmethod
-    def of_row(
-        cls,
-        key: str,
-        split: str | None,
-        label: Value,
-        columns: Mapping[str, Value],
-        group: str | None,
-        objects: Objects | None,
-    ) -> SampleRef:
-        """The reference to a row without an image."""
-        return _make_ref(
-            {
-                "key": key,
-                "images": {},
-                "size": 0,
-                "fingerprint": "",
-                "label": label,
-                "split": split,
-                "columns": columns,
-                "failure": None,
-                "group": group,
-                "objects": objects,
-            }
-        )
-
     def blame(self, error: SampleError, name: str) -> SampleError:
         """A failure of one of its images, which says which if there are others."""
         return error if name == IMAGE and self.images.keys() <= {IMAGE, MASK} else error.about(name)
@@ -231,7 +205,7 @@ class SampleRef:
         return {name: _pack_locator(locator) for name, locator in self.images.items()} if self.images else {}
 
     @classmethod
-    def of_plain(cls, plain: Sequence[Any]) -> SampleRef:
+    def of_plain(cls, plain: Sequence[Any], group: str | None = None) -> SampleRef:
         """The reference of all its values as they are unpacked."""
         key, split, places, size, fingerprint, label, columns, failure, objects = plain
         return _make_ref(
@@ -244,7 +218,7 @@ class SampleRef:
                 "split": split,
                 "columns": columns,
                 "failure": tuple(failure) if failure else None,
-                "group": None,
+                "group": group,
                 "objects": Objects.unpack(objects) if objects else None,
             }
         )
@@ -273,13 +247,35 @@ class SampleRef:
         return cls.of_plain(plain if len(plain) == _PLAIN_VALUES else [*plain, None])
 
     def identity(self) -> bytes:
-        """What makes this sample another one when it changes: everything except where its bytes are."""
-        # A name that every image has says nothing, and earlier versions had none.
-        names = [name for name in self.images if name != IMAGE]
-        values = (self.key, self.split, self.size, self.fingerprint, self.label, dict(self.columns), self.failure)
-        if self.objects is not None:
-            return _pack((*values, names, self.objects.pack()))
-        return _pack((*values, names) if names else values)
+        """See `pack_identity`."""
+        objects = None if self.objects is None else self.objects.pack()
+        of_row = self.label, dict(self.columns), self.failure
+        return pack_identity(self.key, self.split, self.size, self.fingerprint, *of_row, self.images, objects)
+
+
+def pack_identity(
+    key: str,
+    split: str | None,
+    size: int,
+    fingerprint: str,
+    label: Value,
+    columns: Mapping[str, Value],
+    failure: Sequence[str] | None,
+    images: Iterable[str],
+    objects: Sequence[Any] | None,
+) -> bytes:
+    """What makes a sample another one when it changes: everything except where its bytes are.
+
+    Args:
+      images: the names of its images.
+      objects: as they are packed.
+    """
+    values = (key, split, size, fingerprint, label, columns, failure)
+    # A name that every image has says nothing, and earlier versions had none.
+    names = [name for name in images if name != IMAGE] if images else []
+    if objects is not None:
+        return _pack((*values, names, objects))
+    return _pack((*values, names) if names else values)
 
 
 def _make_ref(values: dict[str, Any]) -> SampleRef:

@@ -11,7 +11,7 @@ from typing import Any
 
 from beam_tfrecords.errors import FailureReason
 from transforms.hashing import SPACE, split_hash
-from transforms.refs import SampleRef
+from transforms.ref_columns import RefColumns
 from transforms.settings import as_number, check_unique
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -109,15 +109,23 @@ def write_splits(splits: Splits) -> Any:
     return dict(splits.fractions or by_folder or {}) or "auto"
 
 
-def assign_split(ref: SampleRef, *, splits: Splits, seed: int) -> SampleRef:
-    """The reference with its final split, or with a failure if the source's word is not a valid split."""
+def assign_splits(refs: RefColumns, *, splits: Splits, seed: int) -> RefColumns:
+    """The references with their final splits; with failures where the source's word is not a valid split."""
     if splits.fractions:
-        return ref.with_split(_cut(split_hash(seed=seed, key=ref.group or ref.key), splits.fractions))
-    named = _name_split(ref.split)
-    if named is not None:
-        return ref if named == ref.split else ref.with_split(named)
-    failure = ref.failure or (FailureReason.UNKNOWN_SPLIT.value, f"split {ref.split!r}; expected {NAME_RULE}")
-    return dataclasses.replace(ref, split=None, failure=failure)
+        groups = [group or key for group, key in zip(refs.each("group"), refs.keys, strict=True)]
+        cuts = [_cut(split_hash(seed=seed, key=group), splits.fractions) for group in groups]
+        return refs.replace(split=cuts, group=None)
+    words = refs.shared["split"]
+    if not isinstance(words, list) and (named := _name_split(words)) is not None:
+        return refs.replace(split=named, group=None)
+    words = refs.each("split")
+    found = list(map(_name_split, words))
+    unknown = FailureReason.UNKNOWN_SPLIT.value
+    failures = [
+        failure or ([unknown, f"split {word!r}; expected {NAME_RULE}"] if named is None else None)
+        for failure, word, named in zip(refs.each("failure"), words, found, strict=True)
+    ]
+    return refs.replace(split=found, failure=failures, group=None)
 
 
 @functools.lru_cache(maxsize=64)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transforms.test_refs import REFS, photo
-from transforms.ref_columns import RefColumns, join_packed, pack_refs, unpack_refs
+from transforms.ref_columns import RefColumns, by_column, join_packed, one_by_one, pack_refs, unpack_refs
 from transforms.refs import SampleRef
 
 
@@ -46,3 +48,18 @@ def test_any_choice_of_references_is_that_of_their_columns(refs, data):
 def test_references_of_several_files_are_joined(refs):
     pieces = [together.pack() for ref in refs for together in RefColumns.of([ref])]
     assert unpack(join_packed(pieces)) == refs
+
+
+@given(st.lists(REFS, max_size=5))
+def test_identities_labels_and_groups_are_those_of_each_reference(refs):
+    refs = [dataclasses.replace(ref, group=ref.key or None) for ref in refs]
+    several = list(by_column(refs))
+    assert [identity for some in several for identity in some.identities()] == [ref.identity() for ref in refs]
+    assert [list(labels) for some in several for labels in some.all_labels()] == [list(ref.labels) for ref in refs]
+    assert [ref.group for ref in one_by_one(several)] == [ref.group for ref in refs]
+
+
+def test_references_by_column_and_others_are_listed_in_their_order():
+    refs = [SampleRef(str(number), {}, columns={"n": number}) for number in range(5)]
+    (middle,) = RefColumns.of(refs[1:4])
+    assert list(one_by_one(by_column([refs[0], middle, refs[4]]))) == refs

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from transforms.ref_columns import RefColumns
 from transforms.refs import File, SampleRef, one_image
-from transforms.splits import Splits, assign_split, read_splits, write_splits
+from transforms.splits import Splits, assign_splits, read_splits, write_splits
 
 
 def refs(count: int) -> list[SampleRef]:
@@ -13,7 +14,8 @@ def refs(count: int) -> list[SampleRef]:
 
 
 def split_of(ref: SampleRef, splits: Splits) -> SampleRef:
-    return assign_split(ref, splits=splits, seed=0)
+    (together,) = RefColumns.of([ref])
+    return assign_splits(together, splits=splits, seed=0)[0]
 
 
 def test_splits_have_their_fractions():

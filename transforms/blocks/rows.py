@@ -28,7 +28,7 @@ def reject_duplicates(together: Iterable[RefColumns]) -> Iterator[RefColumns]:
         before = refs.keys[-1]
         if True in repeated:
             failures = zip(repeated, refs.each("failure"), strict=True)
-            refs = refs.with_failures([DUPLICATE_KEY if again else failure for again, failure in failures])
+            refs = refs.replace(failure=[list(DUPLICATE_KEY) if again else failure for again, failure in failures])
         yield refs
 
 

@@ -15,6 +15,7 @@ import msgpack
 from beam_tfrecords import storage
 from beam_tfrecords.errors import TRIED_AGAIN, BuildError, FailureReason
 from transforms.listing.listing import Listing, ListPlan, read_shared, write_listing
+from transforms.ref_columns import RefColumns
 from transforms.refs import SampleRef
 from transforms.service_faults import PAUSES, describe_fault
 from transforms.sources.containers import Container, ReadContainer, Spool
@@ -133,11 +134,13 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
     skipped = Skipped()
     launch = ""
 
-    def noted() -> Iterator[SampleRef]:
+    def noted() -> Iterator[SampleRef | RefColumns]:
         nonlocal launch
         try:
             for ref in plan.read(container, spool, skipped):
-                if ref.failure is not None and FailureReason(ref.failure[0]) in TRIED_AGAIN:
+                # Those that are read by column are not rejected.
+                failure = ref.failure if isinstance(ref, SampleRef) else None
+                if failure is not None and FailureReason(failure[0]) in TRIED_AGAIN:
                     launch = plan.launch
                 yield ref
         except OSError as error:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from beam_tfrecords import storage
 from transforms.hashing import order_hash
 from transforms.listing.listing import CHUNK_REFS, Listing, read_refs
-from transforms.ref_columns import pack_refs
+from transforms.ref_columns import RefColumns, join_packed
 from transforms.refs import SampleRef
 
 
@@ -22,8 +22,10 @@ def limit_listing(listing: Listing, *, limit: int, seed: int, folder: str) -> Li
     for start in range(0, len(refs), CHUNK_REFS):
         chunk = refs[start : start + CHUNK_REFS]
         path = storage.join(folder, f"limited-{start:09d}.refs")
-        limited.add(chunk, count_labels=bool(listing.labels))
-        storage.write_bytes(path, pack_refs(chunk))
+        together = list(RefColumns.of(chunk))
+        for some in together:
+            limited.add(some, count_labels=bool(listing.labels))
+        storage.write_bytes(path, join_packed(some.pack() for some in together))
         limited.chunks.append(path)
     return limited
 

@@ -7,24 +7,22 @@ import hashlib
 import itertools
 import socket
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import msgpack
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from transforms.ref_columns import RefColumns, join_alike, join_packed, unpack_refs
+from transforms.ref_columns import RefColumns, by_column, join_alike, join_packed, one_by_one, unpack_refs
 from transforms.refs import SampleRef, Scalar
 from transforms.sources.folder_tree import FolderSummary
 from transforms.sources.selection import EVERYTHING, Selection
 from transforms.sources.source_spec import Skipped
-from transforms.splits import Splits, assign_split
+from transforms.splits import Splits, assign_splits
 from transforms.workspace.build_folder import BuildFolder
 from transforms.workspace.state_files import naming_damage
 
 CHUNK_REFS = 10_000
-# References that are counted at once.
-_TOGETHER = 256
 
 
 @dataclasses.dataclass
@@ -64,19 +62,24 @@ class Listing:
         """Changes when a sample is added, removed or changed."""
         return f"{self.digest:032x}"
 
-    def add(self, refs: Sequence[SampleRef], *, count_labels: bool) -> None:
+    def add(self, refs: RefColumns, *, count_labels: bool) -> None:
         """Counts references."""
-        self.samples.update([ref.split or "" for ref in refs])
-        for ref in refs:
-            if ref.size:
-                self.source_bytes[ref.split or ""] += ref.size
-            if ref.images and ref.locator and not ref.fingerprint:
-                self.unknown += 1
-            if count_labels and ref.failure is None:
-                for label in ref.labels:
-                    self.labels[label] += 1
-                    self.split_labels.setdefault(ref.split or "", set()).add(label)
-            self.digest += int.from_bytes(hashlib.blake2b(ref.identity(), digest_size=16).digest(), "big")
+        splits = [split or "" for split in refs.each("split")]
+        self.samples.update(splits)
+        if any(refs.each("size")):
+            for split, size in zip(splits, refs.each("size"), strict=True):
+                if size:
+                    self.source_bytes[split] += size
+        if any(refs.each("images")):
+            pairs = zip(refs.each("images"), refs.each("fingerprint"), strict=True)
+            self.unknown += sum(bool(images) and not fingerprint for images, fingerprint in pairs)
+        if count_labels:
+            for split, labels, failure in zip(splits, refs.all_labels(), refs.each("failure"), strict=True):
+                if failure is None:
+                    self.labels.update(labels)
+                    self.split_labels.setdefault(split, set()).update(labels)
+        for identity in refs.identities():
+            self.digest += int.from_bytes(hashlib.blake2b(identity, digest_size=16).digest(), "big")
         self.digest %= 1 << 128
 
     def merge(self, other: Listing) -> None:
@@ -137,7 +140,12 @@ class ListPlan:
 
 
 def write_listing(
-    samples: Iterable[SampleRef], folder: str, *, plan: ListPlan, skipped: Skipped | None = None, stem: str = ""
+    samples: Iterable[SampleRef | RefColumns],
+    folder: str,
+    *,
+    plan: ListPlan,
+    skipped: Skipped | None = None,
+    stem: str = "",
 ) -> Listing:
     """Writes references, with their splits, to chunk files, holding one chunk in memory.
 
@@ -162,17 +170,21 @@ def write_listing(
             skipped.add(kind, sample.key)
         return kind is None
 
-    wanted = iter(samples) if plan.selection == EVERYTHING else filter(is_wanted, samples)
-    while together := list(itertools.islice(wanted, min(_TOGETHER, CHUNK_REFS - sum(map(len, pending))))):
-        refs = [assign_split(sample, splits=plan.splits, seed=plan.seed) for sample in together]
-        if plan.summarizes_folders:
-            for ref in refs:
-                if ref.failure is None:
-                    listing.folders.add_image(ref.key)
+    if plan.selection != EVERYTHING:
+        samples = (sample for sample in one_by_one(samples) if is_wanted(sample))
+    for refs in by_column(samples):
+        refs = assign_splits(refs, splits=plan.splits, seed=plan.seed)
         listing.add(refs, count_labels=plan.count_labels)
-        pending += RefColumns.of(refs)
-        if sum(map(len, pending)) == CHUNK_REFS:
-            write_chunk()
+        if plan.summarizes_folders:
+            for key, failure in zip(refs.keys, refs.each("failure"), strict=True):
+                if failure is None:
+                    listing.folders.add_image(key)
+        while len(refs):
+            room = CHUNK_REFS - sum(map(len, pending))
+            pending.append(refs.slice(0, room))
+            refs = refs.slice(room, len(refs))
+            if sum(map(len, pending)) == CHUNK_REFS:
+                write_chunk()
     if pending:
         write_chunk()
     if plan.summarizes_folders and skipped is not None:

@@ -13,6 +13,7 @@ import msgpack
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import SampleError
+from transforms.ref_columns import RefColumns
 from transforms.refs import File, Range, SampleRef, one_image
 from transforms.sources.names import printable
 from transforms.sources.source_spec import Skipped
@@ -131,8 +132,9 @@ class Spool:
         self._end = 0
 
 
-# (container, spool, skipped) -> samples. The value is picklable; spooled samples can be read when the spool is closed.
-ReadContainer: TypeAlias = Callable[[Container, Spool, Skipped], Iterator[SampleRef]]
+# (container, spool, skipped) -> samples, or several by column.
+# The value is picklable; spooled samples can be read when the spool is closed.
+ReadContainer: TypeAlias = Callable[[Container, Spool, Skipped], Iterator[SampleRef | RefColumns]]
 
 
 def member_path(name: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from transforms.ref_columns import one_by_one
 from transforms.refs import SampleRef
 from transforms.sources.containers import Container, Spool
 from transforms.sources.folder_tree import FolderSummary
@@ -82,7 +83,7 @@ def read_containers(tmp_path: Path) -> Callable[[Source], tuple[list[SampleRef],
         for number, container in enumerate(containers):
             reader = pickle.loads(pickle.dumps(source.read_container))
             with Spool(str(tmp_path / "spool"), f"{number:06d}") as spool:
-                samples += reader(Container.unpack(container.pack()), spool, skipped)
+                samples += one_by_one(reader(Container.unpack(container.pack()), spool, skipped))
         assert [SampleRef.unpack(sample.pack()) for sample in samples] == samples
         return samples, skipped
 

@@ -75,23 +75,20 @@ class RowReader:
         label = None if of.label is None else read_label(row, of.label, separator=self.label_separator)
         return [one for one in label if one not in self.missing] if isinstance(label, list) else label
 
-    def labels(self, rows: Sequence[Mapping[str, Any]]) -> Sequence[Value]:
+    def labels(self, rows: Sequence[Mapping[str, Any]]) -> list[Value]:
         """`label` of several rows."""
         of, labels = self.columns, None
         if of.label is not None and not of.labels and self.label_separator is None:
             labels = plain_labels(rows, of.label)
-        return [self.label(row) for row in rows] if labels is None else labels
+        return [self.label(row) for row in rows] if labels is None else list(labels)
 
     def values(self, row: Mapping[str, Any]) -> Mapping[str, Value]:
         """The values of the features."""
         return {name: read_value(row, name) for name in self.features}
 
-    def values_of_each(self, rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Value]]:
-        """`values` of several rows."""
-        columns = [read_values(rows, name) for name in self.features]
-        return [dict(zip(self.features, cells, strict=True)) for cells in zip(*columns, strict=True)] or [{}] * len(
-            rows
-        )
+    def values_of_each(self, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, list[Value]]:
+        """`values` of several rows, by column."""
+        return {name: read_values(rows, name) for name in self.features}
 
     def objects(self, row: Mapping[str, Any]) -> Objects | None:
         """The annotated objects; None for a table without such a column."""

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, Choice, FailureReason, RequestError, SampleError, Stage
+from transforms.ref_columns import RefColumns, one_by_one
 from transforms.refs import IMAGE, MASK, File, Locator, SampleRef
 from transforms.service_faults import retry_faults
 from transforms.sources.containers import Container, Spool
@@ -49,7 +50,7 @@ class _Reader:
     def columns(self) -> Columns:
         return self.cells.columns
 
-    def samples(self, part: RowRange | None = None) -> Iterator[SampleRef]:
+    def samples(self, part: RowRange | None = None) -> Iterator[SampleRef | RefColumns]:
         self._check_version()
         try:
             number, rows = part.row if part else 0, self.table.rows(self.cells.needed, part)
@@ -70,16 +71,16 @@ class _Reader:
                     f"{self.table.path} has changed while it was read; run the same command again once it is complete"
                 ) from error
 
-    def _references(self, rows: Sequence[Row], first: int) -> Iterable[SampleRef]:
+    def _references(self, rows: Sequence[Row], first: int) -> Iterable[SampleRef | RefColumns]:
         """The references of several rows; those without images are read together, unless one of them is rejected."""
         of = self.columns
         invalid = any(isinstance(row, InvalidRow) for row in rows)
         if not (of.has_images or of.mask is not None or invalid):
             with contextlib.suppress(SampleError):
-                return self._read_together(cast("Sequence[Mapping[str, Any]]", rows), first)
+                return [self._read_together(cast("Sequence[Mapping[str, Any]]", rows), first)]
         return map(self._reference, rows, itertools.count(first))
 
-    def _read_together(self, rows: Sequence[Mapping[str, Any]], first: int) -> Iterable[SampleRef]:
+    def _read_together(self, rows: Sequence[Mapping[str, Any]], first: int) -> RefColumns:
         """`_reference` of rows without images.
 
         Raises:
@@ -89,15 +90,13 @@ class _Reader:
         rows = cells.blank_each(rows)
         numbers = map(_number_key, range(first, first + len(rows)))
         keys = numbers if of.key is None else [read_text(row, of.key) for row in rows]
-        return map(
-            SampleRef.of_row,
-            [self.key_prefix + key for key in keys],
-            [cells.split(row) for row in rows] if of.split else itertools.repeat(self.split),
-            cells.labels(rows),
-            cells.values_of_each(rows),
-            list(map(cells.group, rows)) if of.group else itertools.repeat(None),
-            list(map(cells.objects, rows)) if of.objects else itertools.repeat(None),
-        )
+        shared: dict[str, Any] = {"split": [cells.split(row) for row in rows] if of.split else self.split}
+        if of.group:
+            shared["group"] = list(map(cells.group, rows))
+        if of.objects:
+            shared["objects"] = [found and list(found.pack()) for found in map(cells.objects, rows)]
+        keys = [self.key_prefix + key for key in keys]
+        return RefColumns.of_rows(keys, cells.labels(rows), cells.values_of_each(rows), **shared)
 
     def _reference(self, row: Row, number: int) -> SampleRef:
         key, split = "", None
@@ -189,18 +188,19 @@ class ReadRows:
     readers: Mapping[tuple[str, str], _Reader]
     place: Callable[[SampleRef], SampleRef] | None = None
 
-    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
-        """Yields one reference per row.
+    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef | RefColumns]:
+        """Yields one reference per row, or those of several.
 
         Raises:
           BuildError: the table is no longer the one whose columns are known, or damaged.
         """
         reader = self.readers[container.uri, container.key_prefix]
-        return self.samples(reader, RowRange(*map(int, container.part)) if container.part else None)
+        refs = reader.samples(RowRange(*map(int, container.part)) if container.part else None)
+        return map(self.place, one_by_one(refs)) if self.place else refs
 
-    def samples(self, reader: _Reader, part: RowRange | None = None) -> Iterator[SampleRef]:
-        """The references of a table, or of a range of its rows."""
-        refs = reader.samples(part)
+    def samples(self, reader: _Reader) -> Iterator[SampleRef]:
+        """The references of a table."""
+        refs = one_by_one(reader.samples())
         return map(self.place, refs) if self.place else refs
 
 
