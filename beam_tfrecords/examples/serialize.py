@@ -71,6 +71,11 @@ def _serialize_feature(feature: Feature, value: Any) -> Sequence[bytes]:
 def _serialize_column(feature: Feature, values: Sequence[Any]) -> list[bytes]:
     """The entry of a feature in each of several examples."""
     kinds = set(map(type, values))
+    if kinds == {list} and not feature.several and set(map(len, values)) == {1}:
+        only = [value for (value,) in values]
+        # A list within is of the wrong type, which is found below.
+        if list not in map(type, only):
+            values, kinds = only, set(map(type, only))
     if feature.several or list in kinds:
         return [b"".join(_serialize_feature(feature, value)) for value in values]
     if feature.type == "bytes":
