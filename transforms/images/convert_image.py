@@ -94,7 +94,7 @@ def _keep_plain_png(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
     png = parse_plain_png(data, spec) if spec.image_size is None else None
     if png is None or spec.channels not in (None, png.channels):
         return None
-    if spec.check is Check.DECODE and png.load(spec) is None:
+    if spec.check is Check.DECODE and not png.is_whole(spec):
         return None
     return _kept(data, "png", png.height, png.width, png.channels, orientation=1)
 

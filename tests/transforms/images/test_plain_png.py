@@ -115,6 +115,13 @@ ODD = {
     + png_chunk(b"IEND", b""),
     "too many pixels": png_file(np.zeros((9, 9), np.uint8)).replace(b"\0\0\0\x09", b"\x7f\0\0\x09"),
     "few rows": saved(noise("L", 9, 9))[:33] + png_chunk(b"IDAT", zlib.compress(bytes(30))) + png_chunk(b"IEND", b""),
+    "more rows": saved(noise("L", 9, 9))[:33] + png_chunk(b"IDAT", zlib.compress(bytes(300))) + png_chunk(b"IEND", b""),
+    "wrong checksum": saved(noise("L", 9, 9))[:33]
+    + png_chunk(b"IDAT", zlib.compress(bytes(90))[:-1] + b"\7")
+    + png_chunk(b"IEND", b""),
+    "unknown filter in the last row": saved(noise("L", 9, 9))[:33]
+    + png_chunk(b"IDAT", zlib.compress(bytes(80) + b"\5" * 10))
+    + png_chunk(b"IEND", b""),
     "unknown filter": saved(noise("L", 9, 9))[:33]
     + png_chunk(b"IDAT", zlib.compress(b"\7" * 90))
     + png_chunk(b"IEND", b""),
