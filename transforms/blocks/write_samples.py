@@ -145,7 +145,8 @@ class SampleWriter:
             return [self._attempt(lambda ref, _: finish([ref], found)[0], refs[0], {})]
         try:
             return finish(refs, found)
-        except Exception:  # Of one of them.
+        except Exception:
+            # Of one of them, alone it reaches `attempt`, which knows what is the fault of the sample.
             middle = len(prepared) // 2
             return [*self._finish_prepared(prepared[:middle]), *self._finish_prepared(prepared[middle:])]
 
