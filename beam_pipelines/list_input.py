@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
@@ -58,7 +59,12 @@ def list_samples(spec: BuildSpec, source: Source, folder: str, *, most: float = 
         samples = _up_to(most, source.samples())
         return write_listing(samples, folder, plan=plan_listing(spec, source), skipped=source.skipped)
 
-    listing = _refuse_unreadable(attempt, spec, source)
+    # A listing leaves no garbage that refers to itself, and looking for it among all modules takes a fifth of its time.
+    gc.freeze()
+    try:
+        listing = _refuse_unreadable(attempt, spec, source)
+    finally:
+        gc.unfreeze()
     return settle_listing(listing, spec, source, source.skipped, folder)
 
 
