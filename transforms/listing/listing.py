@@ -74,10 +74,11 @@ class Listing:
             pairs = zip(refs.each("images"), refs.each("fingerprint"), strict=True)
             self.unknown += sum(bool(images) and not fingerprint for images, fingerprint in pairs)
         if count_labels:
-            for split, labels, failure in zip(splits, refs.all_labels(), refs.each("failure"), strict=True):
-                if failure is None:
-                    self.labels.update(labels)
-                    self.split_labels.setdefault(split, set()).update(labels)
+            known = zip(splits, refs.all_labels(), refs.each("failure"), strict=True)
+            found = [(split, labels) for split, labels, failure in known if failure is None and labels]
+            self.labels.update(itertools.chain.from_iterable(labels for _, labels in found))
+            for split, labels in found:
+                self.split_labels.setdefault(split, set()).update(labels)
         for identity in refs.identities():
             self.digest += int.from_bytes(hashlib.blake2b(identity, digest_size=16).digest(), "big")
         self.digest %= 1 << 128

@@ -56,6 +56,16 @@ def test_every_label_of_a_sample_is_counted_and_those_of_rejected_samples_are_no
     assert (listing.total, listing.labels) == (3, {"cat": 1, "dog": 1, None: 1})
 
 
+def test_a_split_has_the_labels_of_its_samples_if_any(tmp_path):
+    samples = [
+        SampleRef("1", {}, label="cat"),
+        SampleRef("2", {}, label="dog"),
+        SampleRef("3", {}, label=[], split="x"),
+    ]
+    listing = write_listing(samples, str(tmp_path), plan=PLAN)
+    assert (listing.samples, listing.split_labels) == ({"train": 2, "x": 1}, {"train": {"cat", "dog"}})
+
+
 def test_labels_that_nobody_asks_for_are_not_kept(tmp_path):
     listing = write_listing(refs(25), str(tmp_path), plan=ListPlan(Splits(), seed=0, count_labels=False))
     assert (listing.total, listing.labels) == (25, {})
