@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import re
@@ -26,9 +27,12 @@ BUCKETS = ("photos", "tables", "datasets")
 
 
 @contextlib.contextmanager
-def services(folder: Path, *schemes: str) -> Iterator[dict[str, StorageServer]]:
+def services(folder: Path, *schemes: str, s3_program: str = "moto") -> Iterator[dict[str, StorageServer]]:
     """Runs services with empty `BUCKETS`, for this process and those that it starts: scheme -> service."""
-    serve: dict[str, Callable[..., Any]] = {"gs": gcs.gcs_server, "s3": s3.s3_server}
+    serve: dict[str, Callable[..., Any]] = {
+        "gs": gcs.gcs_server,
+        "s3": functools.partial(s3.s3_server, program=s3_program),
+    }
     with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
         servers: dict[str, StorageServer] = {}
         for scheme in schemes:
