@@ -290,6 +290,10 @@ def _parse(path: str, data: bytes, published: str) -> Dataset:
                 _check_types(shard, {**_SHARD_TYPES, ("crc32c" if number > 1 else "sha256"): str})
             if not (dataset.shards and dataset.layout.features and dataset.images and dataset.compression):
                 raise ValueError("it names no shards or no features")
+            # A dataset from somebody else must not show what is in other files of who looks at it.
+            for file in dataset.files:
+                if file.startswith("/") or ".." in file.split("/"):
+                    raise ValueError(f"it names {file!r}, which is not in the dataset")
     except (ValueError, KeyError, TypeError, AttributeError, RequestError) as error:
         raise _DamagedError(f"{MANIFEST} cannot be read: {error}") from error
     if number > FORMAT:

@@ -126,3 +126,16 @@ def test_a_manifest_of_format_2_needs_a_crc32c_of_every_shard(old, verify):
     text = (old / "manifest.json").read_text().replace("{", '{"format": 2,', 1)
     (old / "manifest.json").write_text(text)
     assert "manifest.json cannot be read: 'crc32c'" in verify(old).err
+
+
+@pytest.mark.parametrize("name", ["file", "index"])
+@pytest.mark.parametrize("other", ["..", ""], ids=["above", "absolute"])
+def test_a_manifest_may_name_no_file_outside_of_the_dataset(old, run, name, other):
+    manifest = manifest_of(old)
+    shutil.copytree(old, old.with_name("other"))
+    outside = f"{other or old.parent}/other/{manifest['shards'][0][name]}"
+    manifest["shards"][0][name] = outside
+    (old / "manifest.json").write_text(json.dumps(manifest))
+    ran = run("report", old)
+    assert ran.code == 1
+    assert f"manifest.json cannot be read: it names {outside!r}, which is not in the dataset" in ran.err
