@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,6 +11,8 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples import example_pb2, wire
 from beam_tfrecords.examples.layouts import Feature, Layout
 
+# Fewer always fit.
+_INT64_DIGITS = 19
 _INT64 = range(-(1 << 63), 1 << 63)
 _FLOAT32_MAX = 3.4028234663852886e38
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -78,6 +81,8 @@ def _serialize_column(feature: Feature, values: Sequence[Any]) -> list[bytes]:
             values, kinds = only, set(map(type, only))
     if feature.several or list in kinds:
         return [b"".join(_serialize_feature(feature, value)) for value in values]
+    if kinds == {str} and (numbers := _plain_numbers(feature, values)) is not None:
+        values, kinds = numbers, set(map(type, numbers))
     if feature.type == "bytes":
         return wire.bytes_entries(feature.name, [_to_bytes(feature, value) for value in values])
     if feature.type == "int64":
@@ -87,6 +92,19 @@ def _serialize_column(feature: Feature, values: Sequence[Any]) -> list[bytes]:
     if kinds != {float} or not max(map(abs, values)) <= _FLOAT32_MAX:
         values = [_to_float(feature, value) for value in values]
     return wire.float_entries(feature.name, values)
+
+
+def _plain_numbers(feature: Feature, texts: Sequence[str]) -> Sequence[float] | None:
+    """The numbers that the texts of a CSV file are; None if one of them may be something else."""
+    if feature.type == "int64":
+        digits = "".join(texts)
+        is_plain = digits.isascii() and digits.isdigit() and "" not in texts and max(map(len, texts)) < _INT64_DIGITS
+        return list(map(int, texts)) if is_plain else None
+    if feature.type == "float":
+        with contextlib.suppress(ValueError):
+            numbers = list(map(float, texts))
+            return numbers if max(map(abs, numbers)) <= _FLOAT32_MAX else None
+    return None
 
 
 def _to_bytes(feature: Feature, value: Any) -> bytes:
