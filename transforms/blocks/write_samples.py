@@ -6,7 +6,7 @@ import itertools
 import json
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from beam_tfrecords.errors import TRIED_AGAIN, FailureReason, SampleError, Stage
@@ -124,9 +124,13 @@ class SampleWriter:
             written.append((ref, made))
             count_record(self._counts, self._split, made.class_names, made.facts)
             self._counts["source_bytes",] += source_bytes
-        if written:
-            examples = [made.example for _, made in written]
-            self._writer.add_many(examples, masked_crc32c_each(examples), _index_columns(written))
+        rows = [_index_row(ref, made) for ref, made in written]
+        examples = [made.example for _, made in written]
+        if len(rows) == 1:
+            # By columns, one alone would take twice as long.
+            self._writer.add(examples[0], rows[0])
+        elif rows:
+            self._writer.add_many(examples, masked_crc32c_each(examples), _to_columns(rows))
 
     def _finish(self, samples: Sequence[ReadSample]) -> list[ConvertedSample | SampleError]:
         """The examples of all that are only prepared."""
@@ -160,17 +164,14 @@ class SampleWriter:
             self.launch = self._this_launch
 
 
-def _index_columns(samples: Sequence[tuple[SampleRef, ConvertedSample]]) -> dict[str, Sequence[Any]]:
-    refs = [ref for ref, _ in samples]
-    facts = [made.facts for _, made in samples]
-    columns: dict[str, Sequence[Any]] = {
-        "key": [ref.key for ref in refs],
-        "uri": [ref.uri for ref in refs],
-        "fingerprint": [ref.fingerprint for ref in refs],
-        "label": [made.label for _, made in samples],
-    }
-    for name in dict.fromkeys(itertools.chain.from_iterable(facts)):
-        columns[name] = [one.get(name) for one in facts]
+def _index_row(ref: SampleRef, made: ConvertedSample) -> dict[str, Any]:
+    return {"key": ref.key, "uri": ref.uri, "fingerprint": ref.fingerprint, "label": made.label, **made.facts}
+
+
+def _to_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:
+    """The columns that have a value in some row."""
+    names = dict.fromkeys(itertools.chain.from_iterable(rows))
+    columns = {name: [row.get(name) for row in rows] for name in names}
     return {name: values for name, values in columns.items() if values.count(None) < len(values)}
 
 
