@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,9 +33,10 @@ _FLAGS = (
     "template_location",
 )
 # Flags of Beam that look as if they did something: name -> what they are, and what does it.
+_LABELS = ("label", "labels")
 _OF_DATAFLOW = {
     **dict.fromkeys(
-        ("label", "labels"),
+        _LABELS,
         "names a job of Dataflow; the classes of images come from folders, `label_column` or `label_pattern`",
     ),
     **dict.fromkeys(
@@ -76,8 +78,6 @@ class BeamArguments:
         parser = Parser(prog="beam-tfrecords convert", add_help=False, allow_abbrev=False)
         for name in _FLAGS:
             parser.add_argument(f"--{name}", default=None)
-        for name in (*_OF_DATAFLOW, *_OF_BEAMS_S3):
-            parser.add_argument(f"--{name}", nargs="?", const="")
         given, others = parser.parse_known_args(list(words))
         return cls(tuple(words), vars(given), tuple(others))
 
@@ -100,9 +100,13 @@ class BeamArguments:
         Raises:
           RequestError: one is.
         """
-        for name, instead in {**_OF_BEAMS_S3, **(_OF_DATAFLOW if is_local else {})}.items():
-            if self.given[name] is not None:
-                raise RequestError(f"--{name}: {instead}")
+        idle = {**_OF_BEAMS_S3, **(_OF_DATAFLOW if is_local else {})}
+        for flag, following in itertools.pairwise([*self.others, ""]):
+            name, _, word = flag.removeprefix("--").partition("=")
+            # Schedulers such as Airflow give every job labels: key=value, or JSON.
+            is_label = name in _LABELS and ("=" in (word or following) or (word or following).startswith("{"))
+            if flag.startswith("--") and name in idle and not is_label:
+                raise RequestError(f"--{name}: {idle[name]}")
 
     def check_known(self) -> None:
         """Checks that Beam knows all arguments; imports Beam if there are any that runners do not ask for.

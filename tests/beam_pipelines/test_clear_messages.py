@@ -44,6 +44,7 @@ def refused(run, photos, tmp_path):
             "--direct_num_workers=-3: expected a whole number of 0 or more",
         ),
         (["--labels=labels.csv"], "--labels: names a job of Dataflow; the classes of images come from folders, "),
+        (["--labels", "class"], "--labels: names a job of Dataflow; "),
         (["--label=class", "--direct_running_mode=multi_threading"], "--label: names a job of Dataflow; "),
         (["--num_workers=8"], "--num_workers: counts machines of Dataflow; expected --direct_num_workers=NUMBER"),
         (["--s3_endpoint_url=http://localhost:9000"], "AWS_ENDPOINT_URL, AWS_CA_BUNDLE and AWS_DEFAULT_REGION; "),
@@ -56,6 +57,13 @@ def refused(run, photos, tmp_path):
 )
 def test_a_wrong_value_is_refused_in_one_line(refused, words, message):
     assert message in refused(*words)
+
+
+@pytest.mark.parametrize(
+    "words", [["--labels=airflow-version=v3-2-1", "--labels=team=a"], ["--labels", "a=b"], ['--labels={"a":"b"}']]
+)
+def test_labels_of_jobs_may_be_given_to_every_runner(photos, tmp_path, run, words):
+    assert run("convert", photos, tmp_path / "out", "--image_size=8", *words).code == 0
 
 
 def test_a_misspelt_setting_of_the_python_call_is_refused(photos, tmp_path):
