@@ -46,7 +46,7 @@ def load(
     """Reads one split of a dataset: interleaved shards, parsed, decoded, shuffled, batched, prefetched.
 
     The result knows its cardinality, so that Keras knows the steps of an epoch. Features with any number of values,
-    such as the labels of a multi-label dataset or the boxes of objects, are ragged in a batch.
+    such as the labels of a multi-label dataset or the boxes of objects, are ragged in a batch. Autotune is off.
 
     Args:
       path: the dataset's folder.
@@ -178,13 +178,16 @@ def load(
         example = transform(example) if transform else example
         return (example[pair[0]], example[pair[1]]) if pair else example
 
-    examples = records.map(read, num_parallel_calls=tf.data.AUTOTUNE, deterministic=deterministic)
+    examples = records.map(read, num_parallel_calls=os.cpu_count(), deterministic=deterministic)
     fixed = {*hot, *(feature.name for feature in objects if num_objects)}
     if batch_size and any(feature.several and feature.name not in fixed for feature in dataset.layout.features):
         examples = examples.ragged_batch(batch_size, drop_remainder=drop_remainder)
     elif batch_size:
         examples = examples.batch(batch_size, drop_remainder=drop_remainder)
-    return examples.prefetch(tf.data.AUTOTUNE)
+    # Autotune's thread sleeps: what iterates waits for it at the end of every other epoch, up to a second.
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return examples.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
 def _shard_reader(path: str, compression: Compression) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]:

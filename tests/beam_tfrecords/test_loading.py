@@ -45,6 +45,10 @@ def test_one_number_is_the_size_of_both_sides(dataset):
     assert batch["image"].shape == (42, 64, 64, 3)
 
 
+def test_nobody_waits_for_autotune_at_the_end_of_an_epoch(dataset):
+    assert load(dataset, "train").options().autotune.enabled is False
+
+
 @pytest.mark.parametrize(
     ("options", "expected"), [({}, 42), ({"batch_size": 40}, 2), ({"batch_size": 40, "drop_remainder": True}, 1)]
 )
