@@ -303,7 +303,7 @@ def _write_report(spec: BuildSpec, path: str) -> str | None:
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         show(
             f"note: the report could not be written: {reason}; the dataset is whole, and "
-            f"`beam-tfrecords report --dataset={shlex.quote(path)}` tries again",
+            f"`beam-tfrecords report --dataset={shlex.quote(path)} --failed_images` tries again",
             file=sys.stderr,
         )
         return None
