@@ -166,7 +166,18 @@ def _broken_others(rgb: Image.Image) -> _Broken:
     five_channels = tiff_file(
         {256: [8], 257: [8], 258: [8] * 5, 259: [1], 262: [2], 277: [5], 278: [8]}, bytes(8 * 8 * 5)
     )
+    of_grey = {256: [8], 257: [8], 259: [1], 277: [1], 278: [8]}
+    deflated = zlib.compress(bytes(64))
+    # libtiff does not look at the checksum, which is at the end.
+    flipped = tiff_file({**of_grey, 258: [8], 259: [8], 262: [1]}, deflated[:-1] + bytes([deflated[-1] ^ 1]))
     return {
+        "flipped_deflate.tif": (flipped, corrupt),
+        "signed_8_bit.tif": (tiff_file({**of_grey, 258: [8], 262: [1], 339: [2]}, bytes(64)), mode),
+        "float_white_is_zero.tif": (tiff_file({**of_grey, 258: [32], 262: [0], 339: [3]}, bytes(256)), mode),
+        "ycbcr_uncompressed.tif": (
+            tiff_file({**of_grey, 258: [8] * 3, 262: [6], 277: [3], 530: [1, 1]}, bytes(256)),
+            mode,
+        ),
         "cut.gif": (gif[: len(gif) // 2], cut),
         "cut_in_header.gif": (gif[:11], cut),
         "no_picture.gif": (gif[: 13 + 3 * 64] + b";", corrupt),

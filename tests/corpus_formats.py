@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from typing import TypeAlias
 
 import numpy as np
@@ -84,6 +85,23 @@ def tiffs(rgb: Image.Image) -> _Valid:
     white_is_zero = tiff_file(
         {256: [48], 257: [32], 258: [8], 259: [1], 262: [0], 277: [1], 278: [32]}, (255 - levels).tobytes()
     )
+    of_grey = {256: [48], 257: [32], 277: [1], 278: [32]}
+    deep_white_is_zero = tiff_file({**of_grey, 258: [16], 259: [1], 262: [0]}, (65535 - deep).tobytes())
+    pairs = levels.astype(int).reshape(-1, 2) << 4
+    of_12_bits = np.stack([pairs[:, 0] >> 4, (pairs[:, 0] & 15) << 4 | pairs[:, 1] >> 8, pairs[:, 1] & 255], 1)
+    grey_12_bit = tiff_file({**of_grey, 258: [12], 259: [1], 262: [1]}, of_12_bits.astype(np.uint8).tobytes())
+    planes = tiff_file(
+        {256: [48], 257: [32], 258: [16] * 3, 259: [1], 262: [2], 277: [3], 278: [32], 284: [2]},
+        (array.transpose(2, 0, 1).astype("<u2") * 257).tobytes(),
+        strips=3,
+    )
+    of_big_endian = {**of_grey, 259: [8], 262: [1]}
+    big_endian_floats = tiff_file(
+        {**of_big_endian, 258: [32], 339: [3]}, zlib.compress(floats.astype(">f4").tobytes()), is_big_endian=True
+    )
+    big_endian_signed = tiff_file(
+        {**of_big_endian, 258: [16], 339: [2]}, zlib.compress(levels.astype(">i2").tobytes()), is_big_endian=True
+    )
     return {
         "plain.tif": (saved(rgb, "TIFF"), rgb),
         "lzw.tif": (saved(rgb, "TIFF", compression="tiff_lzw"), rgb),
@@ -100,7 +118,11 @@ def tiffs(rgb: Image.Image) -> _Valid:
         "grey_16_bit.tif": (saved(Image.fromarray(deep), "TIFF"), grey),
         "grey_16_bit_big_endian.tif": (saved(big_endian, "TIFF"), grey),
         "grey_16_bit_lzw.tif": (saved(Image.fromarray(deep), "TIFF", compression="tiff_lzw"), grey),
+        "grey_16_bit_white_is_zero.tif": (deep_white_is_zero, grey),
+        "grey_16_bit_signed_big_endian_deflate.tif": (big_endian_signed, grey),
+        "grey_12_bit.tif": (grey_12_bit, grey),
         "rgb_16_bit.tif": (deep_rgb, rgb),
+        "rgb_16_bit_planes.tif": (planes, rgb),
         "grey_32_bit.tif": (saved(Image.fromarray(deep.astype(np.int32)), "TIFF"), grey),
         "grey_32_bit_wide.tif": (
             saved(Image.fromarray((levels.astype(np.int32) - 100) * 1_000_000), "TIFF"),
@@ -110,6 +132,7 @@ def tiffs(rgb: Image.Image) -> _Valid:
         "float_to_255.tif": (saved(Image.fromarray(floats), "TIFF"), grey),
         "float_to_65535.tif": (saved(Image.fromarray(floats * 257), "TIFF"), grey),
         "float_negative.tif": (saved(Image.fromarray(floats * 40 - 5000), "TIFF"), stretched),
+        "float_big_endian_deflate.tif": (big_endian_floats, grey),
         "float_with_nan.tif": (saved(Image.fromarray(with_holes), "TIFF"), Image.fromarray(holes_seen)),
         "pages.tif": (saved(rgb, "TIFF", save_all=True, append_images=[grey, two_level]), rgb),
     }

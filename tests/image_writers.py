@@ -44,30 +44,40 @@ def png_header(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(kind, content) for kind, content in body)
 
 
-def tiff_file(tags: dict[int, Sequence[int]], pixels: bytes, *, long_tags: Sequence[int] = ()) -> bytes:
-    """A little-endian TIFF of one strip (tags 273 and 279 are added), then its directory.
+def tiff_file(
+    tags: dict[int, Sequence[int]],
+    pixels: bytes,
+    *,
+    strips: int = 1,
+    long_tags: Sequence[int] = (),
+    is_big_endian: bool = False,
+) -> bytes:
+    """A TIFF of strips (tags 273 and 279 are added), then its directory.
 
     Args:
       tags: number -> values, written as 16 bits, or 32 bits for those in `long_tags`.
-      pixels: the strip.
+      pixels: the strips, which have the same length.
+      strips: how many.
       long_tags: see `tags`.
+      is_big_endian: whether the tags are; the pixels are as they are given.
     """
-    tags = {**tags, 273: [8], 279: [len(pixels)]}
+    length, order = len(pixels) // strips, ">" if is_big_endian else "<"
+    tags = {**tags, 273: [8 + length * strip for strip in range(strips)], 279: [length] * strips}
     long_tags = (*long_tags, 273, 279)
     directory = 8 + len(pixels)
     beyond = directory + 2 + 12 * len(tags) + 4
     entries, extra = b"", b""
     for tag, values in sorted(tags.items()):
         letter, kind = ("I", 4) if tag in long_tags else ("H", 3)
-        packed = struct.pack(f"<{len(values)}{letter}", *values)
+        packed = struct.pack(f"{order}{len(values)}{letter}", *values)
         if len(packed) > 4:
-            place = struct.pack("<I", beyond + len(extra))
+            place = struct.pack(f"{order}I", beyond + len(extra))
             extra += packed
         else:
             place = packed.ljust(4, b"\0")
-        entries += struct.pack("<HHI", tag, kind, len(values)) + place
-    start = b"II*\0" + struct.pack("<I", directory)
-    return start + pixels + struct.pack("<H", len(tags)) + entries + b"\0\0\0\0" + extra
+        entries += struct.pack(f"{order}HHI", tag, kind, len(values)) + place
+    start = (b"MM\0*" if is_big_endian else b"II*\0") + struct.pack(f"{order}I", directory)
+    return start + pixels + struct.pack(f"{order}H", len(tags)) + entries + b"\0\0\0\0" + extra
 
 
 def bmp_file(pixels: bytes, *, width: int, height: int, depth: int, compression: int = 0, table: bytes = b"") -> bytes:

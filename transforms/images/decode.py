@@ -23,10 +23,12 @@ from PIL import (
 from beam_tfrecords.errors import FailureReason, SampleError
 from transforms.images import formats
 from transforms.images.decode_errors import DECODER_ERRORS, check_pixels, decode_error, decoder_errors
+from transforms.images.deep_color import has_wrong_white, restore_white
 from transforms.images.image_spec import ImageSpec
 from transforms.images.jpeg_header import JpegHeader, bare_jpeg, parse_jpeg_header
 from transforms.images.libtiff_errors import libtiff_errors
 from transforms.images.memory import check_memory, decoding_memory, webp_memory
+from transforms.images.tiff import check_tiff_checksums, correct_tiff, prepare_tiff
 
 # Pillow's classes are called directly, not through Image.open: no other decoder (Ghostscript, for example) ever sees
 # a file, and Pillow's process-wide limit on pixels does not apply.
@@ -75,6 +77,8 @@ def open_image(data: bytes, spec: ImageSpec) -> tuple[str, ImageFile.ImageFile]:
     check_pixels(image.height, image.width, spec.max_pixels)
     if isinstance(image, TiffImagePlugin.TiffImageFile):
         _check_no_camera_raw(image)
+        with decoder_errors():
+            prepare_tiff(image)
     return name, image
 
 
@@ -108,6 +112,10 @@ def load_pixels(data: bytes, name: str, image: ImageFile.ImageFile, spec: ImageS
         image = _load_truncated(data, name)
     if image.mode == "P" and image.palette is None:
         raise decode_error(FailureReason.CORRUPT, "the palette is missing")
+    if isinstance(image, TiffImagePlugin.TiffImageFile):
+        correct_tiff(image)
+    elif has_wrong_white(data, image):
+        restore_white(data, image)
     return image
 
 
@@ -154,6 +162,8 @@ def _load_whole(data: bytes, name: str, image: ImageFile.ImageFile) -> None:
         try:
             with decoder_errors():
                 image.load()
+                if isinstance(image, TiffImagePlugin.TiffImageFile):
+                    check_tiff_checksums(data, image)
         except SampleError as error:
             formats.check_cut(data, name)
             if errors:
@@ -169,6 +179,8 @@ def _load_truncated(data: bytes, name: str) -> ImageFile.ImageFile:
     end = b"\xff\xd9" if name == "jpeg" else b""
     with decoder_errors():
         image = _OPENERS[name](io.BytesIO(data + end))
+        if isinstance(image, TiffImagePlugin.TiffImageFile):
+            prepare_tiff(image)
     try:
         image.load()
     except DECODER_ERRORS:

@@ -12,6 +12,7 @@ from transforms.images.color import stretch, to_srgb, to_srgb_transform
 from transforms.images.converted_image import ConvertedImage
 from transforms.images.decode import load_pixels, open_image
 from transforms.images.decode_errors import decode_error
+from transforms.images.deep_color import decode_color, swap_red_and_blue
 from transforms.images.encode import COLORSPACES
 from transforms.images.formats import png_depth
 from transforms.images.geometry import Geometry, plan_geometry
@@ -20,16 +21,15 @@ from transforms.images.memory import check_memory, deep_memory
 from transforms.images.orient import orientation_of
 from transforms.images.quality import Quality
 from transforms.images.resize import FILTERS
+from transforms.images.tiff import bits_of
 
 _WHITE = 65535
 # From 8 bits: 255 becomes 65535.
 _GAIN = 257
-_TIFF_BITS = 258
 # The depth is not in what Pillow tells of them; it scales them to the 255 of 8 bits.
 _MAY_BE_DEEP = ("ppm", "jpeg2000")
 # Pillow's default.
 _PNG_OPTIONS = [cv2.IMWRITE_PNG_COMPRESSION, 6]
-_THREE_CHANNELS = cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH | cv2.IMREAD_IGNORE_ORIENTATION
 _CHANNELS = {
     (1, 3): cv2.COLOR_GRAY2RGB,
     (1, 4): cv2.COLOR_GRAY2RGBA,
@@ -49,8 +49,7 @@ def is_deep(data: bytes, name: str, image: Image.Image) -> bool:
     if _is_wide_grey(image):
         return True
     if isinstance(image, TiffImagePlugin.TiffImageFile):
-        bits = image.tag_v2.get(_TIFF_BITS, (1,))
-        return max(bits if isinstance(bits, tuple) else (bits,)) > 8
+        return bits_of(image) > 8
     return name == "png" and png_depth(data) > 8
 
 
@@ -75,7 +74,7 @@ def convert_deep(data: bytes, spec: ImageSpec) -> ConvertedImage:
     pixels = fit(_resize(pixels, geometry, spec.resample), geometry)
     height, width = pixels.shape[:2]
     channels = pixels.shape[2] if pixels.ndim == 3 else 1
-    _, file = cv2.imencode(".png", _swap_red_and_blue(pixels), _PNG_OPTIONS)
+    _, file = cv2.imencode(".png", swap_red_and_blue(pixels), _PNG_OPTIONS)
     colors = COLORSPACES[channels]
     quality = Quality.of(pixels, colors)
     return ConvertedImage(file.tobytes(), "png", height, width, channels, colors, geometry=geometry, quality=quality)
@@ -85,7 +84,7 @@ def _to_16_bits(data: bytes, name: str, image: Image.Image, *, use_profile: bool
     """[H, W], [H, W, 3] or [H, W, 4] uint16."""
     is_grey, values = _is_wide_grey(image), None
     if is_deep(data, name, image) or (name in _MAY_BE_DEEP and image.mode in ("RGB", "RGBA")):
-        values = np.asarray(image) if is_grey else _decode_color(data, image)
+        values = np.asarray(image) if is_grey else decode_color(data, image)
     if values is None or values.dtype == np.uint8:
         return np.asarray(to_srgb(image, use_profile=use_profile)).astype(np.uint16) * _GAIN
     profile = image.info.get("icc_profile")
@@ -100,32 +99,6 @@ def _to_16_bits(data: bytes, name: str, image: Image.Image, *, use_profile: bool
     if is_key is None or values.shape[2:] == (4,):
         return values
     return np.dstack([_to_channels(values, 3), np.where(is_key, 0, _WHITE).astype(np.uint16)])
-
-
-def _decode_color(data: bytes, image: Image.Image) -> np.ndarray:
-    """[H, W, 3] or [H, W, 4] uint16, or uint8 of a file with 8 bits.
-
-    They are OpenCV's, if Pillow has decoded the same upper 8 bits: the two do not agree about every kind of file.
-    """
-    seen = np.asarray(image)
-    # A color that means transparency stays a color; `_to_16_bits` looks for it.
-    flags = cv2.IMREAD_UNCHANGED if image.mode == "RGBA" else _THREE_CHANNELS
-    values = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
-    if values is not None and values.dtype == np.uint8:
-        return values
-    if values is not None and values.dtype == np.uint16 and values.shape == seen.shape:
-        values = _swap_red_and_blue(values)
-        # Pillow cuts off, or rounds; of JPEG 2000, it rounds 255.5 to 0.
-        if ((values >> 8).astype(np.uint8) - seen + np.uint8(1)).max() <= 2:
-            return values
-    raise decode_error(FailureReason.UNSUPPORTED_MODE, f"the 16 bits of this kind of {image.format} cannot be decoded")
-
-
-def _swap_red_and_blue(pixels: np.ndarray) -> np.ndarray:
-    """From OpenCV's order of channels, or to it."""
-    if pixels.ndim == 2:
-        return pixels
-    return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB if pixels.shape[2] == 3 else cv2.COLOR_BGRA2RGBA)
 
 
 def _to_channels(pixels: np.ndarray, channels: int | None) -> np.ndarray:

@@ -65,8 +65,8 @@ _HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b
 
 _LONGEST_PPM_HEADER = 1 << 16
 
-# Markers of JPEG and JPEG 2000 codestreams: the end of both, and where the data of JPEG 2000 begins.
-_END, _JPEG2000_DATA = b"\xff\xd9", b"\xff\x93"
+# Markers of JPEG and JPEG 2000 codestreams: the end of both, and where the header and the data of JPEG 2000 begin.
+_END, _JPEG2000_START, _JPEG2000_DATA = b"\xff\xd9", b"\xff\x4f\xff\x51", b"\xff\x93"
 
 
 def sniff(data: bytes) -> str:
@@ -155,6 +155,12 @@ def webp_size(data: bytes) -> tuple[int, int] | None:
 def png_depth(data: bytes) -> int:
     """Bits per channel of a PNG, from its header."""
     return data[24]
+
+
+def jpeg2000_depth(data: bytes) -> int:
+    """Bits per channel of a JPEG 2000: those of its first, if it is not cut before (ISO/IEC 15444-1, A.5.1)."""
+    at = data.find(_JPEG2000_START) + 42
+    return 1 + (int.from_bytes(data[at : at + 1], "big") & 0x7F)
 
 
 def check_ppm_header(data: bytes) -> None:

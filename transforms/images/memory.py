@@ -11,9 +11,11 @@ from PIL import Image, ImageFile, TiffImagePlugin
 from beam_tfrecords.errors import FailureReason
 from transforms.images.color import stored_channels, to_srgb_transform
 from transforms.images.decode_errors import decode_error
+from transforms.images.deep_color import has_wrong_white
 from transforms.images.geometry import Geometry
 from transforms.images.image_spec import ImageEncoding, ImageSpec, Metadata
 from transforms.images.jpeg_header import JpegHeader, parse_jpeg_header
+from transforms.images.tiff import bits_of
 
 # What decoders hold besides the image; of the formats in the second line until it is closed. Pillow decodes
 # the formats in the third line in Python.
@@ -21,12 +23,14 @@ _DECODER = {"webp": 12.5, "avif": 10, "jpeg": 8}
 _OPENED = {"WEBP": 12, "AVIF": 8}
 _IN_PYTHON, _TEXT_CODECS = 9, ("ppm", "ppm_plain", "bmp_rle")
 _JPEG_COEFFICIENT, _JPEG2000_SAMPLE = 2, 4.2
+# When OpenCV decodes what Pillow has decoded.
+_JPEG2000_AGAIN = 2.5
 # What a conversion adds while it lasts: wide grey to 8 bits, a color profile, blending with white, a copy.
 _WIDE_GREY = {"I": 14, "F": 14, "I;16": 9, "I;16B": 9, "I;16L": 9, "I;16N": 9}
 _PROFILE, _BLEND, _COPY = 9, 6, 4
 # Of 16 bits: Pillow's image, OpenCV's, and copies with the weights of transparency; of the resized image likewise.
 _DEEP, _DEEP_RESIZED = 44, 44
-_TIFF_ROWS, _TIFF_TILE_WIDTH, _TIFF_TILE_HEIGHT, _TIFF_BITS, _TIFF_SAMPLES = 278, 322, 323, 258, 277
+_TIFF_ROWS, _TIFF_TILE_WIDTH, _TIFF_TILE_HEIGHT, _TIFF_SAMPLES = 278, 322, 323, 277
 
 
 def check_memory(needed: float, limit: int, *, height: int, width: int) -> None:
@@ -76,6 +80,8 @@ def decoding_memory(data: bytes, name: str, image: ImageFile.ImageFile) -> float
         beside = jpeg_coefficients(header)
     elif name == "jpeg2000":  # of one tile, which may be the whole image
         sample = _JPEG2000_SAMPLE + (2 if image.mode.startswith("I;16") else 1)
+        if has_wrong_white(data, image):
+            sample += _JPEG2000_AGAIN
         beside = sample * len(image.getbands()) * pixels + len(data)
     elif isinstance(image, TiffImagePlugin.TiffImageFile):
         beside = _tiff_strip(image)
@@ -141,7 +147,6 @@ def _tiff_strip(image: TiffImagePlugin.TiffImageFile) -> float:
     if not image.tile or image.tile[0][0] != "libtiff":
         return 0
     tags = image.tag_v2
-    bits = tags.get(_TIFF_BITS, (1,))
-    pixel = max(4, tags.get(_TIFF_SAMPLES, 1) * max(bits if isinstance(bits, tuple) else (bits,)) / 8)
+    pixel = max(4, tags.get(_TIFF_SAMPLES, 1) * bits_of(image) / 8)
     rows = tags.get(_TIFF_TILE_HEIGHT) or min(tags.get(_TIFF_ROWS, image.height), image.height)
     return pixel * rows * tags.get(_TIFF_TILE_WIDTH, image.width)

@@ -24,7 +24,10 @@ from transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metada
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 DEEP = ImageSpec(image_encoding=ImageEncoding.PNG, bit_depth=16, channels=None)
 SHALLOW = dataclasses.replace(DEEP, bit_depth=8, codec=Codec.EXACT)
-VALID = {name: case.data for name, case in corpus().items() if case.reason is None}
+PLANES = "rgb_16_bit_planes.tif"
+FILES = {name: case.data for name, case in corpus().items() if case.reason is None}
+# OpenCV does not read 16 bits of channels that are apart.
+VALID = {name: data for name, data in FILES.items() if name != PLANES}
 
 
 def values(height: int, width: int, channels: int) -> np.ndarray:
@@ -181,11 +184,11 @@ def test_a_profile_that_cannot_be_applied_rejects_the_sample_with_a_way_out() ->
 def test_16_bits_that_cannot_be_had_reject_the_sample() -> None:
     cmyk = values(30, 50, 4)
     tags = {256: [50], 257: [30], 258: [16] * 4, 259: [1], 262: [5], 277: [4], 278: [30]}
-    data = tiff_file(tags, cmyk.tobytes())
-    convert_image(data, SHALLOW)
-    with pytest.raises(SampleError, match="the 16 bits of this kind of TIFF cannot be decoded") as rejected:
-        convert_image(data, DEEP)
-    assert rejected.value.reason is FailureReason.UNSUPPORTED_MODE
+    for data in (tiff_file(tags, cmyk.tobytes()), FILES[PLANES]):
+        convert_image(data, SHALLOW)
+        with pytest.raises(SampleError, match="the 16 bits of this kind of TIFF cannot be decoded") as rejected:
+            convert_image(data, DEEP)
+        assert rejected.value.reason is FailureReason.UNSUPPORTED_MODE
 
 
 def test_damage_has_its_reason() -> None:

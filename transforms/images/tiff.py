@@ -1,0 +1,88 @@
+"""What Pillow 12 reads wrongly of TIFF files without an error: it is put right, or rejected."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+from PIL import ImageFile, TiffImagePlugin
+
+from beam_tfrecords.errors import FailureReason
+from transforms.images.decode_errors import decode_error
+
+# Tags (TIFF 6.0).
+_BITS, _COMPRESSION, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 259, 262, 339
+_UNCOMPRESSED, _DEFLATE = 1, (8, 32946)
+_WHITE_IS_ZERO, _YCBCR = 0, 6
+_SIGNED, _FLOAT = 2, 3
+# Where strips, or tiles, begin, and their bytes (TIFF 6.0, sections 3 and 15).
+_PLACES = ((273, 279), (324, 325))
+# Inflated, they are 16 MB at most.
+_AT_ONCE = 1 << 14
+# Order of bytes of the file -> that of this machine, in which libtiff returns them.
+_NATIVE = {"F;32BF": "F;32NF", "I;16BS": "I;16NS", "I;32BS": "I;32NS"}
+_NATIVE |= {"F;32F": "F;32NF", "I;16S": "I;16NS", "I;32S": "I;32NS"}
+
+
+def prepare_tiff(image: TiffImagePlugin.TiffImageFile) -> None:
+    """Corrects how an opened file is going to be decoded.
+
+    Raises:
+      SampleError: reason `unsupported_mode`.
+    """
+    tags = image.tag_v2
+    sample_format, photometric = max(tags.get(_SAMPLE_FORMAT, (1,))), tags.get(_PHOTOMETRIC)
+    kind = None
+    if sample_format == _SIGNED and bits_of(image) == 8:
+        kind = "signed numbers of 8 bits"
+    elif sample_format == _FLOAT and photometric == _WHITE_IS_ZERO:
+        kind = "floats of which 0 is white"
+    elif photometric == _YCBCR and tags.get(_COMPRESSION, _UNCOMPRESSED) == _UNCOMPRESSED:
+        kind = "YCbCr without compression"
+    if kind:
+        raise decode_error(FailureReason.UNSUPPORTED_MODE, f"TIFF with {kind}")
+    image.tile = [_prepare_tile(tile, image) for tile in image.tile]
+
+
+def _prepare_tile(tile: ImageFile._Tile, image: TiffImagePlugin.TiffImageFile) -> ImageFile._Tile:
+    assert isinstance(tile.args, tuple)
+    rawmode, *rest = tile.args
+    if tile.codec_name == "libtiff":
+        rawmode = _NATIVE.get(rawmode, rawmode)
+    elif len(rawmode) == 1 and bits_of(image) == 16:
+        # One channel of several that are apart.
+        rawmode += ";16L" if image.tag_v2.prefix == b"II" else ";16B"
+    return tile._replace(args=(rawmode, *rest))
+
+
+def check_tiff_checksums(data: bytes, image: TiffImagePlugin.TiffImageFile) -> None:
+    """Checks that no bit has changed since a file was compressed by Deflate; libtiff does not look at the checksums.
+
+    Raises:
+      zlib.error: one has.
+    """
+    if image.tag_v2.get(_COMPRESSION) not in _DEFLATE:
+        return
+    for starts, counts in _PLACES:
+        for start, count in zip(image.tag_v2.get(starts, ()), image.tag_v2.get(counts, ()), strict=False):
+            inflater = zlib.decompressobj()
+            for at in range(start, start + count, _AT_ONCE):
+                inflater.decompress(data[at : min(at + _AT_ONCE, start + count)])
+                if inflater.eof:
+                    break
+
+
+def correct_tiff(image: TiffImagePlugin.TiffImageFile) -> None:
+    """Corrects the pixels of a decoded file."""
+    if image.mode != "I;16":
+        return
+    if bits_of(image) == 12:
+        image.frombytes((np.asarray(image) << 4).tobytes())
+    elif image.tag_v2.get(_PHOTOMETRIC) == _WHITE_IS_ZERO:
+        image.frombytes((~np.asarray(image)).tobytes())
+
+
+def bits_of(image: TiffImagePlugin.TiffImageFile) -> int:
+    """Bits per channel, of an opened file."""
+    bits = image.tag_v2.get(_BITS, (1,))
+    return max(bits if isinstance(bits, tuple) else (bits,))
