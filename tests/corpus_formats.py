@@ -87,6 +87,7 @@ def tiffs(rgb: Image.Image) -> _Valid:
     )
     of_grey = {256: [48], 257: [32], 277: [1], 278: [32]}
     deep_white_is_zero = tiff_file({**of_grey, 258: [16], 259: [1], 262: [0]}, (65535 - deep).tobytes())
+    unsaid = tiff_file({**of_grey, 258: [8], 259: [1]}, levels.tobytes())
     pairs = levels.astype(int).reshape(-1, 2) << 4
     of_12_bits = np.stack([pairs[:, 0] >> 4, (pairs[:, 0] & 15) << 4 | pairs[:, 1] >> 8, pairs[:, 1] & 255], 1)
     grey_12_bit = tiff_file({**of_grey, 258: [12], 259: [1], 262: [1]}, of_12_bits.astype(np.uint8).tobytes())
@@ -113,6 +114,7 @@ def tiffs(rgb: Image.Image) -> _Valid:
         "palette.tif": (saved(palette, "TIFF"), palette.convert("RGB")),
         "group4_1_bit.tif": (saved(two_level, "TIFF", compression="group4"), two_level.convert("L")),
         "white_is_zero.tif": (white_is_zero, grey),
+        "which_is_black_unsaid.tif": (unsaid, grey),
         "cmyk.tif": (saved(rgb.convert("CMYK"), "TIFF"), rgb),
         "lab.tif": (saved(_to_lab(rgb), "TIFF"), rgb),
         "grey_16_bit.tif": (saved(Image.fromarray(deep), "TIFF"), grey),

@@ -12,7 +12,7 @@ from transforms.images.decode_errors import decode_error
 
 # Tags (TIFF 6.0).
 _BITS, _COMPRESSION, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 259, 262, 339
-_UNCOMPRESSED, _DEFLATE = 1, (8, 32946)
+_UNCOMPRESSED, _FAX, _DEFLATE = 1, (2, 3, 4), (8, 32946)
 _WHITE_IS_ZERO, _YCBCR = 0, 6
 _SIGNED, _FLOAT = 2, 3
 # Where strips, or tiles, begin, and their bytes (TIFF 6.0, sections 3 and 15).
@@ -52,6 +52,9 @@ def _prepare_tile(tile: ImageFile._Tile, image: TiffImagePlugin.TiffImageFile) -
     elif len(rawmode) == 1 and bits_of(image) == 16:
         # One channel of several that are apart.
         rawmode += ";16L" if image.tag_v2.prefix == b"II" else ";16B"
+    if image.mode in ("1", "L") and _PHOTOMETRIC not in image.tag_v2 and image.tag_v2.get(_COMPRESSION) not in _FAX:
+        # Pillow takes 0 for white where the file does not say it, libtiff and others for black.
+        rawmode = rawmode.replace("I", "").rstrip(";")
     return tile._replace(args=(rawmode, *rest))
 
 
