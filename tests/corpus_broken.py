@@ -193,6 +193,7 @@ def _broken_others(rgb: Image.Image) -> _Broken:
         "cut.bmp": (bmp[: len(bmp) // 2], cut),
         "cut_in_header.bmp": (bmp[:30], cut),
         "huge.bmp": (bmp[:18] + struct.pack("<ii", 90_000, 90_000) + bmp[26:], large),
+        "run_length_4_bit.bmp": (bmp[:28] + b"\4\0\2" + bmp[31:], mode),
         "odd_depth.bmp": (bmp[:28] + b"\x07\0" + bmp[30:], mode),
         "cut.tif": (tiff[: len(tiff) // 2], cut),
         "cut_in_directory.tif": (lzw[:-30], cut),

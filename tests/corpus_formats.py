@@ -168,6 +168,7 @@ def others(rgb: Image.Image) -> _Valid:
     deep = (levels.astype(np.uint16) * 257).astype(">u2").tobytes()
     text = f"P3 # a comment\n48 32 255\n{' '.join(map(str, np.array(rgb).ravel()))}\n".encode()
     floats = b"Pf\n48 32\n-1.0\n" + (levels[::-1].astype("<f4") / 255).tobytes()
+    floats_to_255 = b"Pf\n48 32\n-1.0\n" + levels[::-1].astype("<f4").tobytes()
     return {
         "lossy.webp": (saved(rgb, "WEBP", quality=95), rgb),
         "lossless.webp": (saved(rgb, "WEBP", lossless=True), rgb),
@@ -203,4 +204,5 @@ def others(rgb: Image.Image) -> _Valid:
         "grey_16_bit.pgm": (b"P5\n48 32\n65535\n" + deep, grey),
         "grey_1_bit.pbm": (saved(two_level, "PPM"), two_level.convert("L")),
         "float.pfm": (floats, grey),
+        "float_to_255.pfm": (floats_to_255, grey),
     }

@@ -145,7 +145,7 @@ def _to_8_bits(image: Image.Image) -> Image.Image:
     """Grey of 16 bits, 32 bits or floats as mode L, or LA if one value means transparency.
 
     16 bits: 65535 becomes 255. Wider integers and floats have no fixed white. If no value is negative, white is the
-    smallest of 1 (floats only), 255 (not for PPM, whose white is 65535) and 65535 that no value exceeds; otherwise
+    smallest of 1 (floats only), 255 (not for PGM, whose white is 65535) and 65535 that no value exceeds; otherwise
     the darkest and brightest values become 0 and 255, as in viewers.
     """
     values = np.asarray(image)
@@ -166,9 +166,11 @@ def stretch(values: np.ndarray, file_format: str | None, stored: type[np.unsigne
     brightest = np.iinfo(stored).max
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-    whites = [65535.0] if file_format == "PPM" else [255.0, 65535.0]
+    whites = [255.0, 65535.0]
     if values.dtype.kind == "f":
         whites.insert(0, 1.0)
+    elif file_format == "PPM":
+        whites.remove(255.0)
     white = next((white for white in whites if low >= 0 and high <= white), None)
     if white is not None:
         low, high = 0.0, white

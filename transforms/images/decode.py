@@ -66,6 +66,8 @@ def open_image(data: bytes, spec: ImageSpec) -> tuple[str, ImageFile.ImageFile]:
         check_memory(webp_memory(data, *size), spec.max_image_memory, height=size[0], width=size[1])
     if name == "ppm":
         formats.check_ppm_header(data)
+    if name == "bmp":
+        formats.check_bmp_kind(data)
     if name == "jpeg" and (header := parse_jpeg_header(data)):
         _check_jpeg_kind(header)
     try:

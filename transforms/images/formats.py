@@ -31,6 +31,8 @@ _SUPPORTED = (
 )
 # Sizes of the second header of a BMP. Texts can begin with BM too.
 _BMP_HEADERS = (12, 40, 52, 56, 64, 108, 124)
+# The header that names a compression, and that of run lengths of 4 bits.
+_BMP_COMPRESSED, _BMP_RLE4 = 40, b"\2\0\0\0"
 # Image formats that no decoder here reads.
 _UNSUPPORTED = (
     (b"\xff\x0a", "JPEG XL"),
@@ -161,6 +163,16 @@ def jpeg2000_depth(data: bytes) -> int:
     """Bits per channel of a JPEG 2000: those of its first, if it is not cut before (ISO/IEC 15444-1, A.5.1)."""
     at = data.find(_JPEG2000_START) + 42
     return 1 + (int.from_bytes(data[at : at + 1], "big") & 0x7F)
+
+
+def check_bmp_kind(data: bytes) -> None:
+    """Rejects run lengths of 4 bits, of which Pillow 12 makes other pixels.
+
+    Raises:
+      SampleError: reason `unsupported_mode`.
+    """
+    if data[30:34] == _BMP_RLE4 and data[14] >= _BMP_COMPRESSED:
+        raise decode_error(FailureReason.UNSUPPORTED_MODE, "BMP with run lengths of 4 bits")
 
 
 def check_ppm_header(data: bytes) -> None:
