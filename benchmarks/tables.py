@@ -164,6 +164,14 @@ def _quality() -> str:
     return _format((f"{results['count']} photos", "found"), [*faults, *copies])
 
 
+def _near_duplicates(name: str) -> str:
+    """The processor time of builds by the distance at which near-duplicates are listed."""
+    results = _read(name)
+    times = {distance: statistics.median(seconds) for distance, seconds in results["processor_seconds"].items()}
+    rows = ((f"`--near_duplicates={distance}`", f"{seconds:.1f} s") for distance, seconds in times.items())
+    return _format([_photos(results), "processor time of a build"], rows)
+
+
 def _held_against(results: Row, title: str) -> str:
     """What a reader is held against, and how many times as fast it is."""
     ratios = {name.partition(" against ")[::2]: values for name, values in results["against"].items()}
@@ -192,6 +200,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "keep": lambda: _contest("keep", _KEEP),
     "keep_cold": lambda: _contest("keep_cold", _KEEP),
     "quality": _quality,
+    "near_duplicates": lambda: _near_duplicates("near_duplicates_40000"),
     "sources": lambda: _sources("sources_8000"),
     "reuse": lambda: _reuse("reuse_8000"),
     "memory": _memory_growth,
