@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import io
 import operator
 import tokenize
@@ -76,15 +77,36 @@ def find_rows(path: str, shard: Shard, condition: pc.Expression) -> np.ndarray:
       condition: as `make_condition` makes it.
 
     Raises:
-      BuildError: the index has not a row for each record.
+      BuildError: the index is not that of the manifest, or has not a row for each record.
     """
-    data = pa.BufferReader(storage.read_bytes(storage.join(path, shard.index or "")))
+    data = read_index(path, shard)
     fragment = ds.ParquetFileFormat().make_fragment(data, partition_expression=pc.field("split") == shard.split)
     # Reads the columns of the condition alone; those that an earlier version did not write are null.
     passes = fragment.to_table(schema=_SCHEMA, columns={"passes": condition}, use_threads=False)["passes"]
     if len(passes) != shard.records:
         raise BuildError(f"{shard.index} has {len(passes)} rows, but its shard has {shard.records} records")
     return np.flatnonzero(passes.fill_null(False).to_numpy())
+
+
+def read_index(path: str, shard: Shard) -> pa.BufferReader:
+    """The index file of a shard.
+
+    Raises:
+      BuildError: it is not the one of the manifest.
+    """
+    name = shard.index or ""
+    data = storage.read_bytes(storage.join(path, name))
+    if shard.index_sha256 not in (None, hashlib.sha256(data).hexdigest()):
+        raise replaced(path, name)
+    return pa.BufferReader(data)
+
+
+def replaced(path: str, name: str) -> BuildError:
+    """Says that a file of a dataset is not the one of its manifest."""
+    return BuildError(
+        f"{storage.join(path, name)} is not the file that was published with this manifest: the dataset was "
+        f"replaced, or it is damaged; open it again, or run `beam-tfrecords verify --dataset={path}`"
+    )
 
 
 def _parse(text: str) -> pc.Expression:

@@ -14,14 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, SupportsIndex, TypeAlias, overload
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.manifest import Shard
-from beam_tfrecords.reading.conditions import find_rows, make_condition
+from beam_tfrecords.reading.conditions import find_rows, make_condition, read_index, replaced
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.tfrecord import FOOTER_BYTES, HEADER_BYTES, RecordError, read_records
 
@@ -134,6 +133,7 @@ class Records(Sequence[Any]):
 
         Raises:
           RequestError: the condition cannot be read, or the index has no such column.
+          BuildError: the dataset was replaced, or its index is damaged.
         """
         checked = make_condition(condition, **equals)
         find = functools.partial(find_rows, self._path, condition=checked)
@@ -189,10 +189,8 @@ class Records(Sequence[Any]):
 
     def _read_places(self, shard: int) -> np.ndarray:
         name = self._shards[shard].index or ""
-        data = storage.read_bytes(storage.join(self._path, name))
-        if self._shards[shard].index_sha256 not in (None, hashlib.sha256(data).hexdigest()):
-            raise self._replaced(name)
-        rows = pq.read_table(pa.BufferReader(data), columns=["offset", "length"], use_threads=False)
+        data = read_index(self._path, self._shards[shard])
+        rows = pq.read_table(data, columns=["offset", "length"], use_threads=False)
         if rows.num_rows != self._shards[shard].records:
             raise BuildError(
                 f"{name} has {rows.num_rows} rows, but its shard has {self._shards[shard].records} records"
@@ -211,17 +209,11 @@ class Records(Sequence[Any]):
             # A dataset that replaces this one has other files of the same names.
             file = _open(path, named.crc32c or named.sha256)  # stays open while somebody holds it
             if file.size != named.bytes:
-                raise self._replaced(named.file)
+                raise replaced(self._path, named.file)
             data = os.pread(file.number, length, offset)
         if len(data) != length:
             raise BuildError(f"{path} ends before byte {offset + length:,}, where the index has a record")
         return data
-
-    def _replaced(self, name: str) -> BuildError:
-        return BuildError(
-            f"{storage.join(self._path, name)} is not the file that was published with this manifest: the dataset was "
-            f"replaced, or it is damaged; open it again, or run `beam-tfrecords verify --dataset={self._path}`"
-        )
 
     def _read_record(self, shard: int, offset: int, length: int) -> bytes:
         return self._check(self._read_range(shard, offset, length), shard, offset)

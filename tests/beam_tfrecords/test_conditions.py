@@ -24,7 +24,7 @@ def write_index(folder, columns: list[str]) -> Shard:
     rows = [{**texts, "offset": 0, "length": 0, **row} for row in ROWS]
     schema = pa.schema([field for field in INDEX_SCHEMA if field.name in columns])
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), folder / "rows.parquet")
-    return Shard("train", 0, 1, "shard", len(ROWS), 0, "", "rows.parquet", "")
+    return Shard("train", 0, 1, "shard", len(ROWS), 0, "", "rows.parquet", None)
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,8 @@ def test_a_dataset_that_replaces_another_is_not_read_as_that(tmp_path, photos, b
     np.testing.assert_equal(before[0], first)
     with pytest.raises(BuildError, match="was replaced"):
         other[0]
+    with pytest.raises(BuildError, match="was replaced"):
+        before.filter(label="cat")
 
 
 def test_what_cannot_be_read_at_random_is_refused(tmp_path, photos, build, dataset):
