@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -86,8 +87,10 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
         self._share, self._begin = _share(records, shard)
         self._records = records
         self._batch_size = batch_size
-        self._shuffle = shuffle
-        self._seed = seed
+        # Order and identity depend on their texts, and NumPy's numbers have others.
+        self._shuffle = shuffle = bool(shuffle)
+        self._seed = seed = operator.index(seed)
+        shard = operator.index(shard[0]), operator.index(shard[1])
         self._transform = transform
         self._identity = f"{records.digest} {shuffle} {seed} {shard}"
         # Epoch, and examples of it that were had before the iteration; persistent workers see what this process sets.

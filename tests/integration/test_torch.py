@@ -227,6 +227,13 @@ def test_a_state_of_other_records_is_refused(records):
             other.load_state_dict(state)
 
 
+def test_numbers_of_numpy_and_json_choose_the_same_order(records):
+    plain = RecordStream(records, shuffle=True, seed=3, shard=(1, 2))
+    other = RecordStream(records, shuffle=np.True_, seed=np.int64(3), shard=[np.int64(1), 2])
+    other.load_state_dict(plain.state_dict())
+    assert [example["filename"] for example in other] == [example["filename"] for example in plain]
+
+
 @pytest.mark.parametrize("scheme", buckets.SCHEMES)
 def test_workers_read_from_a_bucket(tmp_path, photos, names, scheme):
     with buckets.services(tmp_path, scheme):
