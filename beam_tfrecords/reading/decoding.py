@@ -108,7 +108,11 @@ class ReadExample:
             return decoded
         from PIL import Image
 
-        with Image.open(io.BytesIO(data)) as image:
+        with Image.open(io.BytesIO(data)) as opened:
+            image: Image.Image = opened
+            if image.format == "PNG" and image.mode.startswith("I"):
+                # A kept file of 16 bits: the high bytes, as TensorFlow gives them; `convert` makes white of most.
+                image = Image.fromarray((np.array(image) >> 8).astype(np.uint8))
             pixels = np.array(image if image.mode == _MODES[channels] else image.convert(_MODES[channels]))
         return pixels.reshape(*pixels.shape[:2], channels)
 

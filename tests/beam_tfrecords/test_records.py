@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from beam_tfrecords import BuildError, RequestError, load, open_dataset
 
@@ -48,6 +49,17 @@ def test_other_encodings_are_decoded(tmp_path, photos, build, encoding):
         assert ours["image"].shape == (24, 32, 3)
         if encoding != "webp":
             np.testing.assert_array_equal(ours["image"], expected["image"])
+
+
+@pytest.mark.parametrize("channels", ["1", "3", "keep"])
+def test_kept_files_of_16_bits_are_what_tensorflow_reads(tmp_path, build, channels):
+    (tmp_path / "photos").mkdir()
+    pixels = np.random.default_rng(0).integers(0, 65536, (30, 50), dtype=np.uint16)
+    Image.fromarray(pixels).save(tmp_path / "photos" / "grey.png")
+    flags = ["--layout=image", "--image_encoding=keep", f"--channels={channels}"]
+    built = open_dataset(build(tmp_path / "out", f"--input={tmp_path / 'photos'}", *flags))
+    (theirs,) = load(built.path, "train").as_numpy_iterator()
+    np.testing.assert_array_equal(built.records("train")[0]["image"], theirs["image"])
 
 
 def test_bytes_are_the_serialized_examples(dataset):
