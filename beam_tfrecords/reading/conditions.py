@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import hashlib
 import io
+import itertools
 import operator
 import tokenize
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,17 +54,19 @@ def make_condition(condition: pc.Expression | str | None = None, **equals: Any) 
       RequestError: the text cannot be read, or a column is not in the index or has another type.
     """
     parsed = _parse(condition) if isinstance(condition, str) else condition
-    for name, value in equals.items():
-        column = _column(name)
-        one = column.isin(list(value)) if isinstance(value, list | tuple | set) else column == value
-        parsed = one if parsed is None else parsed & one
-    if parsed is None:
-        return pc.scalar(True)
     try:
+        for name, value in equals.items():
+            column = _column(name)
+            is_list = isinstance(value, list | tuple | set | frozenset | range)
+            one = _is_in(column, list(value)) if is_list else _OPERATORS[ast.Eq](column, _literal(value))
+            parsed = one if parsed is None else parsed & one
+        if parsed is None:
+            return pc.scalar(True)
         _SCHEMA.empty_table().filter(parsed)
-    except (pa.ArrowException, TypeError) as error:
+    except (pa.ArrowException, TypeError, OverflowError) as error:
         raise _refusal(
-            condition if isinstance(condition, str) else str(parsed), str(error).partition("\n")[0]
+            condition if isinstance(condition, str) else str(equals if parsed is None else parsed),
+            str(error).partition("\n")[0],
         ) from error
     return parsed
 
@@ -77,12 +80,17 @@ def find_rows(path: str, shard: Shard, condition: pc.Expression) -> np.ndarray:
       condition: as `make_condition` makes it.
 
     Raises:
+      RequestError: a number of the condition, or one that it computes, is too large.
       BuildError: the index is not that of the manifest, or has not a row for each record.
     """
     data = read_index(path, shard)
     fragment = ds.ParquetFileFormat().make_fragment(data, partition_expression=pc.field("split") == shard.split)
     # Reads the columns of the condition alone; those that an earlier version did not write are null.
-    passes = fragment.to_table(schema=_SCHEMA, columns={"passes": condition}, use_threads=False)["passes"]
+    try:
+        passes = fragment.to_table(schema=_SCHEMA, columns={"passes": condition}, use_threads=False)["passes"]
+    except pa.ArrowInvalid as error:
+        # Of a number that is too large: known only where it meets the values.
+        raise _refusal(str(condition), f"{shard.index}: {error}") from error
     if len(passes) != shard.records:
         raise BuildError(f"{shard.index} has {len(passes)} rows, but its shard has {shard.records} records")
     return np.flatnonzero(passes.fill_null(False).to_numpy())
@@ -111,13 +119,16 @@ def replaced(path: str, name: str) -> BuildError:
 
 def _parse(text: str) -> pc.Expression:
     try:
-        tokens = tokenize.generate_tokens(io.StringIO(text.strip()).readline)
+        tokens = list(tokenize.generate_tokens(io.StringIO(text.strip()).readline))
+        if any(one.type == other.type == tokenize.STRING for one, other in itertools.pairwise(tokens)):
+            # SQL's 'it''s' is 'its' in Python.
+            raise _UnreadableError("two texts have nothing between them; write a text with ' as \"it's\"")
         # SQL compares with one sign, Python with two.
         spelled = tokenize.untokenize((kind, "==" if word == "=" else word) for kind, word, *_ in tokens)
         return _read(ast.parse(spelled, mode="eval").body)
     except (SyntaxError, tokenize.TokenError, RecursionError, MemoryError, _UnreadableError) as error:
         raise _refusal(text, str(error) if isinstance(error, _UnreadableError) else "it cannot be read") from error
-    except (TypeError, ValueError, AttributeError, pa.ArrowException) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError, pa.ArrowException) as error:
         raise _refusal(text, "it does not compare a column with a value") from error
 
 
@@ -130,7 +141,9 @@ def _read(node: ast.expr) -> Any:
         case ast.Name(id=name):
             return None if name == "null" else _column(name)
         case ast.Constant(value=str() | int() | float() | None as value):
-            return None if value is None else pc.scalar(value)
+            return _literal(value)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return pc.scalar(-number)
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return ~_read(operand)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -145,11 +158,26 @@ def _read(node: ast.expr) -> Any:
         case ast.Compare(
             left=left, ops=[ast.In() | ast.NotIn() as op], comparators=[ast.Tuple() | ast.List() as values]
         ):
-            found = _read(left).isin(ast.literal_eval(values))
+            found = _is_in(_read(left), ast.literal_eval(values))
             return found if isinstance(op, ast.In) else ~found
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
             return _OPERATORS[type(op)](_read(left), _read(right))
     raise _UnreadableError(f"{ast.unparse(node)!r} is not understood")
+
+
+def _literal(value: Any) -> Any:
+    """A value for a comparison; None as it is."""
+    if type(value) is int and value >= 0:
+        # With a signed number, Arrow reads phash as signed as well, and half of its values do not fit.
+        return pc.scalar(pa.scalar(value, pa.uint64()))
+    return value if value is None else pc.scalar(value)
+
+
+def _is_in(column: pc.Expression, values: Sequence[Any]) -> pc.Expression:
+    if not values:
+        return pc.scalar(False)
+    is_unsigned = all(type(value) is int and value >= 0 for value in values)
+    return column.isin(pa.array(values, pa.uint64() if is_unsigned else None))
 
 
 def _column(name: str) -> pc.Expression:

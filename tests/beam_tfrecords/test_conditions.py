@@ -13,8 +13,8 @@ from beam_tfrecords.manifest import Shard
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 
 ROWS = [
-    {"key": "a.jpg", "label": "cat", "height": 10, "width": 40, "sharpness": 5.5},
-    {"key": "b=1.jpg", "label": "dog", "height": 30, "width": 40, "sharpness": None},
+    {"key": "a.jpg", "label": "cat", "height": 10, "width": 40, "sharpness": 5.5, "phash": 5},
+    {"key": "b=1.jpg", "label": "dog", "height": 30, "width": 40, "sharpness": None, "phash": 2**63 + 7},
     {"key": "it's.jpg", "label": None, "height": 50, "width": 40, "sharpness": 300.0},
 ]
 
@@ -48,6 +48,13 @@ def write_index(folder, columns: list[str]) -> Shard:
         ("-height < -40", [2]),
         ("split = 'train'", [0, 1, 2]),
         ("split = 'test' or height = 10", [0]),
+        ("phash = 5", [0]),
+        (f"phash = {2**63 + 7}", [1]),
+        (f"phash in (5, {2**63 + 7})", [0, 1]),
+        ("height in (10, 50)", [0, 2]),
+        ("height in (-1, 50)", [2]),
+        ("height > -1", [0, 1, 2]),
+        ("height + 2147483647 > 2147483660", [1, 2]),
         ("brightness is None", [0, 1, 2]),
         ("brightness < 1e9", []),
     ],
@@ -64,6 +71,13 @@ def test_keywords_and_expressions_say_which_rows(tmp_path):
         (make_condition(pc.field("height") > 10, width=40), [1, 2]),
         (make_condition("height > 10", label={"dog"}), [1]),
         (make_condition(), [0, 1, 2]),
+        (make_condition(label=None), [2]),
+        (make_condition(label=[]), []),
+        (make_condition(label=[None, "cat"]), [0, 2]),
+        (make_condition(height=range(20, 40)), [1]),
+        (make_condition(phash=2**63 + 7), [1]),
+        (make_condition(phash=[5, 2**63 + 7]), [0, 1]),
+        (make_condition(sharpness=300), [2]),
     ):
         assert find_rows(str(tmp_path), shard, condition).tolist() == rows
 
@@ -98,11 +112,28 @@ def test_columns_of_later_versions_are_null_in_an_index_of_an_earlier_one(tmp_pa
         "not height",
         "label = f'{height}'",
         "label = b'cat'",
+        "label = 'it''s'",
+        f"height = {10**30}",
     ],
 )
 def test_what_is_no_condition_is_refused_with_an_example(text):
     with pytest.raises(RequestError, match=r"label = 'cat' and sharpness < 20.*brightness"):
         make_condition(text)
+
+
+@pytest.mark.parametrize("value", [object(), [object()], ["cat", 3], 10**30, 3])
+def test_a_value_that_no_column_has_is_refused(value):
+    with pytest.raises(RequestError, match="cannot be applied"):
+        make_condition(label=value)
+
+
+@pytest.mark.parametrize(
+    "condition", ["phash > -1", "height*height*height*height*height*height > 1", pc.field("phash") == 5]
+)
+def test_numbers_that_do_not_fit_are_refused(tmp_path, condition):
+    shard = write_index(tmp_path, INDEX_SCHEMA.names)
+    with pytest.raises(RequestError, match="cannot be applied"):
+        find_rows(str(tmp_path), shard, make_condition(condition))
 
 
 def test_an_unknown_column_is_refused_with_the_known_ones():
