@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from beam_tfrecords.dataset import DatasetRef
@@ -156,6 +159,42 @@ def test_a_label_in_a_table_changes_without_decoding(source, tmp_path, convert):
     ran = build(["a", "b", *labels[2:]])
     assert ran.code == 0, ran.err
     assert "copied 88, reserialized 2, changed 0" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("form", "column", "flags"),
+    [
+        ("csv", "image", ["--key_column=id"]),
+        ("csv", "mask", ["--mask_column=mask", "--layout=segmentation"]),
+        ("csv", "right", ["--image_column=image,right"]),
+        ("parquet", "image", ["--source=hf_parquet"]),
+    ],
+)
+def test_a_row_that_names_another_file_of_the_same_size_and_time_is_converted(
+    tmp_path, save, convert, form, column, flags
+):
+    for name, value in (("a", 1), ("b", 2)):
+        path = save(tmp_path / f"{name}.bmp", np.full((8, 8), value, np.uint8))
+        os.utime(path, (1, 1))
+    row = {"id": "1", "image": "a.bmp", "mask": "a.bmp", "right": "a.bmp", "label": "x"}
+    table = tmp_path / f"t.{form}"
+
+    def build(output: str, row: dict[str, str], *words: str) -> bytes:
+        if form == "csv":
+            table.write_text("\n".join(map(",".join, (row, row.values()))) + "\n")
+        else:
+            images = pa.array(
+                [{"bytes": None, "path": row["image"]}], pa.struct({"bytes": pa.binary(), "path": pa.string()})
+            )
+            pq.write_table(pa.table({"image": images, "label": [row["label"]]}), table)
+        ran = convert(f"--input={table}", f"--output={tmp_path / output}", "--image_encoding=png", *flags, *words)
+        assert ran.code == 0, ran.err
+        return (tmp_path / output / "t-train.tfrecord-00000-of-00001").read_bytes()
+
+    first = build("first", row)
+    second = build("second", {**row, column: "b.bmp"}, f"--reuse={tmp_path / 'first'}")
+    assert second != first
+    assert second == build("new", {**row, column: "b.bmp"})
 
 
 def test_a_dataset_that_is_replaced_while_it_is_reused_ends_the_build(first):

@@ -45,7 +45,7 @@ from transforms.sources.tables.row_values import (
 )
 from transforms.sources.tables.table import InvalidRow
 from transforms.sources.tables.table_columns import available, choose_mask, guess_image, guess_label, name_images
-from transforms.sources.tables.table_source import look
+from transforms.sources.tables.table_source import look, of_path
 
 # train-00000-of-00004.parquet, also with a hash behind the numbers.
 _SPLIT = re.compile(r"(?P<split>[A-Za-z]\w*)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?\.parquet", re.IGNORECASE)
@@ -206,7 +206,7 @@ class ReadHfParquet:
                     except SampleError as error:
                         raise (error if name == IMAGE else error.about(name)) from error
                     found[name] = File(uri, version)
-                    fingerprints[fingerprint] = None
+                    fingerprints[of_path(fingerprint, path)] = None
                 else:
                     raise _without(name, f"column {self.images[name]!r} has neither bytes nor a path")
             fingerprint = "" if "" in fingerprints else "+".join(fingerprints)

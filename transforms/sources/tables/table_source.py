@@ -112,7 +112,7 @@ class _Reader:
             self._read_paths(row, paths)
             split = self.cells.split(row) if of.split else self.split
             label, columns, group = self.cells.label(row), self.cells.values(row), self.cells.group(row)
-            size, fingerprint = self._find_images(paths, images)
+            size, fingerprint = self._find_images(paths, images, is_key=not key)
             if of.mask is not None:
                 images[MASK], version = self._find_mask(row, of.mask)
                 fingerprint = f"{fingerprint}+{version}" if fingerprint and version else ""
@@ -147,8 +147,12 @@ class _Reader:
             else:
                 paths[name] = read_text(row, column)
 
-    def _find_images(self, paths: Mapping[str, str], images: dict[str, Locator]) -> tuple[int, str]:
-        """Adds where images are; the size of the first, and the fingerprint of all, "" if that is not known."""
+    def _find_images(self, paths: Mapping[str, str], images: dict[str, Locator], *, is_key: bool) -> tuple[int, str]:
+        """Adds where images are; the size of the first, and the fingerprint of all, "" if that is not known.
+
+        Args:
+          is_key: whether the path of the first is the key.
+        """
         first, fingerprints = 0, list[str]()
         for name, path in paths.items():
             try:
@@ -160,7 +164,7 @@ class _Reader:
             if version:
                 images[name] = File(uri, version)
             first = first if fingerprints else size
-            fingerprints.append(fingerprint)
+            fingerprints.append(fingerprint if is_key and not fingerprints else of_path(fingerprint, path))
         return first, "+".join(fingerprints) if "" not in fingerprints else ""
 
     def _find_mask(self, row: Mapping[str, Any], column: str) -> tuple[File, str]:
@@ -173,7 +177,7 @@ class _Reader:
             _, fingerprint, version = look(uri)
         except SampleError as error:
             raise error.about("mask") from error
-        return File(uri, version), fingerprint
+        return File(uri, version), of_path(fingerprint, path)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -367,6 +371,11 @@ def _merge_types(tables: Sequence[TableFile]) -> Mapping[str, str] | None:
                     "input"
                 )
     return merged
+
+
+def of_path(fingerprint: str, path: str) -> str:
+    """The fingerprint of a file that the key does not name: another may have the same size and time."""
+    return fingerprint and f"{fingerprint}@{path}"
 
 
 def _number_key(number: int) -> str:
