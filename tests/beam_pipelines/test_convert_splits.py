@@ -63,6 +63,18 @@ def test_folders_with_names_of_splits_are_the_splits(pets, tmp_path, build):
     assert manifest["class_names"] == ["cat", "dog"]
 
 
+def test_a_train_folder_of_other_classes_than_the_other_splits_is_refused(tmp_path, convert, picture, save):
+    for folder in ("train/cat", "validation/dog", "test/dog"):
+        save(tmp_path / "in" / folder / "1.png", picture(1, 8, 8))
+    flags = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--image_size=8"]
+    ran = convert(*flags)
+    assert ran.code == 2, ran.err
+    assert "no class in common" in ran.err
+    splits = "--splits=test=test,train=train,validation=validation"
+    assert splits in ran.err
+    assert convert(*flags, splits).code == 0
+
+
 def test_a_table_gives_labels_splits_keys_and_columns(pets, tmp_path, build, read):
     rows = [
         ("one", "pets/cat/cat01.png", "cat", "train", "3", "first, quoted"),

@@ -120,7 +120,8 @@ class _Advisor:
         elif kind == "no common class":
             if not any("/" in base for base in error.splits):
                 yield from self._fit("these splits, with different classes", {"splits": _write(error.splits)}, _FOLDERS)
-            yield from self._fit(f"without {names[0]}", {"exclude": self._exclude(names)}, _FOLDERS)
+            if names:  # not if only `train` has other classes
+                yield from self._fit(f"without {names[0]}", {"exclude": self._exclude(names)}, _FOLDERS)
         elif kind == "wrapper":
             path = names[0]
             while len(self._tree.below(path)) == 1 and not self._tree.images(path):
