@@ -41,5 +41,7 @@ _FACTS = [
     pa.field("objects_outside", pa.int32()),
     pa.field("objects_invalid", pa.int32()),
 ]
+# Hexadecimal digits of a `sample_hash` before those of its record's masked CRC32C, which version 0.1.0 did not write.
+HASH_DIGITS = 32
 FACTS = tuple(field.name for field in _FACTS)
 INDEX_SCHEMA = pa.schema([*_PLACED, *_FACTS])

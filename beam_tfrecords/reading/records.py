@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.index import HASH_DIGITS
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.reading.conditions import find_rows, make_condition, read_index, replaced
 from beam_tfrecords.reading.decoding import ReadExample
@@ -57,7 +58,7 @@ class Records(Sequence[Any]):
         # Numbers of the records that a filter or a slice has kept; None for all.
         self._kept: np.ndarray | None = None
         self._is_remote = storage.has_scheme(path)
-        # Shard -> [offset, length] of its records.
+        # Shard -> [offset, length, CRC] of its records.
         self._places: dict[int, np.ndarray] = {}
 
     def __repr__(self) -> str:
@@ -159,22 +160,21 @@ class Records(Sequence[Any]):
         missing = {self._shard_of(self._number(number)) for number in asked} - self._places.keys()
         self._places.update(zip(missing, _pool().map(self._read_places, missing), strict=True))
         places = [self._find(number) for number in asked]
-        requests = _merge(places)
+        requests = _merge(place[:3] for place in places)
         found: dict[tuple[int, int], bytes] = {}
         for request, data in zip(requests, _pool().map(lambda one: self._read_range(*one[:3]), requests), strict=True):
             shard, begin, _, wanted = request
             for offset, length in wanted:
                 found[shard, offset] = data[offset - begin :][:length]
-        return [self._check(found[shard, offset], shard, offset) for shard, offset, _ in places]
+        return [self._check(found[shard, offset], shard, offset, crc) for shard, offset, _, crc in places]
 
-    def _find(self, number: int) -> tuple[int, int, int]:
-        """Shard, offset and length of a record."""
+    def _find(self, number: int) -> tuple[int, int, int, int]:
+        """Shard, offset, length and CRC of a record."""
         number = self._number(number)
         shard = self._shard_of(number)
         if shard not in self._places:
             self._places[shard] = self._read_places(shard)
-        offset, length = self._places[shard][number - self._starts[shard]]
-        return shard, int(offset), int(length)
+        return (shard, *self._places[shard][number - self._starts[shard]].tolist())
 
     def _number(self, number: int) -> int:
         """Number of a record among all of the shards."""
@@ -190,12 +190,13 @@ class Records(Sequence[Any]):
     def _read_places(self, shard: int) -> np.ndarray:
         name = self._shards[shard].index or ""
         data = read_index(self._path, self._shards[shard])
-        rows = pq.read_table(data, columns=["offset", "length"], use_threads=False)
+        rows = pq.read_table(data, columns=["offset", "length", "sample_hash"], use_threads=False)
         if rows.num_rows != self._shards[shard].records:
             raise BuildError(
                 f"{name} has {rows.num_rows} rows, but its shard has {self._shards[shard].records} records"
             )
-        return np.stack([rows["offset"].to_numpy(), rows["length"].to_numpy()], axis=1)
+        crcs = [int(one[HASH_DIGITS:] or "-1", 16) for one in rows["sample_hash"].to_pylist()]
+        return np.stack([rows["offset"].to_numpy(), rows["length"].to_numpy(), np.array(crcs, np.int64)], axis=1)
 
     def _file(self, shard: int) -> str:
         return storage.join(self._path, self._shards[shard].file)
@@ -215,17 +216,18 @@ class Records(Sequence[Any]):
             raise BuildError(f"{path} ends before byte {offset + length:,}, where the index has a record")
         return data
 
-    def _read_record(self, shard: int, offset: int, length: int) -> bytes:
-        return self._check(self._read_range(shard, offset, length), shard, offset)
+    def _read_record(self, shard: int, offset: int, length: int, crc: int) -> bytes:
+        return self._check(self._read_range(shard, offset, length), shard, offset, crc)
 
-    def _check(self, framed: bytes, shard: int, offset: int) -> bytes:
-        """The example in a framed record."""
+    def _check(self, framed: bytes, shard: int, offset: int, crc: int) -> bytes:
+        """The example in a framed record, which is that of the index: a shard may have been replaced meanwhile."""
         if self._verify:
             try:
-                (record,) = read_records(io.BytesIO(framed))
-                return record.data
+                (_,) = read_records(io.BytesIO(framed))
             except (RecordError, ValueError) as error:
                 raise BuildError(f"{self._file(shard)}: the record at byte {offset:,} is damaged: {error}") from error
+        if crc not in (-1, int.from_bytes(framed[-FOOTER_BYTES:], "little")):
+            raise replaced(self._path, self._shards[shard].file)
         return framed[HEADER_BYTES:-FOOTER_BYTES]
 
 

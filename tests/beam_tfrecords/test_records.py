@@ -15,6 +15,7 @@ import tensorflow as tf
 from PIL import Image
 
 from beam_tfrecords import BuildError, RequestError, load, open_dataset
+from beam_tfrecords.reading.records import _open
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +178,10 @@ def test_a_dataset_that_replaces_another_is_not_read_as_that(tmp_path, photos, b
         other[0]
     with pytest.raises(BuildError, match="was replaced"):
         before.filter(label="cat")
+    # As if many other shards had been read since.
+    _open.cache_clear()
+    with pytest.raises(BuildError, match="was replaced"):
+        before[0]
 
 
 def test_what_cannot_be_read_at_random_is_refused(tmp_path, photos, build, dataset):

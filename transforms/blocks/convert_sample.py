@@ -13,6 +13,7 @@ import msgpack
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import COLUMN, NAMED_IMAGE, Layout
 from beam_tfrecords.examples.serialize import read_fields, serialize_example, serialize_examples
+from beam_tfrecords.index import HASH_DIGITS
 from beam_tfrecords.tfrecord import masked_crc32c, masked_crc32c_each
 from transforms.blocks.place_objects import PlacedObjects, place_objects
 from transforms.hashing import content_hash
@@ -26,8 +27,6 @@ from transforms.objects import InvalidBoxes, Objects
 from transforms.ref_columns import RefColumns
 from transforms.refs import MASK, SampleRef, Value
 
-# Hexadecimal digits of the hash of a sample.
-_HASH_DIGITS = 32
 # A new packer for each sample would take as long as packing; the interpreter's lock is held while it packs.
 _pack = msgpack.Packer().pack
 
@@ -39,7 +38,7 @@ def seal(sample_hash: str, example: bytes) -> str:
 
 def unseal(sealed: str) -> str:
     """The hash of the sample alone."""
-    return sealed[:_HASH_DIGITS]
+    return sealed[:HASH_DIGITS]
 
 
 def fits_seal(sealed: str, example: bytes) -> bool:
@@ -348,7 +347,7 @@ def _other_values(ref: SampleRef, labels: list[tuple[int, str]]) -> dict[str, An
 
 
 def _digest(packed: bytes) -> str:
-    return hashlib.blake2b(packed, digest_size=_HASH_DIGITS // 2).hexdigest()
+    return hashlib.blake2b(packed, digest_size=HASH_DIGITS // 2).hexdigest()
 
 
 def hash_images(images: Mapping[str, bytes]) -> str:
