@@ -24,7 +24,7 @@ _OPENED = {"WEBP": 12, "AVIF": 8}
 _IN_PYTHON, _TEXT_CODECS = 9, ("ppm", "ppm_plain", "bmp_rle")
 _JPEG_COEFFICIENT, _JPEG2000_SAMPLE = 2, 4.2
 # When OpenCV decodes what Pillow has decoded.
-_JPEG2000_AGAIN = 2.5
+_JPEG2000_AGAIN = 4.5
 # What a conversion adds while it lasts: wide grey to 8 bits, a color profile, blending with white, a copy.
 _WIDE_GREY = {"I": 14, "F": 14, "I;16": 9, "I;16B": 9, "I;16L": 9, "I;16N": 9}
 _PROFILE, _BLEND, _COPY = 9, 6, 4

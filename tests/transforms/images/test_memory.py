@@ -100,6 +100,7 @@ def kinds() -> dict[str, bytes]:
     }
     files = {name: encoded(image, file_format, **options) for name, (image, file_format, options) in images.items()}
     files["png of 16 bits in color"] = png_file(deep)
+    files["jpeg2000 of 16 bits"] = cv2.imencode(".jp2", deep)[1].tobytes()
     files["png interlaced"] = png_file(np.asarray(rgb), interlaced=True)
     return files
 
