@@ -372,10 +372,11 @@ def test_a_million_records_of_a_thousand_classes_make_a_small_page_quickly(photo
         labels = generator.integers(0, 1000, per_shard)
         counts += np.bincount(labels, minlength=1000)
         places = generator.integers(0, len(rows), per_shard)
+        taken = ("offset", "length", "sample_hash", "height", "width")
         columns = {
             "key": [f"{names[label]}/{row}.jpg" for row, label in enumerate(labels.tolist())],
             "label": pa.DictionaryArray.from_arrays(pa.array(labels), names).cast(pa.string()),
-            **{name: np.array([row[name] for row in rows])[places] for name in ("offset", "length", "height", "width")},
+            **{name: np.array([row[name] for row in rows])[places] for name in taken},
             "source_height": generator.integers(20, 5000, per_shard),
             "source_width": generator.integers(20, 5000, per_shard),
         }
