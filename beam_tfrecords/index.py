@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from beam_tfrecords.tfrecord import masked_crc32c
+
 # What is known of a sample before it is converted, and where its record is.
 _PLACED = [
     pa.field("key", pa.string(), nullable=False),
@@ -41,7 +43,28 @@ _FACTS = [
     pa.field("objects_outside", pa.int32()),
     pa.field("objects_invalid", pa.int32()),
 ]
-# Hexadecimal digits of a `sample_hash` before those of its record's masked CRC32C, which version 0.1.0 did not write.
-HASH_DIGITS = 32
 FACTS = tuple(field.name for field in _FACTS)
 INDEX_SCHEMA = pa.schema([*_PLACED, *_FACTS])
+
+# Hexadecimal digits of a `sample_hash` before those of its record's masked CRC32C, which version 0.1.0 did not write.
+HASH_DIGITS = 32
+
+
+def seal(sample_hash: str, crc: int) -> str:
+    """The hash of a sample with the CRC of its record, so that a record tells whether an index row is its own."""
+    return f"{sample_hash}{crc:08x}"
+
+
+def unseal(sealed: str) -> str:
+    """The hash of the sample alone."""
+    return sealed[:HASH_DIGITS]
+
+
+def fits_seal(sealed: str, example: bytes) -> bool:
+    """Whether an example may be the one whose CRC was sealed."""
+    return sealed in (seal(unseal(sealed), masked_crc32c(example)), unseal(sealed))
+
+
+def sealed_crc(sealed: str) -> int:
+    """The CRC that was sealed; -1 without a seal, as in indices of version 0.1.0."""
+    return int(sealed[HASH_DIGITS:] or "-1", 16)

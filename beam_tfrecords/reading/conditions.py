@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import io
 import itertools
 import operator
@@ -16,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from beam_tfrecords import storage
-from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.errors import RequestError
 from beam_tfrecords.index import INDEX_SCHEMA
 from beam_tfrecords.manifest import Shard
+from beam_tfrecords.reading.index_files import check_rows, read_index
 
 # What a condition may name. The split is that of the file.
 _SCHEMA = pa.schema([*INDEX_SCHEMA, pa.field("split", pa.string())])
@@ -91,30 +90,8 @@ def find_rows(path: str, shard: Shard, condition: pc.Expression) -> np.ndarray:
     except pa.ArrowInvalid as error:
         # Of a number that is too large: known only where it meets the values.
         raise _refusal(str(condition), f"{shard.index}: {error}") from error
-    if len(passes) != shard.records:
-        raise BuildError(f"{shard.index} has {len(passes)} rows, but its shard has {shard.records} records")
+    check_rows(shard, len(passes))
     return np.flatnonzero(passes.fill_null(False).to_numpy())
-
-
-def read_index(path: str, shard: Shard) -> pa.BufferReader:
-    """The index file of a shard.
-
-    Raises:
-      BuildError: it is not the one of the manifest.
-    """
-    name = shard.index or ""
-    data = storage.read_bytes(storage.join(path, name))
-    if shard.index_sha256 not in (None, hashlib.sha256(data).hexdigest()):
-        raise replaced(path, name)
-    return pa.BufferReader(data)
-
-
-def replaced(path: str, name: str) -> BuildError:
-    """Says that a file of a dataset is not the one of its manifest."""
-    return BuildError(
-        f"{storage.join(path, name)} is not the file that was published with this manifest: the dataset was "
-        f"replaced, or it is damaged; open it again, or run `beam-tfrecords verify --dataset={path}`"
-    )
 
 
 def _parse(text: str) -> pc.Expression:

@@ -15,14 +15,13 @@ from typing import Any, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.index import HASH_DIGITS
 from beam_tfrecords.manifest import Shard
-from beam_tfrecords.reading.conditions import find_rows, make_condition, read_index, replaced
+from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.decoding import ReadExample
+from beam_tfrecords.reading.index_files import read_places, replaced
 from beam_tfrecords.tfrecord import FOOTER_BYTES, HEADER_BYTES, RecordError, read_records
 
 # Local files that are open at once, in each process.
@@ -158,7 +157,8 @@ class Records(Sequence[Any]):
             return [self._read_record(*self._find(number)) for number in asked]
         # One after the other, the indices of a shuffled batch would take a request's time for each of its records.
         missing = {self._shard_of(self._number(number)) for number in asked} - self._places.keys()
-        self._places.update(zip(missing, _pool().map(self._read_places, missing), strict=True))
+        shards = (self._shards[shard] for shard in missing)
+        self._places.update(zip(missing, _pool().map(functools.partial(read_places, self._path), shards), strict=True))
         places = [self._find(number) for number in asked]
         requests = _merge(place[:3] for place in places)
         found: dict[tuple[int, int], bytes] = {}
@@ -173,7 +173,7 @@ class Records(Sequence[Any]):
         number = self._number(number)
         shard = self._shard_of(number)
         if shard not in self._places:
-            self._places[shard] = self._read_places(shard)
+            self._places[shard] = read_places(self._path, self._shards[shard])
         return (shard, *self._places[shard][number - self._starts[shard]].tolist())
 
     def _number(self, number: int) -> int:
@@ -186,17 +186,6 @@ class Records(Sequence[Any]):
 
     def _shard_of(self, number: int) -> int:
         return bisect.bisect_right(self._starts, number) - 1
-
-    def _read_places(self, shard: int) -> np.ndarray:
-        name = self._shards[shard].index or ""
-        data = read_index(self._path, self._shards[shard])
-        rows = pq.read_table(data, columns=["offset", "length", "sample_hash"], use_threads=False)
-        if rows.num_rows != self._shards[shard].records:
-            raise BuildError(
-                f"{name} has {rows.num_rows} rows, but its shard has {self._shards[shard].records} records"
-            )
-        crcs = [int(one[HASH_DIGITS:] or "-1", 16) for one in rows["sample_hash"].to_pylist()]
-        return np.stack([rows["offset"].to_numpy(), rows["length"].to_numpy(), np.array(crcs, np.int64)], axis=1)
 
     def _file(self, shard: int) -> str:
         return storage.join(self._path, self._shards[shard].file)

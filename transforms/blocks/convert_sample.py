@@ -13,7 +13,7 @@ import msgpack
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import COLUMN, NAMED_IMAGE, Layout
 from beam_tfrecords.examples.serialize import read_fields, serialize_example, serialize_examples
-from beam_tfrecords.index import HASH_DIGITS
+from beam_tfrecords.index import HASH_DIGITS, seal
 from beam_tfrecords.tfrecord import masked_crc32c, masked_crc32c_each
 from transforms.blocks.place_objects import PlacedObjects, place_objects
 from transforms.hashing import content_hash
@@ -29,21 +29,6 @@ from transforms.refs import MASK, SampleRef, Value
 
 # A new packer for each sample would take as long as packing; the interpreter's lock is held while it packs.
 _pack = msgpack.Packer().pack
-
-
-def seal(sample_hash: str, example: bytes) -> str:
-    """The hash of a sample with a checksum of its example, so that a record tells whether an index row is its own."""
-    return f"{sample_hash}{masked_crc32c(example):08x}"
-
-
-def unseal(sealed: str) -> str:
-    """The hash of the sample alone."""
-    return sealed[:HASH_DIGITS]
-
-
-def fits_seal(sealed: str, example: bytes) -> bool:
-    """Whether an example is the one that was sealed; indices of version 0.1.0 have no seals."""
-    return sealed in (seal(unseal(sealed), example), unseal(sealed))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,9 +170,9 @@ class ConvertSample:
             ConvertedSample(
                 example,
                 one.class_names,
-                {**one.facts, "sample_hash": seal(self._hash(ref, one.labels, one.object_labels), example)},
+                {**one.facts, "sample_hash": seal(self._hash(ref, one.labels, one.object_labels), crc)},
             )
-            for ref, one, example in zip(refs, prepared, examples, strict=True)
+            for ref, one, example, crc in zip(refs, prepared, examples, masked_crc32c_each(examples), strict=True)
         ]
 
     def convert_rows(self, refs: RefColumns) -> ConvertedRows:
@@ -213,7 +198,7 @@ class ConvertSample:
             examples,
             crcs,
             [_class_names(found, None) for found in labels] if self.layout.needs_label else [()] * len(refs),
-            [f"{found}{crc:08x}" for found, crc in zip(hashes, crcs, strict=True)],
+            list(map(seal, hashes, crcs)),
         )
 
     def _choose(self, names: Sequence[str]) -> Sequence[str]:
@@ -253,7 +238,7 @@ class ConvertSample:
         if whole:
             return taken
         example = serialize_example(self.layout, self._values(ref, labels, fields, placed))
-        facts = {**taken.facts, "sample_hash": seal(self._hash(ref, labels, object_labels), example)}
+        facts = {**taken.facts, "sample_hash": seal(self._hash(ref, labels, object_labels), masked_crc32c(example))}
         return dataclasses.replace(taken, example=example, facts={**facts, **(placed.facts if placed else {})})
 
     def _values(

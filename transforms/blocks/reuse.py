@@ -23,10 +23,10 @@ import pyarrow.parquet as pq
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import DatasetRef
 from beam_tfrecords.errors import SampleError
-from beam_tfrecords.index import FACTS, INDEX_SCHEMA
+from beam_tfrecords.index import FACTS, INDEX_SCHEMA, fits_seal, unseal
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.tfrecord import RecordError, read_records
-from transforms.blocks.convert_sample import ConvertedSample, ConvertSample, fits_seal, hash_images, unseal
+from transforms.blocks.convert_sample import ConvertedSample, ConvertSample, hash_images
 from transforms.hashing import SPACE, order_hash
 from transforms.refs import BlockKey, SampleRef
 from transforms.stats import MOST_KEYS, Change, Key

@@ -28,7 +28,7 @@ from transforms.images.image_spec import ImageSpec
 from transforms.images.jpeg_header import JpegHeader, bare_jpeg, parse_jpeg_header
 from transforms.images.libtiff_errors import libtiff_errors
 from transforms.images.memory import check_memory, decoding_memory, webp_memory
-from transforms.images.tiff import check_tiff_checksums, correct_tiff, prepare_tiff
+from transforms.images.tiff import check_tiff_checksums, check_tiff_kind, correct_tiff, open_tiff
 
 # Pillow's classes are called directly, not through Image.open: no other decoder (Ghostscript, for example) ever sees
 # a file, and Pillow's process-wide limit on pixels does not apply.
@@ -40,10 +40,10 @@ _OPENERS: dict[str, Callable[[io.BytesIO], ImageFile.ImageFile]] = {
     "jpeg2000": Jpeg2KImagePlugin.Jpeg2KImageFile,
     "png": PngImagePlugin.PngImageFile,
     "ppm": PpmImagePlugin.PpmImageFile,
-    "tiff": TiffImagePlugin.TiffImageFile,
+    "tiff": open_tiff,
     "webp": WebPImagePlugin.WebPImageFile,
 }
-_TIFF_WIDTH, _TIFF_HEIGHT, _TIFF_SUBFILE, _TIFF_DNG = 256, 257, 254, 50706
+_TIFF_WIDTH, _TIFF_HEIGHT = 256, 257
 # Baseline, extended, progressive, lossless, and the arithmetic-coded ones.
 _JPEG_PROCESSES = (0xC0, 0xC1, 0xC2, 0xC3, 0xC9, 0xCA)
 # libjpeg's messages about lost pixels. The others are about headers, and kinds that only Pillow reads.
@@ -78,9 +78,8 @@ def open_image(data: bytes, spec: ImageSpec) -> tuple[str, ImageFile.ImageFile]:
         raise
     check_pixels(image.height, image.width, spec.max_pixels)
     if isinstance(image, TiffImagePlugin.TiffImageFile):
-        _check_no_camera_raw(image)
         with decoder_errors():
-            prepare_tiff(image)
+            check_tiff_kind(image)
     return name, image
 
 
@@ -181,8 +180,6 @@ def _load_truncated(data: bytes, name: str) -> ImageFile.ImageFile:
     end = b"\xff\xd9" if name == "jpeg" else b""
     with decoder_errors():
         image = _OPENERS[name](io.BytesIO(data + end))
-        if isinstance(image, TiffImagePlugin.TiffImageFile):
-            prepare_tiff(image)
     try:
         image.load()
     except DECODER_ERRORS:
@@ -194,13 +191,6 @@ def _load_truncated(data: bytes, name: str) -> ImageFile.ImageFile:
     with decoder_errors():
         image.load()
     return image
-
-
-def _check_no_camera_raw(image: TiffImagePlugin.TiffImageFile) -> None:
-    """Rejects camera raw files: TIFFs whose first image is only a small preview."""
-    if _TIFF_DNG in image.tag_v2 or image.tag_v2.get(_TIFF_SUBFILE, 0) == 1:
-        detail = "camera raw files (DNG, NEF, ...) cannot be decoded"
-        raise decode_error(FailureReason.UNSUPPORTED_FORMAT, detail)
 
 
 def _check_jpeg_kind(header: JpegHeader) -> None:

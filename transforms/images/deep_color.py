@@ -21,7 +21,7 @@ def decode_color(data: bytes, image: Image.Image, *, bits: int = 16) -> np.ndarr
     Args:
       data: the file.
       image: the same, decoded by Pillow.
-      bits: per channel, of which Pillow has kept 8.
+      bits: per channel, in the file; Pillow has kept the upper 8 of them.
 
     Raises:
       SampleError: reason `unsupported_mode` if they do not agree.

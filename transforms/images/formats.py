@@ -166,7 +166,7 @@ def jpeg2000_depth(data: bytes) -> int:
 
 
 def check_bmp_kind(data: bytes) -> None:
-    """Rejects run lengths of 4 bits, of which Pillow 12 makes other pixels.
+    """Rejects BMPs with run lengths of 4 bits, because Pillow 12 decodes them to wrong pixels.
 
     Raises:
       SampleError: reason `unsupported_mode`.

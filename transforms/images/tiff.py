@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from typing import IO
 
 import numpy as np
 from PIL import ImageFile, TiffImagePlugin
@@ -11,7 +12,7 @@ from beam_tfrecords.errors import FailureReason
 from transforms.images.decode_errors import decode_error
 
 # Tags (TIFF 6.0).
-_BITS, _COMPRESSION, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 259, 262, 339
+_SUBFILE, _BITS, _COMPRESSION, _PHOTOMETRIC, _SAMPLE_FORMAT, _DNG_VERSION = 254, 258, 259, 262, 339, 50706
 _UNCOMPRESSED, _FAX, _DEFLATE = 1, (2, 3, 4), (8, 32946)
 _WHITE_IS_ZERO, _YCBCR = 0, 6
 _SIGNED, _FLOAT = 2, 3
@@ -19,32 +20,40 @@ _SIGNED, _FLOAT = 2, 3
 _PLACES = ((273, 279), (324, 325))
 # Inflated, they are 16 MB at most.
 _AT_ONCE = 1 << 14
-# Order of bytes of the file -> that of this machine, in which libtiff returns them.
+# Kinds in the order of bytes of a big-endian file -> in that of this machine, which libtiff returns.
 _NATIVE = {"F;32BF": "F;32NF", "I;16BS": "I;16NS", "I;32BS": "I;32NS"}
-_NATIVE |= {"F;32F": "F;32NF", "I;16S": "I;16NS", "I;32S": "I;32NS"}
 
 
-def prepare_tiff(image: TiffImagePlugin.TiffImageFile) -> None:
-    """Corrects how an opened file is going to be decoded.
+def open_tiff(file: IO[bytes]) -> TiffImagePlugin.TiffImageFile:
+    """Opens a file that will be decoded as it is meant."""
+    image = TiffImagePlugin.TiffImageFile(file)
+    image.tile = [_correct_tile(tile, image) for tile in image.tile]
+    return image
+
+
+def check_tiff_kind(image: TiffImagePlugin.TiffImageFile) -> None:
+    """Rejects camera raw files, whose first image is only a small preview, and what Pillow does not read rightly.
 
     Raises:
-      SampleError: reason `unsupported_mode`.
+      SampleError: reason `unsupported_format` or `unsupported_mode`.
     """
     tags = image.tag_v2
+    if _DNG_VERSION in tags or tags.get(_SUBFILE, 0) == 1:
+        detail = "camera raw files (DNG, NEF, ...) cannot be decoded"
+        raise decode_error(FailureReason.UNSUPPORTED_FORMAT, detail)
     sample_format, photometric = max(tags.get(_SAMPLE_FORMAT, (1,))), tags.get(_PHOTOMETRIC)
-    kind = None
     if sample_format == _SIGNED and bits_of(image) == 8:
         kind = "signed numbers of 8 bits"
     elif sample_format == _FLOAT and photometric == _WHITE_IS_ZERO:
-        kind = "floats of which 0 is white"
+        kind = "floats in which 0 is white"
     elif photometric == _YCBCR and tags.get(_COMPRESSION, _UNCOMPRESSED) == _UNCOMPRESSED:
         kind = "YCbCr without compression"
-    if kind:
-        raise decode_error(FailureReason.UNSUPPORTED_MODE, f"TIFF with {kind}")
-    image.tile = [_prepare_tile(tile, image) for tile in image.tile]
+    else:
+        return
+    raise decode_error(FailureReason.UNSUPPORTED_MODE, f"TIFF with {kind}")
 
 
-def _prepare_tile(tile: ImageFile._Tile, image: TiffImagePlugin.TiffImageFile) -> ImageFile._Tile:
+def _correct_tile(tile: ImageFile._Tile, image: TiffImagePlugin.TiffImageFile) -> ImageFile._Tile:
     assert isinstance(tile.args, tuple)
     rawmode, *rest = tile.args
     if tile.codec_name == "libtiff":

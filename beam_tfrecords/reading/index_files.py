@@ -1,0 +1,57 @@
+"""The index files of shards, held against the manifest."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.index import sealed_crc
+from beam_tfrecords.manifest import Shard
+
+
+def read_index(path: str, shard: Shard) -> pa.BufferReader:
+    """The index file of a shard.
+
+    Raises:
+      BuildError: it is not the one of the manifest.
+    """
+    name = shard.index or ""
+    data = storage.read_bytes(storage.join(path, name))
+    if shard.index_sha256 not in (None, hashlib.sha256(data).hexdigest()):
+        raise replaced(path, name)
+    return pa.BufferReader(data)
+
+
+def check_rows(shard: Shard, rows: int) -> None:
+    """Checks that an index has a row for each record.
+
+    Raises:
+      BuildError: it has not.
+    """
+    if rows != shard.records:
+        raise BuildError(f"{shard.index} has {rows} rows, but its shard has {shard.records} records")
+
+
+def read_places(path: str, shard: Shard) -> np.ndarray:
+    """[records, 3] int64: offset and length of each record in bytes, and its CRC, or -1.
+
+    Raises:
+      BuildError: as `read_index` and `check_rows`.
+    """
+    rows = pq.read_table(read_index(path, shard), columns=["offset", "length", "sample_hash"], use_threads=False)
+    check_rows(shard, rows.num_rows)
+    crcs = np.array(list(map(sealed_crc, rows["sample_hash"].to_pylist())), np.int64)
+    return np.stack([rows["offset"].to_numpy(), rows["length"].to_numpy(), crcs], axis=1)
+
+
+def replaced(path: str, name: str) -> BuildError:
+    """Says that a file of a dataset is not the one of its manifest."""
+    return BuildError(
+        f"{storage.join(path, name)} is not the file that was published with this manifest: the dataset was "
+        f"replaced, or it is damaged; open it again, or run `beam-tfrecords verify --dataset={path}`"
+    )
