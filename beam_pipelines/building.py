@@ -125,7 +125,6 @@ def build(
       RequestError: the request is wrong; nothing has been started.
       BuildError: the build failed, or published nothing because of failures or duplicates.
     """
-    storage.set_beam_arguments(beam_arguments)
     root = logging.getLogger()
     level = root.level
     # Beam warns on import about extras that are not installed.
@@ -137,7 +136,8 @@ def build(
             from beam_pipelines.dry_run import describe_build
 
             return "\n".join(describe_build(spec).lines)
-        outcome = build_dataset(spec, beam_arguments, verbose=verbose, quiet=quiet, report=report)
+        with storage.using(storage.StorageOptions(beam_arguments=tuple(beam_arguments))):
+            outcome = build_dataset(spec, beam_arguments, verbose=verbose, quiet=quiet, report=report)
     finally:
         # The caller's own log is not ours to silence.
         root.setLevel(level)
@@ -185,9 +185,14 @@ def build_dataset(
       RequestError: the request is wrong; nothing has been started.
       BuildError: the build failed.
     """
+    with storage.using(spec.source.storage_options()):
+        return _build(spec, beam_arguments, verbose=verbose, quiet=quiet, wait=wait, report=report)
+
+
+def _build(
+    spec: BuildSpec, beam_arguments: Sequence[str], *, verbose: bool, quiet: bool, wait: bool, report: bool
+) -> Published | Unpublished | JobRecord:
     check_limits()
-    storage.set_payer(spec.source.requester_pays)
-    storage.allow_private_addresses(spec.source.allow_private_addresses)
     runner = find_runner(beam_arguments)
     if not wait:
         runner.check_detached()

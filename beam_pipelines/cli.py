@@ -62,21 +62,21 @@ def main(argv: Sequence[str]) -> int:
 
 def run_command(name: str, argv: Sequence[str]) -> int:
     """Runs one command; an error becomes one line and an exit code."""
-    from beam_tfrecords.storage import StorageError, set_beam_arguments
+    from beam_tfrecords import storage
 
     for variable, value in _NO_IDLE_THREADS.items():
         os.environ.setdefault(variable, value)
     # Beam warns on import about extras that are not installed; `choose_execution` sets the final level.
     logging.getLogger().setLevel(logging.CRITICAL)
-    set_beam_arguments(argv)
+    options = storage.StorageOptions(beam_arguments=tuple(argv))
     try:
-        with catch_termination(), keep_interrupts():
+        with catch_termination(), keep_interrupts(), storage.using(options):
             return _find_command(name)(argv)
     except RequestError as error:
         from beam_pipelines.settings.hints import explain
 
         return _fail(*explain(error, name, argv), code=WRONG_REQUEST)
-    except (BuildError, StorageError) as error:
+    except (BuildError, storage.StorageError) as error:
         return _fail(f"the run failed: {error}", code=FAILED)
     except KeyboardInterrupt as error:
         resumes = "; the same command resumes from its finished blocks" if name == "convert" else ""

@@ -106,8 +106,11 @@ def describe_build(spec: BuildSpec) -> DryRun:
     Raises:
       RequestError: the request is wrong, as the build would say too.
     """
-    storage.set_payer(spec.source.requester_pays)
-    storage.allow_private_addresses(spec.source.allow_private_addresses)
+    with storage.using(spec.source.storage_options()):
+        return _describe(spec)
+
+
+def _describe(spec: BuildSpec) -> DryRun:
     check_place(spec)
     check_output(spec)
     spec, source = open_spec_source(spec)

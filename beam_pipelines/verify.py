@@ -92,8 +92,9 @@ def verify_dataset(path: str | os.PathLike[str], *, beam_arguments: Sequence[str
     Raises:
       RequestError: there is no dataset.
     """
-    found = _find(open_dataset(path), _prepare(beam_arguments))
-    return [str(finding) for finding in found if not finding.is_note]
+    with storage.using(storage.StorageOptions(beam_arguments=tuple(beam_arguments))):
+        found = _find(open_dataset(path), _prepare(beam_arguments))
+        return [str(finding) for finding in found if not finding.is_note]
 
 
 def _prepare(beam_arguments: Sequence[str], *, verbose: bool = False) -> Execution:
@@ -152,7 +153,7 @@ def _add_stages(root: beam.Pipeline, *, dataset: Dataset, check: ShardCheck, fol
         | "VerifyShards" >> VerifyShards(check, processes=processes)
         | "ByFile" >> beam.Map(lambda finding: (finding.file, json.dumps(dataclasses.astuple(finding))))
         | "GroupByFile" >> beam.GroupByKey()
-        | "WriteFindings" >> beam.Map(_write_findings, folder)
+        | "WriteFindings" >> beam.Map(storage.bound(_write_findings), folder)
     )
 
 

@@ -82,7 +82,7 @@ class WriteTFRecordShards(beam.PTransform):
                 parts | "Size" >> beam.Map(_size_of) | "Total" >> beam.CombineGlobally(add_sizes)
             )
             parts |= "SplitParts" >> beam.FlatMap(
-                split_part, total, shards=self._policy.num_shards, compression=self._compression
+                storage.bound(split_part), total, shards=self._policy.num_shards, compression=self._compression
             )
         shards = (
             parts
@@ -92,7 +92,8 @@ class WriteTFRecordShards(beam.PTransform):
         _ = (
             records.pipeline
             | "AtTheEnd" >> beam.Impulse()
-            | "RemoveParts" >> beam.Map(_remove_old_files, beam.pvalue.AsIter(shards), folder, names=self._names)
+            | "RemoveParts"
+            >> beam.Map(storage.bound(_remove_old_files), beam.pvalue.AsIter(shards), folder, names=self._names)
         )
         return shards
 
@@ -103,7 +104,11 @@ class _WriteParts(beam.DoFn):
     def __init__(self, policy: PartPolicy, compression: Compression) -> None:
         self._policy = policy
         self._compression = compression
+        self._options = storage.current_options()
         self._writer: PartWriter | None = None
+
+    def setup(self) -> None:
+        storage.set_options(self._options)
 
     def start_bundle(self) -> None:
         self._writer = None

@@ -19,7 +19,6 @@ from typing import IO, Protocol
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import local
-from beam_tfrecords.storage.arguments import set_beam_arguments
 from beam_tfrecords.storage.entries import (
     AccessDeniedError,
     ChangedError,
@@ -30,9 +29,8 @@ from beam_tfrecords.storage.entries import (
     StorageError,
 )
 from beam_tfrecords.storage.faults import is_service_fault
+from beam_tfrecords.storage.options import StorageOptions, bound, current_options, set_options, using
 from beam_tfrecords.storage.paths import absolute, basename, dirname, has_scheme, is_glob, is_web, join
-from beam_tfrecords.storage.private_addresses import allow_private_addresses, are_private_addresses_allowed
-from beam_tfrecords.storage.requester_pays import read_payer, set_payer
 from beam_tfrecords.storage.traffic import add_traffic, take_traffic
 
 __all__ = [
@@ -43,16 +41,17 @@ __all__ = [
     "SchemeError",
     "ServiceFaultError",
     "StorageError",
+    "StorageOptions",
     "abort_uploads",
     "absolute",
     "add_traffic",
-    "allow_private_addresses",
-    "are_private_addresses_allowed",
     "basename",
+    "bound",
     "can_cut",
     "check_scheme",
     "concatenate",
     "crc32c",
+    "current_options",
     "cut_listing",
     "delete",
     "delete_files",
@@ -76,16 +75,15 @@ __all__ = [
     "open_write",
     "read_bytes",
     "read_chunks",
-    "read_payer",
     "read_range",
     "read_state",
     "replace",
-    "set_beam_arguments",
-    "set_payer",
+    "set_options",
     "sha256",
     "stat",
     "sync_folder",
     "take_traffic",
+    "using",
     "write_bytes",
     "write_new",
     "write_once",

@@ -8,8 +8,6 @@ import glob
 import hashlib
 import importlib.util
 import itertools
-import json
-import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,9 +20,9 @@ from requests import RequestException
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import paths
-from beam_tfrecords.storage.arguments import BEAM_ARGUMENTS
 from beam_tfrecords.storage.entries import FileEntry, Part, SchemeError, ServiceFaultError, StorageError
 from beam_tfrecords.storage.faults import is_fault_status, read_complete
+from beam_tfrecords.storage.options import current_options
 
 # Scheme -> the package that Beam's file system needs, and what installs it.
 _EXTRAS = {
@@ -194,11 +192,11 @@ def _entry_of(metadata: FileMetadata) -> FileEntry:
     return FileEntry(metadata.path, metadata.size_in_bytes, metadata.last_updated_in_seconds or 0.0)
 
 
-@functools.cache
-def _set_options() -> None:
-    """Gives Beam's file systems the arguments of the command; a cluster's workers have got them from Beam."""
-    if FileSystems._pipeline_options is None:
-        FileSystems.set_options(PipelineOptions(json.loads(os.environ.get(BEAM_ARGUMENTS, "[]"))))
+@functools.lru_cache(maxsize=1)
+def _set_options(arguments: tuple[str, ...]) -> None:
+    """Gives Beam's file systems the arguments of the command; a cluster's workers may have got them from Beam."""
+    if arguments or FileSystems._pipeline_options is None:
+        FileSystems.set_options(PipelineOptions(list(arguments)))
 
 
 @contextlib.contextmanager
@@ -215,7 +213,7 @@ def _file_system(path: str) -> Iterator[FileSystem]:
         raise SchemeError(f"{path}: {scheme}:// needs an extra: {command}")
     if not known:
         raise SchemeError(f"{path}: unknown scheme {scheme}://")
-    _set_options()
+    _set_options(current_options().beam_arguments)
     try:
         system = FileSystems.get_filesystem(path)
     except ValueError as error:

@@ -35,7 +35,7 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import paths, traffic
 from beam_tfrecords.storage.entries import AccessDeniedError, ChangedError, ServiceFaultError, StorageError
 from beam_tfrecords.storage.faults import is_fault_status
-from beam_tfrecords.storage.requester_pays import OWN_PROJECT, read_payer
+from beam_tfrecords.storage.options import OWN_PROJECT, current_options
 
 # Connections that stay open: readers ask for several objects at once.
 _CONNECTIONS = 32
@@ -92,7 +92,7 @@ def blob_at(path: str) -> Blob:
 
 def bucket_of(path: str) -> Bucket:
     """The bucket of a path, whose requests are paid by whom the settings say."""
-    access, payer = _access(), read_payer()
+    access, payer = _access(), current_options().payer
     if payer == OWN_PROJECT:
         payer = access.project
         if payer is None:

@@ -31,7 +31,7 @@ from beam_tfrecords.storage.entries import (
     StorageError,
 )
 from beam_tfrecords.storage.faults import is_fault_status
-from beam_tfrecords.storage.requester_pays import read_payer
+from beam_tfrecords.storage.options import current_options
 
 # Connections that stay open: readers ask for several objects at once.
 _CONNECTIONS = 32
@@ -130,7 +130,7 @@ def _retry_too_many(response: Any, attempts: int, *, most: int, **_: Any) -> flo
 
 
 def _say_who_pays(params: dict[str, Any], **_: Any) -> None:
-    if read_payer():
+    if current_options().payer:
         params["headers"]["x-amz-request-payer"] = "requester"
 
 

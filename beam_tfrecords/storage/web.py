@@ -30,8 +30,8 @@ from urllib3.exceptions import (
 from urllib3.util import parse_url
 
 from beam_tfrecords.storage.entries import ServiceFaultError, StorageError
+from beam_tfrecords.storage.options import current_options
 from beam_tfrecords.storage.paths import is_web
-from beam_tfrecords.storage.private_addresses import are_private_addresses_allowed
 
 # Connections of a process to one host, and to how many hosts they are kept.
 _CONNECTIONS = 8
@@ -156,7 +156,7 @@ class _Checked:
     def _new_conn(self) -> socket.socket:
         connected: socket.socket = super()._new_conn()  # type: ignore[misc]
         address = str(connected.getpeername()[0])
-        if not (_is_public(address) or are_private_addresses_allowed()):
+        if not (_is_public(address) or current_options().allow_private_addresses):
             connected.close()
             raise _PrivateAddressError(address)
         return connected
@@ -244,7 +244,7 @@ def _join(url: str, target: str) -> str:
 
 def _request(url: str) -> urllib3.BaseHTTPResponse:
     try:
-        response = _pools(os.getpid(), are_private_addresses_allowed()).request(
+        response = _pools(os.getpid(), current_options().allow_private_addresses).request(
             "GET",
             url,
             headers=_HEADERS,

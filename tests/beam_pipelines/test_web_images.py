@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 from tests.web_server import web_server
@@ -86,14 +87,14 @@ def test_the_next_version_fetches_all_and_converts_what_is_new(server, tmp_path,
     assert shards_of(second) == shards_of(first)
 
 
-def test_an_image_is_read_up_to_the_limit(server, monkeypatch):
-    monkeypatch.setenv("BEAM_TFRECORDS_PRIVATE_ADDRESSES", "true")
+def test_an_image_is_read_up_to_the_limit(server):
     server.files = {**FILES, "large": bytes(range(256)) * 8192}
     refs = [SampleRef(way, one_image(File(f"{server.url}/{way}/large"))) for way in ("plain", "chunked", "gzip")]
 
     def outcomes(limit: int) -> list[object]:
-        fetched = fetch(refs, needs_image=lambda _: True, max_file_size=limit)
-        return [data.reason if isinstance(data, SampleError) else data["image"] for _, data in fetched]
+        with storage.using(storage.StorageOptions(allow_private_addresses=True)):
+            fetched = fetch(refs, needs_image=lambda _: True, max_file_size=limit)
+            return [data.reason if isinstance(data, SampleError) else data["image"] for _, data in fetched]
 
     assert outcomes(2 << 20) == [server.files["large"]] * 3
     assert outcomes((2 << 20) - 1) == [FailureReason.TOO_LARGE_FILE] * 3

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 
+from beam_tfrecords import storage
 from transforms.blocks.convert_block import BlockPlan, Convert, convert_block
 from transforms.blocks.joining import Kind, find_file, join_files
 from transforms.blocks.results import BlockResult
@@ -67,7 +68,7 @@ class CollectFiles(beam.PTransform):
         return (
             found
             | "GroupRanges" >> beam.GroupByKey()
-            | "JoinFiles" >> beam.Map(join_files, kind=self._kind, folder=self._folder)
+            | "JoinFiles" >> beam.Map(storage.bound(join_files), kind=self._kind, folder=self._folder)
         )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import apache_beam as beam
 
+from beam_tfrecords import storage
 from beam_tfrecords.tfrecord import Compression
 from transforms.duplicates.drop import drop_rows
 from transforms.duplicates.groups import DuplicatesFound, describe_groups
@@ -33,7 +34,7 @@ class FindDuplicates(beam.PTransform):
         search = self._search
         hashes = (
             parts
-            | "ReadHashes" >> beam.FlatMap(read_hashes, buckets=search.buckets)
+            | "ReadHashes" >> beam.FlatMap(storage.bound(read_hashes), buckets=search.buckets)
             # -> (bucket, (part id, packed hashes))
             | "GroupHashes" >> beam.GroupByKey()
             # -> (part id, packed hashes)
@@ -43,10 +44,10 @@ class FindDuplicates(beam.PTransform):
         return (
             {"parts": keyed, "hashes": hashes}
             | "JoinParts" >> beam.CoGroupByKey()
-            | "ReadImages" >> beam.FlatMap(read_images, search=search)
+            | "ReadImages" >> beam.FlatMap(storage.bound(read_images), search=search)
             # -> (bucket, (part id, packed images))
             | "GroupImages" >> beam.GroupByKey()
-            | "DescribeGroups" >> beam.Map(describe_groups, search=search)
+            | "DescribeGroups" >> beam.Map(storage.bound(describe_groups), search=search)
         )
 
 
@@ -59,7 +60,7 @@ class FindNearDuplicates(beam.PTransform):
 
     def expand(self, parts: beam.PCollection[Part]) -> beam.PCollection[DuplicatesFound]:
         search = self._search
-        read = parts | "ReadPhashes" >> beam.Map(read_phashes, search=search)
+        read = parts | "ReadPhashes" >> beam.Map(storage.bound(read_phashes), search=search)
         compared = (
             read
             # -> ((band, range), (part id, packed hashes))
@@ -72,10 +73,10 @@ class FindNearDuplicates(beam.PTransform):
         found = (
             {"parts": parts | "KeyParts" >> beam.WithKeys(part_id), "hashes": pairs}
             | "JoinParts" >> beam.CoGroupByKey()
-            | "ReadNearImages" >> beam.FlatMap(read_near_images, search=search)
+            | "ReadNearImages" >> beam.FlatMap(storage.bound(read_near_images), search=search)
             # -> (range, packed images)
             | "GroupImages" >> beam.GroupByKey()
-            | "DescribeNear" >> beam.Map(describe_near, search=search)
+            | "DescribeNear" >> beam.Map(storage.bound(describe_near), search=search)
         )
         counted = (
             values | f"Count{name}" >> beam.Map(_as_found)

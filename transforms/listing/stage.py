@@ -10,12 +10,14 @@ import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
+from beam_tfrecords import storage
 from transforms.listing.indexing import IndexPlan, index_container, read_containers
 from transforms.listing.listing import read_chunk_names
 from transforms.listing.ordering import order_chunk
 from transforms.processes.stage import MapInProcesses
 from transforms.ref_columns import join_packed
 from transforms.refs import BlockKey
+from transforms.sources.containers import Container
 
 # A worker holds up to this many references, some hundred bytes each, so that those of one block travel together.
 _MOST_REFS = 100_000
@@ -39,7 +41,7 @@ class IndexContainers(beam.PTransform):
         return (
             begin
             | "Begin" >> beam.Impulse()
-            | "Containers" >> beam.FlatMap(lambda _, folder: read_containers(folder), self._folder)
+            | "Containers" >> beam.FlatMap(storage.bound(_containers), self._folder)
             | "Spread" >> beam.Reshuffle()
             | "Index" >> MapInProcesses(self._index, processes=self._processes)
         )
@@ -62,7 +64,7 @@ class ListSource(beam.PTransform):
         return (
             begin
             | "Begin" >> beam.Impulse()
-            | "Chunks" >> beam.FlatMap(lambda _, folder: read_chunk_names(folder), self._folder)
+            | "Chunks" >> beam.FlatMap(storage.bound(_chunk_names), self._folder)
             | "Spread" >> beam.Reshuffle()
         )
 
@@ -90,6 +92,14 @@ class AssignOrder(beam.PTransform):
             | "OrderChunks" >> MapInProcesses(self._order, processes=self._processes)
             | "JoinRefs" >> beam.ParDo(_JoinRefs()).with_output_types(tuple[tuple[str, int], bytes])
         )
+
+
+def _containers(_: bytes, folder: str) -> Iterator[Container]:
+    return read_containers(folder)
+
+
+def _chunk_names(_: bytes, folder: str) -> Iterator[str]:
+    return read_chunk_names(folder)
 
 
 class _JoinRefs(beam.DoFn):

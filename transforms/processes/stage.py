@@ -53,12 +53,10 @@ class _Call(beam.DoFn):
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
         self._launcher = _THIS_PROCESS
-        self._payer = storage.read_payer()
-        self._allows_private = storage.are_private_addresses_allowed()
+        self._options = storage.current_options()
 
     def setup(self) -> None:
-        storage.set_payer(self._payer)
-        storage.allow_private_addresses(self._allows_private)
+        storage.set_options(self._options)
         self._pool = WorkerPool(1) if self._launcher == _THIS_PROCESS else None
         if self._pool is None:
             prepare_process()
@@ -77,8 +75,10 @@ class _CallInProcesses(beam.DoFn):
     def __init__(self, function: Callable[[Any], Any], processes: int) -> None:
         self._function = function
         self._processes = processes
+        self._options = storage.current_options()
 
     def setup(self) -> None:
+        storage.set_options(self._options)
         self._pool = WorkerPool(self._processes)
 
     def start_bundle(self) -> None:

@@ -97,7 +97,7 @@ class Worker:
             try:
                 start_fork_server()
                 connection, theirs = _CONTEXT.Pipe()
-                process = _CONTEXT.Process(target=_serve, args=(theirs, dict(os.environ)))
+                process = _CONTEXT.Process(target=_serve, args=(theirs, dict(os.environ), storage.current_options()))
                 with _without_main():
                     process.start()
             except (OSError, EOFError) as error:
@@ -173,10 +173,11 @@ def _short_temporary_folder() -> Iterator[None]:
         tempfile.tempdir = earlier
 
 
-def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
+def _serve(connection: Connection, environment: Mapping[str, str], options: storage.StorageOptions) -> None:
     # The fork server has the environment of the moment when it was started.
     os.environ.clear()
     os.environ.update(environment)
+    storage.set_options(options)
     prepare_process()
     # If memory runs out, the kernel ends a worker, and the launcher lives to say so (proc(5)).
     with contextlib.suppress(OSError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import apache_beam as beam
 
+from beam_tfrecords import storage
 from beam_tfrecords.manifest import Shard
 from transforms.publishing.publish import Decision, Publication, open_output, publish_dataset
 from transforms.stats import Stats
@@ -21,7 +22,7 @@ class OpenOutput(beam.PTransform):
         self._publication = publication
 
     def expand(self, stats: beam.PCollection[Stats]) -> beam.PCollection[Decision]:
-        return stats | "Decide" >> beam.Map(open_output, publication=self._publication)
+        return stats | "Decide" >> beam.Map(storage.bound(open_output), publication=self._publication)
 
 
 class PublishDataset(beam.PTransform):
@@ -60,5 +61,6 @@ class PublishDataset(beam.PTransform):
         return (
             shards.pipeline
             | "Once" >> beam.Create([self._publication])
-            | "WriteMetadata" >> beam.Map(publish_dataset, shards=beam.pvalue.AsIter(shards), **self._inputs)
+            | "WriteMetadata"
+            >> beam.Map(storage.bound(publish_dataset), shards=beam.pvalue.AsIter(shards), **self._inputs)
         )

@@ -143,7 +143,7 @@ class SourceSpec:
       classes: labels that are wanted; empty for all.
       group_column: column whose equal values keep samples in one split, where splits are fractions.
       fingerprint: what tells that a file has changed.
-      requester_pays: who pays for requests to buckets whose owner does not, as for `storage.set_payer`.
+      requester_pays: who pays for requests to buckets whose owner does not, as in `storage.StorageOptions`.
       input_splits: path of an input -> its split, where the request says it for each (`train=photos/`).
       split_folders: folder below the root, or word of the split column -> split, where the request names them; else
         None.
@@ -299,6 +299,14 @@ class SourceSpec:
     def __post_init__(self) -> None:
         if not self.input or not all(self.input):
             raise RequestError(f"`input` is missing; expected {_INPUT_HELP}")
+
+    def storage_options(self) -> storage.StorageOptions:
+        """How stores are reached: as the command said, and this request says."""
+        return dataclasses.replace(
+            storage.current_options(),
+            requester_pays=self.requester_pays,
+            allow_private_addresses=self.allow_private_addresses,
+        )
 
     @property
     def selection(self) -> Selection:

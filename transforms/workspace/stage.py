@@ -7,6 +7,7 @@ from typing import Any
 
 import apache_beam as beam
 
+from beam_tfrecords import storage
 from transforms.workspace.cleaning import delete_batch, list_batches
 
 
@@ -30,7 +31,7 @@ class RemoveTemporary(beam.PTransform):
         return (
             published
             | "AfterPublishing" >> beam.Reshuffle()
-            | "ListTemporary" >> beam.FlatMap(self._list)
+            | "ListTemporary" >> beam.FlatMap(storage.bound(self._list))
             | "Spread" >> beam.Reshuffle()
-            | "Delete" >> beam.Map(delete_batch)
+            | "Delete" >> beam.Map(storage.bound(delete_batch))
         )

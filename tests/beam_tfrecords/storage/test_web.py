@@ -18,18 +18,18 @@ from beam_tfrecords.storage import web
 from tests.web_server import WebServer, web_server
 
 FILE = bytes(range(256)) * 4
+PRIVATE = storage.StorageOptions(allow_private_addresses=True)
 FILES = {"a.jpg": FILE, "ä b.jpg": FILE, "big.jpg": bytes(3_000_000)}
 
 
 @pytest.fixture
 def server(monkeypatch) -> Iterator[WebServer]:
-    monkeypatch.setenv("BEAM_TFRECORDS_PRIVATE_ADDRESSES", "true")
     monkeypatch.setattr(web, "_HEALTH", web._Health())
     monkeypatch.setattr(web, "_PAUSES", (0.05, 0.1))
     monkeypatch.setattr(web, "_READ_SECONDS", 1.5)
     monkeypatch.setattr(web, "_CONNECT_SECONDS", 0.5)
     web._pools.cache_clear()
-    with web_server(FILES) as running:
+    with web_server(FILES) as running, storage.using(PRIVATE):
         yield running
     web._pools.cache_clear()
 
@@ -106,22 +106,21 @@ def test_a_host_has_a_bounded_number_of_connections(server):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "2130706433"])
-def test_private_addresses_are_refused_unless_the_request_allows_them(server, monkeypatch, host):
-    monkeypatch.delenv("BEAM_TFRECORDS_PRIVATE_ADDRESSES")
+def test_private_addresses_are_refused_unless_the_request_allows_them(server, host):
+    storage.set_options(storage.StorageOptions())
     url = f"http://{host}:{server.server_port}/plain/a.jpg"
     with pytest.raises(storage.StorageError, match=r"private address .*`allow_private_addresses`") as error:
         read(url)
     assert not storage.is_service_fault(error.value)
     assert not server.seen
-    storage.allow_private_addresses(True)
-    assert read(url) == FILE
-    storage.allow_private_addresses(False)
+    with storage.using(PRIVATE):
+        assert read(url) == FILE
     with pytest.raises(storage.StorageError, match="private address"):
         read(f"{server.url}/plain/b.jpg")
 
 
 def test_redirects_to_private_addresses_are_refused(server, monkeypatch):
-    monkeypatch.delenv("BEAM_TFRECORDS_PRIVATE_ADDRESSES")
+    storage.set_options(storage.StorageOptions())
     # Of two addresses of this machine, one stands for a host of the internet.
     monkeypatch.setattr(web, "_is_public", "127.0.0.1".__eq__)
     assert read(f"{server.url}/moved/a.jpg") == FILE
