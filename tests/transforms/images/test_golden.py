@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -33,11 +34,14 @@ def made() -> dict[str, dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def golden(made) -> dict[str, dict[str, str]]:
-    """The committed digests; skips where another library would make others."""
+    """The committed digests; where another library would make others, they skip, and fail in CI."""
     found = json.loads(FILE.read_text(encoding="utf-8"))
     for name, version in made["versions"].items():
         if name not in REVISIONS and found["versions"][name] != version:
-            pytest.skip(f"{name} is {version}, the golden digests are of {found['versions'][name]}")
+            differs = f"{name} is {version}, the golden digests are of {found['versions'][name]}"
+            if os.environ.get("CI"):
+                pytest.fail(f"{differs}; see whether bytes have changed, then run: {COMMAND}")
+            pytest.skip(differs)
     return found
 
 
