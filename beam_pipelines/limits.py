@@ -6,6 +6,7 @@ import errno
 import resource
 import tempfile
 
+from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from transforms.processes.pool import usable_cores
 
@@ -56,6 +57,8 @@ def describe_shortage(error: Exception) -> str | None:
     """One line about an error that is the machine's: what there is too little of, and what to do; None of any other."""
     if isinstance(error, OSError):
         remedy = _SHORTAGES.get(error.errno or 0)
+        if remedy is None and error.filename and storage.is_unanswered(error):
+            remedy = "the same command goes on once that is mended"
         return remedy and f"{error.filename or 'this process'}: {error.strerror}; {remedy}"
     if isinstance(error, MemoryError) or "can't start new thread" in str(error):
         return f"out of memory; {_SHORTAGES[errno.ENOMEM]}"

@@ -34,6 +34,16 @@ OWNED = re.compile(
     r"|^README\.md$|^croissant\.json$"
     r"|^(?:run|job|outcome|old_files)\.json$"
 )
+# What takes every error of a disk for a no, or leaves out what it cannot look at.
+DISK_QUESTIONS = {
+    "os.path": {"exists", "lexists", "isdir", "isfile", "islink", "ismount", "isjunction"},
+    "os": {"walk", "fwalk", "access"},
+    "glob": {"glob", "iglob", "glob0", "glob1"},
+}
+# Of `pathlib.Path` and `os.DirEntry`.
+PATH_METHODS = {"exists", "is_dir", "is_file", "is_symlink", "is_mount", "is_junction", "glob", "rglob"}
+# Whose functions of these names are others; `files` and `blob_at` are of stores.
+ASKED_RIGHTLY = {"storage", "_system", "looks", "ast", "files", "blob_at"}
 
 
 def imports_of(module: str) -> set[str]:
@@ -127,6 +137,52 @@ def test_one_function_prints_what_comes_from_outside() -> None:
     for module in MODULES.keys() - printing:
         calls = [node.func for node in ast.walk(ast.parse(MODULES[module].read_text())) if isinstance(node, ast.Call)]
         assert not [call for call in calls if isinstance(call, ast.Name) and call.id == "print"], module
+
+
+def questions_to_disks(code: str) -> set[str]:
+    """Calls that take an error of a disk for a no, by their names."""
+    tree = ast.parse(code)
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in DISK_QUESTIONS:
+            found.update(alias.name for alias in node.names if alias.name in DISK_QUESTIONS[node.module])
+        if not isinstance(node, ast.Attribute):
+            continue
+        owner = ast.unparse(node.value)
+        if owner in DISK_QUESTIONS:
+            found.update({node.attr} & DISK_QUESTIONS[owner])
+        elif owner.partition("(")[0] not in ASKED_RIGHTLY:
+            found.update({node.attr} & PATH_METHODS)
+    return found
+
+
+@pytest.mark.parametrize("module", sorted(MODULES.keys() - {"beam_tfrecords.storage.looks"}))
+def test_one_module_asks_disks_what_is_there(module: str) -> None:
+    assert not questions_to_disks(MODULES[module].read_text())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "os.path.exists(path)",
+        "is_there = os.path.isfile",
+        "from os.path import isdir",
+        "for folder, *_ in os.walk(root): pass",
+        "import os.path as p; from os import access",
+        "glob.glob(pattern)",
+        "Path(path).exists()",
+        "(folder / name).is_dir()",
+        "[entry for entry in entries if entry.is_file()]",
+        "list(folder.rglob('*'))",
+    ],
+)
+def test_every_question_to_a_disk_is_found(code: str) -> None:
+    assert questions_to_disks(code)
+
+
+@pytest.mark.parametrize("code", ["storage.exists(path)", "_system(path).is_file(path)", "glob.escape(path)"])
+def test_a_question_to_storage_is_none_to_a_disk(code: str) -> None:
+    assert not questions_to_disks(code)
 
 
 @pytest.mark.parametrize(

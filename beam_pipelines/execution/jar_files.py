@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 
 
@@ -26,7 +27,7 @@ def find_jar(name: str, target: str) -> str:
     from apache_beam.utils.subprocess_server import JavaJarServer
 
     jar = jar_folder() / name
-    if jar.exists():
+    if storage.exists(str(jar)):
         return str(jar)
     runner = target.split(":")[0]
     try:

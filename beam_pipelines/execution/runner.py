@@ -14,6 +14,7 @@ from beam_pipelines.execution.arguments import BeamArguments
 from beam_pipelines.execution.forking import JOB_VARIABLE
 from beam_pipelines.execution.jar_files import find_jar
 from beam_pipelines.execution.jobs import Job, JobRecord, PipelineJob, is_advancing
+from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from transforms.processes.pool import usable_cores
 from transforms.settings import whole_number
@@ -102,7 +103,7 @@ class Runner:
         if any(word is not None for name, word in self.arguments.given.items() if name.startswith("environment_")):
             return {}
         command = Path(sysconfig.get_path("scripts")) / WORKER
-        if not command.exists():
+        if not storage.exists(str(command)):
             raise RequestError(
                 f"{command} is missing, by which the cluster would start Python workers; install beam-tfrecords with "
                 "pip, or set `environment_type` and `environment_config`"

@@ -28,7 +28,7 @@ from beam_tfrecords.storage.entries import (
     ServiceFaultError,
     StorageError,
 )
-from beam_tfrecords.storage.faults import is_service_fault
+from beam_tfrecords.storage.faults import is_service_fault, is_unanswered
 from beam_tfrecords.storage.options import StorageOptions, bound, current_options, set_options, using
 from beam_tfrecords.storage.paths import absolute, basename, dirname, has_scheme, is_glob, is_web, join
 from beam_tfrecords.storage.traffic import add_traffic, take_traffic
@@ -65,6 +65,7 @@ __all__ = [
     "is_folder",
     "is_glob",
     "is_service_fault",
+    "is_unanswered",
     "is_web",
     "join",
     "list_files",
@@ -163,7 +164,7 @@ def modules_for(paths: Iterable[str]) -> list[str]:
 
 
 def exists(path: str) -> bool:
-    """Whether there is a file or a local folder at `path`."""
+    """Whether there is a file or a local folder at `path`; as the next two, an error if that cannot be found out."""
     return _system(path).exists(path)
 
 
@@ -367,7 +368,7 @@ def list_folders(root: str) -> list[str]:
 
 
 def delete_tree(root: str) -> None:
-    """Deletes everything below `root`; nothing there is no error."""
+    """Deletes everything below `root`; that there is nothing is no error."""
     if has_scheme(root):
         delete_files(entry.path for entry in list_files(root, literal=True))
     else:

@@ -43,6 +43,11 @@ def is_service_fault(error: OSError) -> bool:
     return isinstance(error, ServiceFaultError | TimeoutError | ConnectionError) or error.errno in _ERRNOS
 
 
+def is_unanswered(error: OSError) -> bool:
+    """Whether an error leaves open what is there: a service fault, or a place that may not be looked at."""
+    return is_service_fault(error) or isinstance(error, PermissionError)
+
+
 def is_fault_status(status: object) -> bool:
     """Whether an HTTP status is a service fault: 404 is not, a refused permission is."""
     return isinstance(status, int) and (status in (401, 403, 408, 429) or status >= 500)

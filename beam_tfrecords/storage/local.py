@@ -10,14 +10,13 @@ import io
 import itertools
 import os
 import shutil
-import stat as file_mode
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO
 
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.storage import paths
+from beam_tfrecords.storage import looks, paths
 from beam_tfrecords.storage.entries import ChangedError, FileEntry, Part, StorageError
 from beam_tfrecords.storage.faults import is_service_fault, read_complete
 from beam_tfrecords.storage.locks import is_at, lock_file
@@ -48,15 +47,15 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 # What file systems answer that cannot sync a folder, or a folder above the output that is not ours to open.
 _NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
 
-exists = os.path.exists
-is_file = os.path.isfile
-is_folder = os.path.isdir
+exists = looks.exists
+is_file = looks.is_file
+is_folder = looks.is_folder
 
 
 def stat(path: str) -> FileEntry:
     """See `storage.stat`."""
     status = os.stat(path)
-    if not file_mode.S_ISREG(status.st_mode):
+    if not looks.is_regular(status):
         raise StorageError(f"{path} is not a regular file")
     return _entry_of(path, status)
 
@@ -307,7 +306,8 @@ def sync_folder(folder: str) -> None:
 
 def list_files(root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]:
     """See `storage.list_files`."""
-    listed = _list_glob(root) if _is_pattern(root, literal=literal) else _list_folder(root)
+    glob = _glob_of(root, literal=literal)
+    listed = _list_folder(root) if glob is None else glob.list()
     return itertools.islice((entry for entry in listed if special or entry.size >= 0), limit)
 
 
@@ -335,19 +335,16 @@ def _count_files(root: str, *, literal: bool) -> Iterator[tuple[str, int]]:
 
     Looks at names alone, which takes a fortieth of the time of a listing.
     """
-    is_glob = _is_pattern(root, literal=literal)
-    if is_glob and "**" not in root:
-        for folder in _match_folders(root):
-            yield folder, sum(1 for _ in _match_files(folder, root))
+    glob = _glob_of(root, literal=literal)
+    if glob is not None and not glob.crosses:
+        for folder in glob.folders():
+            yield folder, sum(1 for _ in glob.files(folder))
         return
-    wanted = _crossing(root) if is_glob else None
-    for folder, entries in _walk(_base(root) if is_glob else root):
+    for folder, entries in _walk(glob.base if glob else root):
         if entries is None:
-            folder, count = f"{folder}/", 1 if wanted is None else int(wanted(f"{folder}/"))
-        elif wanted is None:
-            count = sum(1 for _ in entries)
+            folder, count = f"{folder}/", int(glob is None or glob.matches(f"{folder}/"))
         else:
-            count = sum(1 for entry in entries if wanted(entry.path))
+            count = sum(1 for entry in entries if glob is None or glob.takes(entry))
         if count:
             yield folder, count
 
@@ -355,46 +352,43 @@ def _count_files(root: str, *, literal: bool) -> Iterator[tuple[str, int]]:
 def list_part(root: str, part: Part, *, special: bool, literal: bool) -> Iterator[FileEntry]:
     """See `storage.list_part`."""
     share, shares, *folders = part
-    is_glob = _is_pattern(root, literal=literal)
-    wanted = _crossing(root) if is_glob and "**" in root else None
+    glob = _glob_of(root, literal=literal)
 
-    def is_mine(name: str) -> bool:
-        return shares == 1 or zlib.crc32(os.fsencode(name)) % int(shares) == share
+    def is_mine(path: str) -> bool:
+        return shares == 1 or zlib.crc32(os.fsencode(os.path.basename(path))) % int(shares) == share
 
     for folder in map(str, folders):
         if folder.endswith("/") and folder != root:
-            found: Iterable[FileEntry] = [FileEntry(folder, -1, 0.0)]
-        elif is_glob and wanted is None:
-            matches = _match_files(folder, root)
-            found = (_matched(path) for path in matches if is_mine(os.path.basename(path)))
+            found: Iterable[FileEntry] = [FileEntry(folder, -1, 0)]
+        elif glob is not None and not glob.crosses:
+            found = glob.files(folder, is_mine)
         else:
-            found = _list_share(folder, is_mine, wanted)
+            found = _list_share(folder, is_mine, glob)
         yield from (entry for entry in found if special or entry.size >= 0)
 
 
-def _list_share(
-    folder: str, is_mine: Callable[[str], bool], wanted: Callable[[str], bool] | None
-) -> Iterator[FileEntry]:
+def _list_share(folder: str, is_mine: Callable[[str], bool], glob: _Glob | None) -> Iterator[FileEntry]:
     with os.scandir(folder) as entries:
         for entry in entries:
-            if is_mine(entry.name) and (wanted is None or wanted(entry.path)) and not _is_folder(entry):
+            if is_mine(entry.name) and (glob is None or glob.takes(entry)) and not looks.is_folder_entry(entry):
                 yield _listed(entry)
-
-
-def _is_pattern(root: str, *, literal: bool) -> bool:
-    return not literal and paths.is_glob(root) and not os.path.isdir(root)
 
 
 def list_folders(root: str) -> list[str]:
     """See `storage.list_folders`."""
     with os.scandir(root) as entries:
-        return sorted(entry.name for entry in entries if _is_folder(entry))
+        return sorted(entry.name for entry in entries if looks.is_folder_entry(entry))
 
 
 def delete_tree(root: str) -> None:
     """See `storage.delete_tree`."""
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(root)
+
+    def ignore_nothing(_function: object, _path: str, raised: tuple[type, BaseException, object]) -> None:
+        # What another process deletes meanwhile does not end the deletion of the rest.
+        if not isinstance(raised[1], FileNotFoundError):
+            raise raised[1]
+
+    shutil.rmtree(root, onerror=ignore_nothing)
 
 
 def delete_if_empty(folder: str) -> None:
@@ -406,14 +400,14 @@ def delete_if_empty(folder: str) -> None:
 def delete_files(files: Iterable[str]) -> None:
     """See `storage.delete_files`."""
     for file in files:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.remove(file)
 
 
 def _list_folder(folder: str) -> Iterator[FileEntry]:
     for path, entries in _walk(folder):
         if entries is None:
-            yield FileEntry(f"{path}/", -1, 0.0)
+            yield FileEntry(f"{path}/", -1, 0)
         else:
             yield from map(_listed, entries)
 
@@ -428,9 +422,9 @@ def _walk(folder: str) -> Iterator[tuple[str, Iterator[os.DirEntry[str]] | None]
 
     def files(entries: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
         for entry in entries:
-            if not _is_folder(entry):
+            if not looks.is_folder_entry(entry):
                 yield entry
-            elif entry.is_symlink():
+            elif looks.is_link_entry(entry):
                 heapq.heappush(links, entry.path)
             else:
                 pending.append(entry.path)
@@ -446,81 +440,115 @@ def _walk(folder: str) -> Iterator[tuple[str, Iterator[os.DirEntry[str]] | None]
             yield path, files(entries)
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # a link to itself, or into a folder that may not be read
-        return False
-
-
-def _entry_of(path: str, status: os.stat_result) -> FileEntry:
+def _entry_of(path: str, status: os.stat_result | None) -> FileEntry:
+    """A listed file; None is the status of a broken link."""
+    if status is None or not looks.is_regular(status):
+        return FileEntry(path, -1, 0)
     return FileEntry(path, status.st_size, status.st_mtime, version=_version_of(status))
 
 
 def _listed(entry: os.DirEntry[str]) -> FileEntry:
-    try:
-        status = entry.stat() if entry.is_file() else None
-    except OSError:  # as in `_is_folder`, or deleted since
-        status = None
-    if status is None:
-        return FileEntry(entry.path, -1, 0.0)
-    return _entry_of(entry.path, status)
+    return _entry_of(entry.path, looks.look_at_entry(entry))
 
 
-def _list_glob(pattern: str) -> Iterator[FileEntry]:
-    if "**" in pattern:  # The module `glob` would follow links in circles.
-        folder = _base(pattern)
-        wanted = _crossing(pattern)
-        yield from (entry for entry in (_list_folder(folder) if os.path.isdir(folder) else ()) if wanted(entry.path))
-        return
-    for folder in _match_folders(pattern):
-        yield from map(_matched, _match_files(folder, pattern))
+def _glob_of(root: str, *, literal: bool) -> _Glob | None:
+    """The glob that a path is; None if it is that of a folder."""
+    return None if literal or not paths.is_glob(root) or looks.is_folder(root) else _Glob(root)
 
 
-def _base(pattern: str) -> str:
-    """The folder before the first wildcard."""
-    return paths.literal_prefix(pattern).rpartition("/")[0] or "/"
+class _Glob:
+    """A glob of files. The module `glob` follows links in circles, and leaves out what it cannot look at.
 
+    A link to nothing may stand for a folder of matches, on a disk that is not mounted: it is listed, as a folder lists
+    it, wherever a folder could be.
 
-def _crossing(pattern: str) -> Callable[[str], bool]:
-    """Whether a glob that crosses folders matches a path below its base; hidden files only if it names some."""
-    matches, start, hidden = paths.compile_glob(pattern).fullmatch, len(_base(pattern)), "/." in pattern
-    return lambda path: bool(matches(path)) and (hidden or "/." not in path[start:])
-
-
-def _match_folders(pattern: str) -> Iterator[str]:
-    """The folders that may hold matches of a glob that crosses no folders."""
-    root, *names = pattern.split("/")
-    folders = _match(root or "/", names[:-1]) if names[1:] else [root or "/"]
-    return filter(os.path.isdir, folders)
-
-
-def _match_files(folder: str, pattern: str) -> Iterator[str]:
-    return (path for path in _match(folder, [pattern.rpartition("/")[2]]) if not os.path.isdir(path))
-
-
-def _matched(path: str) -> FileEntry:
-    try:
-        return stat(path)
-    except OSError:
-        return FileEntry(path, -1, 0.0)
-
-
-def _match(folder: str, names: list[str]) -> Iterator[str]:
-    """The paths below a folder that match a pattern for each of their components.
-
-    A folder that cannot be read is an `OSError`; the module `glob` would leave it out.
+    Attributes:
+      base: the folder before the first wildcard.
+      crosses: whether it crosses folders (`**`).
     """
-    name, *below = names
-    found = [name]
-    if paths.is_glob(name):
-        matches = paths.compile_glob(name).fullmatch
-        with os.scandir(folder) as entries:
-            listed = (entry.name for entry in entries if entry.name[0] != "." or name[0] == ".")
-            found = [one for one in listed if matches(one)]
-    for path in (os.path.join(folder, one) for one in found):
-        if below:
-            if os.path.isdir(path):
-                yield from _match(path, below)
-        elif os.path.lexists(path):
-            yield path
+
+    def __init__(self, pattern: str) -> None:
+        self.base = paths.literal_prefix(pattern).rpartition("/")[0] or "/"
+        self.crosses = "**" in pattern
+        *self._folders, self._name = pattern.split("/")
+        self._matches = paths.compile_glob(pattern).fullmatch
+        self._names_hidden = "/." in pattern
+        before = pattern.partition("**")[0].split("/")[:-1]
+        self._before = [paths.compile_glob(name).fullmatch for name in before]
+
+    def list(self) -> Iterator[FileEntry]:
+        """All matches."""
+        if not self.crosses:
+            for folder in self.folders():
+                yield from self.files(folder)
+        elif looks.is_folder(self.base):
+            for path, entries in _walk(self.base):
+                if entries is not None:
+                    yield from (_listed(entry) for entry in entries if self.takes(entry))
+                elif self.matches(f"{path}/"):
+                    yield FileEntry(f"{path}/", -1, 0)
+
+    def matches(self, path: str) -> bool:
+        """Whether a glob that crosses folders matches a path below its base; hidden files only if it names some."""
+        return bool(self._matches(path)) and self._shows(path)
+
+    def takes(self, entry: os.DirEntry[str]) -> bool:
+        """Whether a glob that crosses folders lists a file, or what may stand for a folder."""
+        if self.matches(entry.path):
+            return True
+        leads = all(matches(name) for matches, name in zip(self._before, entry.path.split("/"), strict=False))
+        return leads and self._shows(entry.path) and looks.is_broken_entry(entry)
+
+    def _shows(self, path: str) -> bool:
+        return self._names_hidden or "/." not in path[len(self.base) :]
+
+    def folders(self) -> Iterator[str]:
+        """The folders that may hold matches of a glob that crosses none, and broken links in their place."""
+        root, *names = self._folders
+        return self._find_folders(root or "/", names) if names else iter([root or "/"])
+
+    def _find_folders(self, folder: str, names: Sequence[str]) -> Iterator[str]:
+        name, *below = names
+        if paths.is_glob(name):
+            fits = _fitting(name)
+            with os.scandir(folder) as entries:
+                found = [entry.path for entry in entries if fits(entry.name) and _may_be_folder(entry)]
+        else:
+            path = os.path.join(folder, name)
+            found = [path] if looks.is_folder(path) or looks.is_broken_link(path) else []
+        for path in found:
+            if below and looks.is_folder(path):
+                yield from self._find_folders(path, below)
+            else:
+                yield path
+
+    def files(self, folder: str, is_wanted: Callable[[str], bool] = lambda _: True) -> Iterator[FileEntry]:
+        """The matches in one of `folders`, or the broken link that is in its place.
+
+        Args:
+          folder: one of them.
+          is_wanted: of a path or name; others are left out.
+        """
+        if not looks.is_folder(folder):
+            if is_wanted(folder):
+                yield FileEntry(folder, -1, 0)
+        elif not paths.is_glob(self._name):
+            path = os.path.join(folder, self._name)
+            if is_wanted(path) and not looks.is_folder(path) and looks.look(path, follow=False) is not None:
+                yield _entry_of(path, looks.look(path))
+        else:
+            fits = _fitting(self._name)
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if fits(entry.name) and is_wanted(entry.name) and not looks.is_folder_entry(entry):
+                        yield _listed(entry)
+
+
+def _fitting(pattern: str) -> Callable[[str], bool]:
+    """Whether a name matches a component of a glob; hidden names need a dot there."""
+    matches = paths.compile_glob(pattern).fullmatch
+    return lambda name: bool(matches(name)) and (name[0] != "." or pattern[0] == ".")
+
+
+def _may_be_folder(entry: os.DirEntry[str]) -> bool:
+    return looks.is_folder_entry(entry) or looks.is_broken_entry(entry)

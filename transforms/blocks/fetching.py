@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -52,13 +53,17 @@ def fetch(
 
 
 def with_fingerprint(ref: SampleRef) -> SampleRef:
-    """The sample with size and fingerprint of its file, where the source does not tell them and the disk does."""
+    """The sample with size and fingerprint of its file, where the source does not tell them and the disk does.
+
+    Raises:
+      BuildError: a service fault.
+    """
     if ref.fingerprint or ref.failure is not None or len(ref.images) != 1 or not isinstance(ref.locator, File):
         return ref
     if storage.has_scheme(ref.locator.uri):  # a request for every file would cost more than reading it
         return ref
     try:
-        entry = storage.stat(ref.locator.uri)
+        entry = retry_faults(ref.locator.uri, functools.partial(storage.stat, ref.locator.uri))
     except OSError:  # reading it says so again
         return ref
     locator = dataclasses.replace(ref.locator, version=entry.version)

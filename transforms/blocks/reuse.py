@@ -29,6 +29,7 @@ from beam_tfrecords.tfrecord import RecordError, read_records
 from transforms.blocks.convert_sample import ConvertedSample, ConvertSample, hash_images
 from transforms.hashing import SPACE, order_hash
 from transforms.refs import BlockKey, SampleRef
+from transforms.service_faults import retry_faults
 from transforms.stats import MOST_KEYS, Change, Key
 
 # Bytes read at once of an earlier shard; a worker holds so many.
@@ -193,7 +194,8 @@ class BlockReuse:
     def _read(self, record: EarlierRecord) -> bytes | None:
         """The serialized example of a record; None if the shard no longer holds it."""
         try:
-            (stored,) = read_records(io.BytesIO(self._read_range(record)))
+            data = retry_faults(record.file, functools.partial(self._read_range, record))
+            (stored,) = read_records(io.BytesIO(data))
         except (OSError, ValueError, RecordError):
             stored = None
         # The CRCs of another sample's record are right too.
@@ -254,7 +256,7 @@ def _find_between(plan: ReusePlan, split: str, low: int, high: int) -> Iterator[
 def _read_index(path: str, sha256: str | None) -> pa.Table | None:
     """The rows of an index; None if it is not the one that was published, whose hex SHA-256 is given."""
     try:
-        data = storage.read_bytes(path)
+        data = retry_faults(path, functools.partial(storage.read_bytes, path))
     except OSError:
         return None
     if hashlib.sha256(data).hexdigest() != sha256:

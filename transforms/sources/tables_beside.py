@@ -89,7 +89,9 @@ def _read_cells(path: str) -> dict[str, list[Any]] | None:
     try:
         table = open_table(path)
         rows = [row for row in itertools.islice(table.rows(table.columns), _ROWS) if not isinstance(row, InvalidRow)]
-    except (OSError, RequestError, BuildError, ValueError):
+    except (OSError, RequestError, BuildError, ValueError) as error:
+        if any(isinstance(one, OSError) and storage.is_unanswered(one) for one in (error, error.__cause__)):
+            raise
         return None
     return {name: [row[name] for row in rows] for name in table.columns} if rows else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
@@ -130,7 +131,7 @@ class ImageFolder(Source):
             if len(full) > _MOST_FOLDERS:
                 continue
             with contextlib.suppress(OSError):
-                names = root.folder_names(base)
+                names = retry_faults(root.folder, functools.partial(root.folder_names, base))
                 empty = [
                     name
                     for name in names
@@ -169,7 +170,6 @@ def _list_images(
         if kind is not None:
             skipped.add(kind, printable(key))
             continue
-        entry = _look_again(entry)
         failure = _failure(entry)
         if failure is not None and not is_utf8(entry.path):
             yield SampleRef(printable(key), one_image(File(printable(entry.path))), split=split, failure=failure)
@@ -230,23 +230,9 @@ def _may_be_an_image(entry: storage.FileEntry) -> bool:
     if storage.has_scheme(entry.path) or entry.size < 0:
         return True
     try:
-        return may_be_an_image(storage.read_range(entry.path, 0, SNIFFED_BYTES))
+        return may_be_an_image(retry_faults(entry.path, lambda: storage.read_range(entry.path, 0, SNIFFED_BYTES)))
     except OSError:
         return True  # It fails again when it is converted, and is counted then.
-
-
-def _look_again(entry: storage.FileEntry) -> storage.FileEntry:
-    """The entry; one that was listed as no regular file may have been a service fault.
-
-    Raises:
-      BuildError: it still is one.
-    """
-    if entry.size >= 0 or not is_utf8(entry.path):
-        return entry
-    try:
-        return retry_faults(entry.path, lambda: storage.stat(entry.path))
-    except OSError:
-        return entry
 
 
 def _failure(entry: storage.FileEntry) -> tuple[str, str] | None:

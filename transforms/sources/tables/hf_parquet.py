@@ -291,7 +291,9 @@ def recognises(container: Container, spec: SourceSpec) -> bool:
     """Whether a Parquet file has a column of images and not of their paths."""
     try:
         schema = _schema(container)
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and storage.is_unanswered(error):
+            raise
         return False  # Opening it as a table says why.
     if any(map(_is_image, schema.types)):
         return True

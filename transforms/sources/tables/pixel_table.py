@@ -148,7 +148,9 @@ def recognises(container: Container, spec: SourceSpec) -> bool:
         return False
     try:
         table = open_table(container.uri, delimiter=spec.delimiter, encoding=spec.encoding)
-    except (RequestError, OSError):
+    except (RequestError, OSError) as error:
+        if isinstance(error, OSError) and storage.is_unanswered(error):
+            raise
         return False  # Opening it as another table says why.
     found = find_pixels(table)
     return found is not None and guess_image(table.columns) in (None, *found[0])
