@@ -190,7 +190,7 @@ def _cut(samples: int) -> tuple[Stage, Stage]:
         start = bisect.bisect_right(names, after) if after >= prefix else bisect.bisect_left(names, prefix)
         found = [names[place] for place in range(start, min(start + size + 1, samples))]
         found = list(itertools.takewhile(lambda name: name.startswith(prefix), found))
-        entries = [FileEntry(f"gs://photos/{name}", _SOURCE_BYTES, 0.0) for name in found[:size]]
+        entries = [FileEntry(f"gs://photos/{name}", _SOURCE_BYTES, 0) for name in found[:size]]
         return Page(entries, found[0] if len(found) > size else "", found[size - 1] if len(found) > size else "")
 
     parts = cut_below(Names("gs://photos/", "train", literal=True, list_page=list_page))

@@ -189,7 +189,7 @@ def delete_files(files: Iterable[str]) -> None:
 
 
 def _entry_of(metadata: FileMetadata) -> FileEntry:
-    return FileEntry(metadata.path, metadata.size_in_bytes, metadata.last_updated_in_seconds or 0.0)
+    return FileEntry(metadata.path, metadata.size_in_bytes, round((metadata.last_updated_in_seconds or 0) * 1e9))
 
 
 @functools.lru_cache(maxsize=1)

@@ -50,20 +50,29 @@ class FileEntry:
       path: full path or URI.
       size: bytes; -1 for an entry that is not a regular file, such as a dangling link or a pipe. A path that
         ends in `/` is then a link to a folder that was listed under another path.
-      modified: seconds since the epoch, with the precision of the file system.
+      modified_ns: nanoseconds since the epoch, with the precision of the file system.
       generation: of an object, the number of its write or the ETag of its content; None if the store has neither.
       version: identifies this state of the content to the functions that read; "" if the store has no means to.
     """
 
     path: str
     size: int
-    modified: float
+    modified_ns: int
     generation: int | str | None = None
     version: str = ""
 
     @property
+    def modified(self) -> float:
+        """Seconds since the epoch, to be compared with clocks; as a float they are exact to a microsecond at best."""
+        return self.modified_ns / 1e9
+
+    @property
     def fingerprint(self) -> str:
-        """Changes when the file does."""
+        """Changes when the file does.
+
+        Earlier releases wrote the time in seconds with six decimals. That equals no fingerprint of now, so the files of
+        their datasets are read again, once.
+        """
         if self.generation is not None:
             return f"{self.size}-{self.generation}"
-        return f"{self.size}-{self.modified:.6f}"
+        return f"{self.size}-{self.modified_ns}"

@@ -444,7 +444,7 @@ def _entry_of(path: str, status: os.stat_result | None) -> FileEntry:
     """A listed file; None is the status of a broken link."""
     if status is None or not looks.is_regular(status):
         return FileEntry(path, -1, 0)
-    return FileEntry(path, status.st_size, status.st_mtime, version=_version_of(status))
+    return FileEntry(path, status.st_size, status.st_mtime_ns, version=_version_of(status))
 
 
 def _listed(entry: os.DirEntry[str]) -> FileEntry:

@@ -421,7 +421,7 @@ def _delete_batch(bucket: str, names: list[str]) -> None:
 def _entry_of(path: str, size: int, found: Any) -> FileEntry:
     version = _version_of(found)
     # A listing may have fractions of a second that the answer about one object has not.
-    return FileEntry(path, size, float(int(found["LastModified"].timestamp())), version, version)
+    return FileEntry(path, size, int(found["LastModified"].timestamp()) * 10**9, version, version)
 
 
 def _version_of(found: Any) -> str:

@@ -97,7 +97,7 @@ def test_files_are_written_read_and_listed(files):
     assert storage.read_bytes("dictionary://a/b/1") == b"0123"
     assert storage.read_range("dictionary://a/b/1", 1, 2) == b"12"
     assert storage.read_range("dictionary://a/b/1", 3, 2) == b"3"
-    assert storage.stat("dictionary://a/b/1") == storage.FileEntry("dictionary://a/b/1", 4, 1.5)
+    assert storage.stat("dictionary://a/b/1") == storage.FileEntry("dictionary://a/b/1", 4, 1_500_000_000)
     assert {entry.path for entry in storage.list_files("dictionary://a")} == set(files)
     assert [entry.path for entry in storage.list_files("dictionary://a/*/?")] == ["dictionary://a/b/1"]
     assert storage.list_folders("dictionary://a/") == ["b"]

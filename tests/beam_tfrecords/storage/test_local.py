@@ -64,7 +64,7 @@ def test_folders_are_listed_by_name(tree):
 def test_a_listed_file_has_the_fingerprint_of_its_stat(tree):
     (entry,) = storage.list_files(f"{tree}/1.jpg*")
     assert entry == storage.stat(str(tree / "1.jpg"))
-    assert entry.fingerprint == f"5-{os.stat(tree / '1.jpg').st_mtime:.6f}"
+    assert entry.fingerprint == f"5-{os.stat(tree / '1.jpg').st_mtime_ns}"
 
 
 def test_only_regular_files_have_a_stat(tree):

@@ -19,7 +19,7 @@ def store_of(names: list[str], *, size: int) -> name_ranges.ListPage:
 
     def list_page(after: str, before: str | None) -> Page:
         found = [name for name in sorted(names) if after < name and (before is None or name <= before)]
-        entries = [FileEntry(name, 1, 0.0) for name in found[:size]]
+        entries = [FileEntry(name, 1, 0) for name in found[:size]]
         return Page(entries, found[0] if found else "", found[size - 1] if len(found) > size else "")
 
     return list_page

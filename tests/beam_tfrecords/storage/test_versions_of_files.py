@@ -78,10 +78,20 @@ def test_a_listed_file_has_the_version_of_its_stat_without_one_more_look(file, m
     assert looks == [str(file.parent)]
 
 
-def test_the_fingerprint_is_that_of_earlier_releases(file):
-    os.utime(file, ns=(0, 1_234_567_890_123_456_789))
-    assert storage.stat(str(file)).fingerprint == "10-1234567890.123457"
-    assert storage.FileEntry("gs://b/a", 10, 1.5, 77, "77").fingerprint == "10-77"
+def test_the_fingerprint_tells_times_that_are_nanoseconds_apart(file):
+    found = set()
+    for modified in (1_234_567_890_123_456_789, 1_234_567_890_123_456_790, 1_234_567_890_123_456_890):
+        os.utime(file, ns=(0, modified))
+        (listed,) = storage.list_files(str(file.parent))
+        assert listed.modified_ns == storage.stat(str(file)).modified_ns == modified
+        assert listed.modified == pytest.approx(1_234_567_890.123)
+        found.add(listed.fingerprint)
+    assert len(found) == 3
+    assert "10-1234567890123456789" in found
+
+
+def test_the_fingerprint_of_an_object_is_its_generation():
+    assert storage.FileEntry("gs://b/a", 10, 15, 77, "77").fingerprint == "10-77"
 
 
 def test_a_file_written_to_while_it_is_read_is_found_at_the_end(file, monkeypatch):

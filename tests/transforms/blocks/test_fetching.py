@@ -296,7 +296,7 @@ class SlowStore:
 
     def stat(self, path: str) -> storage.FileEntry:
         with self._request(0):
-            return storage.FileEntry(path, self.sizes[path], 0.0)
+            return storage.FileEntry(path, self.sizes[path], 0)
 
     def read_bytes(self, path: str, *, version: str) -> bytes:
         with self._request(self.sizes[path]):
@@ -417,6 +417,6 @@ def test_an_unexpected_exception_while_reading_rejects_one_sample(monkeypatch, s
 
     for name in ("read_bytes", "read_range"):
         monkeypatch.setattr(storage, name, fail)
-    monkeypatch.setattr(storage, "stat", lambda path: storage.FileEntry(path, 5, 0.0))
+    monkeypatch.setattr(storage, "stat", lambda path: storage.FileEntry(path, 5, 0))
     refs = remote_refs({f"{scheme}/photos/{name}": 5 for name in ("1", "bad", "2")}, known=known)
     assert outcomes(refs) == [b"image", FailureReason.INTERNAL_ERROR, b"image"]
