@@ -17,11 +17,12 @@ from beam_tfrecords.examples.layouts import Layout
 from transforms.blocks.convert_block import BlockPlan, Convert
 from transforms.blocks.convert_sample import ConvertSample
 from transforms.duplicates.search import DuplicateSearch
+from transforms.identity import digest
 from transforms.images.image_spec import ImageEncoding, ImageSpec
 from transforms.labels import ClassNames
 from transforms.libraries import library_versions
 from transforms.listing.listing import Listing
-from transforms.listing.ordering import SMALL_BLOCKS, count_blocks
+from transforms.listing.ordering import count_blocks
 from transforms.parts import PartPolicy
 from transforms.publishing.changes import History
 from transforms.publishing.publish import Publication
@@ -34,10 +35,27 @@ from transforms.workspace.build_folder import Workspace
 _BYTES_PER_PIXEL = {ImageEncoding.JPEG: 0.5, ImageEncoding.PNG: 1.8, ImageEncoding.WEBP: 0.3, ImageEncoding.KEEP: 0.5}
 # Duplicates are dropped after the blocks, so a resumed build may drop others and keep its blocks.
 _AFTER_BLOCKS = frozenset({"duplicates"})
-# The index names the image files, and holds their fingerprints.
-_IN_INDEX = frozenset({"input", "fingerprint"})
+# What is listed depends on them too.
+_OF_LISTING = frozenset({"input", "fingerprint"})
 _UNKNOWN_FILE_BYTES = 100_000
 _ROW_BYTES = 200
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What the blocks of a build are made with; its digest names their folder.
+
+    Attributes:
+      blocks: split -> number of blocks.
+      convert: converts one sample.
+      block_plan: what the converting workers need, without folder and launch.
+      nothing_reused_because: why no record of an earlier dataset can be taken over; "" if some can.
+    """
+
+    blocks: Mapping[str, int]
+    convert: ConvertSample
+    block_plan: BlockPlan
+    nothing_reused_because: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,26 +81,17 @@ class BuildPlan:
     earlier: Earlier = NOTHING
 
 
-def plan_build(
-    spec: BuildSpec,
-    *,
-    folder: str,
-    class_names: ClassNames,
-    listing: Listing,
-    facts: Mapping[str, Any],
-    earlier: Earlier,
-    version: str | None,
-) -> BuildPlan:
-    """Derives blocks and parts.
+def plan_work(
+    spec: BuildSpec, *, class_names: ClassNames, listing: Listing, versions: Mapping[str, str], earlier: Earlier
+) -> Work:
+    """Derives blocks, and what makes them.
 
     Args:
       spec: the request, with its layout.
-      folder: the build's folder for temporary files.
       class_names: the classes.
       listing: the listed samples.
-      facts: what the manifest will say of the request, from `describe_facts`.
+      versions: library -> version.
       earlier: the datasets that the build looks back to.
-      version: name of the version that it writes, or None.
     """
     layout = spec.layout or Layout(())
     sizes = {
@@ -99,26 +108,18 @@ def plan_build(
         split: count_blocks(samples=samples, output_bytes=sizes[split], source_bytes=listing.source_bytes[split])
         for split, samples in listing.samples.items()
     }
-    reuse, nothing_reused_because = plan_reuse(spec, earlier.reused, versions=facts["versions"], blocks=blocks)
-    before = earlier.version.ref if earlier.version else None
-    history = None
-    if version is not None:
-        history = History(
-            root=spec.output,
-            version=version,
-            earlier=before,
-            compared=reuse is not None and reuse.earlier == before,
-            nothing_reused_because=nothing_reused_because,
-            notes=earlier.notes,
-            schedule=spec.schedule,
-            settings=fill_spec(earlier.version.manifest["spec"]) if earlier.version else {},
-            decisive=tuple(name for name, one in SETTINGS.items() if one.decides_bytes and one.in_spec),
-        )
-    return BuildPlan(
-        spec=spec,
+    reuse, nothing_reused_because = plan_reuse(spec, earlier.reused, versions=versions, blocks=blocks)
+    return Work(
         blocks=blocks,
+        convert=ConvertSample(
+            spec.image,
+            layout,
+            class_names,
+            settings=_hash_settings(record_settings(spec.to_json(), versions)),
+            invalid_boxes=spec.invalid_boxes,
+        ),
         block_plan=BlockPlan(
-            folder=folder,
+            folder="",
             seed=spec.seed,
             policies=policies,
             compression=spec.compression,
@@ -128,17 +129,54 @@ def plan_build(
             max_image_memory=spec.image.max_image_memory if layout.needs_image else 0,
             hashes_files=spec.source.fingerprint is Fingerprint.CONTENT,
             reuse=reuse,
-            libraries=facts["versions"],
-            launch=uuid.uuid4().hex,
+            libraries=versions,
             group_rows=spec.source.group_rows,
         ),
-        convert=ConvertSample(
-            spec.image,
-            layout,
-            class_names,
-            settings=_digest(record_settings(spec.to_json(), facts["versions"])),
-            invalid_boxes=spec.invalid_boxes,
-        ),
+        nothing_reused_because=nothing_reused_because,
+    )
+
+
+def plan_build(
+    spec: BuildSpec,
+    work: Work,
+    *,
+    folder: str,
+    listing: Listing,
+    facts: Mapping[str, Any],
+    earlier: Earlier,
+    version: str | None,
+) -> BuildPlan:
+    """Derives the plan of a build from its work.
+
+    Args:
+      spec: the request, with its layout.
+      work: from `plan_work`.
+      folder: the build's folder for temporary files.
+      listing: the listed samples.
+      facts: what the manifest will say of the request, from `describe_facts`.
+      earlier: the datasets that the build looks back to.
+      version: name of the version that it writes, or None.
+    """
+    layout, class_names, reuse = work.convert.layout, work.convert.class_names, work.block_plan.reuse
+    before = earlier.version.ref if earlier.version else None
+    history = None
+    if version is not None:
+        history = History(
+            root=spec.output,
+            version=version,
+            earlier=before,
+            compared=reuse is not None and reuse.earlier == before,
+            nothing_reused_because=work.nothing_reused_because,
+            notes=earlier.notes,
+            schedule=spec.schedule,
+            settings=fill_spec(earlier.version.manifest["spec"]) if earlier.version else {},
+            decisive=tuple(name for name, one in SETTINGS.items() if one.decides_bytes and one.in_spec),
+        )
+    return BuildPlan(
+        spec=spec,
+        blocks=work.blocks,
+        block_plan=dataclasses.replace(work.block_plan, folder=folder, launch=uuid.uuid4().hex),
+        convert=work.convert,
         search=DuplicateSearch(
             folder=folder,
             listed=dict(listing.samples),
@@ -166,7 +204,12 @@ def plan_build(
 
 
 def describe_facts(
-    spec: BuildSpec, *, input_fingerprint: str, skipped: Skipped, notes: Sequence[str] = ()
+    spec: BuildSpec,
+    *,
+    input_fingerprint: str,
+    skipped: Skipped,
+    notes: Sequence[str] = (),
+    read_with: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """What the manifest will say of the request.
 
@@ -175,12 +218,14 @@ def describe_facts(
       input_fingerprint: of the listing, or of the containers that are listed.
       skipped: files that are not samples.
       notes: warnings about a valid but unusual request, one line each.
+      read_with: as `Listing.read_with`.
     """
     return {
         "skipped": {
             kind: {"files": count, "examples": skipped.examples[kind]} for kind, count in sorted(skipped.counts.items())
         },
         "notes": [*notes, *describe_request(spec)],
+        "read_with": read_with,
         **identify_request(spec, input_fingerprint),
     }
 
@@ -194,24 +239,32 @@ def identify_request(spec: BuildSpec, input_fingerprint: str) -> dict[str, Any]:
     }
 
 
-def build_folder(spec: BuildSpec, input_fingerprint: str, earlier: Earlier = NOTHING) -> str:
-    """The build's folder for temporary files, named by all that decides its blocks and what they are compared with.
+def listing_folder(spec: BuildSpec, input_fingerprint: str) -> str:
+    """The folder for a listing of containers, named by the request and by all that is known before they are read."""
+    return Workspace(spec.output).listing(digest(_decisive_words(spec), input_fingerprint, library_versions())).path
+
+
+def build_folder(spec: BuildSpec, work: Work, listing_fingerprint: str) -> str:
+    """The build's folder for temporary files, named by the listing and the objects that make its blocks of it.
 
     A build resumes from the blocks it finds there, so no other build may have the same name.
     """
-    words: dict[str, Any] = {
+    # The words too: what a later setting does may be in none of the objects yet.
+    made_with = work.blocks, work.convert, dataclasses.replace(work.block_plan, folder="", launch="")
+    return Workspace(spec.output).build(digest(_decisive_words(spec), listing_fingerprint, *made_with)).path
+
+
+def _hash_settings(settings: Mapping[str, Any]) -> str:
+    # Indices hold it in every `sample_hash`, so it stays as it is.
+    return hashlib.blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def _decisive_words(spec: BuildSpec) -> dict[str, Any]:
+    return {
         name: value
         for name, value in spec.to_json().items()
-        if (SETTINGS[name].decides_bytes or name in _IN_INDEX) and name not in _AFTER_BLOCKS
+        if (SETTINGS[name].decides_bytes or name in _OF_LISTING) and name not in _AFTER_BLOCKS
     }
-    # The manifest too: another dataset may have taken the place of one that is not a version.
-    reused = dataclasses.astuple(earlier.reused.ref) if earlier.reused else None
-    decisive = [words, input_fingerprint, library_versions(), reused, SMALL_BLOCKS]
-    return Workspace(spec.output).build(_digest(decisive)).path
-
-
-def _digest(value: Any) -> str:
-    return hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 def estimate_output(image: ImageSpec, layout: Layout, *, samples: int, source_bytes: int) -> int:

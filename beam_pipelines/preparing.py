@@ -22,6 +22,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import TRIED_AGAIN, BuildError, RequestError
 from beam_tfrecords.files import SUCCESS
 from beam_tfrecords.storage.lease import Lease
+from beam_tfrecords.storage.opened import MOST_NOTED
 from transforms.labels import ClassNames
 from transforms.request.build_spec import BuildSpec
 from transforms.sources.containers import Container
@@ -113,82 +114,98 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, outp
     Raises:
       RequestError: the request does not match the input, or a job of another build may write to the output.
     """
-    from beam_pipelines.planning import describe_facts, plan_build
+    from beam_pipelines.planning import build_folder, describe_facts, plan_build, plan_work
     from transforms.listing.listing import write_chunk_names
 
     earlier, containers = open_earlier(spec), source.containers()
-    if containers is None:
-        listed = _list_samples(spec, source, execution, earlier=earlier, output=output)
-    else:
-        refuse_template(execution.runner.arguments.given["template_location"])
-        listed = _list_containers(containers, spec, source, execution, earlier=earlier, output=output)
-    if listed is None:
-        return earlier
-    write_chunk_names(listed.listing, listed.folder)
-    return plan_build(
-        spec,
-        folder=listed.folder,
-        class_names=listed.class_names,
-        listing=listed.listing,
-        facts=describe_facts(spec, input_fingerprint=listed.fingerprint, skipped=listed.skipped, notes=source.notes),
-        earlier=earlier,
-        version=choose_version(spec, listed.folder) if spec.schedule.versioned else None,
-    )
+    with contextlib.ExitStack() as stack:
+        if containers is None:
+            listed = _list_samples(spec, source, execution, output=output, stack=stack)
+        else:
+            refuse_template(execution.runner.arguments.given["template_location"])
+            found = _list_containers(containers, spec, source, execution, earlier=earlier, output=output)
+            if found is None:
+                return earlier
+            listed = found
+        listing, class_names = listed.listing, listed.class_names
+        facts = describe_facts(
+            spec,
+            input_fingerprint=listed.fingerprint,
+            skipped=listed.skipped,
+            notes=source.notes,
+            read_with=listed.read_with,
+        )
+        work = plan_work(spec, class_names=class_names, listing=listing, versions=facts["versions"], earlier=earlier)
+        folder = build_folder(spec, work, listing.fingerprint)
+        _refuse_other(output, folder)
+        if not listing.unknown and _would_repeat(earlier, spec, {**facts, "class_names": class_names.names}):
+            return earlier
+        _open_folder(folder, output, execution, keeps=listed.folder)
+        if containers is None:
+            _copy_chunks(listing, BuildFolder(folder).listing)
+    write_chunk_names(listing, folder)
+    version = choose_version(spec, folder) if spec.schedule.versioned else None
+    return plan_build(spec, work, folder=folder, listing=listing, facts=facts, earlier=earlier, version=version)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Listed:
-    """A listed input: its fingerprint, its samples, skipped files and classes, and the folder of the build."""
+    """A listed input.
+
+    Attributes:
+      fingerprint: of the input, for the manifest.
+      listing: its samples.
+      skipped: files that are not samples.
+      class_names: its classes.
+      folder: the folder below the output with the listing; None if it is a folder of this machine.
+      read_with: as `Listing.read_with`.
+    """
 
     fingerprint: str
     listing: Listing
     skipped: Skipped
     class_names: ClassNames
-    folder: str
+    folder: str | None
+    read_with: Mapping[str, str] | None = None
 
 
 def _list_samples(
-    spec: BuildSpec, source: Source, execution: Execution, *, earlier: Earlier, output: Output
-) -> _Listed | None:
-    """Lists an input here, or has workers do it; None if a build of it would make the version before again."""
+    spec: BuildSpec, source: Source, execution: Execution, *, output: Output, stack: contextlib.ExitStack
+) -> _Listed:
+    """Lists an input here, or has workers do it; the chunk files are there until the stack is closed."""
     from beam_pipelines.list_input import ManySamplesError, cut_input, list_samples, settle_listing
-    from beam_pipelines.planning import build_folder, describe_facts
 
     # A template is made where no pipeline may run.
     most = math.inf if execution.runner.arguments.given["template_location"] else source.most_listed_here
-    with contextlib.ExitStack() as stack:
-        here = stack.enter_context(tempfile.TemporaryDirectory(prefix="beam-tfrecords-"))
-        listing: Listing | None = None
-        # What began to list ends with the block.
-        with contextlib.suppress(ManySamplesError):
-            listing = list_samples(spec, source, here, most=most)
-        parts, shared = cut_input(spec, source) if listing is None else (), None
-        if parts:
-            shared = stack.enter_context(_folder_of_parts(spec.output))
-            listing, source.skipped = _index(parts, source, spec, execution, folder=shared)
-            listing = settle_listing(listing, spec, source, source.skipped, BuildFolder(shared).listing)
-        listing = listing or list_samples(spec, source, here)
-        class_names = check_listing(spec, source, listing, source.skipped)
-        folder = build_folder(spec, listing.fingerprint, earlier)
-        facts = describe_facts(spec, input_fingerprint=listing.fingerprint, skipped=source.skipped, notes=source.notes)
-        _refuse_other(output, folder)
-        if not listing.unknown and _would_repeat(earlier, spec, {**facts, "class_names": class_names.names}):
-            return None
-        _open_folder(folder, output, execution, keeps=shared)
-        chunks = [storage.join(BuildFolder(folder).listing, storage.basename(chunk)) for chunk in listing.chunks]
-        # One after the other, those of a billion images take an hour and a half to a bucket.
-        with ThreadPoolExecutor(_UPLOADS) as pool:
-            for _ in pool.map(_copy, listing.chunks, chunks):
-                pass
-        listing.chunks = chunks
-    return _Listed(listing.fingerprint, listing, source.skipped, class_names, folder)
+    here = stack.enter_context(tempfile.TemporaryDirectory(prefix="beam-tfrecords-"))
+    listing: Listing | None = None
+    # What began to list ends with the block.
+    with contextlib.suppress(ManySamplesError):
+        listing = list_samples(spec, source, here, most=most)
+    parts, shared = cut_input(spec, source) if listing is None else (), None
+    if parts:
+        shared = stack.enter_context(_folder_of_parts(spec.output))
+        listing, source.skipped = _index(parts, source, spec, execution, folder=shared)
+        listing = settle_listing(listing, spec, source, source.skipped, BuildFolder(shared).listing)
+    listing = listing or list_samples(spec, source, here)
+    class_names = check_listing(spec, source, listing, source.skipped)
+    return _Listed(listing.fingerprint, listing, source.skipped, class_names, shared)
+
+
+def _copy_chunks(listing: Listing, folder: str) -> None:
+    chunks = [storage.join(folder, storage.basename(chunk)) for chunk in listing.chunks]
+    # One after the other, those of a billion images take an hour and a half to a bucket.
+    with ThreadPoolExecutor(_UPLOADS) as pool:
+        for _ in pool.map(_copy, listing.chunks, chunks):
+            pass
+    listing.chunks = chunks
 
 
 @contextlib.contextmanager
 def _folder_of_parts(output: str) -> Iterator[str]:
-    """A folder that all workers reach, for a listing that decides the name of the build's own."""
+    """A folder that all workers reach, for a listing that no other launch takes over."""
     # A worker of a launch that was killed may still write to another.
-    folder = Workspace(output).build(f"listing-{uuid.uuid4().hex[:16]}").path
+    folder = Workspace(output).listing(uuid.uuid4().hex[:16]).path
     try:
         yield folder
     finally:
@@ -208,27 +225,42 @@ def _list_containers(
 ) -> _Listed | None:
     """Has the workers list the samples of containers; None if a build would make the version before again.
 
-    What is in containers follows from their fingerprints, so unchanged ones are not read.
+    What is in containers follows from their fingerprints and those of the files that they are read with, so unchanged
+    ones are not read.
     """
     from beam_pipelines.list_input import settle_listing
-    from beam_pipelines.planning import build_folder, identify_request
+    from beam_pipelines.planning import identify_request, listing_folder
 
-    fingerprint = _fingerprint(containers)
-    folder = build_folder(spec, fingerprint, earlier)
-    _refuse_other(output, folder)
-    if _would_repeat(earlier, spec, identify_request(spec, fingerprint)):
+    fingerprint = _fingerprint(containers, source.read_with)
+    folder = listing_folder(spec, fingerprint)
+    if output.job is not None and folder not in Workspace(spec.output).list_listings():
+        # It is of another listing, so of another build.
+        _refuse_other(output, folder)
+    facts = identify_request(spec, fingerprint)
+    if _would_repeat(earlier, spec, facts) and earlier.version and _are_same(earlier.version.manifest.get("read_with")):
         return None
     source.check_containers()
-    _open_folder(folder, output, execution)
+    _open_listing(folder, output)
     listing, skipped = _index(containers, source, spec, execution, folder=folder)
+    read_with, beside = listing.read_with, source.read_with or {}
+    if read_with is not None:
+        # The others are in the fingerprint.
+        read_with = {file: found for file, found in sorted(read_with.items()) if file not in beside}
     try:
         listing = settle_listing(listing, spec, source, skipped, BuildFolder(folder).listing)
-        _forget_other_blocks(folder, listing.fingerprint)
         class_names = check_listing(spec, source, listing, skipped)
     except RequestError:
         delete_temporary(spec.output)
         raise
-    return _Listed(fingerprint, listing, skipped, class_names, folder)
+    if read_with is None or len(read_with) > MOST_NOTED:
+        # Only the listing tells whether something has changed.
+        read_with, fingerprint = None, f"{fingerprint}-{listing.fingerprint}"
+    return _Listed(fingerprint, listing, skipped, class_names, folder, read_with)
+
+
+def _are_same(read_with: Mapping[str, str] | None) -> bool:
+    """Whether files have the fingerprints that a manifest says; if it says nothing, nobody knows."""
+    return read_with is not None and all(storage.find_fingerprint(file) == was for file, was in read_with.items())
 
 
 def _copy(source: str, target: str) -> None:
@@ -263,7 +295,12 @@ def _index(
 
     assert source.read_container is not None
     plan = IndexPlan(
-        folder, source.read_container, plan_listing(spec, source), spec.max_file_size, launch=uuid.uuid4().hex
+        folder,
+        source.read_container,
+        plan_listing(spec, source),
+        spec.max_file_size,
+        launch=uuid.uuid4().hex,
+        trusts_time=spec.source.fingerprint is Fingerprint.STAT,
     )
     stage = IndexContainers(plan, processes=execution.runner.processes)
     write_containers(containers, folder)
@@ -274,22 +311,31 @@ def _index(
         raise unreadable_input(OSError(*error.args), spec, source) from error
 
 
-def _forget_other_blocks(folder: str, listing_fingerprint: str) -> None:
-    """Removes the markers of blocks of another listing: archives that no launch could read before are tried again.
-
-    The listing of containers is made in the folder of the build, so it cannot be a part of the folder's name.
-    """
-    listed, fingerprint = BuildFolder(folder).listed, listing_fingerprint.encode()
-    if storage.exists(listed) and storage.read_bytes(listed) == fingerprint:
-        return
-    storage.delete_tree(BuildFolder(folder).blocks)
-    storage.write_bytes(listed, fingerprint)
-
-
-def _fingerprint(containers: Sequence[Container]) -> str:
+def _fingerprint(containers: Sequence[Container], read_with: Mapping[str, str] | None) -> str:
+    """Changes with the containers, and with the files that were opened to find out how they are read."""
     # Without the version: on some mounts, another launch finds another inode, and resumes all the same.
-    packed = (dataclasses.replace(container, version="").pack() for container in containers)
-    return hashlib.blake2b(b"".join(packed), digest_size=16).hexdigest()
+    packed = [dataclasses.replace(container, version="").pack() for container in containers]
+    # Of too many files nobody knows whether one has changed.
+    beside = uuid.uuid4().hex if read_with is None else repr(sorted(read_with.items()))
+    return hashlib.blake2b(b"".join([*packed, beside.encode(errors="surrogateescape")]), digest_size=16).hexdigest()
+
+
+def _open_listing(folder: str, output: Output) -> None:
+    """Makes the folder for a listing of containers, and removes those of other inputs, unless a job may read them.
+
+    Raises:
+      RequestError: the output cannot be written.
+      BuildError: so far, by a service fault.
+    """
+    try:
+        if output.job is None:
+            with contextlib.suppress(storage.AccessDeniedError):
+                for other in Workspace(output.path).list_listings():
+                    if other != folder:
+                        storage.delete_tree(other)
+        storage.write_bytes(BuildFolder(folder).started, b"")
+    except OSError as error:
+        raise _not_writable(output.path, error) from error
 
 
 def _open_folder(folder: str, output: Output, execution: Execution, *, keeps: str | None = None) -> None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgpack
 
 from transforms.objects import Objects
-from transforms.refs import SampleRef, Scalar, Value, pack_identity
+from transforms.refs import SampleRef, Scalar, Value, pack_identity, pack_places
 
 # References that are made columns at once, at most; and while a source still reads others.
 _TOGETHER, _FEW = 10_000, 256
@@ -125,6 +125,10 @@ class RefColumns:
         of_file = map(self.each, ("split", "size", "fingerprint"))
         others = map(self.each, ("failure", "images", "objects"))
         return map(pack_identity, self.keys, *of_file, self.labels, self._cells(), *others)
+
+    def places(self) -> Iterator[bytes]:
+        """`pack_places` of each."""
+        return map(pack_places, self.each("images"))
 
     def _cells(self) -> Iterable[dict[str, Value]]:
         """The columns of each."""

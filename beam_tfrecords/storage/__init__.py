@@ -29,6 +29,7 @@ from beam_tfrecords.storage.entries import (
     StorageError,
 )
 from beam_tfrecords.storage.faults import is_service_fault, is_unanswered
+from beam_tfrecords.storage.opened import note, noting_files
 from beam_tfrecords.storage.options import StorageOptions, bound, current_options, set_options, using
 from beam_tfrecords.storage.paths import absolute, basename, dirname, has_scheme, is_glob, is_web, join
 from beam_tfrecords.storage.traffic import add_traffic, take_traffic
@@ -59,6 +60,7 @@ __all__ = [
     "delete_tree",
     "dirname",
     "exists",
+    "find_fingerprint",
     "has_scheme",
     "have_sizes",
     "is_file",
@@ -72,6 +74,7 @@ __all__ = [
     "list_folders",
     "list_part",
     "modules_for",
+    "noting_files",
     "open_read",
     "open_write",
     "read_bytes",
@@ -165,11 +168,13 @@ def modules_for(paths: Iterable[str]) -> list[str]:
 
 def exists(path: str) -> bool:
     """Whether there is a file or a local folder at `path`; as the next two, an error if that cannot be found out."""
+    note(path, find_fingerprint)
     return _system(path).exists(path)
 
 
 def is_file(path: str) -> bool:
     """Whether there is a file or an object at `path`."""
+    note(path, find_fingerprint)
     return _system(path).is_file(path)
 
 
@@ -189,6 +194,22 @@ def stat(path: str) -> FileEntry:
     return _system(path).stat(path)
 
 
+def find_fingerprint(path: str) -> str:
+    """The fingerprint of a file; "" if there is none.
+
+    Raises:
+      OSError: a service fault, so that nobody knows.
+    """
+    if is_web(path):
+        return ""
+    try:
+        return stat(path).fingerprint
+    except OSError as error:
+        if is_service_fault(error):
+            raise
+        return ""
+
+
 def open_read(path: str, *, version: str = "") -> IO[bytes]:
     """Opens a file for reading and seeking; the bytes come as they are stored, never decompressed.
 
@@ -199,6 +220,7 @@ def open_read(path: str, *, version: str = "") -> IO[bytes]:
     Raises:
       ChangedError: the file is no longer this version. A local file is looked at again when it is closed.
     """
+    note(path, find_fingerprint)
     return _system(path).open_read(path, version=version)
 
 
@@ -208,6 +230,7 @@ def read_bytes(path: str, *, version: str = "") -> bytes:
     Raises:
       ChangedError: the file is no longer this version.
     """
+    note(path, find_fingerprint)
     return _system(path).read_bytes(path, version=version)
 
 
@@ -218,6 +241,7 @@ def read_range(path: str, offset: int, length: int, *, version: str = "") -> byt
       ChangedError: the file is no longer this version.
       BuildError: the file is longer, but the bytes do not come.
     """
+    note(path, find_fingerprint)
     if is_web(path) and offset == 0:
         from beam_tfrecords.storage import web
 

@@ -32,6 +32,7 @@ class IndexPlan:
 
     Attributes:
       launch: as in `BlockPlan`.
+      trusts_time: whether a container that has its size and time is what it was; otherwise every launch lists it.
     """
 
     folder: str
@@ -39,6 +40,7 @@ class IndexPlan:
     listing: ListPlan
     max_file_size: int
     launch: str = ""
+    trusts_time: bool = True
 
 
 def write_containers(containers: Iterable[Container], folder: str) -> None:
@@ -132,12 +134,14 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
     """The content of the marker of a container."""
     stem = _stem(container)
     skipped = Skipped()
-    launch = ""
+    launch = "" if plan.trusts_time else plan.launch
+    names_others = False
 
-    def noted() -> Iterator[SampleRef | RefColumns]:
-        nonlocal launch
+    def watched() -> Iterator[SampleRef | RefColumns]:
+        nonlocal launch, names_others
         try:
             for ref in plan.read(container, spool, skipped):
+                names_others = names_others or not (container.part or _is_within(ref, container.uri, spools))
                 # Those that are read by column are not rejected.
                 failure = ref.failure if isinstance(ref, SampleRef) else None
                 if failure is not None and FailureReason(failure[0]) in TRIED_AGAIN:
@@ -151,12 +155,23 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
                 error.filename = error.filename or container.uri
             raise
 
-    with Spool(BuildFolder(plan.folder).spool, stem, most_bytes=plan.max_file_size) as spool:
+    spools = BuildFolder(plan.folder).spool
+    with storage.noting_files(container.uri) as noted, Spool(spools, stem, most_bytes=plan.max_file_size) as spool:
         listing = write_listing(
-            noted(), BuildFolder(plan.folder).listing, plan=plan.listing, skipped=skipped, stem=f"{stem}-"
+            watched(), BuildFolder(plan.folder).listing, plan=plan.listing, skipped=skipped, stem=f"{stem}-"
         )
+    listing.read_with = None if names_others else noted.fingerprints
+    if listing.read_with is None:
+        launch = plan.launch
     written = {file: _checksum(file) for file in (*listing.chunks, *spool.files)}
     return listing.pack(), dict(skipped.counts), skipped.examples, launch, container.version, written
+
+
+def _is_within(found: SampleRef | RefColumns, container: str, spools: str) -> bool:
+    """Whether all images are in the container, or in copies of its samples."""
+    each = [found.plain_images()] if isinstance(found, SampleRef) else found.each("images")
+    # One that is too large for a copy has no file.
+    return all(uri in (container, "") or uri.startswith(spools) for images in each for _, uri, *_ in images.values())
 
 
 def read_index_markers(containers: Iterable[Container], folder: str) -> tuple[Listing, Skipped]:
@@ -180,7 +195,7 @@ def read_index_markers(containers: Iterable[Container], folder: str) -> tuple[Li
 
 
 def _is_finished(marker: str, container: Container, launch: str) -> bool:
-    """Whether a container has a marker, is what it was then, and has nothing to try again.
+    """Whether a container has a marker, is what it was then, and has nothing to try again; so are the files beside it.
 
     A power cut may have damaged the marker, or a file that it names.
     """
@@ -188,9 +203,13 @@ def _is_finished(marker: str, container: Container, launch: str) -> bool:
         return False
     try:
         packed, *_, indexed_by, version, written = msgpack.unpackb(storage.read_bytes(marker))
-        Listing.unpack(packed)
+        read_with = Listing.unpack(packed).read_with or {}
         _check_version(dataclasses.replace(container, version=version))
-        return indexed_by in ("", launch) and all(_checksum(file) == found for file, found in written.items())
+        return (
+            indexed_by in ("", launch)
+            and all(storage.find_fingerprint(file) == was for file, was in read_with.items())
+            and all(_checksum(file) == was for file, was in written.items())
+        )
     except (ValueError, TypeError, AttributeError, OSError):
         return False
 

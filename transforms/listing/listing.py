@@ -40,6 +40,8 @@ class Listing:
       unmatched: globs of the selection that match no sample; None before there is one.
       unknown: samples with an image of which the source tells neither size nor time: the fingerprint of the listing
         does not change when they do.
+      read_with: file beside the containers that was opened or asked for while they were listed -> its fingerprint;
+        None if they are too many to tell, or if containers name files outside of them.
     """
 
     samples: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -51,6 +53,7 @@ class Listing:
     unknown: int = 0
     folders: FolderSummary = dataclasses.field(default_factory=FolderSummary)
     unmatched: frozenset[str] | None = None
+    read_with: dict[str, str] | None = dataclasses.field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -59,7 +62,7 @@ class Listing:
 
     @property
     def fingerprint(self) -> str:
-        """Changes when a sample is added, removed or changed."""
+        """Changes when a sample is added, removed or changed, or its images are read from elsewhere."""
         return f"{self.digest:032x}"
 
     def add(self, refs: RefColumns, *, count_labels: bool) -> None:
@@ -79,8 +82,8 @@ class Listing:
             self.labels.update(itertools.chain.from_iterable(labels for _, labels in found))
             for split, labels in found:
                 self.split_labels.setdefault(split, set()).update(labels)
-        for identity in refs.identities():
-            self.digest += int.from_bytes(hashlib.blake2b(identity, digest_size=16).digest(), "big")
+        for identity, places in zip(refs.identities(), refs.places(), strict=True):
+            self.digest += int.from_bytes(hashlib.blake2b(identity + places, digest_size=16).digest(), "big")
         self.digest %= 1 << 128
 
     def merge(self, other: Listing) -> None:
@@ -94,6 +97,8 @@ class Listing:
         self.chunks += other.chunks
         self.unknown += other.unknown
         self.folders.merge(other.folders)
+        if self.read_with is not None:
+            self.read_with = None if other.read_with is None else {**other.read_with, **self.read_with}
         if other.unmatched is not None:
             self.unmatched = other.unmatched if self.unmatched is None else self.unmatched & other.unmatched
 
@@ -101,14 +106,14 @@ class Listing:
         """The listing as bytes, for the marker of a container."""
         totals = (dict(self.samples), dict(self.source_bytes), list(self.labels.items()))
         split_labels = [(split, list(labels)) for split, labels in self.split_labels.items()]
-        rest = (split_labels, self.chunks, self.unknown, self.folders.pack(), sorted(self.unmatched or ()))
-        return msgpack.packb((*totals, self.fingerprint, *rest))
+        files = (self.chunks, self.unknown, self.folders.pack(), sorted(self.unmatched or ()), self.read_with)
+        return msgpack.packb((*totals, self.fingerprint, split_labels, *files))
 
     @classmethod
     def unpack(cls, packed: bytes) -> Listing:
         """The reverse of `pack`."""
         samples, sizes, labels, fingerprint, *rest = msgpack.unpackb(packed)
-        split_labels, chunks, unknown, folders, unmatched = rest
+        split_labels, chunks, unknown, folders, unmatched, read_with = rest
         return cls(
             Counter(samples),
             Counter(sizes),
@@ -119,6 +124,7 @@ class Listing:
             unknown,
             FolderSummary.unpack(folders),
             frozenset(unmatched),
+            read_with,
         )
 
 
@@ -219,11 +225,10 @@ def write_chunk_names(listing: Listing, folder: str) -> None:
     """Writes the names of the chunk files, so that the pipeline need not hold them.
 
     Args:
-      listing: its chunk files are in the listing folder of the build.
+      listing: its chunk files are where all workers find them.
       folder: the build's folder for temporary files.
     """
-    names = "".join(f"{storage.basename(chunk)}\n" for chunk in listing.chunks)
-    storage.write_bytes(BuildFolder(folder).chunks, names.encode())
+    storage.write_bytes(BuildFolder(folder).chunks, msgpack.packb(listing.chunks))
 
 
 def read_chunk_names(folder: str) -> Iterator[str]:
@@ -232,8 +237,7 @@ def read_chunk_names(folder: str) -> Iterator[str]:
     Raises:
       BuildError: as `read_chunk`.
     """
-    for name in read_shared(BuildFolder(folder).chunks).decode().splitlines():
-        yield storage.join(BuildFolder(folder).listing, name)
+    yield from msgpack.unpackb(read_shared(BuildFolder(folder).chunks))
 
 
 def read_shared(path: str) -> bytes:

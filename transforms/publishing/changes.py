@@ -17,7 +17,7 @@ from transforms.stats import MOST_KEYS, Change, Stats
 from transforms.workspace.state_files import naming_damage
 
 # What a manifest says about its own build, and not about the dataset: the index has the fingerprints that matter.
-_OF_THE_BUILD = ("reuse", "input_fingerprint")
+_OF_THE_BUILD = ("reuse", "input_fingerprint", "read_with")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -37,9 +37,12 @@ def open_source(spec: SourceSpec) -> Source:
     if splits and not spec.splits_auto:
         raise RequestError("`input` and `splits` both say the splits; leave one of them out")
     try:
-        return _open(paths, splits, spec)
+        with storage.noting_files() as noted:
+            source = _open(paths, splits, spec)
     except RequestError as error:
         raise keep_inputs(error, paths, splits) from error.__cause__
+    source.read_with = noted.fingerprints
+    return source
 
 
 def _open(paths: Sequence[str], splits: Mapping[str, str], spec: SourceSpec) -> Source:

@@ -35,6 +35,8 @@ class Source:
       skipped: files that are not samples; complete when `samples` has ended. Containers are not included.
       notes: warnings about a valid but unusual input, one line each; complete when `samples` has ended.
       most_listed_here: `parts` is asked when `samples` has yielded so many and there are more; if it is 0, at once.
+      read_with: file that was opened or asked for when the source was opened -> its fingerprint then; None if they are
+        too many to tell.
       read_container: lists the samples of one container, or of one of `parts`; None for a source that has neither.
     """
 
@@ -54,6 +56,7 @@ class Source:
     class_names: Sequence[str] = ()
     labels_may_be_indices = False
     most_listed_here: float = math.inf
+    read_with: Mapping[str, str] | None = None
     read_container: ReadContainer | None = None
 
     def __init__(self) -> None:

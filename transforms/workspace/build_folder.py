@@ -3,10 +3,12 @@
 ```
 .build/
   claimed lease old_files.json             of the output: see `Workspace`
-  <digest>/                                of one build: see `BuildFolder`
-    run.json job.json version started listed outcome.json
+  listing-<digest>/                        what is listed before the digest of the build is known
     listing/ containers/ spool/            references, and copies of what cannot be read at random
-    chunks containers.msgpack              what `listing/` and `containers/` are to hold
+    containers.msgpack                     what `containers/` is to hold
+  <digest>/                                of one build: see `BuildFolder`
+    run.json job.json version started outcome.json
+    listing/ chunks                        references, and the names of the files with them
     blocks/ parts/ failures/ changes/      markers and files of blocks
     workers/                               counts, a file per worker process
     joined/ duplicates/ distinct/          lists and parts that are made of those of blocks
@@ -20,6 +22,7 @@ import functools
 from beam_tfrecords import storage
 
 _ROOT = ".build"
+_LISTING = "listing-"
 
 
 class Workspace:
@@ -42,14 +45,29 @@ class Workspace:
         """The folder of one build."""
         return BuildFolder(storage.join(self.path, digest))
 
+    def listing(self, digest: str) -> BuildFolder:
+        """The folder of a listing; builds that read it come and go."""
+        return self.build(f"{_LISTING}{digest}")
+
     def list_builds(self) -> list[str]:
         """The folders that builds have left here, sorted."""
+        return [folder for folder in self._list_folders() if not self._is_listing(folder)]
+
+    def list_listings(self) -> list[str]:
+        """The folders that listings have left here, sorted."""
+        return list(filter(self._is_listing, self._list_folders()))
+
+    def _list_folders(self) -> list[str]:
         names = storage.list_folders(self.path) if storage.is_folder(self.path) else []
         return [storage.join(self.path, name) for name in names]
 
+    @staticmethod
+    def _is_listing(folder: str) -> bool:
+        return storage.basename(folder).startswith(_LISTING)
+
 
 class BuildFolder:
-    """The folder for temporary files of one build, named by all that decides its blocks.
+    """The folder for temporary files of one build, named by all that decides its blocks; or of a listing.
 
     Attributes:
       path: the folder.
@@ -59,9 +77,8 @@ class BuildFolder:
       version: the name of the version that the build writes.
       started: makes the folder exist where folders do.
       outcome: says why nothing is published.
-      listed: fingerprint of the listing of containers that the blocks are made of.
       listing: chunk files.
-      chunks: the names of the chunk files, a line each.
+      chunks: the names of the chunk files.
       containers: the containers that are to be listed.
       blocks: markers of blocks.
       spool: copies of samples that cannot be read at random.
@@ -76,7 +93,7 @@ class BuildFolder:
         self.workspace = storage.dirname(path)
         self._file = file = functools.partial(storage.join, path)
         self.run, self.job = file("run.json"), file("job.json")
-        self.version, self.started, self.listed = file("version"), file("started"), file("listed")
+        self.version, self.started = file("version"), file("started")
         self.outcome = file("outcome.json")
         self.chunks, self.containers = file("chunks"), file("containers.msgpack")
         self.listing, self.blocks, self.spool = file("listing"), file("blocks"), file("spool")

@@ -17,7 +17,7 @@ def delete_temporary(output: str) -> None:
     """Deletes the temporary files of all builds into an output; the lease stays its holder's."""
     workspace = Workspace(output)
     if not storage.has_scheme(output):
-        for folder in workspace.list_builds():
+        for folder in (*workspace.list_builds(), *workspace.list_listings()):
             storage.delete_tree(folder)
     entries = storage.list_files(workspace.path, literal=True)
     storage.delete_files(entry.path for entry in entries if not entry.path.startswith(workspace.lease))

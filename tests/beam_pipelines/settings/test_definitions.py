@@ -8,14 +8,19 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from beam_pipelines.planning import build_folder
+from beam_pipelines.planning import build_folder, plan_work
 from beam_pipelines.settings.command_line import parse_arguments
 from beam_pipelines.settings.definitions import SETTINGS, flags_table, read_build_spec, show_flags
+from beam_pipelines.versioning import NOTHING
+from transforms.labels import ClassNames
+from transforms.listing.listing import Listing
 
 ROOT = Path(__file__).parents[3]
 REQUIRED = {"input": "/photos", "output": "/out"}
@@ -121,8 +126,15 @@ def test_errors_of_transforms_quote_settings_that_exist_and_never_dashes():
         assert not unknown, place
 
 
+def folder_of(words: dict[str, Any], listing_fingerprint: str = "print") -> str:
+    """The folder of a build of ten samples."""
+    spec, listing = read_build_spec({**REQUIRED, **words}), Listing(samples=Counter(train=10))
+    work = plan_work(spec, class_names=ClassNames(("cat",)), listing=listing, versions={}, earlier=NOTHING)
+    return build_folder(spec, work, listing_fingerprint)
+
+
 def test_a_setting_that_decides_no_bytes_keeps_the_folder_of_a_build_and_any_other_changes_it():
-    base = build_folder(read_build_spec(REQUIRED), "print")
+    base = folder_of({})
     for words, is_same in [
         ({"max_failures": "0.5"}, True),
         ({"name": "other"}, True),
@@ -133,15 +145,15 @@ def test_a_setting_that_decides_no_bytes_keeps_the_folder_of_a_build_and_any_oth
         ({"class_names": "cat,dog"}, False),
         ({"max_pixels": "1000"}, False),
     ]:
-        assert (build_folder(read_build_spec({**REQUIRED, **words}), "print") == base) is is_same, words
-    assert build_folder(read_build_spec(REQUIRED), "another input") != base
+        assert (folder_of(words) == base) is is_same, words
+    assert folder_of({}, "another input") != base
 
 
 # Runs where one setting more is defined, and prints what became of it.
 PROGRAM = """
 import contextlib, io, json
 from beam_pipelines.cli import main
-from beam_pipelines.planning import build_folder
+from beam_pipelines.planning import listing_folder
 from beam_pipelines.settings.command_line import make_parser, parse_arguments, refuse_unknown
 from beam_pipelines.settings.beam_flags import flag_names
 from beam_pipelines.settings.definitions import flags_table, read_build_spec
@@ -157,7 +169,7 @@ try:
 except RequestError as error:
     print(error, file=out)
 specs = [read_build_spec(parse_arguments(["--spec=spec.yaml", *more]).words) for more in ([], ["--twist=6"])]
-values = [[spec.to_json()["twist"], build_folder(spec, "")] for spec in specs]
+values = [[spec.to_json()["twist"], listing_folder(spec, "")] for spec in specs]
 print(json.dumps([out.getvalue() + flags_table(), values]))
 """
 
