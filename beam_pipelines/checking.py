@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
@@ -24,7 +24,7 @@ from beam_tfrecords.examples.layouts import (
 from beam_tfrecords.files import SUCCESS
 from beam_tfrecords.label_files import fits_label_file
 from beam_tfrecords.versions import list_versions
-from transforms.labels import ClassNames, describe_labels, infer_class_names
+from transforms.labels import ClassNames, describe_labels, describe_order, infer_class_names, keep_indices
 from transforms.refs import Scalar
 from transforms.request.build_spec import BuildSpec
 from transforms.sources.inputs import name_inputs
@@ -205,8 +205,13 @@ def _column_layout(source: Source) -> str:
     return f"layout: {json.dumps({column: {'field': f'column.{column}', 'type': 'bytes'}})}"
 
 
-def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Skipped) -> ClassNames:
+def check_listing(
+    spec: BuildSpec, source: Source, listing: Listing, skipped: Skipped, *, earlier: Sequence[str] = ()
+) -> ClassNames:
     """Checks the request against the listed samples, and resolves the class names.
+
+    Args:
+      earlier: the classes of the dataset whose indices may be kept, in index order.
 
     Raises:
       RequestError: there are no samples, or their labels or splits do not match the request.
@@ -233,23 +238,19 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Sk
     if spec.layout is None or not (spec.layout.needs_label or spec.layout.needs_objects):
         return ClassNames(spec.class_names or ())
     if spec.class_names is None and spec.source.label_columns:
-        by_column = ClassNames(spec.source.label_columns)
         source.notes += [
-            f"no row has a one in column {name!r}" for name in by_column.names if not listing.labels.get(name)
+            f"no row has a one in column {name!r}" for name in spec.source.label_columns if not listing.labels.get(name)
         ]
-        source.notes += _describe_missing_classes(spec, listing, by_column)
-        return _check_names(by_column)
+        return _number_classes(spec, source, listing, ClassNames(spec.source.label_columns), earlier)
     source.notes += _describe_one_hot(spec, source, listing)
     if spec.class_names is None and source.class_names:
-        named = ClassNames(tuple(source.class_names))
-        source.notes += _describe_missing_classes(spec, listing, named)
-        return _check_names(named)
+        return _number_classes(spec, source, listing, ClassNames(tuple(source.class_names)), earlier)
     if spec.class_names is None:
         inferred = infer_class_names(listing.labels, numbers_are_indices=source.labels_may_be_indices)
+        numbered = _number_classes(spec, source, listing, inferred, earlier)
         in_cells = source.labels_may_be_indices and spec.source.label_separator is None
-        source.notes += describe_labels(listing.labels, inferred, in_cells=in_cells)
-        source.notes += _describe_missing_classes(spec, listing, inferred)
-        return _check_names(inferred)
+        source.notes += describe_labels(listing.labels, numbered, in_cells=in_cells)
+        return numbered
     class_names = ClassNames(spec.class_names, source.labels_may_be_indices)
     unknown: dict[Scalar, int] = {
         label: count for label, count in listing.labels.items() if label is not None and class_names.find(label) is None
@@ -267,6 +268,16 @@ def check_listing(spec: BuildSpec, source: Source, listing: Listing, skipped: Sk
         )
     source.notes += _describe_missing_classes(spec, listing, class_names)
     return _check_names(class_names)
+
+
+def _number_classes(
+    spec: BuildSpec, source: Source, listing: Listing, found: ClassNames, earlier: Sequence[str]
+) -> ClassNames:
+    """The classes that the request does not name, with their indices; adds notes."""
+    numbered = keep_indices(earlier, found, spec.order_of_classes)
+    source.notes += describe_order(found.names, numbered.names)
+    source.notes += _describe_missing_classes(spec, listing, numbered)
+    return _check_names(numbered)
 
 
 def _check_names(class_names: ClassNames) -> ClassNames:

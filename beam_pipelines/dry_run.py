@@ -17,6 +17,7 @@ from beam_pipelines.planning import estimate_output
 from beam_pipelines.settings.definitions import show_flags
 from beam_pipelines.summary import describe_classes, describe_reasons, describe_skipped, format_bytes, format_table
 from beam_pipelines.terminal import escape
+from beam_pipelines.versioning import earlier_classes, open_earlier
 from beam_tfrecords import storage
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.examples.layouts import Layout
@@ -120,7 +121,8 @@ def _describe(spec: BuildSpec) -> DryRun:
             listing, skipped = list_samples(spec, source, folder), source.skipped
         else:
             listing, skipped = list_containers(containers, spec, source, folder)
-        class_names = check_listing(spec, source, listing, skipped)
+        kept = earlier_classes(spec, open_earlier(spec))
+        class_names = check_listing(spec, source, listing, skipped, earlier=kept)
         convert = ConvertSample(spec.image, spec.layout or Layout(()), class_names)
         failures = _Failures(convert, class_names, group_rows=spec.source.group_rows)
         refs = choose_refs(failures.watch(read_refs(listing)), limit=_EXAMPLES, seed=spec.seed, samples=listing.samples)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from beam_pipelines.checking import check_listing, check_output, check_place
 from beam_pipelines.execution.dataflow import refuse_template
 from beam_pipelines.execution.runners import Execution, RunningJob, find_job
-from beam_pipelines.versioning import Earlier, choose_version, open_earlier, read_version
+from beam_pipelines.versioning import Earlier, choose_version, earlier_classes, open_earlier, read_version
 from beam_tfrecords import storage
 from beam_tfrecords.errors import TRIED_AGAIN, BuildError, RequestError
 from beam_tfrecords.files import SUCCESS
@@ -120,7 +120,7 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, outp
     earlier, containers = open_earlier(spec), source.containers()
     with contextlib.ExitStack() as stack:
         if containers is None:
-            listed = _list_samples(spec, source, execution, output=output, stack=stack)
+            listed = _list_samples(spec, source, execution, earlier=earlier, output=output, stack=stack)
         else:
             refuse_template(execution.runner.arguments.given["template_location"])
             found = _list_containers(containers, spec, source, execution, earlier=earlier, output=output)
@@ -170,7 +170,13 @@ class _Listed:
 
 
 def _list_samples(
-    spec: BuildSpec, source: Source, execution: Execution, *, output: Output, stack: contextlib.ExitStack
+    spec: BuildSpec,
+    source: Source,
+    execution: Execution,
+    *,
+    earlier: Earlier,
+    output: Output,
+    stack: contextlib.ExitStack,
 ) -> _Listed:
     """Lists an input here, or has workers do it; the chunk files are there until the stack is closed."""
     from beam_pipelines.list_input import ManySamplesError, cut_input, list_samples, settle_listing
@@ -188,7 +194,7 @@ def _list_samples(
         listing, source.skipped = _index(parts, source, spec, execution, folder=shared)
         listing = settle_listing(listing, spec, source, source.skipped, BuildFolder(shared).listing)
     listing = listing or list_samples(spec, source, here)
-    class_names = check_listing(spec, source, listing, source.skipped)
+    class_names = check_listing(spec, source, listing, source.skipped, earlier=earlier_classes(spec, earlier))
     return _Listed(listing.fingerprint, listing, source.skipped, class_names, shared)
 
 
@@ -248,7 +254,7 @@ def _list_containers(
         read_with = {file: found for file, found in sorted(read_with.items()) if file not in beside}
     try:
         listing = settle_listing(listing, spec, source, skipped, BuildFolder(folder).listing)
-        class_names = check_listing(spec, source, listing, skipped)
+        class_names = check_listing(spec, source, listing, skipped, earlier=earlier_classes(spec, earlier))
     except RequestError:
         delete_temporary(spec.output)
         raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.settings.definitions import SETTINGS, fill_spec
@@ -66,6 +66,12 @@ def open_earlier(spec: BuildSpec) -> Earlier:
                 "build, or `reuse=none`"
             )
     return Earlier(version, reused, (*notes, *(note for note in more if note not in notes)))
+
+
+def earlier_classes(spec: BuildSpec, earlier: Earlier) -> Sequence[str]:
+    """The classes of the dataset that `class_order=stable` follows, in index order."""
+    dataset = earlier.version if spec.schedule.versioned else earlier.reused
+    return dataset.class_names if dataset else ()
 
 
 def open_newest(root: str) -> tuple[Dataset | None, tuple[str, ...]]:

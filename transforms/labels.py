@@ -7,14 +7,17 @@ One rule holds for the labels of all sources:
 - Labels that are all whole numbers, but not dense, are names, sorted as numbers. Above 10,000 they are refused.
 - Other labels are names, sorted as text. A number with leading zeros is a name, and so is what a folder is called.
 - Numbers among names are refused, and so are fractions, unless the request names the classes.
+
+Between versions of a dataset, classes keep their indices; see `order_classes`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import enum
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from transforms.refs import Scalar
@@ -31,6 +34,13 @@ _MANY_NUMBERS = 24
 _REMEDY = "say `label_type=float` to store numbers, or name the classes with `class_names`"
 # Names that fit into a message.
 _MOST_NAMES = 20
+
+
+class ClassOrder(str, enum.Enum):
+    """The indices of classes that the request does not name: STABLE, as in the version before; SORTED, anew."""
+
+    STABLE = "stable"
+    SORTED = "sorted"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +121,43 @@ def infer_class_names(labels: Iterable[Scalar], *, numbers_are_indices: bool) ->
             f"{_REMEDY}"
         )
     return ClassNames(tuple(map(str, range(largest + 1) if is_dense else sorted(integers))), True)
+
+
+def order_classes(earlier: Sequence[str], found: Sequence[str], order: ClassOrder) -> tuple[str, ...]:
+    """The classes of a version, in index order.
+
+    Args:
+      earlier: those of the version before, in index order; empty if there is none.
+      found: those of the input, in the order that they have without a version before.
+      order: STABLE keeps the index of every earlier class, with samples or without; new ones follow as found.
+    """
+    if order is ClassOrder.SORTED:
+        return tuple(found)
+    known = set(map(_text, earlier))
+    return (*earlier, *(name for name in found if _text(name) not in known))
+
+
+def keep_indices(earlier: Sequence[str], found: ClassNames, order: ClassOrder) -> ClassNames:
+    """The classes of the input with the indices of the version before; see `order_classes`.
+
+    Labels that are bare indices cannot be given others. So if the earlier classes are not named by numbers, the
+    classes are those that were found.
+    """
+    if found.numbers_are_indices and None in map(whole_number, earlier):
+        return found
+    return dataclasses.replace(found, names=order_classes(earlier, found.names, order))
+
+
+def describe_order(found: Sequence[str], ordered: Sequence[str]) -> Iterator[str]:
+    """The note on classes that have other indices than without a version before."""
+    if tuple(found) == tuple(ordered):
+        return
+    new = {_text(name): index for index, name in enumerate(found)}
+    unused = [name for name in ordered if _text(name) not in new]
+    moved = sum(new.get(_text(name), index) != index for index, name in enumerate(ordered))
+    what = [f"{len(unused):,} without samples: {_quote(unused)}"] if unused else []
+    what += [f"{moved:,} would have another index in a dataset of their own"] if moved else []
+    yield f"classes keep the indices of the version before ({'; '.join(what)}); `class_order=sorted` numbers them anew"
 
 
 def describe_labels(labels: Iterable[Scalar], class_names: ClassNames, *, in_cells: bool) -> list[str]:

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beam_tfrecords.errors import RequestError, SampleError
-from transforms.labels import MAX_CLASSES, ClassNames, describe_labels, infer_class_names
+from transforms.labels import (
+    MAX_CLASSES,
+    ClassNames,
+    ClassOrder,
+    describe_labels,
+    describe_order,
+    infer_class_names,
+    keep_indices,
+    order_classes,
+)
 
 
 def infer(*labels, numbers_are_indices=True):
@@ -144,3 +155,54 @@ def test_numbers_that_look_like_ages_or_identifiers_are_noted(labels):
 def test_classes_that_differ_only_in_case_are_noted():
     (note,) = describe_labels(["Cat", "cat", "dog"], infer("Cat", "cat", "dog"), in_cells=True)
     assert note == "classes that differ only in case are classes of their own: 'Cat', 'cat'"
+
+
+_NAMES = st.sampled_from(["ant", "bee", "cat", "Cat", "caf\u00e9", "cafe\u0301", "7", "07", "10", "true"])
+
+
+@given(nights=st.lists(st.sets(_NAMES, min_size=1), min_size=1, max_size=8))
+def test_stable_classes_never_move_and_are_those_of_all_nights(nights):
+    classes: tuple[str, ...] = ()
+    for labels in nights:
+        found = infer_class_names(labels, numbers_are_indices=False).names
+        numbered = order_classes(classes, found, ClassOrder.STABLE)
+        assert numbered[: len(classes)] == classes
+        assert numbered[len(classes) :] == tuple(name for name in found if name not in classes)
+        assert order_classes(classes, found, ClassOrder.SORTED) == found
+        assert order_classes(numbered, found, ClassOrder.STABLE) == numbered  # the same night again changes nothing
+        classes = numbered
+    assert len(set(classes)) == len(classes)
+
+
+@given(nights=st.lists(st.sets(st.integers(0, 20_000), min_size=1, max_size=6), min_size=1, max_size=5))
+def test_a_number_keeps_its_index_between_versions_though_labels_become_dense_or_sparse(nights):
+    classes, known = ClassNames(()), dict[int, int]()
+    for labels in nights:
+        try:
+            found = infer_class_names(labels, numbers_are_indices=True)
+        except RequestError:  # numbers that are no classes
+            continue
+        classes = keep_indices(classes.names, found, ClassOrder.STABLE)
+        assert all(classes.find(number) == index for number, index in known.items())
+        known.update({number: classes.find(number) for number in labels})
+        assert None not in known.values()
+
+
+def test_labels_that_are_indices_keep_them_where_the_version_before_named_its_classes():
+    found = infer_class_names([0, 1], numbers_are_indices=True)
+    assert keep_indices(("cat", "dog"), found, ClassOrder.STABLE) == found
+
+
+@pytest.mark.parametrize(
+    ("found", "ordered", "note"),
+    [
+        (("a", "b"), ("a", "b"), []),
+        (("b",), ("a", "b"), ["1 without samples: 'a'; 1 would have another index"]),
+        (("a", "b"), ("b", "a"), ["(2 would have another index"]),
+        (("a",), ("a", "b"), ["(1 without samples: 'b')"]),
+    ],
+)
+def test_classes_with_other_indices_than_without_versions_are_noted(found, ordered, note):
+    notes = list(describe_order(found, ordered))
+    assert len(notes) == len(note)
+    assert all(part in one for one, part in zip(notes, note, strict=True))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from transforms.request.schedule_spec import Guard, GuardMode, ScheduleSpec
 
 Manifest = Mapping[str, Any]
 # Of the settings that decide bytes, these change with the data of a nightly build.
-_DATA_SETTINGS = frozenset({"input", "image_root", "limit", "class_names"})
+_DATA_SETTINGS = frozenset({"input", "image_root", "limit", "class_names", "class_order"})
 # Classes that a verdict names.
 _MOST_CLASSES = 10
 
@@ -47,10 +47,7 @@ class Verdict:
         return cls(**{**values, "guard": Guard(values["guard"])})
 
     def __str__(self) -> str:
-        new, old = (
-            (", ".join(map(str, value)) or "none") if isinstance(value, list) else value
-            for value in (self.new, self.old)
-        )
+        new, old = (_show(value) if isinstance(value, list) else value for value in (self.new, self.old))
         return f"{self.guard.value}: {self.what}: {new}; before: {old}; allowed: {self.limit}"
 
 
@@ -124,11 +121,20 @@ def _compare_settings(old: Manifest, new: Manifest, decisive: Iterable[str]) -> 
         before, now = (manifest["spec"].get(name) for manifest in (old, new))
         if before != now:
             yield Verdict(Guard.SETTINGS, name, before, now, "no change", False)
-    before, now = old["class_names"], new["class_names"]
-    # Where names came or went, which another guard says, indices move with them; the order stays.
-    kept_before, kept_now = [name for name in before if name in set(now)], [name for name in now if name in set(before)]
-    shown = (before[:_MOST_CLASSES], now[:_MOST_CLASSES])
-    yield Verdict(Guard.SETTINGS, "indices of classes", *shown, "no change", kept_before == kept_now)
+    classes = old["class_names"]
+    moved = list(_find_moved(classes, new["class_names"]))
+    yield Verdict(Guard.SETTINGS, "class indices that move", classes[:_MOST_CLASSES], moved, "none", not moved)
+
+
+def _find_moved(before: Sequence[str], now: Sequence[str]) -> Iterator[str]:
+    """Every class that has another index than before, and every index that was another class's, which is gone."""
+    indices, earlier = {name: index for index, name in enumerate(now)}, set(before)
+    for index, name in enumerate(before):
+        if name in indices:
+            if indices[name] != index:
+                yield f"{name} {index} -> {indices[name]}"
+        elif index < len(now) and now[index] not in earlier:
+            yield f"index {index}: {name} -> {now[index]}"
 
 
 def _compare_sizes(old: Manifest, new: Manifest, spec: ScheduleSpec) -> Iterator[Verdict]:
@@ -147,6 +153,11 @@ def _compare_splits(old: Manifest, new: Manifest, moved: int) -> Iterator[Verdic
     if searched[0] and searched[0] == searched[1]:
         before, now = (manifest["near_duplicates"].get("groups_across_splits", 0) for manifest in (old, new))
         yield Verdict(Guard.SPLITS, "near-duplicates in several splits", before, now, "no more", now <= before)
+
+
+def _show(values: Sequence[Any]) -> str:
+    more = [f"… ({len(values):,} in all)"] if len(values) > _MOST_CLASSES else []
+    return ", ".join([*map(str, values[:_MOST_CLASSES]), *more]) or "none"
 
 
 def _ratio(guard: Guard, what: str, old: float, new: float, limits: tuple[float, float]) -> Verdict:

@@ -13,8 +13,9 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.layouts import Layout, parse_layout
 from beam_tfrecords.tfrecord import Compression
 from transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
+from transforms.labels import ClassOrder
 from transforms.objects import InvalidBoxes
-from transforms.request.schedule_spec import ScheduleSpec
+from transforms.request.schedule_spec import NO_REUSE, ScheduleSpec
 from transforms.settings import (
     FAILURES,
     INPUT,
@@ -139,6 +140,15 @@ class BuildSpec:
         shown_default="the labels, sorted",
         group=INPUT,
         read=read_class_names,
+        decides_records=False,
+    )
+    class_order: ClassOrder | None = setting(
+        None,
+        help="indices of classes that `class_names` does not give: stable, as in the version before, with new classes "
+        "behind them; or sorted",
+        shown_default="stable with `versioned`, else sorted",
+        group=INPUT,
+        read=one_of(ClassOrder),
         decides_records=False,
     )
     splits: Splits = setting(
@@ -283,6 +293,12 @@ class BuildSpec:
                 "`dali_index` and `compression=gzip` exclude each other: DALI reads uncompressed shards only; "
                 "leave one of them out"
             )
+        has_earlier = self.schedule.versioned or self.schedule.reuse not in (None, NO_REUSE)
+        if self.class_order is ClassOrder.STABLE and not has_earlier:
+            raise RequestError(
+                "`class_order=stable` keeps the indices of an earlier dataset, and there is none; say `versioned` or "
+                "`reuse`, or leave it out"
+            )
         self._check_fractions()
         if self.layout and "image.pixels" in self.layout.fields and encoding is not ImageEncoding.RAW:
             raise RequestError(
@@ -309,6 +325,11 @@ class BuildSpec:
                 f"`stratify` and the groups of {grouped} exclude each other: whole groups do not add up to exact "
                 "counts; leave one of them out"
             )
+
+    @property
+    def order_of_classes(self) -> ClassOrder:
+        """`class_order`, or its default."""
+        return self.class_order or (ClassOrder.STABLE if self.schedule.versioned else ClassOrder.SORTED)
 
     def to_json(self) -> dict[str, Any]:
         """All settings as a spec file has them, defaults filled in."""

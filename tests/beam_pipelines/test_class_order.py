@@ -1,0 +1,174 @@
+"""Class indices between versions: earlier classes keep theirs, whatever comes and goes."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.annotated_inputs import save_pictures, write_coco
+from tests.beam_pipelines.dataset_checks import find_all, manifest_of, shards_of
+from tests.beam_pipelines.version_builds import Source, with_flags
+
+FLAGS = ["--name=pets", "--image_size=8", "--accept=all"]
+
+
+@pytest.fixture
+def source(tmp_path, convert) -> Source:
+    return Source(tmp_path / "in", tmp_path / "out", convert)
+
+
+@pytest.fixture
+def add(source, picture, save):
+    """Gives classes two pictures each."""
+
+    def write(*names: str) -> None:
+        for name in names:
+            for number in range(2):
+                save(source.folder / name / f"{number}.png", picture(sum(name.encode()) + number, 9, 9))
+
+    return write
+
+
+def classes_of(path: Path) -> list[str]:
+    return manifest_of(path)["class_names"]
+
+
+def records_of(path: Path, read) -> dict[str, int]:
+    return {record.key: record["label"] for record in read(path, "train")}
+
+
+def test_a_class_that_appears_moves_no_other(source, add, read):
+    add("bbb", "ccc")
+    assert source.build(*FLAGS).code == 0
+    before = records_of(source.latest, read)
+    add("aaa")
+    ran = source.build(*FLAGS)
+    assert ran.code == 0, ran.err
+    assert classes_of(source.latest) == ["bbb", "ccc", "aaa"]
+    assert (source.latest / "label.labels.txt").read_text().split() == ["bbb", "ccc", "aaa"]
+    assert before.items() <= records_of(source.latest, read).items()
+    assert source.counts() == {"copied": 4, "added": 2}
+    assert "3 would have another index in a dataset of their own" in " ".join(manifest_of(source.latest)["notes"])
+
+
+def test_a_class_that_vanished_keeps_its_place_until_classes_are_sorted(source, add):
+    add("aaa", "bbb")
+    assert source.build(*FLAGS).code == 0
+    shutil.rmtree(source.folder / "aaa")
+    for _ in range(2):  # the second has nothing to do
+        assert source.build(*FLAGS).code == 0
+        assert classes_of(source.latest) == ["aaa", "bbb"]
+    assert len(source.versions) == 2
+    ran = source.build("--name=pets", "--image_size=8", "--class_order=sorted")
+    assert ran.code == 3
+    assert "guard settings: class indices that move: bbb 1 -> 0; before: aaa, bbb; allowed: none\n" in ran.err
+    assert source.build(*FLAGS, "--class_order=sorted").code == 0
+    assert classes_of(source.latest) == ["bbb"]
+    assert find_all(source.latest) == []
+
+
+def test_every_index_that_another_order_moves_is_named(source, add):
+    add("b", "c", "d")
+    assert source.build("--name=pets", "--image_size=8").code == 0
+    add("a")
+    ran = source.build("--name=pets", "--image_size=8", "--class_order=sorted", "--accept=count,classes,class_shares")
+    assert ran.code == 3
+    assert "class indices that move: b 0 -> 1, c 1 -> 2, d 2 -> 3;" in ran.err
+
+
+def test_named_classes_are_numbered_by_the_request(source, add):
+    add("aaa", "bbb")
+    assert source.build(*FLAGS).code == 0
+    assert source.build(*FLAGS, "--class_names=bbb,aaa").code == 0
+    assert classes_of(source.latest) == ["bbb", "aaa"]
+    assert source.build(*FLAGS).code == 0
+    assert classes_of(source.latest) == ["bbb", "aaa"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_build_from_scratch_with_the_same_class_names_has_the_same_bytes(source, add, tmp_path, convert, seed):
+    choice = random.Random(seed)
+    add("m")
+    for _ in range(3):
+        name = choice.choice("abcxyz")
+        if (source.folder / name).exists():
+            shutil.rmtree(source.folder / name)
+        else:
+            add(name)
+        ran = source.build(*FLAGS)
+        assert ran.code == 0, ran.err
+    names = f"--class_names={','.join(classes_of(source.latest))}"
+    ran = source.convert(f"--input={source.folder}", f"--output={tmp_path / 'new'}", *with_flags(names, *FLAGS[:2]))
+    assert ran.code == 0, ran.err
+    assert shards_of(tmp_path / "new") == shards_of(source.latest)
+    for pattern in ("*.txt", "features.json", "index/*"):
+        written = {path.relative_to(source.latest): path.read_bytes() for path in source.latest.glob(pattern)}
+        assert written == {path: (tmp_path / "new" / path).read_bytes() for path in written}
+
+
+def test_a_sample_chosen_by_limit_leaves_the_other_classes_their_places(source, add):
+    add("a", "b", "c")
+    assert source.build(*FLAGS).code == 0
+    assert source.build(*FLAGS, "--limit=1").code == 0
+    assert classes_of(source.latest) == ["a", "b", "c"]
+
+
+def test_categories_of_coco_keep_their_indices(source, tmp_path):
+    save_pictures(tmp_path / "in")
+    path = write_coco(tmp_path / "in/instances.json")
+    flags = [f"--input={path}", f"--image_root={tmp_path / 'in'}", "--layout=detection", *FLAGS]
+    words = [f"--output={source.output}", "--versioned", *flags]
+    assert source.convert(*words).code == 0
+    before = classes_of(source.latest)
+    label_map = (source.latest / "label_map.pbtxt").read_text()
+    coco = json.loads(path.read_text())
+    coco["categories"] = [{"id": 77, "name": "aardvark"}, *reversed(coco["categories"])]
+    path.write_text(json.dumps(coco))
+    ran = source.convert(*words)
+    assert ran.code == 0, ran.err
+    assert classes_of(source.latest) == [*before, "aardvark"]
+    assert (source.latest / "label_map.pbtxt").read_text().startswith(label_map)
+    assert find_all(source.latest) == []
+
+
+def test_labels_that_are_indices_are_not_renumbered_and_the_guard_says_what_they_meant(source, picture, save):
+    for number in range(2):
+        save(source.folder / f"{number}.png", picture(number, 9, 9))
+    table = source.folder / "rows.csv"
+    table.write_text("image,label\n0.png,0\n1.png,1\n")
+    words = [f"--input={table}", f"--output={source.output}", "--versioned", *FLAGS[:2]]
+    assert source.convert(*words, "--class_names=cat,dog").code == 0
+    ran = source.convert(*words)
+    assert ran.code == 3
+    assert "class indices that move: index 0: cat -> 0, index 1: dog -> 1;" in ran.err
+
+
+def test_stable_without_an_earlier_dataset_is_refused(source, add):
+    add("a")
+    ran = source.convert(f"--input={source.folder}", f"--output={source.output}", "--class_order=stable")
+    assert ran.code == 2
+    assert "--class_order=stable keeps the indices of an earlier dataset, and there is none" in ran.err
+
+
+def test_a_dry_run_shows_the_classes_that_would_move(source, add, run):
+    add("bbb")
+    assert source.build(*FLAGS).code == 0
+    add("aaa")
+    words = [f"--input={source.folder}", f"--output={source.output}", "--versioned", *FLAGS[:2]]
+    assert "classes keep the indices of the version before" in run("convert", *words, "--dry_run").out
+
+
+def test_an_earlier_dataset_without_versions_gives_the_indices_if_that_is_asked_for(source, add, tmp_path):
+    add("bbb")
+    words = [f"--input={source.folder}", *FLAGS[:2]]
+    assert source.convert(*words, f"--output={tmp_path / 'one'}").code == 0
+    add("aaa")
+    reuse = [*words, f"--reuse={tmp_path / 'one'}"]
+    assert source.convert(*reuse, f"--output={tmp_path / 'two'}").code == 0
+    assert classes_of(tmp_path / "two") == ["aaa", "bbb"]
+    assert source.convert(*reuse, f"--output={tmp_path / 'three'}", "--class_order=stable").code == 0
+    assert classes_of(tmp_path / "three") == ["bbb", "aaa"]
