@@ -1,4 +1,4 @@
-"""Commands run in this process, with the workers that users get, or with Beam's own (`--beam_workers`)."""
+"""Commands run in this process: plainly, by the local runner that users get, or by Beam's own workers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import contextlib
 import dataclasses
 import functools
 import io
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,36 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck
 
+from tests.plain_runner import plain_pipelines
+
 PHOTOS = Path(__file__).parent / "data/photos"
+LOCAL_RUNNER_MARKERS = ("any_workers", "local_runner")
 BEAM_WORKERS = ("--direct_running_mode=multi_processing", "--direct_num_workers=2")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--beam_workers", action="store_true", help="build and verify in Beam's own worker processes")
+    parser.addoption("--local_runner", action="store_true", help="run no pipeline plainly")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "any_workers: a stage; also run with `-m any_workers --beam_workers`")
+    config.addinivalue_line("markers", "local_runner: about runners, workers or their processes; not run plainly")
+    # A shell ignores Ctrl-C in what it starts in the background, and so would the programs that tests start and end.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # How long an example takes depends on what else the machine does.
     hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     hypothesis.settings.load_profile("untimed")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
+    """Fixtures of a whole session are in it too."""
+    option, marker = item.config.getoption, item.get_closest_marker
+    is_plain = not (option("beam_workers") or option("local_runner") or any(map(marker, LOCAL_RUNNER_MARKERS)))
+    with plain_pipelines() if is_plain else contextlib.nullcontext():
+        return (yield)
 
 
 @dataclasses.dataclass(frozen=True)

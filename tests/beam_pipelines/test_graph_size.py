@@ -12,6 +12,8 @@ import pytest
 from tests.beam_pipelines.dataset_checks import manifest_of
 from transforms.listing import listing
 
+pytestmark = pytest.mark.local_runner
+
 
 @pytest.fixture
 def graphs(monkeypatch) -> list[int]:

@@ -13,6 +13,8 @@ from beam_pipelines import building
 from beam_tfrecords.dataset import open_dataset
 from tests.hostile import Hostile
 
+pytestmark = pytest.mark.local_runner
+
 
 @pytest.fixture
 def convert_hostile(photos, tmp_path, convert, monkeypatch) -> Callable:

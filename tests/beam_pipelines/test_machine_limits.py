@@ -16,6 +16,8 @@ import pytest
 
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
 
+pytestmark = pytest.mark.local_runner
+
 FLAGS = ["--quiet", "--image_size=32", "--image_encoding=png", "--num_shards=2"]
 WORKERS = "--direct_num_workers=2"
 MIB = 1 << 20
@@ -188,7 +190,7 @@ def test_a_temporary_folder_that_is_removed_while_a_build_runs_ends_it_and_it_re
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not list(tmp_path.glob("out/.build/*/blocks/*.started")):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
@@ -197,7 +199,7 @@ def test_a_temporary_folder_that_is_removed_while_a_build_runs_ends_it_and_it_re
     # What takes its place cannot be started.
     for worker in workers_of(process.pid):
         os.kill(worker, signal.SIGSEGV)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     ended = subprocess.CompletedProcess([], process.returncode, out, err)
     assert_refused(ended, 1, f"no worker process can be started: {temporary} has to stay as it is")
     ran = run("convert", *flags)

@@ -11,6 +11,8 @@ import pytest
 
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
 
+pytestmark = pytest.mark.local_runner
+
 FLAGS = ["--name=pets", "--image_size=8", "--image_encoding=png", "--num_shards=2"]
 # Python runs this first, in every process; each call that counts is a line in the log. Temporary names are given once;
 # the number of an inode is given again when its file is gone.

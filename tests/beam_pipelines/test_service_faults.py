@@ -19,9 +19,10 @@ from beam_pipelines import list_input
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
 from transforms import service_faults
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("cc") is None, reason="needs a C compiler, for a library that is preloaded"
-)
+pytestmark = [
+    pytest.mark.local_runner,
+    pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler, for a library that is preloaded"),
+]
 
 FLAGS = ["--name=pets", "--image_size=16", "--num_shards=2"]
 SHIM = Path(__file__).with_name("service_faults.c")
