@@ -76,7 +76,7 @@ def test_a_script_without_a_main_guard_runs_a_build_and_ends(pets, tmp_path, fai
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert (ran.returncode, ran.stdout) == (int(fails), "once\n"), ran.stderr
     assert (tmp_path / "out/_SUCCESS").exists() is not fails

@@ -24,7 +24,7 @@ def run_cell():
         request = client.execute(code, stop_on_error=False)
         while True:
             try:
-                message = client.get_iopub_msg(timeout=120)
+                message = client.get_iopub_msg(timeout=300)
             except queue.Empty:
                 raise TimeoutError("the kernel does not answer") from None
             if message["parent_header"].get("msg_id") != request:

@@ -56,7 +56,7 @@ def test_a_build_that_runs_and_the_same_when_it_is_dead(source, status, run, tmp
     command = [BEAM_TFRECORDS, "convert", f"--input={source.folder}", f"--output={source.output}", "--versioned"]
     build = subprocess.Popen([*command, "--codec=exact"], start_new_session=True, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not list(source.output.glob(".build/*/workers/*.json")):
             assert time.monotonic() < deadline
             assert build.poll() is None
@@ -88,7 +88,7 @@ def test_a_build_is_followed_to_its_end(source, tmp_path, picture, save, is_kill
     command = [BEAM_TFRECORDS, "convert", f"--input={source.folder}", f"--output={source.output}", "--codec=exact"]
     build = subprocess.Popen([*command, "--versioned"], start_new_session=True, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not list(source.output.glob(".build/*/workers/*.json")):
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -99,7 +99,7 @@ def test_a_build_is_followed_to_its_end(source, tmp_path, picture, save, is_kill
         if is_killed:
             os.killpg(build.pid, signal.SIGKILL)
             build.wait()  # until then its process is there
-        out, _ = following.communicate(timeout=200)
+        out, _ = following.communicate(timeout=300)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(build.pid, signal.SIGKILL)

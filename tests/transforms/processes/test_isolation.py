@@ -96,7 +96,7 @@ def test_the_time_limit_ends_a_process_that_never_returns_to_the_interpreter():
         "with TimeLimit(0.3):\n"
         "    re.match('(a+)+b', 'a' * 64)\n"
     )
-    ended = subprocess.run([sys.executable, "-c", code], timeout=60, check=False)
+    ended = subprocess.run([sys.executable, "-c", code], timeout=300, check=False)
     assert ended.returncode == -14  # SIGALRM
 
 
@@ -113,7 +113,7 @@ def test_a_shorter_limit_of_another_thread_is_kept_when_this_one_ends():
         "    pass\n"
         "time.sleep(30)\n"
     )
-    ended = subprocess.run([sys.executable, "-c", code], timeout=20, check=False)
+    ended = subprocess.run([sys.executable, "-c", code], timeout=300, check=False)
     assert ended.returncode == -14  # SIGALRM
 
 

@@ -42,7 +42,7 @@ def break_build() -> None:
 def run_program(program: str, *arguments: object) -> subprocess.CompletedProcess:
     """Runs Python code in a process of its own."""
     command = [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=30)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300)
 
 
 def test_results_of_any_size_come_back(worker):
@@ -82,8 +82,8 @@ def test_a_call_that_takes_too_long_is_killed_and_the_next_one_works(worker):
     worker.call(os.getpid)
     start = time.monotonic()
     with pytest.raises(WorkerTimeoutError, match=r"0\.3 seconds"):
-        worker.call(time.sleep, 60, timeout=0.3)
-    assert time.monotonic() - start < 10
+        worker.call(time.sleep, 600, timeout=0.3)
+    assert time.monotonic() - start < 300
     assert worker.call(os.getpid) != os.getpid()
 
 
@@ -92,8 +92,8 @@ def test_closing_ends_a_call_of_another_thread(worker):
     threading.Timer(0.3, worker.close).start()
     start = time.monotonic()
     with pytest.raises(WorkerDiedError, match="SIGKILL"):
-        worker.call(time.sleep, 60)
-    assert time.monotonic() - start < 10
+        worker.call(time.sleep, 600)
+    assert time.monotonic() - start < 300
 
 
 def test_a_closed_worker_starts_no_process(worker):
@@ -155,7 +155,7 @@ def test_a_script_without_a_main_guard_can_start_workers(tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert (ran.returncode, ran.stdout) == (0, "once\n"), ran.stderr
 
@@ -169,7 +169,7 @@ def test_a_module_of_the_users_working_folder_does_not_shadow_ours(tmp_path):
         assert Worker().call(os.getpid) != os.getpid()
     """
     command = [sys.executable, "-P", "-c", textwrap.dedent(program), str(tmp_path)]
-    subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, timeout=60)
+    subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, timeout=300)
 
 
 def test_a_lock_is_free_once_its_process_has_ended_even_while_workers_still_run(tmp_path):
@@ -187,6 +187,6 @@ def test_a_lock_is_free_once_its_process_has_ended_even_while_workers_still_run(
     """
     # Without pipes to wait for: the workers hold them, too.
     command = [sys.executable, "-c", textwrap.dedent(program), str(tmp_path / "lock")]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=60)
+    subprocess.run(command, cwd=ROOT, check=True, timeout=300)
     with try_lock(str(tmp_path / "lock")) as is_mine:
         assert is_mine
