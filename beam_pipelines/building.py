@@ -26,6 +26,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.files import REPORT, SUCCESS
+from beam_tfrecords.versions import read_pinned
 from transforms.processes.worker import start_fork_server
 from transforms.request.build_spec import BuildSpec
 from transforms.stats import DUPLICATE_COUNTS, Stats
@@ -46,12 +47,16 @@ class Published:
       is_unchanged: whether it is the version before, because nothing has changed.
       traffic: what the workers have asked object stores for.
       report: path of `report.html`, or None if it was not written.
+      removed: names of the versions that were removed after it was published.
+      pinned: the version that LATEST stays at, or None.
     """
 
     path: str
     is_unchanged: bool = False
     traffic: Mapping[str, int] = dataclasses.field(default_factory=dict)
     report: str | None = None
+    removed: tuple[str, ...] = ()
+    pinned: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,7 +227,12 @@ def _build(
                 show(f"note: {note}", file=sys.stderr)
         if spec.schedule.versioned and not isinstance(outcome, Unpublished):
             # Nobody waits for a job's new version; of those that are finished now, not all are needed.
-            clean_versions(spec, unfinished=not isinstance(outcome, JobRecord))
+            removed = clean_versions(spec, unfinished=not isinstance(outcome, JobRecord))
+            if isinstance(outcome, Published):
+                outcome = dataclasses.replace(outcome, removed=removed, pinned=read_pinned(spec.output))
+            else:
+                for name in removed:
+                    show(f"removed: version {name}", file=sys.stderr)
         # A build that was killed after it had published a version has left it without one.
         if report and isinstance(outcome, Published) and not (outcome.is_unchanged and _has_report(outcome.path)):
             outcome = dataclasses.replace(outcome, report=_write_report(spec, outcome.path))

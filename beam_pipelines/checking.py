@@ -23,11 +23,10 @@ from beam_tfrecords.examples.layouts import (
 )
 from beam_tfrecords.files import SUCCESS
 from beam_tfrecords.label_files import fits_label_file
-from beam_tfrecords.versions import list_versions
+from beam_tfrecords.versions import check_pointers, list_versions
 from transforms.labels import ClassNames, describe_labels, describe_order, infer_class_names, keep_indices
 from transforms.refs import Scalar
 from transforms.request.build_spec import BuildSpec
-from transforms.sources.inputs import name_inputs
 from transforms.sources.opening import open_source
 from transforms.sources.other_forms import find_form
 from transforms.sources.registry import source_of_file
@@ -35,7 +34,7 @@ from transforms.sources.selection import OTHER_CLASS
 from transforms.sources.source import Source
 from transforms.sources.source_spec import MASK_SETTINGS, LabelType, Skipped
 from transforms.sources.tables_beside import is_table
-from transforms.workspace.output_folder import find_old_files
+from transforms.workspace.output_folder import check_versions_root, find_old_files
 
 if TYPE_CHECKING:
     from transforms.listing.listing import Listing
@@ -49,28 +48,6 @@ _READ_BY_FILES = {
     "cifar": "the images of CIFAR's files",
     "numpy": "the images of the NumPy files",
 }
-
-
-def check_place(spec: BuildSpec) -> None:
-    """Refuses an output that can hold no dataset.
-
-    Raises:
-      RequestError: it cannot be reached, is a file, or lies inside the input.
-    """
-    if spec.schedule.versioned and spec.overwrite:
-        raise RequestError("`overwrite` replaces what `versioned` keeps; leave one of them out")
-    try:
-        is_file = storage.is_file(spec.output)
-    except (OSError, storage.SchemeError) as error:
-        raise RequestError(f"`output={spec.output}`: cannot be reached: {error}") from error
-    if is_file:
-        raise RequestError(f"`output={spec.output}`: is a file; expected a folder")
-    for root in name_inputs(spec.source.input)[0]:
-        if f"{spec.output}/".startswith(root.rstrip("/") + "/") and storage.is_folder(root):
-            raise RequestError(
-                f"`output={spec.output}`: lies inside `input={root}`, so the next build would read it as input; "
-                "choose a folder outside"
-            )
 
 
 def check_output(spec: BuildSpec) -> list[str]:
@@ -100,6 +77,10 @@ def check_output(spec: BuildSpec) -> list[str]:
         raise RequestError(
             f"`output={spec.output}`: holds a finished dataset; say `overwrite` to replace it, or choose another folder"
         )
+    if versioned:
+        check_versions_root(spec.output)
+        check_pointers(spec.output)
+        return []
     return find_old_files(spec.output)
 
 

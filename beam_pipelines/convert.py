@@ -22,7 +22,7 @@ from beam_pipelines.summary import describe_duplicates, describe_reasons, find_e
 from beam_pipelines.terminal import show
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, open_dataset
-from beam_tfrecords.files import CHANGES, DUPLICATES, FAILURES
+from beam_tfrecords.files import CHANGES, DUPLICATES, FAILURES, LATEST
 from transforms.request.build_spec import BuildSpec, Duplicates
 
 
@@ -69,13 +69,15 @@ def _convert(arguments: Arguments, report: Report) -> int:
         dataset = open_dataset(outcome.path)
         report.dataset, report.manifest = dataset.path, dataset.manifest
         report.add_traffic(outcome.traffic)
+        report.facts |= {"removed_versions": outcome.removed, "pinned": outcome.pinned}
         if not arguments.quiet:
             # What is published is published, whether or not somebody reads the summary.
             with contextlib.suppress(BrokenPipeError):
                 if outcome.is_unchanged:
-                    show(f"nothing has changed since dataset: {outcome.path}")
+                    show(*_describe_versions(outcome, spec), f"nothing has changed since dataset: {outcome.path}")
                 else:
                     *lines, last = _summarize(dataset, seconds, report)
+                    lines += _describe_versions(outcome, spec)
                     show(*lines, *([f"report: {outcome.report}"] if outcome.report else []), last)
         return DONE
     lines = list(_explain_refusal(outcome, spec))
@@ -84,6 +86,18 @@ def _convert(arguments: Arguments, report: Report) -> int:
     report.manifest = {"listed": outcome.listed, "failures": outcome.failed, "failure_reasons": outcome.reasons}
     show(*lines, file=sys.stderr)
     return UNPUBLISHED
+
+
+def _describe_versions(outcome: Published, spec: BuildSpec) -> Iterator[str]:
+    """The lines about the versions that were removed, and about the one that is pinned."""
+    for name in outcome.removed:
+        yield f"removed: version {name}"
+    if outcome.pinned is not None:
+        what = "" if outcome.is_unchanged else "published, but "
+        yield (
+            f"{what}{LATEST} stays at {outcome.pinned}, which is pinned; "
+            f"`beam-tfrecords status --output={shlex.quote(spec.output)} --unpin` ends that"
+        )
 
 
 def _summarize(dataset: Dataset, seconds: float, report: Report) -> list[str]:

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from beam_pipelines.checking import check_listing, check_output, check_place, open_spec_source
+from beam_pipelines.checking import check_listing, check_output, open_spec_source
 from beam_pipelines.list_input import list_samples, plan_listing, settle_listing
 from beam_pipelines.notes import describe_request
+from beam_pipelines.places import check_place
 from beam_pipelines.planning import estimate_output
 from beam_pipelines.settings.definitions import show_flags
 from beam_pipelines.summary import describe_classes, describe_reasons, describe_skipped, format_bytes, format_table

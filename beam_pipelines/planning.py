@@ -27,6 +27,7 @@ from transforms.parts import PartPolicy
 from transforms.publishing.changes import History
 from transforms.publishing.publish import Publication
 from transforms.request.build_spec import BuildSpec, Duplicates
+from transforms.shards.plan import ShardPolicy
 from transforms.sources.source_spec import Fingerprint, Skipped
 from transforms.workspace.build_folder import Workspace
 
@@ -197,6 +198,7 @@ def plan_build(
             max_failures=spec.max_failures,
             duplicates=spec.duplicates,
             facts=facts,
+            count_shards=ShardPolicy(spec.shard_size, spec.num_shards).count,
             history=history,
         ),
         earlier=earlier,

@@ -14,15 +14,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from beam_pipelines.checking import check_listing, check_output, check_place
+from beam_pipelines.checking import check_listing, check_output
 from beam_pipelines.execution.dataflow import refuse_template
 from beam_pipelines.execution.runners import Execution, RunningJob, find_job
+from beam_pipelines.places import check_place
 from beam_pipelines.versioning import Earlier, choose_version, earlier_classes, open_earlier, read_version
 from beam_tfrecords import storage
 from beam_tfrecords.errors import TRIED_AGAIN, BuildError, RequestError
 from beam_tfrecords.files import SUCCESS
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.storage.opened import MOST_NOTED
+from beam_tfrecords.versions import remove
 from transforms.labels import ClassNames
 from transforms.request.build_spec import BuildSpec
 from transforms.sources.containers import Container
@@ -362,16 +364,15 @@ def _open_folder(folder: str, output: Output, execution: Execution, *, keeps: st
         # The job that is followed has made it, and may be publishing.
         return
     workspace, version = Workspace(output.path), read_version(folder)
-    kept = (*(f"{one.rstrip('/')}/" for one in (folder, keeps) if one), workspace.claim, workspace.lease)
     try:
         storage.abort_uploads(output.path)
-        entries = storage.list_files(workspace.path, literal=True)
         # Who may not delete them keeps them; they do no harm.
         with contextlib.suppress(storage.AccessDeniedError):
-            storage.delete_files(entry.path for entry in entries if not entry.path.startswith(kept))
-        if version and not storage.exists(storage.join(output.path, version, SUCCESS)):
+            delete_temporary(output.path, keeps=(folder, keeps or folder, workspace.claim, workspace.old_files))
+        is_registered = version and storage.exists(workspace.version(version))
+        if version and is_registered and not storage.exists(storage.join(output.path, version, SUCCESS)):
             # Its shards may be others than those that this attempt composes.
-            storage.delete_tree(storage.join(output.path, version))
+            remove(output.path, version)
         claim_output(output.path, output.old_files)
         storage.write_bytes(BuildFolder(folder).started, b"")
     except OSError as error:

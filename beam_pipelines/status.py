@@ -23,7 +23,7 @@ from beam_pipelines.versioning import open_newest, read_version
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, open_dataset, open_whole, read_latest
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.files import SUCCESS
+from beam_tfrecords.files import LATEST, SUCCESS
 from beam_tfrecords.versions import list_versions
 from transforms.request.build_spec import read_output
 from transforms.stats import FACTS
@@ -225,7 +225,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     if found["versions"]:
         rows = [["version", *(fact.column for fact in _FACTS), ""]]
         for version in found["versions"]:
-            mark = "LATEST" if version["name"] == found["latest"] else ""
+            mark = LATEST if version["name"] == found["latest"] else ""
             if version["records"] is None:
                 rows.append([version["name"], *[""] * len(_FACTS), "damaged" if version["damage"] else "not finished"])
             else:

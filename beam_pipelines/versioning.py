@@ -14,12 +14,21 @@ from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, open_whole, read_latest
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.files import LATEST, SUCCESS
-from beam_tfrecords.versions import find_old, find_unfinished, list_versions, new_version, point_to, remove
+from beam_tfrecords.versions import (
+    find_old,
+    find_unfinished,
+    list_versions,
+    new_version,
+    point_to,
+    read_pinned,
+    remove,
+)
 from transforms.libraries import record_versions
 from transforms.request.build_spec import BuildSpec
 from transforms.request.schedule_spec import NO_REUSE
 from transforms.sources.source_spec import Fingerprint
 from transforms.workspace.build_folder import BuildFolder, Workspace
+from transforms.workspace.output_folder import register_version
 
 if TYPE_CHECKING:
     from transforms.blocks.reuse import ReusePlan
@@ -109,11 +118,15 @@ def point_to_whole(spec: BuildSpec, path: str) -> None:
 
 
 def choose_version(spec: BuildSpec, folder: str) -> str:
-    """The name of the version that a build writes: that of the attempt that it resumes, or a new one."""
+    """The name of the version that a build writes: that of the attempt that it resumes, or a new one.
+
+    It is registered: what is written to its folder is ours.
+    """
     name = read_version(folder)
     if name is None or storage.exists(storage.join(spec.output, name, SUCCESS)):
         name = new_version(spec.output, time.time())
         storage.write_bytes(BuildFolder(folder).version, name.encode())
+    register_version(spec.output, name)
     return name
 
 
@@ -178,19 +191,30 @@ def record_settings(spec: Mapping[str, Any], versions: Mapping[str, str]) -> dic
     return {**{name: spec.get(name) for name in names}, **record_versions(versions)}
 
 
-def clean_versions(spec: BuildSpec, *, unfinished: bool = True) -> None:
-    """Removes versions that are not needed any more.
+def clean_versions(spec: BuildSpec, *, unfinished: bool = True) -> tuple[str, ...]:
+    """Removes versions that are not needed any more; returns their names.
 
     Args:
       spec: the request.
       unfinished: whether what dead builds have left of theirs goes too.
     """
-    names = find_unfinished(spec.output) if unfinished else []
-    if spec.schedule.keep_versions is not None:
-        names += find_old(spec.output, keep=spec.schedule.keep_versions, grace=spec.schedule.grace, now=time.time())
+    workspace, schedule, removed = Workspace(spec.output), spec.schedule, []
+    names = find_unfinished(spec.output, workspace.list_versions()) if unfinished else []
+    if schedule.keep_versions is not None:
+        names += find_old(
+            spec.output,
+            pinned=read_pinned(spec.output),
+            keep=schedule.keep_versions,
+            grace=schedule.grace,
+            now=time.time(),
+        )
     for name in names:
         try:
             remove(spec.output, name)
+            # What is left of its folder is somebody's.
+            storage.delete_files([workspace.version(name)])
+            removed.append(name)
         except (OSError, BuildError) as error:  # the new version is published all the same
             reason = getattr(error, "strerror", None) or error
             show(f"note: version {name} could not be removed: {reason}; the next build does it", file=sys.stderr)
+    return tuple(removed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import importlib
@@ -214,13 +215,13 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
 
     Raises:
       RequestError: there is none, or a later version of beam-tfrecords has made it.
-      BuildError: its manifest cannot be read.
+      BuildError: its manifest cannot be read, or LATEST is damaged.
     """
     path = storage.absolute(os.fspath(path)).rstrip("/")
     version = read_latest(path)
-    if version:
-        path = storage.join(path, version)
+    root, path = path, storage.join(path, version) if version else path
     if not storage.exists(storage.join(path, SUCCESS)):
+        _check_latest(root)
         raise RequestError(f"{path}: no finished dataset (there is no {SUCCESS}); expected the `output` of a build")
     try:
         return _parse(path, *_read_files(path))
@@ -255,12 +256,44 @@ def open_whole(path: str) -> tuple[Dataset | None, str | None]:
 
 
 def read_latest(root: str) -> str | None:
-    """The name of the version to read; None if the folder has no versions."""
-    pointer = storage.join(root, LATEST)
+    """The name of the version to read; None if the folder has no versions, or LATEST is damaged."""
+    return read_pointer(root, LATEST) or None
+
+
+def read_pointer(root: str, file: str) -> str | None:
+    """The name of a version that a file holds; "" if it holds none or is a folder, None if there is no such file."""
+    pointer = storage.join(root, file)
     if not storage.exists(pointer):
         return None
-    name = storage.read_bytes(pointer).decode(errors="replace").strip()
-    return name if VERSION_NAME.fullmatch(name) else None
+    try:
+        name = storage.read_bytes(pointer).decode(errors="replace").strip()
+    except IsADirectoryError:
+        return ""
+    return name if VERSION_NAME.fullmatch(name) else ""
+
+
+def find_newest(root: str) -> str | None:
+    """The name of the newest version that is whole; None if there is none."""
+    names = storage.list_folders(root) if storage.is_folder(root) else []
+    for name in sorted(filter(VERSION_NAME.fullmatch, names), reverse=True):
+        # A later version of beam-tfrecords has made it.
+        with contextlib.suppress(RequestError):
+            if open_whole(storage.join(root, name))[0]:
+                return name
+    return None
+
+
+def _check_latest(root: str) -> None:
+    """Raises BuildError if LATEST leads to no version, although there are some."""
+    name, pointer = read_pointer(root, LATEST), storage.join(root, LATEST)
+    newest = find_newest(root) if name is not None else None
+    if newest is None:
+        return
+    what = f"names {name}, which is not there or not finished" if name else "is damaged"
+    raise BuildError(
+        f"{pointer} {what}; the newest whole version is {newest}: "
+        f"`beam-tfrecords status --output={root} --unpin` lets {LATEST} name it"
+    )
 
 
 class _DamagedError(Exception):

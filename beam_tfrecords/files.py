@@ -14,14 +14,44 @@ LABEL_MAP = "label_map.pbtxt"
 REPORT = "report.html"
 CARD = "README.md"
 CROISSANT = "croissant.json"
+DATASET_INFO = "dataset_info.json"
+FEATURES = "features.json"
 LATEST = "LATEST"
+# Holds LATEST at the version that it names.
+PINNED = "PINNED"
 SUCCESS = "_SUCCESS"
-# In a version that is being removed.
+# In a version that is being removed; holds the names of its files.
 REMOVED = "_REMOVED"
 INDEX_FOLDER = "index"
 DALI_FOLDER = "dali"
 # Folders of versions.
 VERSION_NAME = re.compile(r"[0-9]{8}T[0-9]{6}Z")
+# All but shards, label files, and what is in folders.
+_FIXED = frozenset(
+    {
+        CARD, CHANGES, CROISSANT, DATASET_INFO, DUPLICATES, FAILURES, FEATURES, LABEL_MAP, MANIFEST, REMOVED, REPORT,
+        SUCCESS,
+    }
+)  # fmt: skip
+_LABELS = ".labels.txt"
+# Folder -> how the names of its files end.
+FOLDERS = {INDEX_FOLDER: ".parquet", DALI_FOLDER: ".idx"}
+
+
+def label_file(feature: str) -> str:
+    """The file with the class names of a feature, as TFDS names it."""
+    return f"{feature.replace('/', '-')}{_LABELS}"
+
+
+def is_dataset_file(name: str) -> bool:
+    """Whether a file, relative to the folder of a dataset, has a name that a dataset's files have.
+
+    Those are the names that a build writes, and all that readers find with globs such as `*.tfrecord*`.
+    """
+    folder, _, file = name.rpartition("/")
+    if folder:
+        return folder in FOLDERS and file.endswith(FOLDERS[folder])
+    return name in _FIXED or ".tfrecord" in name or name.endswith(_LABELS)
 
 
 def dali_index(index: str) -> str:
@@ -62,4 +92,4 @@ class ShardNames:
     def index(self, key: ShardKey) -> str:
         """Name of a shard's index file, relative to the dataset's folder."""
         split, number, of = key
-        return f"index/{self.prefix}-{split}-{number:05d}-of-{of:05d}.parquet"
+        return f"{INDEX_FOLDER}/{self.prefix}-{split}-{number:05d}-of-{of:05d}.parquet"

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from beam_tfrecords.examples.layouts import Layout
-from beam_tfrecords.files import LABEL_MAP
+from beam_tfrecords.files import LABEL_MAP, label_file
 
 _ITEM = re.compile(r"item\s*\{((?:[^{}\"']|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')*)\}")
 _VALUE = re.compile(r"(\w+)\s*:\s*(\d+|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')")
@@ -17,7 +17,7 @@ _VALUE = re.compile(r"(\w+)\s*:\s*(\d+|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')")
 def label_files(layout: Layout, class_names: Sequence[str]) -> list[str]:
     """Names of the files that hold the class names."""
     features = (feature for feature in layout.features if feature.field.endswith(".index"))
-    return [f"{feature.name.replace('/', '-')}.labels.txt" for feature in features] if class_names else []
+    return [label_file(feature.name) for feature in features] if class_names else []
 
 
 def label_map(layout: Layout, class_names: Sequence[str]) -> dict[str, bytes]:

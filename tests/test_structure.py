@@ -31,7 +31,8 @@ OWNERS = {"transforms.workspace.build_folder", "beam_tfrecords.files"}
 # Names that no other module spells out.
 OWNED = re.compile(
     r"\.build\b|_SUCCESS|^manifest\.json$|^failures\.jsonl$|^duplicates\.jsonl$|^changes\.json$|^report\.html$"
-    r"|^README\.md$|^croissant\.json$"
+    r"|^README\.md$|^croissant\.json$|^dataset_info\.json$|^features\.json$|^label_map\.pbtxt$|\.labels\.txt$"
+    r"|^LATEST$|^PINNED$|^_REMOVED$"
     r"|^(?:run|job|outcome|old_files)\.json$"
 )
 # What takes every error of a disk for a no, or leaves out what it cannot look at.

@@ -31,7 +31,7 @@ from beam_tfrecords.storage.entries import (
 from beam_tfrecords.storage.faults import is_service_fault, is_unanswered
 from beam_tfrecords.storage.opened import note, noting_files
 from beam_tfrecords.storage.options import StorageOptions, bound, current_options, set_options, using
-from beam_tfrecords.storage.paths import absolute, basename, dirname, has_scheme, is_glob, is_web, join
+from beam_tfrecords.storage.paths import absolute, basename, dirname, has_scheme, is_glob, is_web, join, plain_uri
 from beam_tfrecords.storage.traffic import add_traffic, take_traffic
 
 __all__ = [
@@ -81,6 +81,7 @@ __all__ = [
     "read_chunks",
     "read_range",
     "read_state",
+    "real_path",
     "replace",
     "set_options",
     "sha256",
@@ -183,6 +184,11 @@ def is_folder(path: str) -> bool:
     if not has_scheme(path):
         return local.is_folder(path)
     return any(True for _ in list_files(path, limit=1, literal=True))
+
+
+def real_path(path: str) -> str:
+    """The path without links, `.` and `..`: the same for all names of one place, whether or not it is there."""
+    return plain_uri(path) if has_scheme(path) else local.real_path(path)
 
 
 def stat(path: str) -> FileEntry:
@@ -392,7 +398,7 @@ def list_folders(root: str) -> list[str]:
 
 
 def delete_tree(root: str) -> None:
-    """Deletes everything below `root`; that there is nothing is no error."""
+    """Deletes everything below `root`; that there is nothing is no error. Links go, and what they lead to stays."""
     if has_scheme(root):
         delete_files(entry.path for entry in list_files(root, literal=True))
     else:

@@ -50,6 +50,7 @@ _NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
 exists = looks.exists
 is_file = looks.is_file
 is_folder = looks.is_folder
+real_path = os.path.realpath
 
 
 def stat(path: str) -> FileEntry:
@@ -388,7 +389,10 @@ def delete_tree(root: str) -> None:
         if not isinstance(raised[1], FileNotFoundError):
             raise raised[1]
 
-    shutil.rmtree(root, onerror=ignore_nothing)
+    if looks.is_link(root):
+        delete_files([root])
+    else:
+        shutil.rmtree(root, onerror=ignore_nothing)
 
 
 def delete_if_empty(folder: str) -> None:

@@ -56,6 +56,12 @@ def is_folder(path: str) -> bool:
     return status is not None and file_mode.S_ISDIR(status.st_mode)
 
 
+def is_link(path: str) -> bool:
+    """Whether there is a link, to whatever; raises as `look`."""
+    status = look(path, follow=False)
+    return status is not None and file_mode.S_ISLNK(status.st_mode)
+
+
 def is_broken_link(path: str) -> bool:
     """Whether there is a link to nothing, or to itself; raises as `look`."""
     return look(path) is None and look(path, follow=False) is not None

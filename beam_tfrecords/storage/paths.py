@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import posixpath
 import re
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
@@ -50,6 +51,12 @@ def dirname(path: str) -> str:
 def absolute(path: str) -> str:
     """The path as workers with another working directory can use it."""
     return path if has_scheme(path) else os.path.abspath(os.path.expanduser(path))
+
+
+def plain_uri(uri: str) -> str:
+    """A URI without empty components, `.` and `..`, for comparing places: those lead to the same or to none."""
+    scheme, _, rest = uri.partition("://")
+    return f"{scheme.lower()}://{posixpath.normpath(rest)}"
 
 
 def folder_prefix(name: str) -> str:

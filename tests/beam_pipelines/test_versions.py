@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from beam_tfrecords import load, open_dataset
 from beam_tfrecords.versions import new_version
 from tests.beam_pipelines.version_builds import CLASSES, Source, make_source
+from transforms.workspace.build_folder import Workspace
 
 
 @pytest.fixture
@@ -69,14 +71,20 @@ def test_the_version_that_latest_names_stays(source):
     assert first not in source.versions  # LATEST names the newest again, and nothing else was kept
 
 
-def test_what_a_dead_build_left_is_removed(source):
+@pytest.mark.parametrize("is_registered", [True, False])
+def test_what_a_dead_build_left_is_removed_and_what_no_build_has_begun_stays(source, is_registered):
     assert source.build().code == 0
-    shutil.copytree(source.latest, source.output / "20200101T000000Z")
+    left = source.output / "20200101T000000Z"
+    shutil.copytree(source.latest, left)
     for file in ("_SUCCESS", "manifest.json"):  # with a manifest it may be a version that is damaged, and stays
-        (source.output / "20200101T000000Z" / file).unlink()
+        (left / file).unlink()
+    if is_registered:
+        Path(Workspace(str(source.output)).version(left.name)).parent.mkdir()
+        Path(Workspace(str(source.output)).version(left.name)).touch()
     touch(source, 3)
     assert source.build().code == 0
-    assert "20200101T000000Z" not in source.versions
+    assert left.exists() == (not is_registered)
+    assert not (source.output / ".build").exists()
 
 
 @pytest.mark.parametrize("marker", ["_REMOVED", None])

@@ -5,17 +5,29 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.examples.layouts import Layout
-from beam_tfrecords.files import CARD, CHANGES, CROISSANT, DUPLICATES, FAILURES, INDEX_FOLDER, MANIFEST, SUCCESS
+from beam_tfrecords.files import (
+    CARD,
+    CHANGES,
+    CROISSANT,
+    DUPLICATES,
+    FAILURES,
+    INDEX_FOLDER,
+    MANIFEST,
+    REPORT,
+    SUCCESS,
+    ShardNames,
+    dali_index,
+)
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage.lease import check_lease
-from beam_tfrecords.versions import point_to
+from beam_tfrecords.versions import point_to, remove
 from transforms.images.image_spec import ImageSpec
 from transforms.publishing.card import write_card
 from transforms.publishing.changes import History, describe_version, judge_version, repeats_earlier
@@ -28,7 +40,7 @@ from transforms.request.build_spec import Duplicates
 from transforms.request.schedule_spec import GuardMode
 from transforms.stats import Stats
 from transforms.workspace.build_folder import BuildFolder, Workspace
-from transforms.workspace.output_folder import remove_old_files
+from transforms.workspace.output_folder import claim_files, remove_old_files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +58,7 @@ class Publication:
       max_failures: share of the samples that may fail.
       duplicates: what happens to images with the same bytes.
       facts: what the manifest says besides the results: spec, versions, input fingerprint, skipped files.
+      count_shards: the number of shards of a split, from its bytes and `records`.
       history: what a version follows; None if there are no versions.
     """
 
@@ -59,7 +72,22 @@ class Publication:
     max_failures: float
     duplicates: Duplicates
     facts: Mapping[str, Any]
+    count_shards: Callable[..., int]
     history: History | None = None
+
+    def claim(self, names: Iterable[str]) -> None:
+        """Lists files as ours before they are written; the folder of a version is ours as a whole."""
+        if not self.history:
+            claim_files(self.root, names)
+
+    def name_shards(self, stats: Stats) -> Iterator[str]:
+        """The files of all shards."""
+        names = ShardNames(self.output, self.name, staging=self.folder)
+        for split in filter(None, self.listed):
+            shards = self.count_shards(stats.total("bytes", split), records=stats.total("written", split))
+            for number in range(shards):
+                key = split, number, shards
+                yield from (names.shard(key), names.index(key), dali_index(names.index(key)))
 
     def check_lease(self) -> None:
         """Checks, before a file of the dataset is written or removed, that no other build has taken the lease.
@@ -117,6 +145,7 @@ def open_output(stats: Stats, *, publication: Publication) -> Decision:
     tripped = tuple(trips(verdicts)) if is_strict else ()
     if not tripped:
         publication.check_lease()
+        publication.claim(publication.name_shards(stats))
         remove_old_files(publication.output)
     return Decision(not tripped, tuple(verdicts), tripped)
 
@@ -171,6 +200,8 @@ def publish_dataset(
     # A finished dataset that is not replaced keeps its own lists.
     stays = not decision.publishes and (history or storage.exists(storage.join(publication.output, SUCCESS)))
     folder = publication.folder if stays else publication.output
+    if not stays:
+        publication.claim([FAILURES, DUPLICATES])
     files = _write_lists(publication, stats, folder, failures=failures, duplicates=duplicates)
     if history and (decision.publishes or decision.tripped):
         splits = [split for split in publication.listed if split]
@@ -191,6 +222,7 @@ def publish_dataset(
     described = publication.describe(stats, shards=shards)
     dataset = Dataset(publication.output, described, "", "")
     metadata |= {CARD: write_card(dataset), CROISSANT: write_croissant(dataset)}
+    publication.claim([*metadata, MANIFEST, SUCCESS, REPORT])
     for name, content in sorted(metadata.items()):
         storage.write_bytes(storage.join(publication.output, name), content, staging=publication.folder)
         files[name] = hashlib.sha256(content).hexdigest()
@@ -239,7 +271,7 @@ def _write_outcome(
     """Writes for the launcher why nothing is published, and removes what there is of the version."""
     if publication.history:
         publication.check_lease()
-        storage.delete_tree(publication.output)
+        remove(publication.root, publication.history.version)
     outcome = {
         "listed": dict(publication.listed),
         "stats": stats.to_json(),

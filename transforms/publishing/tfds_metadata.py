@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, Feature, Layout
+from beam_tfrecords.files import DATASET_INFO, FEATURES
 from beam_tfrecords.label_files import label_files, label_map
 from beam_tfrecords.manifest import Shard
 from transforms.images.image_spec import ImageEncoding, ImageSpec
@@ -40,7 +41,7 @@ def write_metadata(
     # For `as_supervised=True`. TFDS finds top-level features only.
     if layout.supervised and not (_nests(layout) and "/" in "".join(layout.supervised)):
         info["supervisedKeys"] = {"tuple": {"items": [{"featureKey": name} for name in layout.supervised]}}
-    files = {"dataset_info.json": _dump(info), "features.json": _dump(features_json(layout, image, class_names))}
+    files = {DATASET_INFO: _dump(info), FEATURES: _dump(features_json(layout, image, class_names))}
     files.update(label_map(layout, class_names))
     files.update(dict.fromkeys(label_files(layout, class_names), ("\n".join(class_names) + "\n").encode()))
     return files

@@ -3,6 +3,7 @@
 ```
 .build/
   claimed lease old_files.json             of the output: see `Workspace`
+  version-<UTC time>                       of each version that a build has begun
   listing-<digest>/                        what is listed before the digest of the build is known
     listing/ containers/ spool/            references, and copies of what cannot be read at random
     containers.msgpack                     what `containers/` is to hold
@@ -18,11 +19,20 @@
 from __future__ import annotations
 
 import functools
+import glob
+import re
 
 from beam_tfrecords import storage
+from beam_tfrecords.files import LATEST, PINNED, REPORT, VERSION_NAME
 
 _ROOT = ".build"
-_LISTING = "listing-"
+_CLAIM, _LEASE, _OLD_FILES, _VERSION, _LISTING = "claimed", "lease", "old_files.json", "version-", "listing-"
+_DIGEST = re.compile(rf"(?:{_LISTING})?[0-9a-f]{{16}}")
+# Unfinished files of ours, and what belongs to a lease.
+_FILE = re.compile(
+    rf"(?:{_CLAIM}|{re.escape(_OLD_FILES)}|{_LEASE}|{LATEST}|{PINNED}|{re.escape(REPORT)}|{_VERSION}{VERSION_NAME.pattern})"
+    r"(?:\.lock|\.clock-[0-9a-f]+)?(?:\.tmp-[0-9]+-[0-9a-f]{8})?"
+)
 
 
 class Workspace:
@@ -30,16 +40,16 @@ class Workspace:
 
     Attributes:
       path: the folder.
-      claim: marks the output as owned by a build: files with names like those of a dataset are its own.
+      claim: marks the output as owned by a build, and lists the files that builds have written or begun to write to it.
       lease: the right to write to the output.
       old_files: lists the files that a build replaces.
     """
 
     def __init__(self, output: str) -> None:
         self.path = storage.join(output, _ROOT)
-        self.claim = storage.join(self.path, "claimed")
-        self.lease = storage.join(self.path, "lease")
-        self.old_files = storage.join(self.path, "old_files.json")
+        self.claim = storage.join(self.path, _CLAIM)
+        self.lease = storage.join(self.path, _LEASE)
+        self.old_files = storage.join(self.path, _OLD_FILES)
 
     def build(self, digest: str) -> BuildFolder:
         """The folder of one build."""
@@ -49,17 +59,32 @@ class Workspace:
         """The folder of a listing; builds that read it come and go."""
         return self.build(f"{_LISTING}{digest}")
 
+    def version(self, name: str) -> str:
+        """Registers a version: its folder is ours, whatever becomes of the build that has begun it."""
+        return storage.join(self.path, f"{_VERSION}{name}")
+
     def list_builds(self) -> list[str]:
         """The folders that builds have left here, sorted."""
-        return [folder for folder in self._list_folders() if not self._is_listing(folder)]
+        return [folder for folder in self.list_folders() if not self._is_listing(folder)]
 
     def list_listings(self) -> list[str]:
         """The folders that listings have left here, sorted."""
-        return list(filter(self._is_listing, self._list_folders()))
+        return list(filter(self._is_listing, self.list_folders()))
 
-    def _list_folders(self) -> list[str]:
+    def list_folders(self) -> list[str]:
+        """Those of builds and listings, sorted; what others have put here is not among them."""
         names = storage.list_folders(self.path) if storage.is_folder(self.path) else []
-        return [storage.join(self.path, name) for name in names]
+        return [storage.join(self.path, name) for name in names if _DIGEST.fullmatch(name)]
+
+    def list_own_files(self) -> list[str]:
+        """The files of ours directly here."""
+        entries = storage.list_files(storage.join(glob.escape(self.path), "*"), special=True)
+        return [entry.path for entry in entries if _FILE.fullmatch(storage.basename(entry.path))]
+
+    def list_versions(self) -> list[str]:
+        """The names of the versions that are registered."""
+        names = [storage.basename(path).removeprefix(_VERSION) for path in self.list_own_files()]
+        return sorted(filter(VERSION_NAME.fullmatch, names))
 
     @staticmethod
     def _is_listing(folder: str) -> bool:

@@ -1,44 +1,77 @@
-"""RemoveTemporary: removes the temporary files of a build that nobody waits for, once its dataset is published."""
+"""Removes the temporary files that builds have left in an output: those of ours, never what others have put there."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
+from beam_tfrecords.files import SUCCESS
 from transforms.workspace.build_folder import Workspace
 
 # Files that one worker deletes at a time.
 _BATCH = 1000
 
 
-def delete_temporary(output: str) -> None:
-    """Deletes the temporary files of all builds into an output; the lease stays its holder's."""
+def delete_temporary(output: str, *, keeps: Collection[str] = ()) -> None:
+    """Deletes the temporary files of all builds into an output.
+
+    The lease stays its holder's, and a version that is not finished stays registered.
+
+    Args:
+      output: the folder that was given to `convert`.
+      keeps: folders of builds and files that stay.
+    """
     workspace = Workspace(output)
-    if not storage.has_scheme(output):
-        for folder in (*workspace.list_builds(), *workspace.list_listings()):
+    for folder in workspace.list_folders():
+        if folder not in keeps:
             storage.delete_tree(folder)
-    entries = storage.list_files(workspace.path, literal=True)
-    storage.delete_files(entry.path for entry in entries if not entry.path.startswith(workspace.lease))
+    storage.delete_files(path for path in _list_files(output) if path not in keeps)
 
 
 def list_batches(_: Any, *, folder: str, success: str, outcome: str) -> Iterator[Sequence[str]]:
-    """The files to delete; a local folder as a whole."""
+    """The files to delete; local folders as a whole.
+
+    Args:
+      folder: that of the temporary files of all builds into an output.
+      success: without this file nothing is deleted.
+      outcome: with it nothing is deleted.
+    """
     if not storage.exists(success) or storage.exists(outcome):
         return
+    output = storage.dirname(folder)
+    folders = Workspace(output).list_folders()
     if not storage.has_scheme(folder):
-        yield [folder]
+        yield [*folders, *_list_files(output)]
         return
-    paths = (entry.path for entry in storage.list_files(folder, literal=True))
+    listed = (entry.path for one in folders for entry in storage.list_files(one, literal=True))
+    paths = itertools.chain(listed, _list_files(output))
     while batch := list(itertools.islice(paths, _BATCH)):
         yield batch
 
 
 def delete_batch(paths: Sequence[str]) -> None:
-    """Deletes files, or local folders with what is in them."""
-    if storage.has_scheme(paths[0]):
+    """Deletes files, or local folders with what is in them, and the folder that they are in if it is empty then."""
+    if paths and storage.has_scheme(paths[0]):
         storage.delete_files(paths)
-    else:
-        for path in paths:
+        return
+    for path in paths:
+        if storage.is_folder(path):
             storage.delete_tree(path)
+        else:
+            storage.delete_files([path])
+        storage.delete_if_empty(storage.dirname(path))
+
+
+def _list_files(output: str) -> Iterator[str]:
+    """The files in the folder of all builds that no build needs any more."""
+    workspace = Workspace(output)
+    unfinished = {
+        workspace.version(name)
+        for name in workspace.list_versions()
+        if storage.is_folder(storage.join(output, name)) and not storage.exists(storage.join(output, name, SUCCESS))
+    }
+    for path in workspace.list_own_files():
+        if path not in unfinished and not path.startswith(workspace.lease):
+            yield path

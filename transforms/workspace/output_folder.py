@@ -4,56 +4,103 @@ from __future__ import annotations
 
 import glob
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import open_dataset
+from beam_tfrecords.dataset import open_dataset, read_latest, read_pointer
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.files import (
-    CARD,
-    CROISSANT,
-    DALI_FOLDER,
-    DUPLICATES,
-    FAILURES,
-    INDEX_FOLDER,
-    MANIFEST,
-    REPORT,
-    SUCCESS,
-)
+from beam_tfrecords.files import FOLDERS, LATEST, REPORT, SUCCESS, is_dataset_file
+from beam_tfrecords.versions import delete_dataset_files, is_damaged, list_versions
 from transforms.workspace.build_folder import Workspace
 from transforms.workspace.state_files import naming_damage
 
-_NAMES = frozenset(
-    {SUCCESS, MANIFEST, FAILURES, DUPLICATES, REPORT, CARD, CROISSANT, "dataset_info.json", "features.json"}
-)
 _MOST_SHOWN = 3
+# Where a disk is mounted.
+_OF_THE_SYSTEM = ("lost+found",)
 
 
 def find_old_files(output: str) -> list[str]:
     """The files in an output folder that have names like ours, relative to it.
 
-    Ours are the files that a build writes, and all that readers find with globs such as `*.tfrecord*`.
+    Ours are those of a finished dataset, and those that builds have listed before they wrote them.
 
     Raises:
-      RequestError: some of them are neither of a finished dataset nor of an unfinished build.
+      RequestError: some of them are neither; or nothing in the folder is ours, and there are other files in it.
     """
-    found = {name for name in _list_names(output, "*") if _is_like_ours(name)}
-    for folder, pattern in ((INDEX_FOLDER, "*.parquet"), (DALI_FOLDER, "*.idx")):
-        found.update(f"{folder}/{name}" for name in _list_names(storage.join(output, folder), pattern))
+    names = _list_names(output)
+    found = {name for name in names if is_dataset_file(name)}
+    for folder, end in FOLDERS.items():
+        listed = {f"{folder}/{name}" for name in _list_names(storage.join(output, folder)) if name.endswith(end)}
+        found.update(listed)
+    workspace = Workspace(output)
+    ours = {*_read_names(workspace.claim), *_read_names(workspace.old_files)}
     if SUCCESS in found:
-        foreign = found - _files_of_dataset(output)
-    elif storage.exists(Workspace(output).claim):
-        foreign = set()
-    else:
-        foreign = found
-    if foreign:
-        shown = ", ".join(sorted(foreign)[:_MOST_SHOWN])
-        more = f" and {len(foreign) - _MOST_SHOWN:,} more" if len(foreign) > _MOST_SHOWN else ""
+        ours |= _files_of_dataset(output)
+    if foreign := found - ours:
         raise RequestError(
             f"`output={output}`: has files that belong to no dataset of beam-tfrecords and would mix with the new one: "
-            f"{shown}{more}; move or delete them, or choose another folder"
+            f"{_show(foreign)}; move or delete them, or choose another folder"
         )
+    if not (found or storage.exists(workspace.claim)):
+        _refuse_foreign(output, names)
     return sorted(found)
+
+
+def check_versions_root(output: str) -> None:
+    """Checks that a folder of versions is ours, or empty.
+
+    Raises:
+      RequestError: nothing in it is ours, and there are other files; or LATEST is somebody else's.
+    """
+    workspace = Workspace(output)
+    versions = list_versions(output)
+    if any(version.published is not None for version in versions) or any(
+        is_damaged(output, one.name) for one in versions
+    ):
+        return
+    if read_pointer(output, LATEST) == "":
+        raise RequestError(
+            f"`output={output}`: has a {LATEST} that names no version, and there is none; move or delete it, or choose "
+            "another folder"
+        )
+    if not (storage.exists(workspace.claim) or workspace.list_versions() or read_latest(output)):
+        _refuse_foreign(output, _list_names(output))
+
+
+def _refuse_foreign(output: str, names: Iterable[str]) -> None:
+    """Refuses a folder of somebody's: a dataset is a dozen files among his own."""
+    if not storage.has_scheme(output) and storage.is_folder(output):
+        names = [*names, *(f"{name}/" for name in storage.list_folders(output))]
+    foreign = {name for name in names if not name.startswith((".", *_OF_THE_SYSTEM))}
+    if foreign:
+        raise RequestError(
+            f"`output={output}`: the folder holds other files: {_show(foreign)}; choose an empty folder or a new one, "
+            f"such as `output={storage.join(output, 'dataset')}`"
+        )
+
+
+def _show(names: Iterable[str]) -> str:
+    first = sorted(names)
+    more = f" and {len(first) - _MOST_SHOWN:,} more" if len(first) > _MOST_SHOWN else ""
+    return f"{', '.join(first[:_MOST_SHOWN])}{more}"
+
+
+def claim_files(output: str, names: Iterable[str]) -> None:
+    """Lists files of an output as ours; called before they are written."""
+    workspace = Workspace(output)
+    claimed = _read_names(workspace.claim)
+    if storage.exists(workspace.claim) and claimed.issuperset(names := set(names)):
+        return
+    content = json.dumps(sorted(claimed.union(names))).encode()
+    storage.write_bytes(workspace.claim, content, staging=workspace.path)
+    storage.sync_folder(workspace.path)
+
+
+def register_version(output: str, name: str) -> None:
+    """Lists the folder of a version as ours; called before anything is written to it."""
+    workspace = Workspace(output)
+    storage.write_bytes(workspace.version(name), b"", staging=workspace.path)
+    storage.sync_folder(workspace.path)
 
 
 def claim_output(output: str, old_files: Sequence[str]) -> None:
@@ -67,7 +114,7 @@ def claim_output(output: str, old_files: Sequence[str]) -> None:
     # Deleting it later takes a permission that a build into a new folder can do without.
     if old_files or storage.exists(workspace.old_files):
         storage.write_bytes(workspace.old_files, json.dumps(old_files).encode())
-    storage.write_bytes(workspace.claim, b"")
+    claim_files(output, [])
     storage.sync_folder(workspace.path)
 
 
@@ -82,8 +129,8 @@ def remove_old_files(output: str) -> None:
     storage.delete_files([storage.join(output, SUCCESS)])
     storage.sync_folder(output)
     with naming_damage(note):
-        files = [storage.join(output, file) for file in json.loads(storage.read_bytes(note))]
-    storage.delete_files(files)
+        files = [str(file) for file in json.loads(storage.read_bytes(note))]
+    delete_dataset_files(output, files)
     storage.delete_files([note])
 
 
@@ -92,13 +139,18 @@ def is_open(output: str) -> bool:
     return not storage.exists(Workspace(output).old_files)
 
 
-def _list_names(folder: str, pattern: str) -> list[str]:
-    entries = storage.list_files(storage.join(glob.escape(folder), pattern), special=True)
+def _list_names(folder: str) -> list[str]:
+    """The names of what is directly in a folder and is no folder."""
+    entries = storage.list_files(storage.join(glob.escape(folder), "*"), special=True)
     return [storage.basename(entry.path) for entry in entries]
 
 
-def _is_like_ours(name: str) -> bool:
-    return name in _NAMES or ".tfrecord" in name or name.endswith(".labels.txt")
+def _read_names(path: str) -> set[str]:
+    """The names that a file lists; none if it is missing, or was emptied by a power cut."""
+    try:
+        return set(map(str, json.loads(storage.read_bytes(path)))) if storage.exists(path) else set()
+    except (ValueError, TypeError):
+        return set()
 
 
 def _files_of_dataset(output: str) -> set[str]:

@@ -7,14 +7,16 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 
-from transforms.workspace.cleaning import delete_batch, list_batches
+from transforms.workspace.build_folder import Workspace
+from transforms.workspace.cleaning import delete_batch, delete_temporary, list_batches
+from transforms.workspace.output_folder import register_version
 from transforms.workspace.stage import RemoveTemporary
 
 
 @pytest.fixture
 def build(tmp_path) -> Path:
     """An output folder with a finished dataset and its temporary files."""
-    temporary = tmp_path / ".build" / "0123" / "parts"
+    temporary = tmp_path / ".build" / "0123456789abcdef" / "parts"
     temporary.mkdir(parents=True)
     (temporary / "train-000000-0000.tfrecord").write_bytes(b"records")
     (tmp_path / "_SUCCESS").write_bytes(b"")
@@ -23,7 +25,9 @@ def build(tmp_path) -> Path:
 
 def remove(build: Path) -> None:
     stage = RemoveTemporary(
-        str(build / ".build"), success=str(build / "_SUCCESS"), outcome=str(build / ".build" / "0123" / "outcome.json")
+        str(build / ".build"),
+        success=str(build / "_SUCCESS"),
+        outcome=str(build / ".build" / "0123456789abcdef" / "outcome.json"),
     )
     with beam.Pipeline() as root:
         root | beam.Create([None]) | stage
@@ -45,7 +49,7 @@ def test_a_build_that_is_not_published_keeps_its_blocks(build):
 
 
 def test_a_build_that_left_the_dataset_before_it_in_place_keeps_its_blocks(build):
-    (build / ".build" / "0123" / "outcome.json").write_text("{}")
+    (build / ".build" / "0123456789abcdef" / "outcome.json").write_text("{}")
     remove(build)
     assert names(build) == [".build", "_SUCCESS"]
 
@@ -56,3 +60,34 @@ def test_removing_twice_does_no_harm(build):
     delete_batch(batch)
     delete_batch(batch)
     assert names(build) == ["_SUCCESS"]
+
+
+def test_what_others_have_put_beside_temporary_files_stays(build):
+    theirs = build / ".build" / "notes"
+    theirs.mkdir()
+    (theirs / "photo.png").write_bytes(b"theirs")
+    (build / ".build" / "README.md").write_bytes(b"theirs")
+    (build / ".build" / "claimed").write_bytes(b"[]")
+    for remove_all in (remove, lambda build: delete_temporary(str(build))):
+        remove_all(build)
+        assert sorted(path.name for path in (build / ".build").rglob("*")) == ["README.md", "notes", "photo.png"]
+
+
+def test_links_in_the_folder_of_a_build_are_not_followed(build, tmp_path_factory):
+    theirs = tmp_path_factory.mktemp("theirs")
+    (theirs / "photo.png").write_bytes(b"theirs")
+    (build / ".build" / "0123456789abcdef" / "parts" / "link").symlink_to(theirs)
+    (build / ".build" / "fedcba9876543210").symlink_to(theirs)
+    remove(build)
+    assert names(build) == ["_SUCCESS"]
+    assert (theirs / "photo.png").exists()
+
+
+def test_a_version_that_is_not_finished_stays_registered(build):
+    for name in ("20260101T000000Z", "20260102T000000Z", "20260103T000000Z"):
+        register_version(str(build), name)
+        if name != "20260103T000000Z":
+            (build / name).mkdir()
+    (build / "20260101T000000Z" / "_SUCCESS").touch()
+    delete_temporary(str(build))
+    assert Workspace(str(build)).list_versions() == ["20260102T000000Z"]

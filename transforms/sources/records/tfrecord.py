@@ -16,7 +16,7 @@ from typing import IO, Any, cast
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.examples.parse import parse_example
-from beam_tfrecords.files import LABEL_MAP
+from beam_tfrecords.files import FEATURES, LABEL_MAP, label_file
 from beam_tfrecords.label_files import read_label_file, read_label_map
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError, masked_crc32c, scan_records
 from transforms.images.formats import sniff
@@ -246,11 +246,11 @@ def _describe(folder: str) -> tuple[Features, dict[str, tuple[str, ...]]]:
     if label_map := _read_beside(folder, LABEL_MAP):
         names = dict.fromkeys(CLASSES_OF_OBJECTS, tuple(read_label_map(label_map)))
     try:
-        features = parse_features(_read_beside(folder, "features.json") or b"")
+        features = parse_features(_read_beside(folder, FEATURES) or b"")
     except ValueError:
         return Features(), names
     for label in features.labels:
-        if lines := _read_beside(folder, f"{label.replace('/', '-')}.labels.txt"):
+        if lines := _read_beside(folder, label_file(label)):
             names[label] = tuple(read_label_file(lines))
     return features, names
 

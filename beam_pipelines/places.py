@@ -1,0 +1,88 @@
+"""Compares the places that a request reads with the one that it writes."""
+
+from __future__ import annotations
+
+import fnmatch
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.storage.paths import literal_prefix
+from transforms.request.build_spec import BuildSpec
+from transforms.request.schedule_spec import NO_REUSE
+from transforms.sources.braces import expand_braces, has_braces
+from transforms.sources.inputs import has_wildcards, input_path, name_inputs, names_several
+from transforms.workspace.build_folder import Workspace
+
+
+def check_place(spec: BuildSpec) -> None:
+    """Refuses an output that can hold no dataset, or that is inside of what is read, or around it.
+
+    Places are compared without links, so that another name for a place is no way around.
+
+    Raises:
+      RequestError: the output cannot be reached, is a file, or is no place of its own.
+    """
+    if spec.schedule.versioned and spec.overwrite:
+        raise RequestError("`overwrite` replaces what `versioned` keeps; leave one of them out")
+    try:
+        is_file = storage.is_file(spec.output)
+    except (OSError, storage.SchemeError) as error:
+        raise RequestError(f"`output={spec.output}`: cannot be reached: {error}") from error
+    if is_file:
+        raise RequestError(f"`output={spec.output}`: is a file; expected a folder")
+    output = storage.real_path(spec.output)
+    temporary = Workspace(spec.output).path
+    leads_to = storage.real_path(temporary)
+    if leads_to != Workspace(output).path:
+        raise RequestError(f"`output={spec.output}`: {temporary} leads to {leads_to}; remove that link")
+    for word in name_inputs(spec.source.input)[0]:
+        for path in expand_braces(word) if has_braces(word) and names_several(word) else [word]:
+            if _reads_in(path, output):
+                raise RequestError(
+                    f"`output={spec.output}`: lies inside `input={word}`, so the next build would read it as input; "
+                    "choose a folder outside"
+                )
+            _refuse_around(spec.output, "input", path)
+    for path in map(input_path, spec.source.mask_root):
+        if _is_in(output, storage.real_path(path)):
+            raise RequestError(f"`output={spec.output}`: lies inside `mask_root={path}`; choose a folder outside")
+        _refuse_around(spec.output, "mask_root", path)
+    for path in map(input_path, spec.source.image_root):
+        _refuse_around(spec.output, "image_root", path)
+    reuse = spec.schedule.reuse
+    if reuse not in (None, NO_REUSE) and _is_in(output, place := storage.real_path(reuse)) and output != place:
+        raise RequestError(f"`output={spec.output}`: lies inside `reuse={reuse}`; choose a folder outside")
+
+
+def _refuse_around(output: str, setting: str, path: str) -> None:
+    start = literal_prefix(path).rpartition("/")[0] or "/" if has_wildcards(path) else path
+    if not storage.is_web(path) and _is_in(storage.real_path(start), storage.real_path(output)):
+        raise RequestError(
+            f"`output={output}`: holds `{setting}={path}`, and a dataset would lie among what it is made of; choose a "
+            "folder of the dataset's own"
+        )
+
+
+def _reads_in(path: str, output: str) -> bool:
+    """Whether a folder or a glob of the input may have files in the output, which is a real path."""
+    if storage.is_web(path):
+        return False
+    if not has_wildcards(path):
+        return _is_in(output, storage.real_path(path)) and storage.is_folder(path)
+    start = literal_prefix(path).rpartition("/")[0]
+    place = storage.real_path(start or "/")
+    if not _is_in(output, place):
+        return False
+    folders = [name for name in output[len(place) :].split("/") if name]
+    patterns = path[len(start) :].strip("/").split("/")
+    for folder, pattern in zip(folders, patterns, strict=False):
+        if "**" in pattern:
+            return True
+        if not fnmatch.fnmatchcase(folder, pattern):
+            return False
+    return len(patterns) > len(folders)
+
+
+def _is_in(path: str, folder: str) -> bool:
+    """Whether a real path is that of a folder, or of something in it."""
+    return f"{path.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")
