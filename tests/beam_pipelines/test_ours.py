@@ -73,7 +73,7 @@ def test_what_the_new_dataset_does_not_have_goes_with_overwrite(source, pets, co
     assert sorted(snapshot(source.output)) == expected
 
 
-@pytest.mark.parametrize("words", [[], ["--versioned"], ["--overwrite"]])
+@pytest.mark.parametrize("words", [[], ["--overwrite"]])
 def test_a_folder_with_other_files_is_refused(source, pets, convert, snapshot, words):
     source.output.mkdir()
     (source.output / "setup.py").write_text("theirs")

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import open_dataset, read_latest, read_pointer
+from beam_tfrecords.dataset import open_dataset, read_pointer
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.files import FOLDERS, LATEST, REPORT, SUCCESS, is_dataset_file
 from beam_tfrecords.versions import delete_dataset_files, is_damaged, list_versions
@@ -47,12 +47,11 @@ def find_old_files(output: str) -> list[str]:
 
 
 def check_versions_root(output: str) -> None:
-    """Checks that a folder of versions is ours, or empty.
+    """Checks that what LATEST is in a folder of versions is ours; other files do no harm beside versions.
 
     Raises:
-      RequestError: nothing in it is ours, and there are other files; or LATEST is somebody else's.
+      RequestError: it is somebody else's.
     """
-    workspace = Workspace(output)
     versions = list_versions(output)
     if any(version.published is not None for version in versions) or any(
         is_damaged(output, one.name) for one in versions
@@ -63,8 +62,6 @@ def check_versions_root(output: str) -> None:
             f"`output={output}`: has a {LATEST} that names no version, and there is none; move or delete it, or choose "
             "another folder"
         )
-    if not (storage.exists(workspace.claim) or workspace.list_versions() or read_latest(output)):
-        _refuse_foreign(output, _list_names(output))
 
 
 def _refuse_foreign(output: str, names: Iterable[str]) -> None:
