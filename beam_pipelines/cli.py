@@ -11,12 +11,13 @@ import logging
 import os
 import select
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from beam_pipelines.exit_codes import BROKEN_PIPE, DONE, FAILED, INTERRUPTED, TERMINATED, WRONG_REQUEST
 from beam_pipelines.interrupts import Terminated, catch_termination, keep_interrupts
-from beam_pipelines.terminal import PrintError, show
+from beam_pipelines.terminal import PrintError, check_printed, forgive, open_closed_streams, show
 from beam_tfrecords.errors import BuildError, RequestError
 
 _USAGE = """\
@@ -40,6 +41,9 @@ _COMMANDS = {
     "status": ("beam_pipelines.status", "status"),
     "completion": ("beam_pipelines.completion", "completion"),
 }
+# Commands that do more than print: what they print does not decide how they end.
+_WORKING = frozenset({"convert", "verify", "report"})
+_HELP = frozenset({"-h", "--help"})
 # The work is done in a process per core; threads that NumPy and Arrow would start on import have nothing to do,
 # and a process with threads cannot be forked safely.
 _NO_IDLE_THREADS = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
@@ -54,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
         return DONE
     if len(argv) == 2 and argv[0] == "help":
         return run_command(argv[1], ["--help"])
-    if not argv or argv[0] in ("-h", "--help", "help"):
+    if not argv or argv[0] in (*_HELP, "help"):
         show(*_USAGE.splitlines())
         return DONE if argv else WRONG_REQUEST
     return run_command(argv[0], argv[1:])
@@ -95,31 +99,44 @@ def run_command(name: str, argv: Sequence[str]) -> int:
 def run(*command: str) -> None:
     """The console script: runs the command line, behind the given words.
 
-    A reader that goes away early, as `head` does, ends a command without a message; a character that the terminal
-    cannot show is written as an escape.
+    The exit code is that of the work: output that cannot be written does not change it, unless the output is all that
+    the command makes. A reader that goes away early, as `head` does, ends such a command without a message. A character
+    that the terminal cannot show is written as an escape.
     """
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    words = [*command, *sys.argv[1:]]
+    prints_results = not words or words[0] not in _WORKING or not _HELP.isdisjoint(words)
+    open_closed_streams()
+    sys.stderr = forgive(sys.stderr)
+    if prints_results:
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    else:
+        sys.stdout = forgive(sys.stdout)
+    code = _run(words)
     try:
-        code = main([*command, *sys.argv[1:]])
-    except BrokenPipeError:
-        # A broken pipe to a worker is an error like any other.
-        if not any(_has_no_reader(stream) for stream in (sys.stdout, sys.stderr)):
-            raise
-        code = BROKEN_PIPE
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        pass
-    except OSError as error:
-        code = _fail(f"the output cannot be printed: {error.strerror}", code=FAILED)
-    with contextlib.suppress(OSError):
-        sys.stderr.flush()
+        check_printed(sys.stdout)
+    except PrintError as error:
+        code = _fail(str(error), code=FAILED if prints_results else code)
+    sys.stderr.flush()
     # Beam's job servers end here, and temporary folders go; one that is gone already would be a traceback.
     with contextlib.redirect_stderr(io.StringIO()):
         atexit._run_exitfuncs()
     # A runner's threads may never end; and unloading Beam's thousand modules would take 0.2 s.
     os._exit(code)
+
+
+def _run(words: Sequence[str]) -> int:
+    try:
+        return main(words)
+    except SystemExit as error:  # the parser has shown its help
+        return error.code if isinstance(error.code, int) else DONE
+    except PrintError as error:
+        return _fail(str(error), code=FAILED)
+    except Exception as error:
+        # A broken pipe to a worker is an error like any other.
+        if isinstance(error, BrokenPipeError) and _has_no_reader(sys.stdout):
+            return BROKEN_PIPE
+        traceback.print_exc()
+        return FAILED
 
 
 def _has_no_reader(stream: TextIO) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import shlex
@@ -71,14 +70,12 @@ def _convert(arguments: Arguments, report: Report) -> int:
         report.add_traffic(outcome.traffic)
         report.facts |= {"removed_versions": outcome.removed, "pinned": outcome.pinned}
         if not arguments.quiet:
-            # What is published is published, whether or not somebody reads the summary.
-            with contextlib.suppress(BrokenPipeError):
-                if outcome.is_unchanged:
-                    show(*_describe_versions(outcome, spec), f"nothing has changed since dataset: {outcome.path}")
-                else:
-                    *lines, last = _summarize(dataset, seconds, report)
-                    lines += _describe_versions(outcome, spec)
-                    show(*lines, *([f"report: {outcome.report}"] if outcome.report else []), last)
+            if outcome.is_unchanged:
+                show(*_describe_versions(outcome, spec), f"nothing has changed since dataset: {outcome.path}")
+            else:
+                *lines, last = _summarize(dataset, seconds, report)
+                lines += _describe_versions(outcome, spec)
+                show(*lines, *([f"report: {outcome.report}"] if outcome.report else []), last)
         return DONE
     lines = list(_explain_refusal(outcome, spec))
     report.status, report.message = "unpublished", lines[0]

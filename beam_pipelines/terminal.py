@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import re
-from typing import TextIO
+import select
+import sys
+from typing import Any, TextIO
 
 # Control characters, line separators, bidirectional controls, invisible characters and lone surrogates. The joiners
 # U+200C and U+200D stay: words and emoji are spelled with them.
@@ -21,16 +26,95 @@ def escape(text: str) -> str:
 class PrintError(Exception):
     """What is printed cannot be written, such as to a full disk; the message says why."""
 
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"the output cannot be printed: {error.strerror or error}")
+
 
 def show(*lines: str, file: TextIO | None = None) -> None:
     """Prints lines, escaped.
 
     Args:
       lines: without line breaks; those in a name are escaped.
+      file: standard error for what happens on the way; a line that cannot be written there is lost. None for results,
+        on standard output.
+
+    Raises:
+      PrintError: results cannot be written.
     """
     try:
         print("\n".join(map(escape, lines)), file=file)
     except BrokenPipeError:
-        raise
+        if file is None:
+            raise
     except OSError as error:
-        raise PrintError(f"the output cannot be printed: {error.strerror}") from error
+        if file is None:
+            raise PrintError(error) from error
+
+
+class _Forgiving(io.RawIOBase):
+    """A stream that takes everything: what cannot be written is lost.
+
+    Attributes:
+      error: the first that was met, or None.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self.error: OSError | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return os.isatty(self._number)
+
+    def fileno(self) -> int:
+        return self._number
+
+    def write(self, data: Any) -> int:
+        while self.error is None:
+            try:
+                return os.write(self._number, data)
+            except BlockingIOError:
+                select.select([], [self._number], [])
+            except OSError as error:
+                self.error = error
+        return len(data)
+
+
+def open_closed_streams() -> None:
+    """Opens the standard streams that the caller has closed, so that no other file gets their numbers."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            # The lowest number that is free: its own.
+            opened = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(opened, True)
+            setattr(sys, name, os.fdopen(opened, "w" if number else "r", closefd=False, encoding="utf-8"))
+
+
+def forgive(stream: TextIO) -> TextIO:
+    """A standard stream that raises no error of writing, and writes what an encoding lacks as escapes."""
+    with contextlib.suppress(OSError):
+        stream.flush()
+    raw = _Forgiving(stream.fileno())
+    buffer = io.BufferedWriter(raw)
+    is_direct = getattr(stream, "write_through", False)
+    is_by_line = getattr(stream, "line_buffering", False)
+    return io.TextIOWrapper(
+        buffer, stream.encoding, "backslashreplace", line_buffering=is_by_line or is_direct, write_through=is_direct
+    )
+
+
+def check_printed(stream: TextIO) -> None:
+    """Writes what a stream still holds; a reader that has gone away needs none of it.
+
+    Raises:
+      PrintError: not all that was printed could be written.
+    """
+    try:
+        stream.flush()
+        error = getattr(getattr(stream.buffer, "raw", None), "error", None)
+    except OSError as raised:
+        error = raised
+    if error is not None and not isinstance(error, BrokenPipeError):
+        raise PrintError(error) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import io
 import os
 import sys
 import threading
@@ -26,7 +27,8 @@ class ProgressLine(abc.ABC):
     """A line about work that goes on, rewritten on a terminal."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
+        # A program that was started without standard error has None.
+        self._stream = stream or sys.stderr or io.StringIO()
         # A dumb terminal cannot rewrite a line; the output of a notebook's cell can.
         in_notebook = type(self._stream).__module__.startswith("ipykernel")
         self.rewrites = in_notebook or (self._stream.isatty() and os.environ.get("TERM") != "dumb")

@@ -14,6 +14,7 @@ import yaml
 
 from beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
 from beam_pipelines.settings.definitions import SETTINGS, show_flags
+from beam_pipelines.terminal import show
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 
@@ -69,6 +70,10 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Refuses the request."""
         raise RequestError(f"{message}; see {self.prog} --help")
+
+    def print_help(self, file: Any = None) -> None:
+        """Prints the help; `argparse` would not say that it cannot be written."""
+        show(*self.format_help().splitlines(), file=file)
 
     def add_folder(self, dest: str, help_text: str) -> None:
         """Adds the flag of the one folder of a command; `--dataset` and `--output` both name it."""
