@@ -145,12 +145,13 @@ def _remove(folder: str) -> None:
 def _add_stages(root: beam.Pipeline, *, dataset: Dataset, check: ShardCheck, folder: str, processes: int) -> None:
     import apache_beam as beam
 
+    from transforms.verifying.classes import count_classes
     from transforms.verifying.stage import VerifyShards
 
     _ = (
         root
         | "ListShards" >> beam.Create(dataset.shards)
-        | "VerifyShards" >> VerifyShards(check, processes=processes)
+        | "VerifyShards" >> VerifyShards(check, classes=count_classes(dataset), processes=processes)
         | "ByFile" >> beam.Map(lambda finding: (finding.file, json.dumps(dataclasses.astuple(finding))))
         | "GroupByFile" >> beam.GroupByKey()
         | "WriteFindings" >> beam.Map(storage.bound(_write_findings), folder)

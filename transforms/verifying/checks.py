@@ -6,11 +6,12 @@ import dataclasses
 import gzip
 import hashlib
 import io
+import json
 import sys
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import IO, Any, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,7 +20,7 @@ from beam_tfrecords import crc32c, storage
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, Layout
-from beam_tfrecords.examples.parse import check_features, find_class, parse_example
+from beam_tfrecords.examples.parse import check_features, parse_example
 from beam_tfrecords.files import DALI_FOLDER, DUPLICATES, FAILURES, MANIFEST, SUCCESS
 from beam_tfrecords.label_files import label_files, label_map, read_label_file
 from beam_tfrecords.manifest import Shard
@@ -31,9 +32,12 @@ from transforms.images.image_spec import ImageEncoding, ImageSpec
 from transforms.images.masks import read_mask
 from transforms.images.tensorflow_formats import unreadable_by_tensorflow
 from transforms.settings import read_settings
+from transforms.verifying.classes import ClassCheck, ClassCounts
 from transforms.workspace.counts import add_records
 
-_INDEX_COLUMNS = ["key", "offset", "length", "label", "height", "width"]
+# What TensorFlow Datasets reads.
+_DATASET_INFO, _FEATURES = "dataset_info.json", "features.json"
+_INDEX_COLUMNS = ["key", "offset", "length", "label", "height", "width", "objects"]
 # How often a worker says how many records it has checked; and a look at the clock takes longer than some records.
 _COUNT_SECONDS, _COUNT_RECORDS = 1.0, 16
 _UNREAD = "which tf.io.decode_image does not read"
@@ -72,6 +76,18 @@ class Finding:
         return f"{self.file}{record}{offset}: {self.problem}"
 
 
+class CheckedShard(NamedTuple):
+    """A shard that was checked.
+
+    Attributes:
+      findings: everything that is wrong with it.
+      classes: the classes of its records; None, which is unknown, if anything is wrong.
+    """
+
+    findings: list[Finding]
+    classes: ClassCounts | None
+
+
 @dataclasses.dataclass(frozen=True)
 class ShardCheck:
     """Checks one shard; a value that can be sent to a worker.
@@ -106,22 +122,29 @@ class ShardCheck:
             compression=dataset.compression,
         )
 
-    def find_all(self, shard: Shard) -> list[Finding]:
-        """Everything that is wrong with a shard and its index."""
-        return list(self(shard))
+    def find_all(self, shard: Shard) -> CheckedShard:
+        """Everything that is wrong with a shard and its index, and the classes of its records."""
+        classes = ClassCheck(self.layout, self.class_names)
+        findings = list(self(shard, classes))
+        is_right = all(finding.is_note for finding in findings)
+        counts = {(shard.split, name): count for name, count in classes.counts.items()}
+        return CheckedShard(findings, counts if is_right else None)
 
-    def __call__(self, shard: Shard) -> Iterator[Finding]:
-        """Yields everything that is wrong with a shard and its index."""
+    def __call__(self, shard: Shard, classes: ClassCheck | None = None) -> Iterator[Finding]:
+        """Yields everything that is wrong with a shard and its index; `classes` counts those of its records."""
         rows, problem = self._read_index(shard)
         if problem:
             yield Finding(shard.index or "", problem)
         try:
             with storage.open_read(storage.join(self.path, shard.file)) as file:
-                yield from self._check_file(shard, _CheckingReader(file, with_sha256=shard.sha256 is not None), rows)
+                reader = _CheckingReader(file, with_sha256=shard.sha256 is not None)
+                yield from self._check_file(shard, reader, rows, classes or ClassCheck(self.layout, self.class_names))
         except OSError as error:
             yield Finding(shard.file, f"cannot be read: {error.strerror or error}")
 
-    def _check_file(self, shard: Shard, file: _CheckingReader, rows: list[dict[str, Any]] | None) -> Iterator[Finding]:
+    def _check_file(
+        self, shard: Shard, file: _CheckingReader, rows: list[dict[str, Any]] | None, classes: ClassCheck
+    ) -> Iterator[Finding]:
         stream = open_stream(io.BufferedReader(file), self.compression)
         offsets = [row["offset"] for row in rows or ()]
         records = 0
@@ -132,7 +155,7 @@ class ShardCheck:
                     yield Finding(shard.file, str(record), record.record, record.offset)
                     continue
                 row = rows[record.number] if rows is not None and record.number < len(rows) else None
-                for problem in self._check_record(record, row):
+                for problem in self._check_record(record, row, classes):
                     is_note = self.image.keep_any_format and problem.endswith(_UNREAD)
                     yield Finding(shard.file, problem, record.number, record.offset, is_note)
         except (gzip.BadGzipFile, zlib.error, EOFError) as error:
@@ -173,11 +196,12 @@ class ShardCheck:
             data = storage.read_bytes(storage.join(self.path, shard.index))
             if hashlib.sha256(data).hexdigest() != shard.index_sha256:
                 return None, "is not the index that was published: its SHA-256 is not the manifest's"
-            return pq.read_table(pa.BufferReader(data), columns=_INDEX_COLUMNS).to_pylist(), None
+            # Without those that an earlier version did not write.
+            return pq.ParquetFile(pa.BufferReader(data)).read(columns=_INDEX_COLUMNS).to_pylist(), None
         except (OSError, pa.ArrowInvalid) as error:
             return None, f"cannot be read: {error}"
 
-    def _check_record(self, record: Record, row: Mapping[str, Any] | None) -> Iterator[str]:
+    def _check_record(self, record: Record, row: Mapping[str, Any] | None, classes: ClassCheck) -> Iterator[str]:
         try:
             parsed = parse_example(record.data)
         except ValueError as error:
@@ -188,20 +212,12 @@ class ShardCheck:
         if row is not None and (row["offset"], row["length"]) != (record.offset, record.length):
             yield f"the index says offset {row['offset']} and length {row['length']}; found length {record.length}"
         if not problems:
-            yield from self._check_values({name: values for name, (_, values) in parsed.items()}, row)
+            values = {name: values for name, (_, values) in parsed.items()}
+            yield from classes.find_problems(values, row)
+            yield from self._check_values(values, row)
 
     def _check_values(self, values: Mapping[str, list[Any]], row: Mapping[str, Any] | None) -> Iterator[str]:
         by_field = {feature.field: values[feature.name] for feature in self.layout.features}
-        for feature in self.layout.features:
-            if feature.field.endswith((".index", ".id")):
-                first = feature.field.endswith(".id")
-                for label in values[feature.name]:
-                    if find_class(label - first, self.class_names) is None:
-                        yield f"feature {feature.name!r}: label {label} is outside the {len(self.class_names)} classes"
-        if row is not None and row["label"] is not None and "label.index" in by_field:
-            name = find_class(by_field["label.index"][0], self.class_names)
-            if name not in (None, row["label"]):
-                yield f"the label is {name!r}; the index says {row['label']!r}"
         for field in ("image.encoded", "image.pixels"):
             if field in by_field:
                 yield from self._check_image(by_field[field][0], by_field, row)
@@ -284,7 +300,37 @@ def verify_files(dataset: Dataset) -> Iterator[Finding]:
             if names != class_names:
                 expected_names = f"expected the {len(class_names)} class names of the manifest"
                 yield Finding(file, f"holds {len(names)} names as TFDS reads it; {expected_names}")
+    yield from _verify_metadata(dataset, missing=expected)
     yield from _verify_counts(dataset, missing=expected)
+
+
+def _verify_metadata(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Finding]:
+    """Compares what TensorFlow Datasets reads with the manifest: lengths of shards, and the number of classes."""
+    classes = len(dataset.class_names)
+    for file in sorted({_DATASET_INFO, _FEATURES}.intersection(dataset.manifest["files"]).difference(missing)):
+        try:
+            described = json.loads(storage.read_bytes(storage.join(dataset.path, file)))
+            if file == _FEATURES:
+                numbers = sorted(set(_count_classes(described)) - {classes})
+                yield from (Finding(file, f"says {n} classes; the manifest has {classes}") for n in numbers)
+                continue
+            lengths = {one["name"]: list(map(int, one["shardLengths"])) for one in described["splits"]}
+        except (ValueError, TypeError, KeyError, AttributeError):
+            yield Finding(file, "is not the JSON that TensorFlow Datasets reads")
+            continue
+        for split in sorted(lengths.keys() | dataset.manifest["splits"].keys()):
+            records = [shard.records for shard in dataset.shards if shard.split == split]
+            if lengths.get(split, []) != records:
+                yield Finding(file, f"says {lengths.get(split)} records in the shards of {split}; they have {records}")
+
+
+def _count_classes(described: Any) -> Iterator[int]:
+    """The number of classes of each ClassLabel of a `features.json`."""
+    for name, value in described.items() if isinstance(described, dict) else ():
+        if name == "classLabel":
+            yield int(value["numClasses"])
+        else:
+            yield from _count_classes(value)
 
 
 def _verify_counts(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Finding]:
@@ -292,6 +338,11 @@ def _verify_counts(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Find
     records = sum(shard.records for shard in dataset.shards)
     if records != manifest["records"]:
         yield Finding(MANIFEST, f"says {manifest['records']} records; its shards have {records}")
+    for split, entry in manifest["splits"].items():
+        records = sum(shard.records for shard in dataset.shards if shard.split == split)
+        # An edited manifest may lack it.
+        if records != entry.get("records"):
+            yield Finding(MANIFEST, f"says {entry.get('records')} records of split {split}; its shards have {records}")
     # Datasets of earlier versions have no merged rows.
     merged = manifest.get("merged_rows", 0)
     if manifest["records"] + manifest["failures"] + manifest["dropped_duplicates"] + merged != manifest["listed"]:

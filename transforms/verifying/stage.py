@@ -4,23 +4,40 @@ from __future__ import annotations
 
 import apache_beam as beam
 
+from beam_tfrecords.files import MANIFEST
 from beam_tfrecords.manifest import Shard
 from transforms.processes.stage import MapInProcesses
 from transforms.verifying.checks import Finding, ShardCheck
+from transforms.verifying.classes import ClassCounts, add_counts, compare_counts
 
 
 class VerifyShards(beam.PTransform):
-    """Checks shards: Shard -> Finding."""
+    """Checks shards: Shard -> Finding.
 
-    def __init__(self, check: ShardCheck, *, processes: int) -> None:
+    Args:
+      check: checks one.
+      classes: of all records, as the manifest counts them.
+    """
+
+    def __init__(self, check: ShardCheck, *, classes: ClassCounts, processes: int) -> None:
         super().__init__()
         self._check = check
+        self._classes = classes
         self._processes = processes
 
     def expand(self, shards: beam.PCollection[Shard]) -> beam.PCollection[Finding]:
-        return (
+        expected = self._classes
+        checked = (
             shards
             | "Spread" >> beam.Reshuffle()
             | "CheckRecords" >> MapInProcesses(self._check.find_all, processes=self._processes)
-            | "Findings" >> beam.FlatMap(lambda findings: findings)
         )
+        miscounted = (
+            checked
+            | "Classes" >> beam.Map(lambda shard: shard.classes)
+            | "AddClasses" >> beam.CombineGlobally(add_counts)
+            | "CompareClasses" >> beam.FlatMap(compare_counts, expected)
+            | "Miscounted" >> beam.Map(lambda problem: Finding(MANIFEST, problem))
+        )
+        findings = checked | "Findings" >> beam.FlatMap(lambda shard: shard.findings)
+        return (findings, miscounted) | "Join" >> beam.Flatten()

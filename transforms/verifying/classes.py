@@ -1,0 +1,134 @@
+"""The classes of a record: numbers, texts and boxes agree with each other, with the class names and with the index."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, Layout
+from beam_tfrecords.examples.parse import find_class
+
+# Where a class is: as an index, as a number from 1, and as a text.
+_KINDS = (".index", ".id", ".name")
+# (split, class name) -> how many
+ClassCounts = Mapping["tuple[str, str]", int]
+
+
+class ClassCheck:
+    """Checks the classes of records, and counts them.
+
+    Args:
+      layout: of the records.
+      class_names: in index order.
+
+    Attributes:
+      counts: class name -> how many, of the records so far, as a build counts them.
+    """
+
+    def __init__(self, layout: Layout, class_names: Sequence[str]) -> None:
+        self.counts: Counter[str] = Counter()
+        self._has_objects = layout.needs_objects
+        self._class_names = class_names
+        self._known = frozenset(class_names)
+        features = [feature for feature in layout.features if feature.field.endswith(_KINDS)]
+        self._of_label = [one for one in features if one.field.startswith(("label.", "labels."))]
+        self._of_objects = [one for one in features if one.field.startswith("objects.")]
+        self._objects = [one for one in layout.features if one.field.startswith("objects.")]
+
+    def find_problems(self, values: Mapping[str, list[Any]], row: Mapping[str, Any] | None) -> Iterator[str]:
+        """What is wrong with the classes of a record.
+
+        Args:
+          values: feature -> its values, as the layout has them.
+          row: of the index; None if it cannot be read.
+        """
+        problems: list[str] = []
+        labels = self._compare(self._of_label, values, problems)
+        objects = self._compare(self._of_objects, values, problems)
+        problems += self._compare_lengths(values, row)
+        if row is not None and labels is not None and None not in labels:
+            # Of one label alone: annotated objects have classes of their own.
+            label = labels[0] if len(labels) == 1 and not self._has_objects else None
+            if row["label"] != label:
+                shown = label if label is not None else (labels or None)
+                problems.append(f"the label is {shown!r}; the index says {row['label']!r}")
+        self.counts.update(name for name in (objects if self._has_objects else labels) or () if name is not None)
+        yield from problems
+
+    def _compare(
+        self, features: Sequence[Any], values: Mapping[str, list[Any]], problems: list[str]
+    ) -> list[str | None] | None:
+        """The classes that features have; None where the layout has none."""
+        named = [(feature.name, self._name(feature, values[feature.name], problems)) for feature in features]
+        for (one, found), (other, expected) in itertools.pairwise(named):
+            # An unknown class has a problem of its own.
+            if len(found) != len(expected) or any(a != b and None not in (a, b) for a, b in zip(found, expected)):  # noqa: B905
+                problems.append(f"feature {one!r} has the classes {found}; feature {other!r} {expected}")
+        return named[0][1] if named else None
+
+    def _name(self, feature: Any, values: list[Any], problems: list[str]) -> list[str | None]:
+        names: list[str | None] = []
+        for value in values:
+            if feature.field.endswith(".name"):
+                text = value.decode(errors="replace")
+                names.append(text if text in self._known else None)
+                said = f"{text!r} is not one of"
+            else:
+                names.append(find_class(value - feature.field.endswith(".id"), self._class_names))
+                said = f"label {value} is outside"
+            if names[-1] is None:
+                problems.append(f"feature {feature.name!r}: {said} the {len(self._class_names)} classes")
+        return names
+
+    def _compare_lengths(self, values: Mapping[str, list[Any]], row: Mapping[str, Any] | None) -> Iterator[str]:
+        """Every feature of annotated objects has as many values as there are objects."""
+        counts = {one.name: len(values[one.name]) / (4 if one.field == BOXES else 1) for one in self._objects}
+        points = {one.name: counts.pop(one.name) for one in self._objects if one.field in KEYPOINTS}
+        expected = row.get("objects") if row is not None else None
+        if expected is not None:
+            yield from (
+                f"feature {name!r} is of {count:g} objects; the index says {expected}"
+                for name, count in counts.items()
+                if count != expected
+            )
+        elif len(set(counts.values())) > 1:
+            yield "features are of different numbers of objects: " + _show(counts)
+        # The number of points of an object is not known.
+        if len(set(points.values())) > 1:
+            yield "features are of different numbers of keypoints: " + _show(points)
+
+
+def count_classes(dataset: Dataset) -> ClassCounts:
+    """The classes of all records, as the manifest counts them; none if records do not tell theirs."""
+    kind = "objects." if dataset.layout.needs_objects else "label"
+    if not any(field.startswith(kind) and field.endswith(_KINDS) for field in dataset.layout.fields):
+        return {}
+    splits = dataset.manifest["splits"].items()
+    return {(split, name): count for split, entry in splits for name, count in entry.get("classes", {}).items()}
+
+
+def add_counts(several: Iterable[ClassCounts | None]) -> ClassCounts | None:
+    """The sum of counts; None, which is unknown, if one of them is."""
+    total: Counter[tuple[str, str]] = Counter()
+    for counts in several:
+        if counts is None:
+            return None
+        total.update(counts)
+    return dict(total)
+
+
+def compare_counts(found: ClassCounts | None, expected: ClassCounts) -> Iterator[str]:
+    """Where the classes of all records are not those that the manifest counts; nothing if they are unknown."""
+    if found is None:
+        return
+    for split, name in sorted(found.keys() | expected.keys()):
+        pair = found.get((split, name), 0), expected.get((split, name), 0)
+        if pair[0] != pair[1]:
+            yield f"says that class {name!r} occurs {pair[1]} times in split {split}; its records have {pair[0]}"
+
+
+def _show(counts: Mapping[str, float]) -> str:
+    return ", ".join(f"{name!r} {count:g}" for name, count in counts.items())
