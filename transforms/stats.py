@@ -21,6 +21,9 @@ OBJECT_COUNTS = {
     "objects_invalid": "invalid",
 }
 
+# Columns of the index that `count_record` counts, besides those of classes.
+COUNTED = ("height", "width", "replaced_format", "kept_orientation", "stored_maximum", *OBJECT_COUNTS)
+
 # Keys that are listed of each kind of change; all are counted.
 MOST_KEYS = 1000
 
@@ -249,7 +252,7 @@ def count_record(
     """Adds what one record adds to the counts of its build, from its index row.
 
     Args:
-      facts: its index row, or the part of it that converting has found.
+      facts: `COUNTED` of its index row, as far as it has them.
       times: -1 takes the same away, for a record that is dropped.
     """
     counts["written", split] += times

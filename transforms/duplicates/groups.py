@@ -147,7 +147,7 @@ def place_image(ranks: Mapping[str, int], part: PartId, image: Image) -> Place:
 
 
 def _count_dropped(counts: Counter[Key], split: str, image: Image) -> None:
-    count_record(counts, split, _class_names(image), image._asdict(), times=-1)
+    count_record(counts, split, _class_names(image), image.counted, times=-1)
     counts["dropped", split] += 1
 
 

@@ -17,7 +17,15 @@ import msgpack
 import numpy as np
 
 from transforms.duplicates.groups import DuplicatesFound, Group, place_image, write_lists
-from transforms.duplicates.search import DuplicateSearch, Image, PartId, find_bucket, part_id, read_labels
+from transforms.duplicates.search import (
+    IMAGE_COLUMNS,
+    DuplicateSearch,
+    Image,
+    PartId,
+    find_bucket,
+    part_id,
+    read_labels,
+)
 from transforms.parts import Part, read_index
 from transforms.stats import Stats
 
@@ -183,10 +191,10 @@ def read_near_images(
     if not near:
         return
     (part,) = values["parts"]
-    table = read_index(part, "phash", *Image._fields[1:])
+    table = read_index(part, "phash", *IMAGE_COLUMNS)
     phashes = table["phash"].to_pylist()
     rows = table.drop_columns(["phash"]).to_pylist()
-    images = [Image(number, **row) for number, row in enumerate(rows) if phashes[number] in near]
+    images = [Image.of_row(number, row) for number, row in enumerate(rows) if phashes[number] in near]
     if search.reads_records:
         images = list(read_labels(images, part, search=search))
     by_bucket: defaultdict[int, list[Any]] = defaultdict(list)

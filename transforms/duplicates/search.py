@@ -17,6 +17,7 @@ from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.tfrecord import Compression, open_stream, read_records
 from transforms.parts import Part, pack_hashes, read_index
+from transforms.stats import COUNTED
 
 # Samples per range of the hash space: one worker compares their hashes, then the index rows of those that repeat.
 BUCKET_SAMPLES = 100_000
@@ -64,20 +65,29 @@ class DuplicateSearch:
 
 
 class Image(NamedTuple):
-    """The index row of an image; `row` is its number in its part."""
+    """The index row of an image.
+
+    Attributes:
+      row: its number in its part.
+      counted: what the counts of the build have of it, which dropping takes away.
+    """
 
     row: int
     content_hash: str
     key: str
     uri: str | None
     label: str | list[str] | None
-    height: int | None
-    width: int | None
-    replaced_format: str | None
-    objects: int | None
-    objects_clipped: int | None
-    objects_outside: int | None
-    objects_invalid: int | None
+    counted: Mapping[str, Any]
+
+    @classmethod
+    def of_row(cls, number: int, row: Mapping[str, Any]) -> Image:
+        """The image of a row that has `IMAGE_COLUMNS`."""
+        counted = {name: row[name] for name in COUNTED if row[name] is not None}
+        return cls(number, row["content_hash"], row["key"], row["uri"], row["label"], counted)
+
+
+# Of the index.
+IMAGE_COLUMNS = ("content_hash", "key", "uri", "label", *COUNTED)
 
 
 def part_id(part: Part) -> PartId:
@@ -125,9 +135,9 @@ def read_images(
     if not wanted:
         return
     (part,) = values["parts"]
-    rows = read_index(part, *Image._fields[1:]).to_pylist()
+    rows = read_index(part, *IMAGE_COLUMNS).to_pylist()
     images = [
-        Image(number, **row)
+        Image.of_row(number, row)
         for number, row in enumerate(rows)
         if row["content_hash"] and _prefix(row["content_hash"]) in wanted
     ]
