@@ -15,10 +15,10 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from beam_pipelines.exit_codes import BROKEN_PIPE, DONE, FAILED, INTERRUPTED, TERMINATED, WRONG_REQUEST
+from beam_pipelines.exit_codes import BROKEN_PIPE, DONE, FAILED, INTERRUPTED, TERMINATED, UNPUBLISHED, WRONG_REQUEST
 from beam_pipelines.interrupts import Terminated, catch_termination, keep_interrupts
 from beam_pipelines.terminal import PrintError, check_printed, forgive, open_closed_streams, show
-from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.errors import BuildError, LimitError, RequestError
 
 _USAGE = """\
 usage: beam-tfrecords COMMAND [--flag=value ...]
@@ -80,6 +80,8 @@ def run_command(name: str, argv: Sequence[str]) -> int:
         from beam_pipelines.settings.hints import explain
 
         return _fail(*explain(error, name, argv), code=WRONG_REQUEST)
+    except LimitError as error:
+        return _fail(f"nothing was published: {error}", code=UNPUBLISHED)
     except (BuildError, storage.StorageError) as error:
         return _fail(f"the run failed: {error}", code=FAILED)
     except KeyboardInterrupt as error:

@@ -32,7 +32,7 @@ from transforms.listing.listing import Listing, read_refs, write_listing
 from transforms.refs import SampleRef
 from transforms.request.build_spec import BuildSpec
 from transforms.shards.plan import ShardPolicy
-from transforms.sources.containers import Container, Spool
+from transforms.sources.containers import Container, Spool, until_damage
 from transforms.sources.source import Source
 from transforms.sources.source_spec import Skipped
 
@@ -168,7 +168,9 @@ def _list_container(
 ) -> tuple[Listing, Skipped]:
     assert source.read_container is not None
     skipped = Skipped()
-    samples = source.read_container(container, Spool(folder, "", most_bytes=-1), skipped)
+    samples = until_damage(
+        source.read_container(container, Spool(folder, "", most_bytes=-1), skipped), container, skipped
+    )
     return write_listing(samples, folder, plan=plan_listing(spec, source), skipped=skipped, stem=stem), skipped
 
 

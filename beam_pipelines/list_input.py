@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from beam_tfrecords.errors import RequestError
+from beam_tfrecords.errors import LimitError, RequestError
 from transforms.listing.limiting import limit_listing
 from transforms.listing.listing import Listing, ListPlan, read_refs, write_listing
 from transforms.listing.stratifying import stratify
@@ -16,10 +16,14 @@ from transforms.refs import SampleRef
 from transforms.request.build_spec import BuildSpec
 from transforms.service_faults import retry_faults
 from transforms.sources.containers import Container
+from transforms.sources.names import printable
 from transforms.sources.selection import Selection
 from transforms.sources.source import Source
-from transforms.sources.source_spec import Skipped
+from transforms.sources.source_spec import Damage, Skipped
 from transforms.splits import Splits
+
+# Damaged containers that a message names.
+_MOST_DAMAGED = 3
 
 Result = TypeVar("Result")
 
@@ -113,7 +117,11 @@ def settle_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: S
 
     Raises:
       RequestError: the folders of the input do not fit the request, or globs of the request match nothing.
+      LimitError: a container was not read to its end, and the request does not allow that.
     """
+    if skipped.damaged:
+        # First: without the samples that are lost, folders may seem to mean something else.
+        source.notes.append(allow_damage(spec, skipped.damaged))
     examples = (key for keys in skipped.examples.values() for key in keys)
     spec.source.selection.check_globs(listing.unmatched or (), examples)
     if source.is_settled_later and listing.total:
@@ -125,6 +133,28 @@ def settle_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: S
     if spec.limit is not None:
         listing = limit_listing(listing, limit=spec.limit, seed=spec.seed, folder=folder)
     return listing
+
+
+def allow_damage(spec: BuildSpec, damaged: Sequence[Damage]) -> str:
+    """The note on containers that were not read to their end.
+
+    Raises:
+      LimitError: the request does not allow them.
+    """
+    shown = [
+        f"{printable(one.uri)} (after {one.samples:,} samples: {one.detail})"
+        for one in sorted(damaged, key=lambda one: one.uri)[:_MOST_DAMAGED]
+    ]
+    more = [f"{len(damaged) - len(shown):,} more"] if len(damaged) > len(shown) else []
+    what = (
+        "a container was not read to its end"
+        if len(damaged) == 1
+        else f"{len(damaged):,} containers were not read to their end"
+    )
+    found = f"{what}, and an unknown number of samples is lost: {'; '.join([*shown, *more])}"
+    if spec.allow_damaged_containers:
+        return found
+    raise LimitError(f"{found}; get a whole one, or say `allow_damaged_containers` to leave out what is lost")
 
 
 def _relabel(

@@ -226,6 +226,7 @@ def describe_facts(
         "skipped": {
             kind: {"files": count, "examples": skipped.examples[kind]} for kind, count in sorted(skipped.counts.items())
         },
+        "damaged_containers": len(skipped.damaged),
         "notes": [*notes, *describe_request(spec)],
         "read_with": read_with,
         **identify_request(spec, input_fingerprint),

@@ -290,6 +290,7 @@ def _would_repeat(earlier: Earlier, spec: BuildSpec, facts: Mapping[str, Any]) -
         and version.states(facts)
         and not version.find_missing()
         and TRIED_AGAIN.isdisjoint(version.manifest["failure_reasons"])
+        and not version.manifest.get("damaged_containers")
     )
 
 

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from beam_pipelines.exit_codes import DONE, FAILED, INTERRUPTED, TERMINATED, WRONG_REQUEST
+from beam_pipelines.exit_codes import DONE, FAILED, INTERRUPTED, TERMINATED, UNPUBLISHED, WRONG_REQUEST
 from beam_pipelines.interrupts import Terminated
 from beam_pipelines.terminal import show
 from beam_tfrecords import storage
-from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.errors import BuildError, LimitError, RequestError
 from beam_tfrecords.storage.traffic import KINDS
 from transforms.stats import FACTS
 
@@ -56,6 +56,9 @@ class Report:
             yield
         except RequestError as error:
             self._fail(WRONG_REQUEST, "refused", str(error))
+            raise
+        except LimitError as error:
+            self._fail(UNPUBLISHED, "unpublished", str(error))
             raise
         except BuildError as error:
             self._fail(FAILED, "failed", str(error))

@@ -1,4 +1,4 @@
-"""The three kinds of errors: a wrong request, a failed build, a rejected sample."""
+"""The kinds of errors: a wrong request, a failed build, one that a limit stopped, a rejected sample."""
 
 from __future__ import annotations
 
@@ -52,6 +52,10 @@ class RequestError(Exception):
 
 class BuildError(Exception):
     """The build failed: an invariant is broken, or storage does not answer (exit code 1)."""
+
+
+class LimitError(BuildError):
+    """A limit said no: nothing is published (exit code 3). The message is one line that says what to do."""
 
 
 class Stage(str, enum.Enum):

@@ -30,12 +30,14 @@ class RecordError(ValueError):
     Attributes:
       record: number of the record in its file, from 0.
       offset: where it begins in the file, in bytes (of the uncompressed stream).
+      ends: whether nothing tells where the next record begins, so that those behind it are lost too.
     """
 
-    def __init__(self, message: str, *, record: int, offset: int) -> None:
+    def __init__(self, message: str, *, record: int, offset: int, ends: bool = True) -> None:
         super().__init__(message)
         self.record = record
         self.offset = offset
+        self.ends = ends
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,10 +114,11 @@ def scan_records(
     while header := _read_exactly(file, HEADER_BYTES):
         error = _header_error(header)
         if error:
-            yield RecordError(error, record=number, offset=offset)
-            number += 1
-            if number >= len(offsets) or offsets[number] < offset + HEADER_BYTES:
+            ends = number + 1 >= len(offsets) or offsets[number + 1] < offset + HEADER_BYTES
+            yield RecordError(error, record=number, offset=offset, ends=ends)
+            if ends:
                 return
+            number += 1
             _read_exactly(file, offsets[number] - offset - HEADER_BYTES)
             offset = offsets[number]
             continue
@@ -137,7 +140,7 @@ def scan_records(
         if stored == masked_crc32c(data):
             yield Record(number, offset, data)
         else:
-            yield RecordError("the data's CRC does not match", record=number, offset=offset)
+            yield RecordError("the data's CRC does not match", record=number, offset=offset, ends=False)
         number += 1
         offset += length + FRAME_BYTES
 

@@ -142,17 +142,6 @@ def test_several_archives_are_one_dataset_whose_keys_begin_with_their_names(fold
     assert {record.key.split("/")[0] for record in read(out, "train")} == {"cats.tar", "dogs.tar"}
 
 
-def test_a_truncated_archive_gives_the_samples_before_the_end_and_one_failure(folder, tmp_path, build):
-    with tarfile.open(tmp_path / "whole.tar", "w") as tar:
-        tar.add(folder / "cat", arcname="cat")
-    data = (tmp_path / "whole.tar").read_bytes()
-    (tmp_path / "pets.tar").write_bytes(data[: len(data) * 2 // 3])
-    out = build(tmp_path / "out", f"--input={tmp_path / 'pets.tar'}", "--image_size=16", "--max_failures=0.5")
-    (failure,) = lines_of(out / "failures.jsonl")
-    assert (failure["key"], failure["reason"]) == ("pets.tar", "truncated")
-    assert 0 < manifest_of(out)["records"] < 41
-
-
 def test_a_refused_request_leaves_nothing_of_the_indexed_archive(archive, tmp_path, convert):
     ran = convert(f"--input={archive}", f"--output={tmp_path / 'out'}", "--class_names=horse")
     assert ran.code == 2

@@ -18,8 +18,8 @@ from transforms.listing.listing import Listing, ListPlan, read_shared, write_lis
 from transforms.ref_columns import RefColumns
 from transforms.refs import SampleRef
 from transforms.service_faults import PAUSES, describe_fault
-from transforms.sources.containers import Container, ReadContainer, Spool
-from transforms.sources.source_spec import Skipped
+from transforms.sources.containers import Container, ReadContainer, Spool, until_damage
+from transforms.sources.source_spec import Damage, Skipped
 from transforms.workspace.build_folder import BuildFolder
 from transforms.workspace.state_files import naming_damage
 
@@ -140,7 +140,7 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
     def watched() -> Iterator[SampleRef | RefColumns]:
         nonlocal launch, names_others
         try:
-            for ref in plan.read(container, spool, skipped):
+            for ref in until_damage(plan.read(container, spool, skipped), container, skipped):
                 names_others = names_others or not (container.part or _is_within(ref, container.uri, spools))
                 # Those that are read by column are not rejected.
                 failure = ref.failure if isinstance(ref, SampleRef) else None
@@ -164,7 +164,10 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
     if listing.read_with is None:
         launch = plan.launch
     written = {file: _checksum(file) for file in (*listing.chunks, *spool.files)}
-    return listing.pack(), dict(skipped.counts), skipped.examples, launch, container.version, written
+    # A damaged container is looked at again by every launch.
+    launch = plan.launch if skipped.damaged else launch
+    damaged = [dataclasses.astuple(damage) for damage in skipped.damaged]
+    return listing.pack(), dict(skipped.counts), skipped.examples, damaged, launch, container.version, written
 
 
 def _is_within(found: SampleRef | RefColumns, container: str, spools: str) -> bool:
@@ -188,9 +191,10 @@ def read_index_markers(containers: Iterable[Container], folder: str) -> tuple[Li
         if isinstance(values, dict):
             raise UnreadableError(*values["unreadable"])
         with naming_damage(marker):
-            packed, counts, examples, *_ = values
+            packed, counts, examples, damaged, *_ = values
             listing.merge(Listing.unpack(packed))
-            skipped.merge(Skipped(Counter(counts), examples))
+            found = [Damage(*damage) for damage in damaged]
+            skipped.merge(Skipped(Counter(counts), examples, damaged=found))
     return listing, skipped
 
 

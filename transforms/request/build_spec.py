@@ -249,6 +249,14 @@ class BuildSpec:
         read=share,
         decides_bytes=False,
     )
+    allow_damaged_containers: bool = setting(
+        False,
+        help="publish what can be read of archives and tables that are cut or damaged; how many samples they have lost "
+        "is unknown",
+        group=FAILURES,
+        read=switch,
+        decides_bytes=False,
+    )
     max_file_size: int = setting(
         10**9, help="larger image files are rejected unread", shown_default="1GB", group=FAILURES, read=number_of_bytes
     )

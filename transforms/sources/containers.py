@@ -16,10 +16,12 @@ from beam_tfrecords.errors import SampleError
 from transforms.ref_columns import RefColumns
 from transforms.refs import File, Range, SampleRef, one_image
 from transforms.sources.names import printable
-from transforms.sources.source_spec import Skipped
+from transforms.sources.source_spec import Damage, Skipped
 
 # Few enough files for a listing, and small enough for any disk or object store.
 _MOST_SPOOL_BYTES = 1 << 30
+# Of samples that are missing and that are believed to have been there.
+_MOST_MISSING = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,10 +61,32 @@ class Container:
         return cls(*msgpack.unpackb(packed, use_list=False, unicode_errors="surrogateescape"))
 
     def rejected(self, error: SampleError) -> SampleRef:
-        """The reference that counts this container as one rejected sample."""
+        """The reference that stands for this container among the rejected samples."""
         return SampleRef(
             storage.basename(self.uri), one_image(File(self.uri)), failure=(error.reason.value, error.detail)
         )
+
+
+def reject_missing(
+    container: Container, numbers: range, error: SampleError, *, split: str | None, stem: str = ""
+) -> Iterator[SampleRef]:
+    """The samples that a container announces and that cannot be read; each is a rejected one.
+
+    Args:
+      numbers: of the samples.
+      error: what keeps them from being read.
+      split: of the samples, if it is known without them.
+      stem: prefix of their keys within the container.
+
+    Raises:
+      SampleError: the error, if they are so many that what announces them may be damaged itself.
+    """
+    if len(numbers) > _MOST_MISSING:
+        raise error
+    for number in numbers:
+        key = f"{stem}{number:012d}"
+        place = one_image(Range(container.uri, 0, 0, f"{container.uri}#{key}"))
+        yield SampleRef(container.key_prefix + key, place, split=split, failure=(error.reason.value, error.detail))
 
 
 class Spool:
@@ -132,9 +156,28 @@ class Spool:
         self._end = 0
 
 
-# (container, spool, skipped) -> samples, or several by column.
+# (container, spool, skipped) -> samples, or several by column. A SampleError says that the container cannot be read
+# further, and where; if the number of samples that it lacks is known, each of them is a rejected one instead.
 # The value is picklable; spooled samples can be read when the spool is closed.
 ReadContainer: TypeAlias = Callable[[Container, Spool, Skipped], Iterator[SampleRef | RefColumns]]
+
+
+def until_damage(
+    samples: Iterator[SampleRef | RefColumns], container: Container, skipped: Skipped
+) -> Iterator[SampleRef | RefColumns]:
+    """The samples of a container up to its end, or to what keeps it from being read further.
+
+    The only place that decides what becomes of a damaged container: `skipped` notes it, which ends the build unless the
+    request allows damage, and a rejected sample stands for it.
+    """
+    count = 0
+    try:
+        for sample in samples:
+            count += len(sample) if isinstance(sample, RefColumns) else 1
+            yield sample
+    except SampleError as error:
+        skipped.damaged.append(Damage(container.uri, count, error.detail))
+        yield container.rejected(error)
 
 
 def member_path(name: str) -> str:

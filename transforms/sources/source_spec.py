@@ -314,20 +314,39 @@ class SourceSpec:
         return Selection(self.include, self.exclude, self.classes)
 
 
+@dataclasses.dataclass(frozen=True)
+class Damage:
+    """A container that could not be read to its end: nobody knows how many samples it has lost.
+
+    Attributes:
+      uri: the file.
+      samples: listed before the damage.
+      detail: where it is, and what was found.
+    """
+
+    uri: str
+    samples: int
+    detail: str
+
+
 @dataclasses.dataclass
 class Skipped:
-    """Files that are not samples, counted by kind, with a few keys of each kind: the same however they are listed.
+    """What is not listed. Files that are not samples are counted by kind, with a few keys of each kind.
+
+    It is the same however the input is listed.
 
     Attributes:
       counts: kind ("hidden", or an extension in lower case such as ".txt") -> number of files. After a
         hundred kinds all others are "other", which bounds the memory.
       examples: kind -> the first few keys, sorted.
       folders: the folders that the files are in; not merged.
+      damaged: the containers that could not be read to their end.
     """
 
     counts: Counter[str] = dataclasses.field(default_factory=Counter)
     examples: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     folders: FolderSummary = dataclasses.field(default_factory=FolderSummary)
+    damaged: list[Damage] = dataclasses.field(default_factory=list)
 
     def add(self, kind: str, key: str) -> None:
         """Counts one file."""
@@ -338,6 +357,7 @@ class Skipped:
         """Adds the counts of another listing, such as that of one container."""
         for kind, count in other.counts.items():
             self._count(kind, count, other.examples[kind])
+        self.damaged += other.damaged
 
     def _count(self, kind: str, count: int, keys: Iterable[str]) -> None:
         if kind not in self.counts and len(self.counts) >= _MOST_KINDS:

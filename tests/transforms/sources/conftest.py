@@ -11,7 +11,7 @@ import pytest
 
 from transforms.ref_columns import one_by_one
 from transforms.refs import SampleRef
-from transforms.sources.containers import Container, Spool
+from transforms.sources.containers import Container, Spool, until_damage
 from transforms.sources.folder_tree import FolderSummary
 from transforms.sources.opening import open_source
 from transforms.sources.source import Source
@@ -83,7 +83,8 @@ def read_containers(tmp_path: Path) -> Callable[[Source], tuple[list[SampleRef],
         for number, container in enumerate(containers):
             reader = pickle.loads(pickle.dumps(source.read_container))
             with Spool(str(tmp_path / "spool"), f"{number:06d}") as spool:
-                samples += one_by_one(reader(Container.unpack(container.pack()), spool, skipped))
+                container = Container.unpack(container.pack())
+                samples += one_by_one(until_damage(reader(container, spool, skipped), container, skipped))
         assert [SampleRef.unpack(sample.pack()) for sample in samples] == samples
         return samples, skipped
 

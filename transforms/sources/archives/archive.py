@@ -136,8 +136,6 @@ class ArchiveSource(ContainerSource):
 class ReadArchive:
     """Lists the images of one archive. Picklable.
 
-    A damaged archive gives the samples before the damage and one rejected sample for the archive itself.
-
     Attributes:
       open: opens an archive.
       guess: what the folders are taken for.
@@ -158,29 +156,27 @@ class ReadArchive:
 
         Raises:
           ChangedError: the archive is no longer the version that is listed.
+          SampleError: the archive cannot be read to its end.
         """
-        try:
-            with self.open(container) as archive:
-                for member in archive.members():
-                    path = member_path(member.name)
-                    key = container.key_prefix + path
-                    label, split = self.guess.place(path)
-                    kind = member.kind or skipped_kind(path)
-                    if kind is None and not has_extension(path) and not member.may_be_an_image():
-                        kind = NOT_AN_IMAGE
-                    if kind is None and split is None and self.only_splits:
-                        kind = OUTSIDE_SPLITS
-                    if kind is not None:
-                        skipped.add(kind, key)
-                        continue
-                    images = one_image(member.locate(spool, f"{container.uri}#{path}"))
-                    fingerprint = f"{container.fingerprint}@{member.offset}"
-                    if self.label_pattern is not None:
-                        label = path_label(key, self.label_pattern)
-                    group = path_group(key, self.label_pattern)
-                    yield SampleRef(key, images, member.size, fingerprint, label, split, {}, member.failure, group)
-        except SampleError as error:
-            yield container.rejected(error)
+        with self.open(container) as archive:
+            for member in archive.members():
+                path = member_path(member.name)
+                key = container.key_prefix + path
+                label, split = self.guess.place(path)
+                kind = member.kind or skipped_kind(path)
+                if kind is None and not has_extension(path) and not member.may_be_an_image():
+                    kind = NOT_AN_IMAGE
+                if kind is None and split is None and self.only_splits:
+                    kind = OUTSIDE_SPLITS
+                if kind is not None:
+                    skipped.add(kind, key)
+                    continue
+                images = one_image(member.locate(spool, f"{container.uri}#{path}"))
+                fingerprint = f"{container.fingerprint}@{member.offset}"
+                if self.label_pattern is not None:
+                    label = path_label(key, self.label_pattern)
+                group = path_group(key, self.label_pattern)
+                yield SampleRef(key, images, member.size, fingerprint, label, split, {}, member.failure, group)
 
 
 def open_archives(spec: SourceSpec, open_archive: OpenArchive) -> ArchiveSource:

@@ -20,6 +20,9 @@ from transforms.sources.archives.archive import Member, check_expansion
 from transforms.sources.containers import Container, Spool
 
 _MOST_MAGIC_BYTES = 10
+# Zeros behind the last member: the marker of two blocks, and what fills a record of 20. A file that was allocated, and
+# not written to its end, has more.
+_MOST_PADDING = (2 + 20) * 512
 # Bytes of all headers of one member, with its long name and its map of holes; tarfile holds them in memory.
 _MOST_HEADER_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 18
@@ -55,24 +58,27 @@ class TarReader:
         self._is_compressed = is_compressed
         self._spooled = 0
         options: dict[str, Any] = {"tarinfo": _Header, "encoding": "utf-8", "errors": "surrogateescape"}
-        self._tar = self._read(lambda: tarfile.TarFile(fileobj=cast(IO[bytes], self._stream), **options))
+        self._tar = self._read(0, lambda: tarfile.TarFile(fileobj=cast(IO[bytes], self._stream), **options))
 
     def members(self) -> Iterator[Member]:
         """See `Archive.members`."""
         while (member := self._next()) is not None:
             self._tar.members = []  # type: ignore[attr-defined]  # tarfile would keep all of them.
             if member.size < 0 or self._tar.offset < member.offset_data:
-                raise _corrupt("a member of negative size")
+                raise _corrupt("a member of negative size", member.offset)
             if member.sparse is not None:
                 _check_holes(member, stored=self._tar.offset - member.offset_data)
             check_expansion(self._tar.offset, self._container)
             if not member.isdir():
                 yield self._member(member)
         # Reading to the end also verifies the checksums of a compressed archive.
-        while rest := self._read(lambda: self._stream.read(_CHUNK_BYTES)):
+        start = self._tar.offset
+        while rest := self._read(start, lambda: self._stream.read(_CHUNK_BYTES)):
             if rest.strip(b"\0"):
-                raise _corrupt("there are bytes after the end-of-archive marker, such as a second archive")
+                raise _corrupt("there are bytes after the end-of-archive marker, such as a second archive", start)
             check_expansion(self._stream.tell(), self._container)
+            if self._stream.tell() - start > _MOST_PADDING:
+                raise _corrupt("after its last member there are more zeros than a tar archive ends with", start)
 
     def _member(self, member: tarfile.TarInfo) -> Member:
         is_link = member.islnk() or member.issym()
@@ -107,18 +113,18 @@ class TarReader:
 
     def _next(self) -> tarfile.TarInfo | None:
         self._stream.left = _MOST_HEADER_BYTES
-        member = self._read(self._tar.next)
+        member = self._read(self._tar.offset, self._tar.next)
         self._stream.left = sys.maxsize
         return member
 
     def _chunks(self, member: tarfile.TarInfo) -> Iterator[bytes]:
         file = self._tar.extractfile(member)
         assert file is not None
-        while chunk := self._read(lambda: file.read(_CHUNK_BYTES)):
+        while chunk := self._read(member.offset_data, lambda: file.read(_CHUNK_BYTES)):
             yield chunk
 
-    def _read(self, action: Callable[[], Result]) -> Result:
-        return _read(self._container, action)
+    def _read(self, at: int, action: Callable[[], Result]) -> Result:
+        return _read(self._container, at, action)
 
 
 @contextlib.contextmanager
@@ -131,9 +137,9 @@ def open_tar(container: Container) -> Iterator[TarReader]:
       OSError: a service fault.
     """
     with contextlib.ExitStack() as stack:
-        opened = _read(container, lambda: storage.open_read(container.uri, version=container.version))
+        opened = _read(container, 0, lambda: storage.open_read(container.uri, version=container.version))
         file = stack.enter_context(opened)
-        magic = _read(container, lambda: file.read(_MOST_MAGIC_BYTES))
+        magic = _read(container, 0, lambda: file.read(_MOST_MAGIC_BYTES))
         file.seek(0)
         decompress = next((opener for pattern, opener in _DECOMPRESSORS.items() if re.match(pattern, magic)), None)
         stream = stack.enter_context(decompress(file)) if decompress else file
@@ -190,15 +196,19 @@ def _check_holes(member: tarfile.TarInfo, *, stored: int) -> None:
         if size == 0:  # the end, or a place in the header that is not used
             continue
         if size < 0 or not end <= offset <= offset + size <= member.size:
-            raise _corrupt("a sparse member whose pieces do not fit")
+            raise _corrupt("a sparse member whose pieces do not fit", member.offset)
         end = offset + size
         stored -= size
     if stored < 0:
-        raise _corrupt("a sparse member with fewer bytes than its pieces have")
+        raise _corrupt("a sparse member with fewer bytes than its pieces have", member.offset)
 
 
-def _read(container: Container, action: Callable[[], Result]) -> Result:
-    """The result of reading; what tarfile and the decompressors raise becomes a `SampleError`."""
+def _read(container: Container, at: int, action: Callable[[], Result]) -> Result:
+    """The result of reading; what tarfile and the decompressors raise becomes a `SampleError`.
+
+    Args:
+      at: byte of the archive, as it was before it was compressed, from which on it is read.
+    """
     try:
         return action()
     except (RequestError, BuildError, MemoryError):
@@ -211,7 +221,7 @@ def _read(container: Container, action: Callable[[], Result]) -> Result:
         # Exceptions of the decompressors are OSErrors too, but without a number.
         if isinstance(error, OSError) and (error.errno is not None or isinstance(error, storage.StorageError)):
             raise SampleError(Stage.LIST, FailureReason.UNREADABLE, error.strerror or str(error)) from error
-        raise _corrupt(str(error) or type(error).__name__) from error
+        raise _corrupt(str(error) or type(error).__name__, at) from error
 
 
 def _truncated(container: Container) -> SampleError:
@@ -219,5 +229,5 @@ def _truncated(container: Container) -> SampleError:
     return SampleError(Stage.LIST, FailureReason.TRUNCATED, detail)
 
 
-def _corrupt(detail: str) -> SampleError:
-    return SampleError(Stage.LIST, FailureReason.CORRUPT, f"the archive is damaged: {detail}")
+def _corrupt(detail: str, at: int) -> SampleError:
+    return SampleError(Stage.LIST, FailureReason.CORRUPT, f"the archive is damaged at byte {at:,}: {detail}")

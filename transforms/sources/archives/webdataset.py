@@ -107,8 +107,6 @@ class _Sample:
 class ReadWebDataset:
     """Lists the samples of one archive. Picklable.
 
-    A damaged archive gives the samples before the damage and one rejected sample for the archive itself.
-
     Attributes:
       cells: reads the values of a sample.
       image: suffix of the image; "" for any without a dot.
@@ -129,24 +127,22 @@ class ReadWebDataset:
 
         Raises:
           ChangedError: the archive is no longer the version that is listed.
+          SampleError: the archive cannot be read to its end.
         """
         sample = _Sample("", edge="first")
-        try:
-            with open_tar(container) as archive:
-                for key, suffix, member in _members(archive, container, skipped):
-                    if key != sample.key:
-                        if sample.suffixes:
-                            yield self._reference(sample, container)
-                        sample = _Sample(key, edge="" if sample.suffixes else "first")
-                    try:
-                        self._add(sample, suffix, member, container, spool, skipped)
-                    except _MemberError as error:
-                        sample.failure = sample.failure or error.reason
-            if sample.suffixes:
-                sample.edge = sample.edge or "last"
-                yield self._reference(sample, container)
-        except SampleError as error:
-            yield container.rejected(error)
+        with open_tar(container) as archive:
+            for key, suffix, member in _members(archive, container, skipped):
+                if key != sample.key:
+                    if sample.suffixes:
+                        yield self._reference(sample, container)
+                    sample = _Sample(key, edge="" if sample.suffixes else "first")
+                try:
+                    self._add(sample, suffix, member, container, spool, skipped)
+                except _MemberError as error:
+                    sample.failure = sample.failure or error.reason
+        if sample.suffixes:
+            sample.edge = sample.edge or "last"
+            yield self._reference(sample, container)
 
     def _add(
         self, sample: _Sample, suffix: str, member: Member, container: Container, spool: Spool, skipped: Skipped

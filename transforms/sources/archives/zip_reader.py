@@ -164,29 +164,30 @@ class ZipReader:
         self._file.seek(self._start)
         left, count = self._size, 0
         while left > 0:
-            entry, length = self._read(self._read_entry)
+            at = self._start + self._size - left
+            entry, length = self._read(functools.partial(self._read_entry, at))
             left -= length
             count += 1
             if left < 0:
-                raise _corrupt("its directory is longer than it says")
+                raise _corrupt(f"its directory is longer than it says, at byte {at:,}")
             yield entry
         # Programs that know no 64-bit archives write the number modulo 2**16.
         if (count - self._count) % (1 << 16):
             raise _corrupt(f"its directory has {count:,} entries and says {self._count:,}")
 
-    def _read_entry(self) -> tuple[_Entry, int]:
+    def _read_entry(self, at: int) -> tuple[_Entry, int]:
         head = self._file.read(_ENTRY.size)
         if len(head) < _ENTRY.size or not head.startswith(b"PK\x01\x02"):
-            raise _corrupt("there is no entry of the directory where one should be")
+            raise _corrupt(f"there is no entry of the directory at byte {at:,}, where one should be")
         _, system, flags, method, crc, stored, size, *lengths, attributes, offset = _ENTRY.unpack(head)
         fields = self._file.read(sum(lengths))
         if len(fields) < sum(lengths):
-            raise _corrupt("its directory is cut")
+            raise _corrupt(f"its directory is cut, at byte {at:,}")
         name, extra = fields[: lengths[0]], fields[lengths[0] : lengths[0] + lengths[1]]
         size, stored, offset = _read_zip64(extra, (size, stored, offset))
         offset += self._shift
         if offset + HEADER_BYTES + stored > self._start:
-            raise _corrupt("its directory has a member that ends behind the archive")
+            raise _corrupt(f"its directory has a member that ends behind the archive, at byte {at:,}")
         mode = attributes >> 16 if system in (_UNIX, _MACOS) else 0
         text = _decode(name, flags, extra)
         if system == _FAT:

@@ -57,7 +57,7 @@ class FindCifar:
     names: Mapping[str, Sequence[str]]
 
     def __call__(self, container: Container) -> list[Stack]:
-        """The images of one file. A record that is cut counts as one."""
+        """The images of one file. The last one may be cut: then nobody knows how many follow it."""
         step = len(self.names) + _PIXELS
         count = -(-container.size // step)
         return [
@@ -73,6 +73,7 @@ class FindCifar:
                 offset=0,
                 open=lambda: storage.open_read(container.uri, version=container.version),
                 head=len(self.names),
+                is_counted=False,
             )
         ]
 

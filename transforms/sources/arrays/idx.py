@@ -90,6 +90,7 @@ class FindIdx:
                 rows=lambda: _rows(labels, shape[0]),
                 offset=None if is_compressed else start,
                 open=lambda: _stream(container),
+                end=container.size,
             )
         ]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 import math
 import re
 import zipfile
@@ -41,6 +42,7 @@ class _Array(NamedTuple):
       path: of the file.
       member: of the archive; "" in a .npy file.
       offset: of the first number in the file; None if it is compressed.
+      length: bytes of the numbers, as the file or its archive has them.
     """
 
     path: str
@@ -49,6 +51,7 @@ class _Array(NamedTuple):
     dtype: np.dtype[Any]
     is_fortran: bool
     offset: int | None
+    length: int
 
     @property
     def words(self) -> list[str]:
@@ -144,6 +147,7 @@ class FindArrays:
             offset=images.offset,
             open=lambda: _stream(images, container.version),
             split=images.split if is_npz else None,
+            end=None if images.offset is None else images.offset + images.length,
         )
 
 
@@ -189,7 +193,9 @@ def _arrays(path: str, version: str = "") -> Iterator[_Array]:
     with reading(), storage.open_read(path, version=version) as file:
         if not path.lower().endswith(".npz"):
             shape, is_fortran, dtype = _read_header(file)
-            yield _Array(path, "", shape, dtype, is_fortran=is_fortran, offset=file.tell())
+            start = file.tell()
+            length = file.seek(0, io.SEEK_END) - start
+            yield _Array(path, "", shape, dtype, is_fortran=is_fortran, offset=start, length=length)
             return
         with _zip(file) as archive:
             members = [member for member in archive.infolist() if member.filename.endswith(".npy")]
@@ -203,7 +209,8 @@ def _arrays(path: str, version: str = "") -> Iterator[_Array]:
                 if member.compress_type == zipfile.ZIP_STORED:
                     file.seek(member.header_offset)
                     offset = member.header_offset + content_start(read_exactly(file, HEADER_BYTES)) + start
-                yield _Array(path, member.filename, shape, dtype, is_fortran=is_fortran, offset=offset)
+                length = member.file_size - start
+                yield _Array(path, member.filename, shape, dtype, is_fortran=is_fortran, offset=offset, length=length)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from transforms.refs import PixelRange, SampleRef, Value, one_image
 from transforms.sources.archives.archive import check_expansion
-from transforms.sources.containers import Container, Spool
+from transforms.sources.containers import Container, Spool, reject_missing
 from transforms.sources.inputs import InputFile, describe_splits, quote_input, refuse_settings, splits_of_names
 from transforms.sources.source import ContainerSource
 from transforms.sources.source_spec import LabelType, Skipped, SourceSpec
@@ -47,6 +47,8 @@ class Stack:
       offset: of the first image in the file; None if the file is compressed.
       open: the images as a stream, if the file is compressed.
       split: of the images, if the file says it.
+      is_counted: whether the file says the number of images; else it follows from its size.
+      end: where the images end if none is missing, in a file that is not compressed; None if nothing says it.
     """
 
     name: str
@@ -61,6 +63,8 @@ class Stack:
     open: Callable[[], contextlib.AbstractContextManager[IO[bytes]]]
     head: int = 0
     split: str | None = None
+    is_counted: bool = True
+    end: int | None = None
 
     @property
     def size(self) -> int:
@@ -149,32 +153,41 @@ class ReadStacks:
     has_flags: bool
 
     def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
-        """Yields one reference per image; a file that is cut gives those before its end, and a rejected sample.
+        """Yields one reference per image; those that the file announces and does not have are rejected.
 
         Args:
           spool: receives the images of a compressed file.
 
         Raises:
           ChangedError: the file is no longer the version that is listed.
+          SampleError: the file does not say how many images it lacks.
         """
-        try:
-            for stack in self.find(container):
-                if stack.offset is None:
-                    check_expansion(stack.count * stack.step, container)
+        for stack in self.find(container):
+            if stack.offset is None:
+                check_expansion(stack.count * stack.step, container)
+            done = 0
+            try:
                 with contextlib.ExitStack() as opened:
                     stream = None if stack.offset is not None else opened.enter_context(stack.open())
                     rows = stack.rows()
                     for number in range(stack.count):
                         place = _place(container, stack, number, stream, spool)
                         yield self._reference(container, stack, number, place, next(rows))
-        except SampleError as error:
-            yield container.rejected(error)
+                        done += 1
+                    _check_end(stack, stream)
+            except SampleError as error:
+                if not stack.is_counted or done == stack.count:
+                    raise
+                numbers, split = range(done, stack.count), self._split(container, stack)
+                yield from reject_missing(container, numbers, error, split=split, stem=stack.name)
+
+    def _split(self, container: Container, stack: Stack) -> str | None:
+        return stack.split if self.by_arrays else self.splits.get(container.uri)
 
     def _reference(
         self, container: Container, stack: Stack, number: int, place: PixelRange, row: Mapping[str, Any]
     ) -> SampleRef:
-        key, split = _key(stack, number), self.splits.get(container.uri)
-        split = stack.split if self.by_arrays else split
+        key, split = _key(stack, number), self._split(container, stack)
         try:
             values = self.cells.blank({name: row.get(name) for name in self.cells.needed})
             of = self.cells.columns
@@ -251,6 +264,22 @@ def _place(container: Container, stack: Stack, number: int, stream: IO[bytes] | 
             raise _cut(f"it has {container.size:,} bytes, which end in image {number:,} of {stack.count:,}")
         where = container.uri, offset + stack.head, stack.size, name, container.version
     return PixelRange(*where, shape=stack.shape, axes=stack.axes, dtype=stack.dtype)
+
+
+def _check_end(stack: Stack, stream: IO[bytes] | None) -> None:
+    """Checks that nothing follows the last image: the number of images may be what is damaged.
+
+    Raises:
+      SampleError: something does.
+    """
+    if stream is None:
+        more = 0 if stack.end is None else stack.end - (stack.offset or 0) - stack.count * stack.step
+    else:
+        with reading():
+            more = len(stream.read(1))
+    if more:
+        detail = f"it is damaged: there are bytes after the last image, number {stack.count - 1:,}"
+        raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
 
 
 def _cut(detail: str) -> SampleError:

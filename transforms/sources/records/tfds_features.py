@@ -1,11 +1,14 @@
-"""What `features.json` of a TFDS dataset, or of one of ours, says of its features. Pure functions."""
+"""What `features.json` and `dataset_info.json` of a TFDS dataset, or of one of ours, say of it. Pure functions."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+_SHARD = re.compile(r"(?:.*-)?(?P<split>\w+)\.\w+-(?P<number>\d{5,})-of-(?P<shards>\d{5,})")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +45,31 @@ def parse_features(data: bytes) -> Features:
         frozenset(name for name, _, several in found if several),
         tuple(name for name, kind, several in found if kind == "BBoxFeature" and several),
     )
+
+
+def parse_shard_lengths(data: bytes) -> dict[tuple[str, int, int], int]:
+    """Reads the records of every shard from `dataset_info.json` (dataset_info.proto of tensorflow_datasets as JSON).
+
+    Returns:
+      (split, number of the shard, number of shards) -> records.
+
+    Raises:
+      ValueError: it is none.
+    """
+    try:
+        splits = [(split["name"], list(map(int, split["shardLengths"]))) for split in json.loads(data)["splits"]]
+    except (AttributeError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError("not the description of a dataset") from error
+    return {(name, number, len(lengths)): records for name, lengths in splits for number, records in enumerate(lengths)}
+
+
+def shard_of(name: str) -> tuple[str, int, int] | None:
+    """The split of a shard, its number and the number of shards, by the name of its file; None if that is no shard's.
+
+    TFDS names them photos-train.tfrecord-00000-of-00007.
+    """
+    found = _SHARD.fullmatch(name)
+    return (found["split"], int(found["number"]), int(found["shards"])) if found else None
 
 
 def _walk(feature: Mapping[str, Any], name: str, *, several: bool) -> Iterator[tuple[str, str, bool]]:

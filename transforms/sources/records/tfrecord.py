@@ -11,7 +11,7 @@ import math
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
@@ -22,7 +22,7 @@ from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError, masked_cr
 from transforms.images.formats import sniff
 from transforms.refs import PixelRange, Range, SampleRef, Value, one_image
 from transforms.sources.archives.archive import check_expansion
-from transforms.sources.containers import Container, Spool
+from transforms.sources.containers import Container, Spool, reject_missing
 from transforms.sources.inputs import InputFile, find_files_below, quote_input, refuse_settings
 from transforms.sources.records.object_features import (
     CLASSES_OF_OBJECTS,
@@ -30,7 +30,7 @@ from transforms.sources.records.object_features import (
     find_object_features,
     read_objects,
 )
-from transforms.sources.records.tfds_features import Features, parse_features
+from transforms.sources.records.tfds_features import Features, parse_features, parse_shard_lengths, shard_of
 from transforms.sources.source import ContainerSource
 from transforms.sources.source_spec import Skipped, SourceSpec
 from transforms.sources.tables.cells import invalid_row, read_text
@@ -74,7 +74,7 @@ class TfrecordSource(ContainerSource):
     Args:
       files: the files.
       start: the first records of the first one.
-      described: folder -> its features and the names of their classes.
+      described: folder -> what stands beside its files.
       spec: the request.
 
     Raises:
@@ -87,12 +87,12 @@ class TfrecordSource(ContainerSource):
         self,
         files: Sequence[InputFile],
         start: FirstRows,
-        described: Mapping[str, tuple[Features, Mapping[str, tuple[str, ...]]]],
+        described: Mapping[str, _Description],
         spec: SourceSpec,
     ) -> None:
         super().__init__(files)
         self.name = spec.source
-        features, names = described[storage.dirname(files[0].entry.path)]
+        features, names, _ = described[storage.dirname(files[0].entry.path)]
         mask = choose_mask(start.columns, start, spec)
         self.has_masks = mask is not None
         image = _choose_image(start, features, spec, mask)
@@ -109,14 +109,20 @@ class TfrecordSource(ContainerSource):
         self.has_objects = objects is not None
         self.columns, self.column_types, self.label_column = columns, table.column_types, label
         named = objects.label if objects else label or ""
-        class_names = {folder: classes.get(named, ()) for folder, (_, classes) in described.items()}
+        class_names = {folder: one.class_names.get(named, ()) for folder, one in described.items()}
         # Of datasets with other classes, all their names are the classes.
         self.class_names = names.get(named, ()) if len(set(class_names.values())) == 1 else ()
         self.labels_may_be_indices = not any(class_names.values())
         splits = splits_of(files) or shard_splits(files, _SPLIT, spec)
         self.notes += note_splits(splits, spec) if cells.columns.split is None else []
+        lengths = {
+            path: length
+            for path in (file.entry.path for file in files)
+            if (shard := shard_of(storage.basename(path)))
+            and (length := described[storage.dirname(path)].lengths.get(shard)) is not None
+        }
         self.read_container: ReadTfrecord = ReadTfrecord(
-            cells, image, class_names, splits, label in features.several, sides, objects, mask
+            cells, image, class_names, splits, label in features.several, sides, objects, mask, lengths
         )
 
 
@@ -134,6 +140,7 @@ class ReadTfrecord:
         encoded images.
       objects: features with annotated objects; None if they are not asked for.
       mask: feature with the mask; None if it is not asked for.
+      lengths: file -> number of its records, if something says it.
     """
 
     cells: RowReader
@@ -144,21 +151,38 @@ class ReadTfrecord:
     sides: Sequence[str] = ()
     objects: ObjectFeatures | None = None
     mask: str | None = None
+    lengths: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per record; a damaged one is rejected, and reading goes on where the framing allows.
+
+        The records that something announces and that are not there are rejected.
 
         Args:
           spool: receives the images of a compressed file.
 
         Raises:
           ChangedError: the file is no longer the version that is listed.
+          SampleError: nothing says how many records the file lacks.
         """
+        length, number, end = self.lengths.get(container.uri), 0, 0
         try:
             for record, is_compressed in scan_file(container):
+                if isinstance(record, RecordError):
+                    if record.ends:
+                        raise _corrupt(record)
+                else:
+                    end = record.offset + record.length
                 yield self._reference(container, record, spool if is_compressed else None)
+                number += 1
+            if number < (length or 0):
+                detail = f"the file ends at byte {end:,}, after {number:,} of its {length:,} records"
+                raise SampleError(Stage.LIST, FailureReason.TRUNCATED, detail)
         except SampleError as error:
-            yield container.rejected(error)
+            if length is None or number >= length:
+                raise
+            split = self.splits.get(container.uri)
+            yield from reject_missing(container, range(number, length), error, split=split)
 
     def _reference(self, container: Container, record: Record | RecordError, spool: Spool | None) -> SampleRef:
         number = record.number if isinstance(record, Record) else record.record
@@ -168,8 +192,7 @@ class ReadTfrecord:
         place = Range(container.uri, record.offset, 0, name)
         try:
             if isinstance(record, RecordError):
-                detail = f"record {number} at byte {record.offset:,}: {record}"
-                raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
+                raise _corrupt(record)
             try:
                 features = parse_example(record.data)
             except ValueError as error:
@@ -210,6 +233,11 @@ class ReadTfrecord:
         return [] if label is None and self.has_several else _name(label, names)
 
 
+def _corrupt(error: RecordError) -> SampleError:
+    detail = f"record {error.record} at byte {error.offset:,}: {error}"
+    return SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
+
+
 def _only_image(features: Mapping[str, tuple[str, list[Any]]], name: str) -> bytes | None:
     """The only value of a feature, if it is of bytes."""
     kind, values = features.get(name, ("", []))
@@ -240,19 +268,36 @@ def open_source(spec: SourceSpec) -> TfrecordSource:
     return TfrecordSource(files, start, described, spec)
 
 
-def _describe(folder: str) -> tuple[Features, dict[str, tuple[str, ...]]]:
-    """What stands beside the files: the features, and feature -> names of its classes."""
-    names = {}
+class _Description(NamedTuple):
+    """What stands beside the files of a folder.
+
+    Attributes:
+      features: of an example.
+      class_names: feature -> names of its classes.
+      lengths: as `parse_shard_lengths` has them.
+    """
+
+    features: Features
+    class_names: Mapping[str, tuple[str, ...]]
+    lengths: Mapping[tuple[str, int, int], int]
+
+
+def _describe(folder: str) -> _Description:
+    names: dict[str, tuple[str, ...]] = {}
+    try:
+        lengths = parse_shard_lengths(_read_beside(folder, "dataset_info.json") or b"")
+    except ValueError:
+        lengths = {}
     if label_map := _read_beside(folder, LABEL_MAP):
         names = dict.fromkeys(CLASSES_OF_OBJECTS, tuple(read_label_map(label_map)))
     try:
         features = parse_features(_read_beside(folder, FEATURES) or b"")
     except ValueError:
-        return Features(), names
+        return _Description(Features(), names, lengths)
     for label in features.labels:
         if lines := _read_beside(folder, label_file(label)):
             names[label] = tuple(read_label_file(lines))
-    return features, names
+    return _Description(features, names, lengths)
 
 
 def _read_beside(folder: str, name: str) -> bytes | None:
@@ -271,6 +316,7 @@ def scan_file(container: Container) -> Iterator[tuple[Record | RecordError, bool
     Raises:
       SampleError: it cannot be read.
     """
+    end = 0
     try:
         with storage.open_read(container.uri, version=container.version) as file:
             is_compressed = _is_gzip(file)
@@ -279,8 +325,10 @@ def scan_file(container: Container) -> Iterator[tuple[Record | RecordError, bool
             for record in scan_records(stream, most_bytes=most):
                 check_expansion(record.offset, container)
                 yield record, is_compressed
+                end = record.offset + (record.length if isinstance(record, Record) else 0)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise SampleError(Stage.LIST, FailureReason.CORRUPT, f"the compressed file is damaged: {error}") from error
+        detail = f"the compressed file is damaged behind byte {end:,} of its records: {error}"
+        raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail) from error
     except OSError as error:
         if isinstance(error, storage.ChangedError) or storage.is_service_fault(error):
             raise

@@ -11,6 +11,7 @@ from typing import Any
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from transforms.refs import Scalar, Value
 from transforms.sources.tables.image_paths import shorten
+from transforms.sources.tables.table import InvalidRow, Row
 
 # A list as Python or NumPy prints it, and a text in it.
 _LIST = re.compile(r"\s*[\[(](.*)[\])]\s*", re.DOTALL)
@@ -142,6 +143,12 @@ def read_values(rows: Sequence[Mapping[str, Any]], column: str) -> list[Any]:
 def invalid_row(detail: str) -> SampleError:
     """The error of a row that cannot be used."""
     return SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail)
+
+
+def check_end(row: Row) -> None:
+    """Raises SampleError if what a table gives for a row says that it cannot be read further."""
+    if isinstance(row, InvalidRow) and row.ends:
+        raise SampleError(Stage.LIST, FailureReason.TRUNCATED, row.detail)
 
 
 def _as_list(cell: Any) -> list[Any] | None:

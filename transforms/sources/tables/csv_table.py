@@ -43,10 +43,15 @@ class CsvTable:
 
     def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
         """See `Table.rows`; one whose number of cells differs from the header's is an `InvalidRow`."""
+        with open_bytes(self.path, part) as file:
+            lines = Lines(file, self.path, self.dialect.encoding, first=part.line if part else 1)
+            yield from lines.until_damage(self._rows(lines, columns, has_header=not part or part.start == 0))
+
+    def _rows(self, lines: Lines, columns: Sequence[str], *, has_header: bool) -> Iterator[Row]:
         cells = [(name, self.columns.index(name)) for name in columns]
         width = len(self.columns)
-        rows = _rows(self.path, self.dialect, width=width, part=part)
-        if part is None or part.start == 0:
+        rows = read_rows(lines, width=width, options=self.dialect.options)
+        if has_header:
             next(rows)
         for row in rows:
             if isinstance(row, InvalidRow):
@@ -88,7 +93,9 @@ def open_csv(path: str, delimiter: str | None = None, encoding: str | None = Non
     if refusal is not None:
         raise refusal
     dialect, notes = find_dialect(path, start, delimiter=delimiter, encoding=encoding)
-    header = next(_rows(path, dialect, width=0), None)
+    with open_bytes(path) as file:
+        lines = Lines(file, path, dialect.encoding)
+        header: Cells | InvalidRow | None = next(read_rows(lines, width=0, options=dialect.options), None)
     if header is None:
         raise RequestError(f"`input={path}` is empty; the first row of a csv file must name its columns")
     if isinstance(header, InvalidRow):
@@ -108,9 +115,3 @@ def open_csv(path: str, delimiter: str | None = None, encoding: str | None = Non
     if header.cells != names:
         dialect = dataclasses.replace(dialect, skip_spaces=True)
     return CsvTable(path, dialect, tuple(names), notes)
-
-
-def _rows(path: str, dialect: Dialect, *, width: int, part: RowRange | None = None) -> Iterator[Cells | InvalidRow]:
-    with open_bytes(path, part) as file:
-        lines = Lines(file, path, dialect.encoding, first=part.line if part else 1)
-        yield from read_rows(lines, width=width, options=dialect.options)

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from transforms.refs import IMAGE, MASK, File, Locator, Range, SampleRef, Value
-from transforms.sources.containers import Container, Spool
+from transforms.sources.containers import Container, Spool, reject_missing
 from transforms.sources.inputs import InputFile, find_files, quote_input, refuse_settings
 from transforms.sources.source import ContainerSource
 from transforms.sources.source_spec import Skipped, SourceSpec
@@ -102,8 +102,6 @@ class HfParquetSource(ContainerSource):
 class ReadHfParquet:
     """Lists the rows of one file. Picklable.
 
-    A damaged file gives the rows before the damage and one rejected sample for the file itself.
-
     Attributes:
       cells: reads the values of a row.
       images: name of an image, or of the mask -> its column.
@@ -127,26 +125,37 @@ class ReadHfParquet:
 
         Raises:
           ChangedError: the file is no longer the version that is listed.
+          SampleError: the footer, which says how many rows there are, cannot be read.
         """
-        try:
-            with contextlib.ExitStack() as stack:
-                with _reading():
-                    file = stack.enter_context(opened(container.uri, version=container.version))
-                    plain = stack.enter_context(storage.open_read(container.uri, version=container.version))
-                missing = {*self.cells.needed, *self.images.values()} - set(file.schema_arrow.names)
-                if missing:
-                    raise invalid_row(f"the file has no column {min(missing)!r}, which the first one has")
-                number = 0
-                for group in range(file.num_row_groups):
-                    metadata = file.metadata.row_group(group)
+        with contextlib.ExitStack() as stack:
+            with _reading():
+                file = stack.enter_context(opened(container.uri, version=container.version))
+                plain = stack.enter_context(storage.open_read(container.uri, version=container.version))
+            number = end = 0
+            for group in range(file.num_row_groups):
+                metadata = file.metadata.row_group(group)
+                end += metadata.num_rows
+                try:
+                    self._check_columns(file)
                     finders = {name: _Finder(container, plain, metadata, of) for name, of in self.images.items()}
                     for images, row in self._rows(file, group):
                         yield self._reference(container, number, images, row, finders, spool)
                         number += 1
-                    # Arrow would keep the memory of one group, and with the next one take more.
-                    pa.default_memory_pool().release_unused()
-        except SampleError as error:
-            yield container.rejected(error)
+                    if number < end:
+                        detail = f"its group of rows has {metadata.num_rows:,} by the footer, and fewer there"
+                        raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
+                except SampleError as error:
+                    lost = SampleError(error.stage, error.reason, f"from row {number:,} on: {error.detail}")
+                    split = self.splits.get(container.uri)
+                    yield from reject_missing(container, range(number, end), lost, split=split)
+                    number = end
+                # Arrow would keep the memory of one group, and with the next one take more.
+                pa.default_memory_pool().release_unused()
+
+    def _check_columns(self, file: pq.ParquetFile) -> None:
+        missing = {*self.cells.needed, *self.images.values()} - set(file.schema_arrow.names)
+        if missing:
+            raise invalid_row(f"the file has no column {min(missing)!r}, which the first one has")
 
     def _rows(self, file: pq.ParquetFile, group: int) -> Iterator[tuple[_Images, dict[str, Any] | InvalidRow]]:
         """The rows of a group, each with the bytes and the path of its images.

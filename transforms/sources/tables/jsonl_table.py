@@ -14,6 +14,7 @@ from transforms.sources.source_spec import SourceSpec
 from transforms.sources.tables.table import InvalidRow, Row, RowRange
 from transforms.sources.tables.table_source import TableSource, open_tables
 from transforms.sources.tables.text_file import (
+    Line,
     Lines,
     cut_text,
     find_encoding,
@@ -48,23 +49,24 @@ class JsonlTable:
         """See `TableFile.cut`."""
         return cut_text(self.path, self.encoding, functools.partial(_count_rows, encoding=self.encoding))
 
-    def objects(self, part: RowRange | None = None) -> Iterator[dict[str, Any] | InvalidRow]:
+    def objects(self, part: RowRange | None = None) -> Iterator[Row]:
         """Every row with all its names."""
         with open_bytes(self.path, part) as file:
-            for number, text, damage in Lines(file, self.path, self.encoding, first=part.line if part else 1):
-                if damage:
-                    yield InvalidRow(f"line {number}: {damage}")
-                    continue
-                if not text.strip():
-                    continue
-                try:
-                    row = json.loads(text)
-                except RecursionError:
-                    yield InvalidRow(f"line {number}: nested too deeply")
-                except ValueError as error:  # Invalid JSON, or a number with too many digits.
-                    yield InvalidRow(f"line {number}: {error}")
-                else:
-                    yield row if isinstance(row, dict) else InvalidRow(f"line {number}: not a JSON object")
+            lines = Lines(file, self.path, self.encoding, first=part.line if part else 1)
+            filled = (line for line in lines if line.damage or line.text.strip())
+            yield from lines.until_damage(map(_read_object, filled))
+
+
+def _read_object(line: Line) -> dict[str, Any] | InvalidRow:
+    if line.damage:
+        return InvalidRow(f"line {line.number}: {line.damage}")
+    try:
+        row = json.loads(line.text)
+    except RecursionError:
+        return InvalidRow(f"line {line.number}: nested too deeply")
+    except ValueError as error:  # Invalid JSON, or a number with too many digits.
+        return InvalidRow(f"line {line.number}: {error}")
+    return row if isinstance(row, dict) else InvalidRow(f"line {line.number}: not a JSON object")
 
 
 def open_source(spec: SourceSpec) -> TableSource:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.errors import RequestError
 from transforms.sources.source_spec import SourceSpec
 from transforms.sources.tables.table import InvalidRow, Row, RowRange
 from transforms.sources.tables.table_source import TableSource, open_tables
@@ -26,6 +26,8 @@ _BUFFER_BYTES = 1 << 20
 # so few ranges that this takes little beside reading rows as samples.
 _RANGE_ROWS = 1 << 16
 _MOST_IN_GROUP = 8
+# Rows that cannot be read, and that the footer is believed to announce.
+_MOST_LOST = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,10 +59,12 @@ class ParquetTable:
     def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
         """See `Table.rows`; one with a value that Python cannot represent (a broken string) is an `InvalidRow`.
 
+        So is every row that cannot be read, because the file is damaged before it.
+
         Raises:
-          BuildError: the file is damaged.
+          OSError: a service fault.
         """
-        number = part.row if part else 0
+        number, end = (part.row, part.stop) if part else (0, sum(self.group_rows))
         with opened(self.path) as file:
             try:
                 for batch in self._batches(file, columns, part):
@@ -74,7 +78,18 @@ class ParquetTable:
                             yield dict(zip(columns, row, strict=True))
                         number += 1
             except (pa.ArrowException, OSError) as error:
-                raise BuildError(f"{self.path} cannot be read beyond row {number}: {error}") from error
+                # Arrow raises an OSError without a number for what is damaged.
+                is_faulty = isinstance(error, storage.StorageError) or (
+                    isinstance(error, OSError) and (error.errno or storage.is_service_fault(error))
+                )
+                if is_faulty:
+                    raise
+                problem = " ".join(str(error).split())[:500]
+                yield from (InvalidRow(f"row {row}: {problem}") for row in range(number, min(end, number + _MOST_LOST)))
+                if end - number > _MOST_LOST:
+                    yield InvalidRow(f"the table cannot be read beyond row {number:,}: {problem}", ends=True)
+            else:
+                yield from (InvalidRow(f"row {row}: it is missing") for row in range(number, end))
 
     def cut(self) -> tuple[Sequence[RowRange], str]:
         """See `TableFile.cut`; large row groups are cut, and small ones read together."""

@@ -18,7 +18,7 @@ from transforms.sources.names import printable
 from transforms.sources.source import ContainerSource
 from transforms.sources.source_spec import Skipped, SourceSpec
 from transforms.sources.tables.any_table import open_table
-from transforms.sources.tables.cells import invalid_row, read_text
+from transforms.sources.tables.cells import check_end, invalid_row, read_text
 from transforms.sources.tables.column_choices import LABEL_NAMES, NOT_LABEL_NAMES, find_pixels, plain_name, square_shape
 from transforms.sources.tables.row_values import RowReader, choose_cells, splits_of, without_label
 from transforms.sources.tables.table import FirstRows, InvalidRow, Row, Table
@@ -96,19 +96,19 @@ class ReadPixels:
 
         Args:
           spool: receives the pixels.
+
+        Raises:
+          SampleError: the table cannot be read to its end.
         """
         try:
             table = open_table(container.uri, delimiter=self.delimiter, encoding=self.encoding)
-            missing = {*self.cells.needed, *self.pixels} - set(table.columns)
-            if missing:
-                raise invalid_row(f"the file has no column {min(missing)!r}, which the first one has")
         except RequestError as error:
-            yield container.rejected(invalid_row(str(error)))
-            return
-        except SampleError as error:
-            yield container.rejected(error)
-            return
+            raise invalid_row(str(error)) from error
+        missing = {*self.cells.needed, *self.pixels} - set(table.columns)
+        if missing:
+            raise invalid_row(f"the file has no column {min(missing)!r}, which the first one has")
         for number, row in enumerate(table.rows(tuple(dict.fromkeys([*self.cells.needed, *self.pixels])))):
+            check_end(row)
             yield self._reference(container, number, row, spool)
 
     def _reference(self, container: Container, number: int, row: Row, spool: Spool) -> SampleRef:

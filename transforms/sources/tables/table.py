@@ -13,9 +13,15 @@ MOST_ROW_SIZE = 4 << 20
 
 @dataclasses.dataclass(frozen=True)
 class InvalidRow:
-    """A row that cannot be read."""
+    """A row that cannot be read.
+
+    Attributes:
+      detail: where it is, and what was found.
+      ends: whether it is no row, but says that the table cannot be read further: nobody knows how many rows are lost.
+    """
 
     detail: str
+    ends: bool = False
 
 
 Row: TypeAlias = Mapping[str, Any] | InvalidRow

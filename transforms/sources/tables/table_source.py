@@ -13,13 +13,13 @@ from beam_tfrecords.errors import BuildError, Choice, FailureReason, RequestErro
 from transforms.ref_columns import RefColumns, one_by_one
 from transforms.refs import IMAGE, MASK, File, Locator, SampleRef
 from transforms.service_faults import retry_faults
-from transforms.sources.containers import Container, Spool
+from transforms.sources.containers import Container, Spool, until_damage
 from transforms.sources.image_files import find_image
 from transforms.sources.inputs import InputFile, describe_splits, find_files, keep_inputs, quote_input, refuse_settings
 from transforms.sources.names import printable
 from transforms.sources.source import Source
 from transforms.sources.source_spec import Skipped, SourceSpec
-from transforms.sources.tables.cells import invalid_row, read_paths, read_text
+from transforms.sources.tables.cells import check_end, invalid_row, read_paths, read_text
 from transforms.sources.tables.column_choices import column_choices, one_hot_columns
 from transforms.sources.tables.image_paths import fill_pattern, pattern_columns, shorten
 from transforms.sources.tables.missing_images import refuse_missing
@@ -55,7 +55,10 @@ class _Reader:
         try:
             number, rows = part.row if part else 0, self.table.rows(self.cells.needed, part)
             while together := list(itertools.islice(rows, _TOGETHER)):
-                yield from self._references(together, number)
+                *_, last = together
+                is_end = isinstance(last, InvalidRow) and last.ends
+                yield from self._references(together[:-1] if is_end else together, number)
+                check_end(last)
                 number += len(together)
         finally:
             # Also if a row in between could not be read: then this is why.
@@ -279,7 +282,7 @@ class TableSource(Source):
         """
         without: str | None = None
         is_found = False
-        for ref in itertools.chain.from_iterable(map(self.read_container.samples, self._readers)):
+        for ref in itertools.chain.from_iterable(map(self._until_damage, self._readers)):
             if self.has_masks and not is_found and ref.images:
                 is_found = MASK in ref.images
                 without = without or (ref.failure[1] if ref.failure else None)
@@ -289,6 +292,10 @@ class TableSource(Source):
                 f"{quote_input(self._readers[0].table.path)}: no row has a mask that is there; the first: {without}; "
                 "`mask_column` names the column, and `mask_root` the folder that its paths are relative to"
             )
+
+    def _until_damage(self, reader: _Reader) -> Iterator[SampleRef]:
+        table = Container.of(reader.file, key_prefix=reader.key_prefix)
+        return one_by_one(until_damage(self.read_container.samples(reader), table, self.skipped))
 
     def parts(self) -> Sequence[Container]:
         """See `Source.parts`: ranges of rows."""

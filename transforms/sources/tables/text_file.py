@@ -18,7 +18,7 @@ from beam_tfrecords.storage.range_reader import open_ranges
 from transforms.sources.inputs import quote_input
 from transforms.sources.names import printable
 from transforms.sources.other_forms import find_form, refuse_form
-from transforms.sources.tables.table import MOST_ROW_SIZE, RowRange
+from transforms.sources.tables.table import MOST_ROW_SIZE, InvalidRow, Row, RowRange
 
 _SAMPLE_BYTES = 1 << 20
 # Bytes of a range of rows, about.
@@ -37,6 +37,10 @@ def note_encoding(path: str, encoding: str) -> list[str]:
     if encoding != "cp1252":
         return []
     return [f"{printable(storage.basename(path))}: not UTF-8, read as Windows-1252; `encoding` names another encoding"]
+
+
+class TextError(BuildError):
+    """A text cannot be read further."""
 
 
 class Line(NamedTuple):
@@ -130,6 +134,22 @@ class Lines:
         self._encoding = name.removesuffix("-sig").upper()
         self._returned: deque[Line] = deque()
         self._number = first - 1
+        self._is_ended = True
+
+    def until_damage(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """The rows that are made of these lines; at the end one that says so, if the text is cut or damaged.
+
+        A text may well end without a line end. If its last row is invalid too, it ends within this row.
+        """
+        row: Row = {}
+        try:
+            for row in rows:
+                yield row
+        except TextError as error:
+            yield InvalidRow(str(error), ends=True)
+            return
+        if isinstance(row, InvalidRow) and not self._is_ended:
+            yield InvalidRow(f"the file ends within line {self._number:,}: {row.detail}", ends=True)
 
     def take_back(self, lines: list[Line]) -> None:
         """Puts lines before those that are still to come."""
@@ -144,10 +164,11 @@ class Lines:
         try:
             text = self._text.readline(MOST_ROW_SIZE + 1)
         except _DAMAGED_FILE as error:
-            raise BuildError(f"{self._path} cannot be read beyond line {self._number}: {error}") from error
+            raise TextError(f"{self._path} cannot be read beyond line {self._number:,}: {error}") from error
         if not text:
             raise StopIteration
         self._number += 1
+        self._is_ended = text.endswith(("\n", "\r"))
         if len(text) > MOST_ROW_SIZE:
             while text and not text.endswith(("\n", "\r")):
                 text = self._text.readline(MOST_ROW_SIZE)

@@ -10,22 +10,30 @@ import shutil
 import subprocess
 import tarfile
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 import zstandard
 
 from beam_tfrecords import storage
+from transforms.ref_columns import one_by_one
 from transforms.refs import SampleRef
 from transforms.sources.archives import archive
 from transforms.sources.archives.archive import ReadArchive
 from transforms.sources.archives.tar_reader import open_tar
-from transforms.sources.containers import Container, Spool
+from transforms.sources.containers import Container, Spool, until_damage
 from transforms.sources.folder_roles import Guess
 from transforms.sources.source_spec import Skipped
 
 READ = ReadArchive(open_tar, Guess(splits=False, needs_class=False), only_splits=False, label_pattern=None)
+
+
+def list_archive(container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+    """The samples, as a build lists them."""
+    return one_by_one(until_damage(READ(container, spool, skipped), container, skipped))
+
+
 BOMB = (
     "too_large_file",
     "the archive of {:,} bytes expands to more than 100 times its size; extract it if that is meant",
@@ -40,7 +48,7 @@ def read(tmp_path, monkeypatch) -> Callable[..., tuple[dict[str, bytes], tuple[s
     def run(path: Path, *, most_bytes: int = 10**9) -> tuple[dict[str, bytes], tuple[str, str] | None, int]:
         container = Container(str(path), path.stat().st_size, "f", "")
         with Spool(str(tmp_path / "spool"), "a", most_bytes=most_bytes) as spool:
-            samples = list(READ(container, spool, Skipped()))
+            samples = list(list_archive(container, spool, Skipped()))
         failure = samples.pop().failure if samples and samples[-1].failure else None
         images = {sample.key: bytes_of(sample) for sample in samples if sample.size <= most_bytes}
         return images, failure, sum(file.stat().st_size for file in (tmp_path / "spool").glob("*"))
@@ -87,17 +95,17 @@ def test_a_bomb_is_read_up_to_a_multiple_of_its_size(tmp_path, read, compress, n
 
 
 @pytest.mark.parametrize(
-    ("is_ended", "behind"),
-    [(True, bytes(1 << 19)), (False, tarfile.TarInfo("cat/0").tobuf() * 1024)],
+    ("is_ended", "behind", "reason"),
+    [(True, bytes(1 << 19), "corrupt"), (False, tarfile.TarInfo("cat/0").tobuf() * 1024, "too_large_file")],
     ids=["behind its end", "of empty members"],
 )
-def test_a_bomb_without_a_large_member_is_one_too(tmp_path, read, is_ended, behind):
+def test_a_bomb_without_a_large_member_is_one_too(tmp_path, read, is_ended, behind, reason):
     first = tar_of((tarfile.TarInfo("cat/1.jpg"), b"image"), is_ended=is_ended)
     (tmp_path / "bomb.tar").write_bytes(gzip.compress(first) + gzip.compress(behind) * 100)
     images, failure, _ = read(tmp_path / "bomb.tar")
     assert images["cat/1.jpg"] == b"image"
     assert failure is not None
-    assert failure[0] == "too_large_file"
+    assert failure[0] == reason
 
 
 # Members with holes
@@ -199,5 +207,5 @@ def test_a_map_of_holes_that_would_fill_the_memory_is_corrupt(tmp_path, read, ki
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert images == {}
-    assert failure == ("corrupt", "the archive is damaged: headers of more than 1,048,576 bytes")
+    assert failure == ("corrupt", "the archive is damaged at byte 0: headers of more than 1,048,576 bytes")
     assert peak < 60 << 20

@@ -11,19 +11,29 @@ import os
 import random
 import tarfile
 import tracemalloc
+from collections.abc import Iterator
 
 import pytest
 import zstandard
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason
+from transforms.ref_columns import one_by_one
+from transforms.refs import SampleRef
 from transforms.sources.archives.archive import ReadArchive
 from transforms.sources.archives.tar_reader import open_tar
-from transforms.sources.containers import Container, Spool
+from transforms.sources.containers import Container, Spool, until_damage
 from transforms.sources.folder_roles import Guess
 from transforms.sources.source_spec import Skipped
 
 READ = ReadArchive(open_tar, Guess(splits=False, needs_class=True), only_splits=False, label_pattern=None)
+
+
+def list_archive(container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+    """The samples, as a build lists them."""
+    return one_by_one(until_damage(READ(container, spool, skipped), container, skipped))
+
+
 COMPRESS = {
     "gz": gzip.compress,
     "bz2": bz2.compress,
@@ -53,7 +63,7 @@ def read(tmp_path):
         path = tmp_path / "a.tar"
         path.write_bytes(data)
         with Spool(str(tmp_path / "spool"), "a") as spool:
-            samples = list(READ(Container(str(path), len(data), "f", ""), spool, Skipped()))
+            samples = list(list_archive(Container(str(path), len(data), "f", ""), spool, Skipped()))
         failures = [sample for sample in samples if sample.failure]
         assert failures == samples[len(samples) - len(failures) :]
         assert [failure.key for failure in failures] in ([], ["a.tar"])
@@ -114,7 +124,7 @@ def test_a_cut_in_a_long_name_is_truncated(read, kind):
 def test_a_damaged_header_is_not_taken_for_the_end(read):
     data = bytearray(tar_of("1.jpg", "2.jpg", "3.jpg"))
     data[1536] ^= 1
-    assert read(bytes(data)) == (["1.jpg"], ("corrupt", "the archive is damaged: bad checksum"))
+    assert read(bytes(data)) == (["1.jpg"], ("corrupt", "the archive is damaged at byte 1,536: bad checksum"))
 
 
 def test_a_compressed_archive_with_a_flipped_bit_is_corrupt(read):
@@ -171,7 +181,7 @@ def test_a_negative_size_in_a_pax_header_is_corrupt(read):
 
 def test_a_damaged_pax_header_is_not_taken_for_the_end(read):
     data = tar_of("1.jpg")[:1536] + header_of(6, tarfile.XHDTYPE) + b"0 a=b\n".ljust(512, b"\0") + tar_of("2.jpg")
-    assert read(data) == (["1.jpg"], ("corrupt", "the archive is damaged: invalid header"))
+    assert read(data) == (["1.jpg"], ("corrupt", "the archive is damaged at byte 1,536: invalid header"))
 
 
 def test_headers_nested_without_end_are_corrupt(read):
@@ -180,7 +190,7 @@ def test_headers_nested_without_end_are_corrupt(read):
 
 def test_a_missing_archive_is_unreadable(tmp_path):
     with Spool(str(tmp_path), "a") as spool:
-        (sample,) = READ(Container(str(tmp_path / "a.tar"), 1, "", ""), spool, Skipped())
+        (sample,) = list_archive(Container(str(tmp_path / "a.tar"), 1, "", ""), spool, Skipped())
     assert sample.failure == ("unreadable", "No such file or directory")
 
 
@@ -196,7 +206,7 @@ def test_a_refused_archive_is_unreadable_and_a_fault_of_the_store_is_not_its_fai
 
         monkeypatch.setattr(storage, "open_read", lambda path, **_: File(tar_of("1.jpg")))
         with Spool(str(tmp_path / "spool"), "a") as spool:
-            return list(READ(Container("a.tar", 10_240, "", ""), spool, Skipped()))
+            return list(list_archive(Container("a.tar", 10_240, "", ""), spool, Skipped()))
 
     samples = read(PermissionError(13, "Permission denied"))
     assert [sample.key for sample in samples] == ["1.jpg", "a.tar"]
@@ -219,7 +229,7 @@ def test_a_full_disk_ends_the_build_and_does_not_reject_the_archive(tmp_path, mo
     with Spool(str(tmp_path / "spool"), "a") as spool:
         monkeypatch.setattr(spool, "add", fail)
         with pytest.raises(OSError, match="No space left"):
-            list(READ(Container(str(tmp_path / "a.tar"), 1, "", ""), spool, Skipped()))
+            list(list_archive(Container(str(tmp_path / "a.tar"), 1, "", ""), spool, Skipped()))
 
 
 @pytest.mark.parametrize("extension", ["", ".gz"])
@@ -234,7 +244,7 @@ def test_ten_thousand_members_take_the_memory_of_a_few(tmp_path, extension):
     container = Container(str(path), os.path.getsize(path), "", "")
     tracemalloc.start()
     with Spool(str(tmp_path / "spool"), "a") as spool:
-        assert sum(1 for _ in READ(container, spool, Skipped())) == 10_000
+        assert sum(1 for _ in list_archive(container, spool, Skipped())) == 10_000
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1_500_000

@@ -12,22 +12,30 @@ import subprocess
 import tracemalloc
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError
 from transforms.blocks.fetching import read_image
+from transforms.ref_columns import one_by_one
 from transforms.refs import SampleRef
 from transforms.sources.archives import archive
 from transforms.sources.archives.archive import ReadArchive
 from transforms.sources.archives.zip_reader import open_zip
-from transforms.sources.containers import Container, Spool
+from transforms.sources.containers import Container, Spool, until_damage
 from transforms.sources.folder_roles import Guess
 from transforms.sources.source_spec import Skipped
 
 READ = ReadArchive(open_zip, Guess(splits=False, needs_class=True), only_splits=False, label_pattern=None)
+
+
+def list_archive(container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+    """The samples, as a build lists them."""
+    return one_by_one(until_damage(READ(container, spool, skipped), container, skipped))
+
+
 METHODS = [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]
 
 
@@ -67,7 +75,7 @@ def read(tmp_path) -> Callable[..., tuple[list[SampleRef], tuple[str, str] | Non
         path.write_bytes(data)
         skipped = Skipped()
         with Spool(str(tmp_path / "spool"), "a") as spool:
-            samples = list(READ(Container.of(storage.stat(str(path)), key_prefix=""), spool, skipped))
+            samples = list(list_archive(Container.of(storage.stat(str(path)), key_prefix=""), spool, skipped))
         assert not (tmp_path / "spool").exists()
         failure = samples.pop().failure if samples and samples[-1].key == "a.zip" else None
         return samples, failure, skipped
@@ -137,7 +145,7 @@ def test_members_beyond_4_gb_are_read(tmp_path):
             written.writestr("cat/1.jpg", bytes_of("cat/1.jpg"))
     if path.stat().st_blocks * 512 > 1 << 20:
         pytest.skip("the disk keeps no holes")
-    (sample,) = READ(Container.of(storage.stat(str(path)), key_prefix=""), Spool(str(tmp_path), "a"), Skipped())
+    (sample,) = list_archive(Container.of(storage.stat(str(path)), key_prefix=""), Spool(str(tmp_path), "a"), Skipped())
     assert sample.locator.offset >= 5 << 30
     assert content(sample) == bytes_of("cat/1.jpg")
 
@@ -274,18 +282,19 @@ def test_a_part_of_a_split_archive_is_refused_with_what_to_do(read):
 
 
 def test_a_missing_archive_is_unreadable(tmp_path):
-    (sample,) = READ(Container(str(tmp_path / "a.zip"), 1, "", ""), Spool(str(tmp_path), "a"), Skipped())
+    (sample,) = list_archive(Container(str(tmp_path / "a.zip"), 1, "", ""), Spool(str(tmp_path), "a"), Skipped())
     assert sample.failure == ("unreadable", "No such file or directory")
 
 
 def test_a_damaged_directory_gives_the_samples_before_the_damage(read):
     data = bytearray(zip_of(*NAMES))
-    data[data.rindex(b"PK\x01\x02")] ^= 1
+    at = data.rindex(b"PK\x01\x02")
+    data[at] ^= 1
     samples, failure, _ = read(bytes(data))
     assert [content(sample) for sample in samples] == [bytes_of(name) for name in NAMES[:2]]
     assert failure == (
         "corrupt",
-        "the archive is damaged: there is no entry of the directory where one should be",
+        f"the archive is damaged: there is no entry of the directory at byte {at:,}, where one should be",
     )
 
 
@@ -353,7 +362,7 @@ def test_many_members_take_the_memory_of_a_few(tmp_path):
             written.writestr(f"cat/{number}.jpg", b"x")
     container = Container.of(storage.stat(str(path)), key_prefix="")
     tracemalloc.start()
-    assert sum(1 for _ in READ(container, Spool(str(tmp_path), "a"), Skipped())) == 30_000
+    assert sum(1 for _ in list_archive(container, Spool(str(tmp_path), "a"), Skipped())) == 30_000
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1_500_000

@@ -212,12 +212,14 @@ def test_damaged_and_foreign_files_are_refused(read, tmp_path):
             read(tmp_path / name)
 
 
-def test_a_file_that_is_cut_gives_the_images_before_its_end(read, tmp_path):
+def test_every_image_that_a_cut_file_lacks_is_rejected(read, tmp_path):
     np.save(tmp_path / "x.npy", PIXELS)
     np.save(tmp_path / "y.npy", LABELS)
     with (tmp_path / "x.npy").open("r+b") as file:
         file.truncate(128 + 4 * 72 + 1)
-    *samples, cut = read(tmp_path / "x.npy")
+    *samples, cut, last = read(tmp_path / "x.npy")
+    assert last.failure == cut.failure
+    assert [cut.key, last.key] == ["000000000004", "000000000005"]
     np.testing.assert_array_equal(pixels_of(samples)[..., 0], PIXELS[:4])
     assert cut.failure == ("truncated", "the file is cut: it has 417 bytes, which end in image 4 of 6")
 
@@ -292,7 +294,7 @@ def test_idx_files_that_are_refused(read, tmp_path):
         read(tmp_path / "b-images-idx3-ubyte")
     whole = gzip.compress((tmp_path / "a-images-idx3-ubyte").read_bytes())
     (tmp_path / "c-images-idx3-ubyte.gz").write_bytes(whole[:-100])
-    *samples, cut = read(tmp_path / "c-images-idx3-ubyte.gz", needs_label=False)
+    *samples, cut, _ = read(tmp_path / "c-images-idx3-ubyte.gz", needs_label=False)
     assert len(samples) == 4
     assert cut.failure == ("corrupt", "it is damaged, or not complete: Compressed file ended before the end-of-stream marker was reached")  # fmt: skip  # noqa: E501
 

@@ -227,16 +227,17 @@ def test_a_file_without_labels_is_refused_with_its_columns(write, opened):
         opened(path)
 
 
-def test_a_column_that_a_later_file_lacks_rejects_the_file(write, read, tmp_path):
+def test_a_column_that_a_later_file_lacks_rejects_its_rows(write, read, tmp_path):
     write(rows_of(PICTURES[:1]), to="a.parquet")
     pq.write_table(pa.table({"image": [b"1"]}), tmp_path / "b.parquet")
     samples = read(tmp_path / "*.parquet")
-    detail = "the file has no column 'label', which the first one has"
-    assert [(sample.key, sample.failure) for sample in samples[1:]] == [("b.parquet", ("invalid_row", detail))]
+    detail = "from row 0 on: the file has no column 'label', which the first one has"
+    expected = [("b.parquet/000000000000", ("invalid_row", detail))]
+    assert [(sample.key, sample.failure) for sample in samples[1:]] == expected
 
 
 @pytest.mark.parametrize("compression", ["none", "snappy"])
-def test_a_damaged_file_gives_the_rows_before_and_one_failure(write, read, compression):
+def test_every_row_of_a_damaged_group_is_rejected_and_the_others_are_read(write, read, compression):
     path = write(rows_of([PICTURES[3]] * 3), row_group_size=1, compression=compression, use_dictionary=False)
     whole = path.read_bytes()
     column = pq.ParquetFile(path).metadata.row_group(1).column(0)
@@ -244,7 +245,8 @@ def test_a_damaged_file_gives_the_rows_before_and_one_failure(write, read, compr
     path.write_bytes(whole[:start] + bytes(100) + whole[start + 100 :])
     samples = read(path, needs_label=False)
     assert content(samples[0]) == PICTURES[3]
-    assert [(sample.key, sample.failure and sample.failure[0]) for sample in samples[1:]] == [("a.parquet", "corrupt")]
+    assert [sample.failure and sample.failure[0] for sample in samples] == [None, "corrupt", None]
+    assert samples[1].key == "000000000001"
 
 
 def test_a_file_that_is_replaced_is_changed(write, opened, tmp_path):

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.errors import RequestError
 from transforms.sources.tables.parquet_table import open_parquet
-from transforms.sources.tables.table import InvalidRow
+from transforms.sources.tables.table import InvalidRow, RowRange
 
 
 @pytest.fixture
@@ -119,13 +119,16 @@ def test_columns_of_the_same_name_are_refused(tmp_path):
         open_parquet(str(tmp_path / "m.parquet"))
 
 
-def test_a_damaged_file_stops_the_build(table, tmp_path):
+def test_every_row_that_a_damaged_file_lacks_is_invalid(table, tmp_path):
     opened = table({"x": [str(number) for number in range(5000)]}, compression="zstd", use_dictionary=False)
     data = bytearray((tmp_path / "m.parquet").read_bytes())
     data[100:2000] = bytes(1900)
     (tmp_path / "m.parquet").write_bytes(data)
-    with pytest.raises(BuildError, match=r"m\.parquet cannot be read beyond row"):
-        list(opened.rows(["x"]))
+    rows = list(opened.rows(["x"]))
+    assert len(rows) == 5000
+    assert isinstance(rows[-1], InvalidRow)
+    assert rows[-1].detail.startswith("row 4999: ")
+    assert len(list(opened.rows(["x"], RowRange(1000, 1000, 3000)))) == 2000
 
 
 def test_an_image_column_of_bytes_is_refused_if_the_request_says_that_it_has_paths(tmp_path, opened):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 
 import pytest
 
-from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.errors import RequestError
 from transforms.sources.tables.text_file import find_encoding
 
 TEXT = "image,label\na.jpg,Hündin\nb.jpg,Kätzchen\n"
@@ -104,14 +105,53 @@ def test_what_is_no_gzip_is_refused(write, opened):
         opened(write(TEXT.encode(), "labels.csv.gz"))
 
 
-def test_a_gzip_file_that_is_cut_stops_the_build(write, opened):
+def test_a_gzip_file_that_is_cut_is_damaged(write, opened):
     rows = "".join(f"{number}.jpg,{number * 7919 % 1009}\n" for number in range(400_000))
     source = opened(
         write(gzip.compress(f"image,label\n{rows}".encode(), 1)[:-1000], "labels.csv.gz"), key_column="image"
     )
-    with pytest.raises(BuildError, match=r"labels\.csv\.gz cannot be read beyond line \d+"):
-        for _ in source.samples():
-            pass
+    *rows, last = source.samples()
+    (damage,) = source.skipped.damaged
+    assert re.search(r"labels\.csv\.gz cannot be read beyond line [\d,]+: Compressed file ended", damage.detail)
+    assert damage.samples == len(rows) > 100_000
+    assert last.failure == ("truncated", damage.detail)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("labels.csv", "image,label\na.jpg,cat\nb.jp"),
+        ("labels.csv", 'image,label\na.jpg,cat\nb.jpg,"do'),
+        ("labels.csv", 'image,label\na.jpg,cat\nb.jpg,"two\nlin'),
+        ("labels.csv", "image,label\r\na.jpg,cat\r\nb"),
+        ("labels.jsonl", '{"image": "a.jpg", "label": "cat"}\n{"image": "b.j'),
+    ],
+)
+def test_a_table_that_ends_within_a_row_is_damaged(write, opened, name, text):
+    source = opened(write(text.encode(), name))
+    samples = list(source.samples())
+    assert samples[0].failure is None
+    assert [sample.key for sample in samples[1:] if sample.failure is None] == []
+    (damage,) = source.skipped.damaged
+    lines = text.count("\n") + 1
+    assert damage.detail.startswith(f"the file ends within line {lines}: line ")
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n"])
+@pytest.mark.parametrize(
+    ("name", "row"), [("labels.csv", "a.jpg,cat"), ("labels.jsonl", '{"image": "a.jpg", "label": "cat"}')]
+)
+def test_a_table_need_not_end_with_a_line_end(write, opened, name, row, end):
+    head = "image,label\n" if name.endswith("csv") else ""
+    source = opened(write(f"{head}{row}{end}".encode(), name))
+    assert [sample.failure for sample in source.samples()] == [None]
+    assert source.skipped.damaged == []
+
+
+def test_an_invalid_row_that_has_its_line_end_is_not_the_end_of_the_table(write, opened):
+    source = opened(write(b"image,label\na.jpg,cat\nb.jpg\n"))
+    assert [bool(sample.failure) for sample in source.samples()] == [False, True]
+    assert source.skipped.damaged == []
 
 
 def test_a_jsonl_file_in_utf_16_is_read(write, opened):
