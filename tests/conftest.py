@@ -6,8 +6,10 @@ import contextlib
 import dataclasses
 import functools
 import io
+import itertools
 import signal
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +27,43 @@ BEAM_WORKERS = ("--direct_running_mode=multi_processing", "--direct_num_workers=
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--beam_workers", action="store_true", help="build and verify in Beam's own worker processes")
     parser.addoption("--local_runner", action="store_true", help="run no pipeline plainly")
+    parser.addoption("--exhaustive", action="store_true", help="run every combination of parameters")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "any_workers: a stage; also run with `-m any_workers --beam_workers`")
     config.addinivalue_line("markers", "local_runner: about runners, workers or their processes; not run plainly")
+    config.addinivalue_line("markers", "every_value: fewer combinations; each value of each parameter is in one")
+    config.addinivalue_line("markers", "every_pair: fewer combinations; each two values of two parameters are in one")
     # A shell ignores Ctrl-C in what it starts in the background, and so would the programs that tests start and end.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # How long an example takes depends on what else the machine does.
     hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     hypothesis.settings.load_profile("untimed")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselects the combinations of parameters that `every_value` and `every_pair` do without."""
+    if config.getoption("exhaustive"):
+        return
+    left_out = {*find_repeated(items, marker="every_value", size=1), *find_repeated(items, marker="every_pair", size=2)}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
+
+
+def find_repeated(items: Iterable[pytest.Item], *, marker: str, size: int) -> Iterator[pytest.Item]:
+    """The items of which all combinations of so many parameters are in other items."""
+    combined = [item for item in items if isinstance(item, pytest.Function) and item.get_closest_marker(marker)]
+    seen: set[object] = set()
+    # In an order that mixes the values, and is the same in every process.
+    for item in sorted(combined, key=lambda item: zlib.crc32(item.nodeid.encode())):
+        # A parameter has the same objects in all combinations.
+        parameters = [(name, id(value)) for name, value in item.callspec.params.items()]
+        values = {(item.function, *some) for some in itertools.combinations(parameters, size)}
+        if values <= seen:
+            yield item
+        seen |= values
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,7 +8,6 @@ import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -66,6 +65,7 @@ def declared() -> set[str]:
     return {canonicalize_name(Requirement(word).name) for one in lists for word in re.findall(r'"([^"]+)"', one)}
 
 
-@pytest.mark.parametrize("module", sorted(imported_modules()))
-def test_the_distribution_of_an_imported_module_is_declared(module):
-    assert canonicalize_name(distribution_of(module)) in declared()
+def test_the_distribution_of_every_imported_module_is_declared():
+    distributions = {module: canonicalize_name(distribution_of(module)) for module in imported_modules()}
+    assert distributions
+    assert {module: name for module, name in distributions.items() if name not in declared()} == {}

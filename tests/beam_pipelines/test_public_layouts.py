@@ -83,6 +83,7 @@ def pack(make, tmp_path):
     return write
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("archives", [1, 2])
 @pytest.mark.parametrize("layout", READ, ids=lambda layout: layout.name)
 def test_archives_are_read_by_the_same_rules(layout, archives, pack, tmp_path):
@@ -90,6 +91,7 @@ def test_archives_are_read_by_the_same_rules(layout, archives, pack, tmp_path):
     assert records == layout.records
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("archives", [1, 2])
 @pytest.mark.parametrize("layout", REFUSED, ids=lambda layout: layout.name)
 def test_archives_are_refused_by_the_same_rules(layout, archives, pack, tmp_path):
@@ -105,6 +107,7 @@ def test_archives_are_refused_by_the_same_rules(layout, archives, pack, tmp_path
         assert records in [*layout.choices, everything], "\n".join(lines)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize(
     "flags",
     [

@@ -25,6 +25,7 @@ def spec_for(codec: Codec) -> ImageSpec:
     return ImageSpec(image_encoding=ImageEncoding.RAW, channels=None, codec=codec)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("name", VALID)
 def test_an_unusual_file_is_converted_to_the_image_it_shows(name: str, codec: Codec) -> None:
@@ -52,6 +53,7 @@ def test_an_unusual_file_of_any_format_can_be_kept_byte_for_byte(name: str) -> N
     assert without == convert_image(data, dataclasses.replace(spec, check=Check.HEADER))
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_file_is_rejected_with_its_reason(name: str, codec: Codec) -> None:

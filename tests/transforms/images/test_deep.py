@@ -68,6 +68,7 @@ def test_every_bit_of_other_formats_is_stored(kind: str, channels: int) -> None:
     np.testing.assert_array_equal(read(convert_image(file.tobytes(), DEEP)), array)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("channels", [1, 3, 4])
 @pytest.mark.parametrize("name", VALID)
 def test_the_image_is_that_of_8_bits(name: str, channels: int) -> None:
@@ -80,6 +81,7 @@ def test_the_image_is_that_of_8_bits(name: str, channels: int) -> None:
     assert difference[visible].max(initial=0) <= 1
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("resample", Resample)
 @pytest.mark.parametrize("mode", ResizeMode)
 @pytest.mark.parametrize("channels", [1, 3, 4])

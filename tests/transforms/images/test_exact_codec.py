@@ -32,6 +32,7 @@ def test_a_plain_photo_equals_open_resize_tobytes() -> None:
         assert convert_image(photo.read_bytes(), RAW_32).data == image.resize((32, 32)).tobytes()
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("photo", PHOTOS[::4], ids=PHOTO_IDS[::4])
 @pytest.mark.parametrize("resample", Resample)
 def test_a_jpeg_equals_what_pillow_saves(photo: Path, resample: Resample) -> None:

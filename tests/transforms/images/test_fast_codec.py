@@ -68,6 +68,7 @@ def test_a_shift_of_a_tenth_of_a_pixel_is_detected() -> None:
     assert shift(here, there)[0] == pytest.approx(0.1, abs=0.04)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("photo", PHOTOS, ids=PHOTO_IDS)
 @pytest.mark.parametrize("encoding", [ImageEncoding.RAW, ImageEncoding.JPEG])
 @pytest.mark.parametrize("side", [100, 256])
@@ -203,6 +204,7 @@ def test_a_wide_gamut_jpeg_is_converted_by_the_fast_codec() -> None:
     assert_faithful(*both(data, ImageSpec(image_size=(24, 24), image_encoding=ImageEncoding.RAW)))
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("photo", PHOTOS[::3], ids=PHOTO_IDS[::3])
 @pytest.mark.parametrize(("colorants", "gamma"), [(P3_COLORANTS, 2.2), (PROPHOTO_COLORANTS, 1.8)])
 @pytest.mark.parametrize("encoding", [ImageEncoding.RAW, ImageEncoding.JPEG])

@@ -107,6 +107,7 @@ def test_the_stored_image_has_the_planned_size(
     assert len(converted.data) == converted.height * converted.width * 3
 
 
+@pytest.mark.every_pair
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("file_format", ["JPEG", "PNG"])
 @pytest.mark.parametrize("mode", ResizeMode)

@@ -128,6 +128,7 @@ ODD = {
 }
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 @pytest.mark.parametrize("data", ODD.values(), ids=ODD)
 def test_odd_files_become_what_pillow_makes_of_them(data: bytes, spec: ImageSpec) -> None:

@@ -30,6 +30,7 @@ def decoded(image: ConvertedImage) -> np.ndarray:
     return tf.io.decode_image(image.data, expand_animations=False).numpy()
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("spec", [KEEP, HEADER], ids=["decode", "header"])
 def test_tensorflow_decodes_whatever_keep_stores_with_its_height_and_width(name: str, spec: ImageSpec) -> None:
