@@ -212,10 +212,10 @@ def _build(
         earlier = plan if isinstance(plan, Earlier) else plan.earlier
         outcome: Published | Unpublished | JobRecord
         if isinstance(plan, Earlier):
-            assert plan.version
+            assert plan.newest
             if runner.arguments.given["template_location"]:
                 execution.run(add_nothing)
-            outcome = Published(plan.version.path, is_unchanged=True)
+            outcome = Published(plan.newest.path, is_unchanged=True)
         else:
             outcome = _run(plan, execution, quiet=quiet, wait=wait)
         problem, unchanged = None, outcome.path if isinstance(outcome, Published) and outcome.is_unchanged else None
@@ -274,8 +274,8 @@ def _run(plan: BuildPlan, execution: Execution, *, quiet: bool, wait: bool) -> P
             "the log of the runner may say why"
         )
     values = json.loads(storage.read_bytes(outcome))
-    if values["is_unchanged"] and plan.earlier.version:
-        return Published(plan.earlier.version.path, is_unchanged=True)
+    if values["is_unchanged"] and plan.earlier.newest:
+        return Published(plan.earlier.newest.path, is_unchanged=True)
     stats = Stats.from_json(values["stats"])
     return Unpublished(
         listed=sum(values["listed"].values()),

@@ -166,6 +166,8 @@ def plan_build(
             root=spec.output,
             version=version,
             earlier=before,
+            newest=earlier.newest.ref if earlier.newest else None,
+            names=earlier.names,
             compared=reuse is not None and reuse.earlier == before,
             nothing_reused_because=work.nothing_reused_because,
             notes=earlier.notes,

@@ -283,7 +283,7 @@ def _would_repeat(earlier: Earlier, spec: BuildSpec, facts: Mapping[str, Any]) -
       spec: the request.
       facts: what the manifest would say, as far as it is known.
     """
-    version = earlier.version
+    version = earlier.newest
     return (
         version is not None
         and spec.source.fingerprint is Fingerprint.STAT

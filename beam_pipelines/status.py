@@ -22,9 +22,9 @@ from beam_pipelines.terminal import show
 from beam_pipelines.versioning import open_newest, read_version
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, open_dataset, open_whole, read_latest
-from beam_tfrecords.errors import RequestError
-from beam_tfrecords.files import LATEST, SUCCESS
-from beam_tfrecords.versions import list_versions
+from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.files import CHANGES, LATEST, REMOVED, SUCCESS
+from beam_tfrecords.versions import list_versions, pin, read_pinned, unpin
 from transforms.request.build_spec import read_output
 from transforms.stats import FACTS
 from transforms.workspace.build_folder import BuildFolder, Workspace
@@ -56,6 +56,8 @@ def status(argv: Sequence[str]) -> int:
         raise RequestError(f"--output={arguments.output}: {error}") from error
     if not storage.is_folder(output):
         raise RequestError(f"--output={output}: no such folder; expected the --output of a build")
+    if arguments.pin is not None or arguments.unpin:
+        _hold(output, arguments.pin)
     found = _follow(output) if arguments.follow else describe_status(output, now=time.time())
     show(*(json.dumps(found, indent=2).splitlines() if arguments.json else _lines(found)))
     return _ENDED.get(found["state"], DONE) if arguments.follow else DONE
@@ -73,7 +75,24 @@ def make_parser() -> Parser:
     parser.add_argument(
         "--follow", action="store_true", help="show the progress of a build until it ends, and end as it did"
     )
+    held = parser.add_mutually_exclusive_group()
+    held.add_argument("--pin", metavar="VERSION", help="let LATEST name this version and stay there; builds go on")
+    held.add_argument("--unpin", action="store_true", help="let LATEST name the newest whole version again")
     return parser
+
+
+def _hold(output: str, version: str | None) -> None:
+    """Pins a version, or ends that."""
+    staging = Workspace(output).path
+    was_there = storage.is_folder(staging)
+    try:
+        if version is None:
+            unpin(output, staging=staging)
+        else:
+            pin(output, version, staging=staging)
+    finally:
+        if not was_there:
+            storage.delete_if_empty(staging)
 
 
 def _follow(output: str) -> dict[str, Any]:
@@ -94,13 +113,26 @@ def describe_status(output: str, *, now: float) -> dict[str, Any]:
     running = _find_running(builds)
     last = running or next((build for build in builds if build["state"] == "unpublished"), None)
     temporary = Workspace(output).path
-    versions = [_describe_version(output, version.name) for version in list_versions(output)]
+    registered = Workspace(output).list_versions()
+    described = [_describe_version(output, version.name) for version in list_versions(output)]
+    # A folder named like a version may be somebody's own.
+    versions = [
+        version
+        for version in described
+        if version["records"] is not None or version["damage"] or _is_ours(output, version["name"], registered)
+    ]
     _, notes = open_newest(output)
+    try:
+        pinned = read_pinned(output)
+    except BuildError as error:
+        pinned, notes = None, (*notes, str(error))
     return {
         "output": output,
         "state": last["state"] if last else "dead" if any(build["state"] == "dead" for build in builds) else "idle",
         "build": last or (builds[0] if builds else None),
         "latest": read_latest(output),
+        "pinned": pinned,
+        "removed_versions": _find_removed(output, versions),
         "dataset": _describe_dataset(open_dataset(output)) if storage.exists(storage.join(output, SUCCESS)) else None,
         "versions": versions,
         "notes": list(notes),
@@ -203,6 +235,21 @@ def _describe_version(output: str, name: str) -> dict[str, Any]:
     return {"name": name, "published": None, **dict.fromkeys(fact.name for fact in _FACTS), "damage": damage}
 
 
+def _is_ours(output: str, name: str, registered: Sequence[str]) -> bool:
+    return name in registered or storage.exists(storage.join(output, name, REMOVED))
+
+
+def _find_removed(output: str, versions: Iterable[dict[str, Any]]) -> list[str]:
+    """The versions that were there when one of those that are there now was built, and are not any more."""
+    there, known = set(), set()
+    for version in versions:
+        there.add(version["name"])
+        path = storage.join(output, version["name"], CHANGES)
+        if version["records"] is not None and storage.exists(path):
+            known.update(json.loads(storage.read_bytes(path)).get("versions", ()))
+    return sorted(known - there)
+
+
 def _describe_dataset(dataset: Dataset) -> dict[str, Any]:
     return {
         "published": _time(storage.stat(storage.join(dataset.path, SUCCESS)).modified),
@@ -225,12 +272,17 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     if found["versions"]:
         rows = [["version", *(fact.column for fact in _FACTS), ""]]
         for version in found["versions"]:
-            mark = LATEST if version["name"] == found["latest"] else ""
+            marks = [LATEST] * (version["name"] == found["latest"]) + ["pinned"] * (version["name"] == found["pinned"])
+            mark = ", ".join(marks)
             if version["records"] is None:
                 rows.append([version["name"], *[""] * len(_FACTS), "damaged" if version["damage"] else "not finished"])
             else:
                 rows.append([version["name"], *(format_fact(fact, version[fact.name]) for fact in _FACTS), mark])
         yield from format_table(rows)
+    if found["removed_versions"]:
+        yield f"removed: {', '.join(found['removed_versions'])}"
+    if found["pinned"]:
+        yield f"{LATEST} stays at {found['pinned']} until --unpin; new versions are written beside it"
     yield from (f"note: {note}" for note in found["notes"])
     debris = found["debris"]
     if debris["builds"] or debris["bytes"]:

@@ -25,6 +25,8 @@ from beam_pipelines.terminal import show
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.files import SUCCESS
+from beam_tfrecords.missing import explain_missing
 from transforms.processes.worker import start_fork_server
 from transforms.settings import whole_number
 
@@ -104,7 +106,24 @@ def _prepare(beam_arguments: Sequence[str], *, verbose: bool = False) -> Executi
     return Execution.prepare(runner, verbose=verbose)
 
 
-def _find(dataset: Dataset, execution: Execution, *, shows_progress: bool = False) -> Iterator[Finding]:
+def _find(dataset: Dataset, execution: Execution, *, shows_progress: bool = False) -> list[Finding]:
+    """What is wrong with a dataset.
+
+    Raises:
+      BuildError: it was removed meanwhile.
+    """
+    try:
+        found = list(_find_all(dataset, execution, shows_progress=shows_progress))
+    except (OSError, BuildError) as error:
+        if storage.exists(storage.join(dataset.path, SUCCESS)):
+            raise
+        raise explain_missing(dataset.path, SUCCESS) from error
+    if found and not storage.exists(storage.join(dataset.path, SUCCESS)):
+        raise explain_missing(dataset.path, SUCCESS)
+    return found
+
+
+def _find_all(dataset: Dataset, execution: Execution, *, shows_progress: bool) -> Iterator[Finding]:
     from transforms.verifying.checks import Finding, ShardCheck, verify_files
 
     yield from verify_files(dataset)

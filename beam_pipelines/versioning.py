@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from beam_pipelines.settings.definitions import SETTINGS, fill_spec
 from beam_pipelines.terminal import show
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import Dataset, open_whole, read_latest
+from beam_tfrecords.dataset import Dataset, find_newest, open_whole, read_latest, read_pointer
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.files import LATEST, SUCCESS
 from beam_tfrecords.versions import (
@@ -39,14 +39,18 @@ class Earlier:
     """The datasets that a build looks back to.
 
     Attributes:
-      version: the version before, or None.
+      version: the version that guards and changes are compared with: the one before, or the pinned one; or None.
       reused: the dataset whose records are taken over, or None.
       notes: datasets that were passed over because they are damaged, one line each.
+      newest: the version before, or None: a build that would make it again makes none.
+      names: of the versions that are there and finished.
     """
 
     version: Dataset | None
     reused: Dataset | None
     notes: tuple[str, ...] = ()
+    newest: Dataset | None = None
+    names: tuple[str, ...] = ()
 
 
 NOTHING = Earlier(None, None)
@@ -59,11 +63,11 @@ def open_earlier(spec: BuildSpec) -> Earlier:
       RequestError: `reuse` names no dataset.
     """
     schedule = spec.schedule
-    version, notes = open_newest(spec.output) if schedule.versioned else (None, ())
+    before = _open_versions(spec.output) if schedule.versioned else NOTHING
     if schedule.reuse == NO_REUSE:
-        return Earlier(version, None, notes)
+        return before
     if schedule.reuse is None:
-        return Earlier(version, version, notes)
+        return dataclasses.replace(before, reused=before.version)
     reused, more = open_newest(schedule.reuse)
     if reused is None and not more:
         reused, damage = open_whole(schedule.reuse.rstrip("/"))
@@ -74,7 +78,23 @@ def open_earlier(spec: BuildSpec) -> Earlier:
                 f"`reuse={schedule.reuse}`: no finished dataset (there is no {SUCCESS}); expected the `output` of a "
                 "build, or `reuse=none`"
             )
-    return Earlier(version, reused, (*notes, *(note for note in more if note not in notes)))
+    notes = (*before.notes, *(note for note in more if note not in before.notes))
+    return dataclasses.replace(before, reused=reused, notes=notes)
+
+
+def _open_versions(root: str) -> Earlier:
+    """Opens the version that a new one is compared with, and the one before it."""
+    version, notes = open_newest(root)
+    names = tuple(version.name for version in list_versions(root) if version.published is not None)
+    pinned, newest = read_pinned(root), version
+    if pinned is not None:
+        name = find_newest(root)
+        newest = open_whole(storage.join(root, name))[0] if name else None
+        held, damage = open_whole(storage.join(root, pinned))
+        version = held or newest
+        if held is None:
+            notes = (f"version {pinned} is pinned, and {damage or 'is not there'}", *notes)
+    return Earlier(version, None, notes, newest, names)
 
 
 def earlier_classes(spec: BuildSpec, earlier: Earlier) -> Sequence[str]:
@@ -105,8 +125,12 @@ def open_newest(root: str) -> tuple[Dataset | None, tuple[str, ...]]:
             break
     notes = [f"version {name} is damaged, and left as it is: {damage}" for name, damage in damages.items() if damage]
     if latest not in versions and (latest or whole or notes):
-        named = f"names {latest}, which is not there" if latest else "is missing or damaged"
-        notes.insert(0, f"{LATEST} {named}")
+        is_damaged = read_pointer(root, LATEST) == ""
+        named = (
+            "is damaged" if is_damaged else f"names {latest}, which is not there" if latest else "is missing or damaged"
+        )
+        newest = f"; the newest whole version is {storage.basename(whole.path)}" if whole else ""
+        notes.insert(0, f"{LATEST} {named}{newest}")
     return whole, tuple(notes)
 
 

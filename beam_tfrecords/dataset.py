@@ -222,7 +222,10 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     root, path = path, storage.join(path, version) if version else path
     if not storage.exists(storage.join(path, SUCCESS)):
         _check_latest(root)
-        raise RequestError(f"{path}: no finished dataset (there is no {SUCCESS}); expected the `output` of a build")
+        gone = "; the version was removed, or never finished" if VERSION_NAME.fullmatch(storage.basename(path)) else ""
+        raise RequestError(
+            f"{path}: no finished dataset (there is no {SUCCESS}){gone}; expected the `output` of a build"
+        )
     try:
         return _parse(path, *_read_files(path))
     except _DamagedError as error:

@@ -12,16 +12,20 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.index import sealed_crc
 from beam_tfrecords.manifest import Shard
+from beam_tfrecords.missing import explain_missing
 
 
 def read_index(path: str, shard: Shard) -> pa.BufferReader:
     """The index file of a shard.
 
     Raises:
-      BuildError: it is not the one of the manifest.
+      BuildError: it is not the one of the manifest, or is not there any more.
     """
     name = shard.index or ""
-    data = storage.read_bytes(storage.join(path, name))
+    try:
+        data = storage.read_bytes(storage.join(path, name))
+    except FileNotFoundError as error:
+        raise explain_missing(path, name) from error
     if shard.index_sha256 not in (None, hashlib.sha256(data).hexdigest()):
         raise replaced(path, name)
     return pa.BufferReader(data)

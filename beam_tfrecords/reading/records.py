@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.manifest import Shard
+from beam_tfrecords.missing import explain_missing
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.index_files import read_places, replaced
@@ -191,16 +192,18 @@ class Records(Sequence[Any]):
         return storage.join(self._path, self._shards[shard].file)
 
     def _read_range(self, shard: int, offset: int, length: int) -> bytes:
-        path = self._file(shard)
-        if self._is_remote:
-            data = storage.read_range(path, offset, length)
-        else:
-            named = self._shards[shard]
-            # A dataset that replaces this one has other files of the same names.
-            file = _open(path, named.crc32c or named.sha256)  # stays open while somebody holds it
-            if file.size != named.bytes:
-                raise replaced(self._path, named.file)
-            data = os.pread(file.number, length, offset)
+        path, named = self._file(shard), self._shards[shard]
+        try:
+            if self._is_remote:
+                data = storage.read_range(path, offset, length)
+            else:
+                # A dataset that replaces this one has other files of the same names.
+                file = _open(path, named.crc32c or named.sha256)  # stays open while somebody holds it
+                if file.size != named.bytes:
+                    raise replaced(self._path, named.file)
+                data = os.pread(file.number, length, offset)
+        except FileNotFoundError as error:
+            raise explain_missing(self._path, named.file) from error
         if len(data) != length:
             raise BuildError(f"{path} ends before byte {offset + length:,}, where the index has a record")
         return data

@@ -27,7 +27,9 @@ class History:
     Attributes:
       root: the folder of the versions.
       version: name of the new one.
-      earlier: names the version before; None if this is the first.
+      earlier: names the version that it is compared with: the one before, or the pinned one; None if this is the first.
+      newest: names the version before; None if this is the first.
+      names: of the versions that are there.
       compared: whether blocks look their samples up in the version before.
       nothing_reused_because: why none of its records can be taken over; "" if some can.
       notes: datasets that were passed over because they are damaged, one line each.
@@ -39,6 +41,8 @@ class History:
     root: str
     version: str
     earlier: DatasetRef | None
+    newest: DatasetRef | None
+    names: tuple[str, ...]
     compared: bool
     nothing_reused_because: str
     notes: tuple[str, ...]
@@ -79,11 +83,17 @@ def describe_version(
     notes = [*history.notes, *(f"{file} is damaged: {count:,} samples converted again" for file, count in damaged)]
     if history.earlier is None:
         why = "no earlier version is whole" if history.notes else "the first version"
-        return {"compared_with": None, "note": f"{why}: there is nothing to compare it with", "notes": notes}
+        return {
+            "compared_with": None,
+            "note": f"{why}: there is nothing to compare it with",
+            "notes": notes,
+            "versions": list(history.names),
+        }
     changes: dict[str, Any] = {
         "compared_with": history.earlier.path,
         "nothing_reused_because": history.nothing_reused_because or None,
         "notes": notes,
+        "versions": list(history.names),
     }
     if history.compared:
         changes["changes"] = describe_changes(stats, earlier=history.earlier.open(), files=files, splits=splits)
@@ -93,9 +103,9 @@ def describe_version(
 
 def repeats_earlier(history: History, manifest: Mapping[str, Any], stats: Stats) -> bool:
     """Whether a version holds the same as the one before it; one with damaged files is replaced by one without."""
-    if history.earlier is None or stats.by("damaged"):
+    if history.newest is None or stats.by("damaged"):
         return False
-    earlier = history.earlier.open()
+    earlier = history.newest.open()
     return bool(_content(earlier.manifest) == _content(manifest)) and not earlier.find_missing()
 
 

@@ -1,0 +1,182 @@
+"""`status --pin` and `--unpin`: LATEST goes back to a version and stays there while builds go on."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from beam_pipelines.verify import _find, _prepare
+from beam_tfrecords import load, open_dataset
+from beam_tfrecords.errors import BuildError, RequestError
+from tests.beam_pipelines.version_builds import Source, make_source
+
+
+@pytest.fixture
+def source(tmp_path, picture, save, convert) -> Source:
+    return make_source(tmp_path, 12, picture=picture, save=save, convert=convert)
+
+
+@pytest.fixture
+def status(run, source):
+    return lambda *words: run("status", f"--output={source.output}", *words)
+
+
+@pytest.fixture
+def night(source, picture, save):
+    """Changes a picture and builds the next version; returns how the build ended."""
+    numbers = iter(range(100, 200))
+
+    def build(*words: str):
+        save(source.folder / "cat/000.png", picture(next(numbers), 30, 40))
+        ran = source.build("--no_report", *words)
+        assert ran.code == 0, ran.err
+        return ran
+
+    return build
+
+
+def test_latest_stays_at_a_pinned_version_until_it_is_unpinned(source, night, status, tmp_path):
+    night()
+    first = source.latest.name
+    night()
+    assert source.latest.name != first
+    assert status(f"--pin={first}").code == 0
+    assert source.latest.name == first
+    summary = tmp_path / "run.json"
+    ran = night(f"--json_summary={summary}")
+    assert source.latest.name == first
+    assert f"published, but LATEST stays at {first}, which is pinned" in ran.out
+    assert json.loads(summary.read_text())["pinned"] == first
+    newest = source.versions[-1]
+    assert json.loads(summary.read_text())["dataset"].endswith(newest)
+    assert open_dataset(source.output).path.endswith(first)
+    found = status()
+    assert f"LATEST stays at {first} until --unpin" in found.out
+    assert json.loads(status("--json").out)["pinned"] == first
+    assert status("--unpin").code == 0
+    assert source.latest.name == newest
+    assert json.loads(status("--json").out)["pinned"] is None
+    assert sorted(path.name for path in source.output.iterdir()) == sorted([*source.versions, "LATEST"])
+
+
+def test_a_version_is_compared_with_the_pinned_one_and_unchanged_means_the_newest(source, night, status):
+    night()
+    first = source.latest.name
+    night()
+    status(f"--pin={first}")
+    count = len(source.versions)
+    ran = source.build()
+    assert (ran.code, len(source.versions)) == (0, count)
+    assert "nothing has changed since dataset: " in ran.out
+    assert source.versions[-1] in ran.out
+    assert source.latest.name == first
+    night()
+    changes = json.loads((source.output / source.versions[-1] / "changes.json").read_text())
+    assert changes["compared_with"].endswith(first)
+
+
+def test_a_pinned_version_is_not_removed_and_removed_ones_are_named(source, night, status, tmp_path):
+    night()
+    first = source.latest.name
+    status(f"--pin={first}")
+    summary = tmp_path / "run.json"
+    for _ in range(3):
+        kept = ["--keep_versions=1", "--grace=0s", f"--json_summary={summary}"]
+        before = source.versions[-1]
+        ran = night(*kept)
+        removed = [] if before == first else [before]
+        assert source.versions == [first, source.versions[-1]]
+        assert json.loads(summary.read_text())["removed_versions"] == removed
+        assert all(f"removed: version {name}" in ran.out for name in removed)
+    assert json.loads(status("--json").out)["removed_versions"] == [before]
+    assert f"removed: {before}" in status().out
+
+
+@pytest.mark.parametrize("name", ["20200101T000000Z", "../other", "latest", ""])
+def test_what_is_no_whole_version_is_not_pinned(source, night, status, name):
+    night()
+    before = source.latest
+    ran = status(f"--pin={name}")
+    assert (ran.code, "the newest whole version is " in ran.err) == (2, True), ran.err
+    assert source.latest == before
+    assert not (source.output / "PINNED").exists()
+
+
+def test_a_damaged_version_is_not_pinned(source, night, status):
+    night()
+    (source.latest / "manifest.json").write_text("{}")
+    ran = status(f"--pin={source.latest.name}")
+    assert (ran.code, "is damaged: " in ran.err) == (2, True), ran.err
+
+
+def test_a_damaged_pin_refuses_builds_and_names_what_mends_it(source, night, status):
+    night()
+    (source.output / "PINNED").write_text("")
+    ran = source.build()
+    assert (ran.code, "PINNED names no version; " in ran.err) == (2, True), ran.err
+    assert "PINNED names no version; " in status().out
+    assert status("--unpin").code == 0
+    assert source.build().code == 0
+
+
+# LATEST
+
+
+def damage(source: Source) -> None:
+    (source.output / "LATEST").write_bytes(b"\0" * 17)
+
+
+def make_folder(source: Source) -> None:
+    (source.output / "LATEST").unlink()
+    (source.output / "LATEST").mkdir()
+
+
+@pytest.mark.parametrize("hurt", [damage, make_folder])
+def test_a_damaged_latest_says_so_and_names_the_newest_whole_version(source, night, status, run, verify, hurt):
+    night()
+    night()
+    newest = source.versions[-1]
+    hurt(source)
+    told = f"LATEST is damaged; the newest whole version is {newest}"
+    for read in (open_dataset, lambda path: load(path, "train")):
+        with pytest.raises(BuildError, match=told):
+            read(source.output)
+    for ran in (verify(source.output), run("inspect", f"--dataset={source.output}")):
+        assert (ran.code, ran.err.count("\n"), told in ran.err) == (1, 1, True), ran.err
+    assert told in status().out
+    ran = source.build()
+    if hurt is make_folder:
+        assert (ran.code, "LATEST is a folder" in ran.err) == (2, True), ran.err
+        assert (status("--unpin").code, status(f"--pin={newest}").code) == (2, 2)
+    else:
+        assert (ran.code, source.latest.name) == (0, newest)
+
+
+def test_unpin_mends_a_damaged_latest(source, night, status):
+    night()
+    damage(source)
+    assert status("--unpin").code == 0
+    assert source.latest.name == source.versions[-1]
+
+
+# Readers of a version that is removed
+
+
+def test_a_version_removed_under_a_reader_is_one_line_that_says_why(source, night):
+    night()
+    first = source.latest
+    dataset = open_dataset(source.output)
+    unread, opened = dataset.records("train"), dataset.records("train")
+    opened[0]
+    night("--keep_versions=1", "--grace=0s")
+    assert not first.exists()
+    told = f"{first}: the version was removed while it was read, .* open {source.output} again"
+    with pytest.raises(BuildError, match=told):
+        unread[0]
+    # What is open stays readable.
+    assert opened[1] is not None
+    with pytest.raises(BuildError, match=told):
+        _find(dataset, _prepare([]))
+    with pytest.raises(RequestError, match="the version was removed, or never finished"):
+        dataset.verify()
