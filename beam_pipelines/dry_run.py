@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
+import zlib
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +24,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.examples.layouts import Layout
 from transforms.blocks.convert_sample import ConvertSample
-from transforms.blocks.rows import DUPLICATE_KEY
+from transforms.blocks.rows import CONFLICTING_ROWS, DUPLICATE_KEY, content_of
 from transforms.hashing import order_hash
 from transforms.labels import ClassNames
 from transforms.listing.indexing import read_unchanged
@@ -72,13 +73,15 @@ class _Failures:
         self._convert = convert
         self._class_names = class_names
         self._group_rows = group_rows
-        # Eight bytes a sample: those of keys are enough to count equal ones.
-        self._keys = array("Q")
+        # Sixteen bytes a sample: hashes of keys and of contents are enough to count equal ones.
+        self._keys, self._contents = array("Q"), array("Q")
 
     def watch(self, samples: Iterable[SampleRef]) -> Iterator[SampleRef]:
         """Passes references through."""
         for sample in samples:
-            self._keys.append(order_hash(seed=0, key=f"{sample.split}/{sample.key}"))
+            if sample.failure is None and not self._group_rows:
+                self._keys.append(order_hash(seed=0, key=f"{sample.split}/{sample.key}"))
+                self._contents.append(zlib.crc32(content_of(sample)))
             failure = sample.failure or self._reject(sample)
             if failure is not None:
                 self._add(*failure, key=sample.key)
@@ -86,9 +89,22 @@ class _Failures:
                 found = (self._class_names.find(label) for label in sample.labels)
                 self.classes.setdefault(sample.split or "", Counter()).update(one for one in found if one is not None)
             yield sample
-        repeated = 0 if self._group_rows else len(self._keys) - len(np.unique(np.frombuffer(self._keys, np.uint64)))
-        if repeated:
-            self._add(*DUPLICATE_KEY, key="", count=repeated)
+        self._compare()
+
+    def _compare(self) -> None:
+        """Counts the samples that share their keys, as `reject_duplicates` rejects them."""
+        keys, contents = (np.frombuffer(hashes, np.uint64) for hashes in (self._keys, self._contents))
+        order = np.lexsort((contents, keys))
+        keys, contents = keys[order], contents[order]
+        _, starts, counts = np.unique(keys, return_index=True, return_counts=True)
+        # Sorted, they are the same if the first and the last are.
+        conflicts = contents[starts] != contents[starts + counts - 1]
+        for failure, count in (
+            (CONFLICTING_ROWS, counts[conflicts].sum()),
+            (DUPLICATE_KEY, (counts[~conflicts] - 1).sum()),
+        ):
+            if count:
+                self._add(*failure, key="", count=int(count))
 
     def _add(self, reason: str, detail: str, *, key: str, count: int = 1) -> None:
         self.counts[reason] += count

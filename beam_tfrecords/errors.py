@@ -96,6 +96,7 @@ class FailureReason(str, enum.Enum):
     MASK_MISSING = "mask_missing"
     OUTSIDE_ROOT = "outside_root"
     DUPLICATE_KEY = "duplicate_key"
+    CONFLICTING_ROWS = "conflicting_rows"
     INVALID_ROW = "invalid_row"
     INTERNAL_ERROR = "internal_error"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import dataclasses
 import enum
+import itertools
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -56,6 +57,41 @@ class Objects:
         if self.keypoints:
             return (*packed, list(self.outlines), list(self.keypoints))
         return (*packed, list(self.outlines)) if self.outlines else packed
+
+    @classmethod
+    def merge(cls, several: Sequence[Objects]) -> Objects:
+        """The objects of several annotations of one image, one behind the other.
+
+        Raises:
+          ValueError: they are not in the same terms; the message says in which not.
+        """
+        several = [one for one in several if one != cls()] or [cls()]
+        points = [one.keypoints or [b""] * len(one.labels) for one in several]
+        terms: dict[str, set[Any]] = {
+            "names of the image": {one.image_id for one in several},
+            "sizes of the image": {one.size for one in several},
+            "units of boxes": {one.is_normalized for one in several},
+            "numbers of keypoints": {len(of_object) for found in points for of_object in found},
+            "attributes of objects": {tuple(sorted(one.values)) for one in several if one.labels},
+        }
+        for what, found in terms.items():
+            if len(found) > 1:
+                raise ValueError(f"different {what}")
+
+        def join(name: str) -> tuple[Any, ...]:
+            return tuple(itertools.chain.from_iterable(getattr(one, name) for one in several))
+
+        outlines = [one.outlines or [b""] * len(one.labels) for one in several]
+        has_outlines = any(one.outlines for one in several)
+        names = next((one.values for one in several if one.labels), several[0].values)
+        return dataclasses.replace(
+            several[0],
+            boxes=join("boxes"),
+            labels=join("labels"),
+            values={name: tuple(v for one in several if one.labels for v in one.values[name]) for name in names},
+            outlines=tuple(itertools.chain.from_iterable(outlines)) if has_outlines else (),
+            keypoints=join("keypoints"),
+        )
 
     @staticmethod
     def unpack_labels(packed: Sequence[Any]) -> tuple[str | int | None, ...]:

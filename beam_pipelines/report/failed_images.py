@@ -32,6 +32,7 @@ _SEEN = frozenset(
         FailureReason.INVALID_MASK,
         FailureReason.MASK_MISSING,
         FailureReason.DUPLICATE_KEY,
+        FailureReason.CONFLICTING_ROWS,
     }
 )
 # Of one file; what is left of a larger one is shown as a truncated file is.

@@ -338,8 +338,8 @@ def test_rows_that_share_images_are_grouped_as_the_failure_says(photos, convert,
     for more in ([], ["--dry_run"]):
         ran = convert(*flags, *more)
         assert ran.code == 3
-        assert "duplicate_key 3" in ran.out + ran.err
-        (line,) = [line for line in (ran.out + ran.err).splitlines() if line.startswith("  duplicate_key")]
+        assert "conflicting_rows 6" in ran.out + ran.err
+        (line,) = [line for line in (ran.out + ran.err).splitlines() if line.startswith("  conflicting_rows")]
         assert "example :" not in line
     (command,) = apply(flags, line)
     assert convert(*command).code == 0
@@ -371,6 +371,7 @@ ELSEWHERE = {
     "cannot be read at random; read it with `load`": "tests/beam_tfrecords/test_records.py",
     "the dataset has no index; read it with `load`": "tests/beam_tfrecords/test_records.py",
     "if rows of a table share images, say `group_rows`": "test_rows_that_share_images_are_grouped_as_the_failure_says",
+    "and there is none; say `versioned` or `reuse`": "tests/beam_pipelines/test_class_order.py",
     "which says the splits itself; leave `splits` out": "tests/transforms/sources/annotations",
     "say the folder that it is in with `image_root`": "tests/transforms/sources/annotations/test_yolo.py",
     "or say `source=tar` to read a folder": "test_a_pattern_for_a_webdataset_is_for_the_folders_of_an_archive",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import itertools
 import operator
@@ -9,33 +10,73 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import msgpack
+
 from beam_tfrecords.errors import FailureReason
+from transforms.objects import Objects
 from transforms.ref_columns import RefColumns
-from transforms.refs import SampleRef
+from transforms.refs import File, SampleRef
 from transforms.stats import Key
 
-DUPLICATE_KEY = (
-    FailureReason.DUPLICATE_KEY.value,
-    "another sample has the same key; if rows of a table share images, say `group_rows`",
+DUPLICATE_KEY = FailureReason.DUPLICATE_KEY.value, "another sample has the same key, and says the same"
+CONFLICTING_ROWS = (
+    FailureReason.CONFLICTING_ROWS.value,
+    "samples with this key contradict each other; if rows of a table share images, say `group_rows`",
 )
 
 
+def content_of(ref: SampleRef) -> bytes:
+    """What a sample says, besides its key: samples with one key and different contents contradict each other.
+
+    Of an image within a container only the name: a copy of it is elsewhere.
+    """
+    files = {name: one.uri if isinstance(one, File) else "" for name, one in ref.images.items()}
+    objects = ref.objects.pack() if ref.objects is not None else None
+    packed: bytes = msgpack.packb((ref.label, sorted(ref.columns.items()), files, objects))
+    return packed
+
+
 def reject_duplicates(together: Iterable[RefColumns]) -> Iterator[RefColumns]:
-    """The sorted references; of those with one key, all except the first as failures."""
-    before = None
-    for refs in together:
-        repeated = list(map(operator.eq, refs.keys, [before, *refs.keys[:-1]]))
-        before = refs.keys[-1]
-        if True in repeated:
-            failures = zip(repeated, refs.each("failure"), strict=True)
-            refs = refs.replace(failure=[list(DUPLICATE_KEY) if again else failure for again, failure in failures])
+    """The sorted references; of those with one key all except the first as failures, or all if they contradict.
+
+    What the source has rejected stays a failure of its own.
+    """
+    several = list(together)
+    starts = [0, *itertools.accumulate(map(len, several))]
+    keys = [key for refs in several for key in refs.keys]
+    failures: dict[int, tuple[str, str]] = {}
+    if any(map(operator.eq, keys, keys[1:])):
+        for _, group in itertools.groupby(range(len(keys)), key=keys.__getitem__):
+            failures |= _reject_group(list(group), several, starts)
+    for refs, start in zip(several, starts, strict=False):
+        of_these = {place - start: failures[place] for place in range(start, start + len(refs)) if place in failures}
+        if of_these:
+            known = enumerate(refs.each("failure"))
+            refs = refs.replace(failure=[list(of_these[n]) if n in of_these else failure for n, failure in known])
         yield refs
 
 
-def merge_rows(refs: Iterable[SampleRef], counts: Counter[Key], *, split: str) -> Iterator[SampleRef]:
-    """The sorted references, with those of one key as one: the labels of all, and of a column what differs as a list.
+def _reject_group(
+    places: Sequence[int], several: Sequence[RefColumns], starts: Sequence[int]
+) -> dict[int, tuple[str, str]]:
+    """Place -> why it is rejected, of the references with one key."""
+    if len(places) < 2:
+        return {}
+    contents: dict[int, bytes] = {}
+    for place in places:
+        number = bisect.bisect_right(starts, place) - 1
+        ref = several[number][place - starts[number]]
+        if ref.failure is None:
+            contents[place] = content_of(ref)
+    if len(set(contents.values())) > 1:
+        return dict.fromkeys(contents, CONFLICTING_ROWS)
+    return dict.fromkeys(list(contents)[1:], DUPLICATE_KEY)
 
-    What the source has rejected stays a failure of its own.
+
+def merge_rows(refs: Iterable[SampleRef], counts: Counter[Key], *, split: str) -> Iterator[SampleRef]:
+    """The sorted references, with those of one key as one: labels and objects of all, and of a column what differs.
+
+    What the source has rejected stays a failure of its own. Rows that cannot be one sample are rejected, all of them.
 
     Args:
       refs: of a block.
@@ -49,16 +90,45 @@ def merge_rows(refs: Iterable[SampleRef], counts: Counter[Key], *, split: str) -
         if len(rows) < 2:
             yield from rows
             continue
+        try:
+            merged = _merge(rows)
+        except ValueError as error:
+            failure = FailureReason.CONFLICTING_ROWS.value, f"rows of one sample have {error}"
+            yield from (dataclasses.replace(row, failure=failure) for row in rows)
+            continue
         counts["merged", split] += len(rows) - 1
-        labels = _unique(label for row in rows for label in _as_list(row.label))
-        columns = {
-            name: _unique(value for row in rows for value in _as_list(row.columns[name])) for name in rows[0].columns
-        }
-        yield dataclasses.replace(
-            rows[0],
-            label=labels,
-            columns={name: values[0] if len(values) == 1 else values for name, values in columns.items()},
-        )
+        yield merged
+
+
+def _merge(rows: Sequence[SampleRef]) -> SampleRef:
+    """One sample of several rows.
+
+    Raises:
+      ValueError: they cannot be one; the message says what differs.
+    """
+    if len({tuple(_describe_images(row)) for row in rows}) > 1:
+        raise ValueError("different images or masks")
+    objects = [row.objects for row in rows if row.objects is not None]
+    # Values of the columns of one row stay together: the third `xmin` belongs to the third `ymax`.
+    distinct = list({content_of(row): row for row in rows}.values())
+    columns: dict[str, Any] = {}
+    for name in dict.fromkeys(name for row in rows for name in row.columns):
+        values = [row.columns.get(name) for row in distinct]
+        is_same = values.count(values[0]) == len(values)
+        columns[name] = values[0] if is_same else list(itertools.chain.from_iterable(map(_as_list, values)))
+    return dataclasses.replace(
+        rows[0],
+        label=_unique(label for row in rows for label in _as_list(row.label)),
+        columns=columns,
+        objects=Objects.merge(objects) if objects else None,
+    )
+
+
+def _describe_images(ref: SampleRef) -> Iterator[tuple[str, str | int]]:
+    """What two rows with the same images agree in."""
+    for name, locator in ref.images.items():
+        # Of images within a container each row has its own copy.
+        yield name, locator.uri if isinstance(locator, File) else locator.length
 
 
 def _as_list(value: Any) -> Sequence[Any]:

@@ -120,7 +120,7 @@ class SourceSpec:
         `image` if the table has it, else the samples have no images.
       label_column: column with the label; None: `label` if the table has it.
       label_type: what the labels of a table are.
-      group_rows: whether the rows with the same key are one sample, with the labels of all.
+      group_rows: whether the rows with the same key are one sample, with the labels and objects of all.
       label_columns: columns of zeros and ones, one for each class; empty if a column has the labels.
       split_column: column with the split; None: one of a usual name, "" for none.
       key_column: column with the key; None: the image's path as written, else the number of the row.
@@ -185,7 +185,9 @@ class SourceSpec:
         decides_records=False,
     )
     group_rows: bool = _setting(
-        False, help="rows of a table with the same image are one sample, with the labels of all", read=switch
+        False,
+        help="rows of a table with the same image are one sample, with the labels and objects of all",
+        read=switch,
     )
     label_columns: tuple[str, ...] = _setting(
         (),

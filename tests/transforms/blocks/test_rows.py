@@ -1,0 +1,98 @@
+"""References with one key: merged with all that they say, or rejected; never one of them by chance."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transforms.blocks.rows import merge_rows, reject_duplicates
+from transforms.objects import Objects
+from transforms.ref_columns import RefColumns
+from transforms.refs import MASK, File, SampleRef, one_image
+
+_IMAGE = one_image(File("in/a.jpg"))
+_BOX = st.tuples(*[st.floats(0, 9, allow_nan=False)] * 4)
+_OBJECTS = st.lists(st.tuples(_BOX, st.sampled_from(["cat", "dog"]), st.integers(0, 1)), max_size=4)
+_SAMPLES = st.builds(
+    SampleRef,
+    key=st.sampled_from("abc"),
+    images=st.sampled_from([_IMAGE, one_image(File("in/b.jpg"))]),
+    label=st.sampled_from(["cat", "dog"]),
+    columns=st.fixed_dictionaries({"x": st.integers(0, 1)}),
+    failure=st.sampled_from([None, None, ("unreadable", "why")]),
+)
+
+
+def objects_of(found) -> Objects:
+    boxes = tuple(side for box, _, _ in found for side in box)
+    labels = tuple(label for _, label, _ in found)
+    points = tuple(b"\0" * 24 for _ in found)
+    outlines = tuple(b"outline" for _ in found)
+    return Objects(boxes, labels, {"is_crowd": tuple(crowd for *_, crowd in found)}, "", None, False, outlines, points)
+
+
+def sorted_columns(refs) -> list[RefColumns]:
+    """As a block has them; some at once, so that equal keys may be in two."""
+    return list(RefColumns.of(sorted(refs, key=lambda ref: (ref.key, ref.pack())), most=2))
+
+
+def merge(refs) -> tuple[list[SampleRef], int]:
+    counts: Counter = Counter()
+    return list(merge_rows(refs, counts, split="train")), counts["merged", "train"]
+
+
+@given(rows=st.lists(_OBJECTS, min_size=1, max_size=6))
+def test_rows_of_one_image_keep_the_objects_of_all(rows):
+    refs = [SampleRef("a", _IMAGE, objects=objects_of(found)) for found in rows]
+    ((merged,), count) = merge(refs)
+    everything = objects_of([one for found in rows for one in found])
+    assert count == len(rows) - 1
+    for name in ("boxes", "labels", "outlines", "keypoints"):
+        assert getattr(merged.objects, name) == getattr(everything, name)
+    if everything.labels:
+        assert merged.objects.values == everything.values
+
+
+def test_values_of_one_row_stay_together_and_rows_that_say_the_same_count_once():
+    cells = [(1, 5, "z"), (1, 6, "z"), (2, 5, "z"), (1, 5, "z")]
+    refs = [SampleRef("a", _IMAGE, columns=dict(zip("xyn", row, strict=True))) for row in cells]
+    ((merged,), count) = merge(refs)
+    assert merged.columns == {"x": [1, 1, 2], "y": [5, 6, 5], "n": "z"}
+    assert count == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"images": one_image(File("in/b.jpg"))},
+        {"images": {**_IMAGE, MASK: File("masks/a.png")}},
+        {"objects": Objects((0, 0, 1, 1), ("cat",), {}, is_normalized=True)},
+        {"objects": Objects((0, 0, 1, 1), ("cat",), {}, size=(9, 9))},
+        {"objects": Objects((0, 0, 1, 1), ("cat",), {"area": (1,)})},
+        {"objects": Objects((0, 0, 1, 1), ("cat",), {}, keypoints=(b"\0" * 12,))},
+    ],
+)
+def test_rows_that_cannot_be_one_sample_are_rejected_all(change):
+    ref = SampleRef("a", _IMAGE, objects=Objects((0, 0, 1, 1), ("dog",)))
+    rows, count = merge([ref, dataclasses.replace(ref, **change), ref])
+    assert count == 0
+    assert [row.failure[0] for row in rows] == ["conflicting_rows"] * 3
+
+
+@given(refs=st.lists(_SAMPLES, max_size=12))
+def test_of_one_key_the_same_is_kept_once_and_contradictions_are_rejected_all(refs):
+    found = [ref for columns in reject_duplicates(sorted_columns(refs)) for ref in columns]
+    assert len(found) == len(refs)
+    for key in {ref.key for ref in refs}:
+        sound = [ref for ref in refs if ref.key == key and ref.failure is None]
+        reasons = Counter(ref.failure and ref.failure[0] for ref in found if ref.key == key)
+        said = {(ref.label, ref.columns["x"], ref.uri) for ref in sound}
+        assert reasons["unreadable"] == sum(ref.key == key and ref.failure is not None for ref in refs)
+        if len(said) > 1:
+            assert (reasons["conflicting_rows"], reasons[None]) == (len(sound), 0)
+        else:
+            assert (reasons["duplicate_key"], reasons[None]) == (max(0, len(sound) - 1), min(1, len(sound)))
