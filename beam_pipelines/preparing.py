@@ -245,7 +245,7 @@ def _list_containers(
         # It is of another listing, so of another build.
         _refuse_other(output, folder)
     facts = identify_request(spec, fingerprint)
-    if _would_repeat(earlier, spec, facts) and earlier.version and _are_same(earlier.version.manifest.get("read_with")):
+    if _would_repeat(earlier, spec, facts) and earlier.newest and _are_same(earlier.newest.manifest.get("read_with")):
         return None
     source.check_containers()
     _open_listing(folder, output)
