@@ -18,7 +18,7 @@ from beam_pipelines.execution.dataflow import add_nothing
 from beam_pipelines.execution.jobs import JobRecord
 from beam_pipelines.execution.runners import Execution, find_runner
 from beam_pipelines.limits import check_limits
-from beam_pipelines.preparing import hold_output, prepare_build
+from beam_pipelines.preparing import Output, hold_output, prepare_build
 from beam_pipelines.settings.definitions import read_build_spec
 from beam_pipelines.terminal import show
 from beam_pipelines.versioning import Earlier, clean_versions, point_to_whole
@@ -219,6 +219,9 @@ def _build(
         else:
             outcome = _run(plan, execution, quiet=quiet, wait=wait)
         problem, unchanged = None, outcome.path if isinstance(outcome, Published) and outcome.is_unchanged else None
+        if isinstance(outcome, Published) and (overtaken := _find_overtaken(output)):
+            show(f"note: {overtaken}; neither the report nor what is left over is touched", file=sys.stderr)
+            return outcome
         if unchanged:
             point_to_whole(spec, unchanged)
         if unchanged or not spec.schedule.versioned:
@@ -235,9 +238,9 @@ def _build(
                     show(f"removed: version {name}", file=sys.stderr)
         # A build that was killed after it had published a version has left it without one.
         if report and isinstance(outcome, Published) and not (outcome.is_unchanged and _has_report(outcome.path)):
-            outcome = dataclasses.replace(outcome, report=_write_report(spec, outcome.path))
+            outcome = dataclasses.replace(outcome, report=_write_report(spec, outcome.path, check=output.lease.check))
         if isinstance(outcome, Published):
-            problem = _remove_temporary(spec.output)
+            problem = _find_overtaken(output) or _remove_temporary(spec.output)
     if problem and storage.is_folder(Workspace(spec.output).path):
         show(f"note: {problem}; the next build into this folder removes them", file=sys.stderr)
     return outcome
@@ -262,8 +265,8 @@ def _run(plan: BuildPlan, execution: Execution, *, quiet: bool, wait: bool) -> P
         if job is not None:
             return job
     except BuildError:
-        # A runner may fail after the pipeline's last step, which wrote `_SUCCESS`.
-        if not _is_published(plan):
+        # A runner may fail after the pipeline's last step, which wrote `_SUCCESS`; or another launch has written it.
+        if not (_is_published(plan) and plan.publication.fence.is_held()):
             raise
         return _published(plan)
     if not storage.exists(outcome):
@@ -303,17 +306,26 @@ def _is_published(plan: BuildPlan) -> bool:
     return dataset.states(plan.publication.facts) and dataset.is_whole
 
 
+def _find_overtaken(output: Output) -> str | None:
+    """Why the output may be another build's by now, after a dataset was published; None if it is not."""
+    try:
+        output.lease.check()
+    except (OSError, BuildError) as error:
+        return str(error)
+    return None
+
+
 def _has_report(path: str) -> bool:
     return storage.exists(storage.join(path, REPORT))
 
 
-def _write_report(spec: BuildSpec, path: str) -> str | None:
+def _write_report(spec: BuildSpec, path: str, *, check: storage.Check) -> str | None:
     """Writes the report of a published dataset, which stays published whatever goes wrong."""
     try:
         from beam_pipelines.report.page import write_report
 
         # Its failures are files of the input that this request names.
-        return write_report(open_dataset(path), failed_images=True, staging=Workspace(spec.output).path)
+        return write_report(open_dataset(path), failed_images=True, staging=Workspace(spec.output).path, check=check)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         show(

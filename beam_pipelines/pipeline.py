@@ -71,7 +71,7 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, 
         # -> ((split, number, of), [Part])
         | "PlanShards" >> PlanShards(ShardPolicy(spec.shard_size, spec.num_shards))
         # -> Shard
-        | "ComposeShards" >> ComposeShards(names, processes=processes)
+        | "ComposeShards" >> ComposeShards(names, fence=plan.publication.fence, processes=processes)
     )
     blocks = sum(plan.blocks.values())
     done = shards | "PublishDataset" >> PublishDataset(

@@ -14,6 +14,7 @@ from beam_pipelines.settings.definitions import SETTINGS, fill_spec
 from beam_pipelines.versioning import NOTHING, Earlier, plan_reuse, record_settings
 from beam_tfrecords import storage
 from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.storage.fence import Fence
 from transforms.blocks.convert_block import BlockPlan, Convert
 from transforms.blocks.convert_sample import ConvertSample
 from transforms.duplicates.search import DuplicateSearch
@@ -146,6 +147,7 @@ def plan_build(
     facts: Mapping[str, Any],
     earlier: Earlier,
     version: str | None,
+    fence: Fence,
 ) -> BuildPlan:
     """Derives the plan of a build from its work.
 
@@ -157,6 +159,7 @@ def plan_build(
       facts: what the manifest will say of the request, from `describe_facts`.
       earlier: the datasets that the build looks back to.
       version: name of the version that it writes, or None.
+      fence: the right to publish it.
     """
     layout, class_names, reuse = work.convert.layout, work.convert.class_names, work.block_plan.reuse
     before = earlier.version.ref if earlier.version else None
@@ -201,6 +204,7 @@ def plan_build(
             duplicates=spec.duplicates,
             facts=facts,
             count_shards=ShardPolicy(spec.shard_size, spec.num_shards).count,
+            fence=fence,
             history=history,
         ),
         earlier=earlier,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import math
 import os
@@ -22,6 +23,7 @@ from beam_pipelines.versioning import Earlier, choose_version, earlier_classes, 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import TRIED_AGAIN, BuildError, RequestError
 from beam_tfrecords.files import SUCCESS
+from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.storage.opened import MOST_NOTED
 from beam_tfrecords.versions import remove
@@ -51,12 +53,14 @@ class Output:
       lease: keeps other builds away from it.
       old_files: files in it that the build replaces.
       job: of an earlier launcher, which may still write to it; None if there is none.
+      fence: the right to publish; that of the job if there is one.
     """
 
     path: str
     lease: Lease
     old_files: Sequence[str]
     job: RunningJob | None
+    fence: Fence
 
 
 @contextlib.contextmanager
@@ -84,16 +88,26 @@ def hold_output(spec: BuildSpec, runner: Runner) -> Iterator[Output]:
             )
         with taken:
             job = find_job(spec.output)
-            if job is not None:
-                # It goes on without its launcher, and may publish.
-                taken.name_build(job.folder)
+            # A job goes on without its launcher, and may publish.
+            fence = Fence.find(workspace.fence) if job else Fence.take_over(workspace.fence, taken)
             try:
-                old_files = check_output(spec)
-            except RequestError:
-                # A misspelt `versioned` or `overwrite` is the likelier mistake.
-                runner.arguments.check_known()
+                try:
+                    old_files = check_output(spec)
+                except RequestError:
+                    # A misspelt `versioned` or `overwrite` is the likelier mistake.
+                    runner.arguments.check_known()
+                    raise
+                yield Output(spec.output, taken, old_files, job, fence)
+            except (OSError, RequestError, BuildError) as error:
+                # Another build may have removed what was not found. A store that does not answer is not asked again.
+                if not (isinstance(error, BuildError) and storage.has_scheme(spec.output)):
+                    taken.check()
                 raise
-            yield Output(spec.output, taken, old_files, job)
+            finally:
+                # It stays while there is a build that may go on.
+                with contextlib.suppress(OSError, BuildError):
+                    if not (job or workspace.list_builds()):
+                        fence.remove()
     finally:
         # On network disks an open file cannot be deleted, and until now that of the lease was open.
         storage.delete_if_empty(workspace.path)
@@ -142,12 +156,14 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, outp
         _refuse_other(output, folder)
         if not listing.unknown and _would_repeat(earlier, spec, {**facts, "class_names": class_names.names}):
             return earlier
-        _open_folder(folder, output, execution, keeps=listed.folder)
+        fence = _open_folder(folder, output, execution, keeps=listed.folder)
         if containers is None:
             _copy_chunks(listing, BuildFolder(folder).listing)
     write_chunk_names(listing, folder)
     version = choose_version(spec, folder) if spec.schedule.versioned else None
-    return plan_build(spec, work, folder=folder, listing=listing, facts=facts, earlier=earlier, version=version)
+    return plan_build(
+        spec, work, folder=folder, listing=listing, facts=facts, earlier=earlier, version=version, fence=fence
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -347,7 +363,7 @@ def _open_listing(folder: str, output: Output) -> None:
         raise _not_writable(output.path, error) from error
 
 
-def _open_folder(folder: str, output: Output, execution: Execution, *, keeps: str | None = None) -> None:
+def _open_folder(folder: str, output: Output, execution: Execution, *, keeps: str | None = None) -> Fence:
     """Makes the folder of this build, and removes what other builds and dead attempts have left.
 
     Args:
@@ -356,16 +372,20 @@ def _open_folder(folder: str, output: Output, execution: Execution, *, keeps: st
       execution: where pipelines run.
       keeps: another folder that this launch has made.
 
+    Returns:
+      The fence of this launch, or of the job that it follows.
+
     Raises:
       RequestError: the output cannot be written.
       BuildError: so far, by a service fault.
     """
-    output.lease.name_build(folder)
+    workspace, version, job = Workspace(output.path), read_version(folder), BuildFolder(folder).job
     if execution.find_running(folder) is not None:
         # The job that is followed has made it, and may be publishing.
-        return
-    workspace, version = Workspace(output.path), read_version(folder)
+        return dataclasses.replace(output.fence, job=job)
     try:
+        fence = Fence.take_over(workspace.fence, output.lease) if output.job else output.fence
+        fence.check()
         storage.abort_uploads(output.path)
         # Who may not delete them keeps them; they do no harm.
         with contextlib.suppress(storage.AccessDeniedError):
@@ -373,11 +393,13 @@ def _open_folder(folder: str, output: Output, execution: Execution, *, keeps: st
         is_registered = version and storage.exists(workspace.version(version))
         if version and is_registered and not storage.exists(storage.join(output.path, version, SUCCESS)):
             # Its shards may be others than those that this attempt composes.
-            remove(output.path, version)
+            delete = functools.partial(storage.delete_checked, staging=folder, check=fence.check)
+            remove(output.path, version, delete=delete)
         claim_output(output.path, output.old_files)
         storage.write_bytes(BuildFolder(folder).started, b"")
     except OSError as error:
         raise _not_writable(output.path, error) from error
+    return dataclasses.replace(fence, job=job)
 
 
 def _not_writable(output: str, error: OSError) -> RequestError | BuildError:

@@ -7,7 +7,7 @@ import dataclasses
 import datetime
 import itertools
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import find_newest, open_whole, read_latest, read_pointer
@@ -258,11 +258,16 @@ def choose_removals(
     return removed
 
 
-def remove(root: str, name: str) -> None:
+def remove(root: str, name: str, *, delete: Callable[[Sequence[str]], None] = storage.delete_files) -> None:
     """Removes one version, `_SUCCESS` first: what is left of it is no dataset any more.
 
     The files that its manifest names go, of an unfinished version those with names like ours; files of others and
     what links lead to stay.
+
+    Args:
+      root: the folder of the versions.
+      name: of the version.
+      delete: deletes files.
     """
     path = storage.join(root, name)
     if _is_link(root, name):
@@ -275,22 +280,23 @@ def remove(root: str, name: str) -> None:
         names = [*dataset.files, SUCCESS, REPORT] if dataset else _list_names(path)
     if names:
         storage.write_bytes(mark, json.dumps(names).encode())
-    storage.delete_files([storage.join(path, SUCCESS)])
-    storage.delete_files([storage.join(path, MANIFEST)])
-    delete_dataset_files(path, names)
-    storage.delete_files([mark])
+    delete([storage.join(path, SUCCESS)])
+    delete([storage.join(path, MANIFEST)])
+    delete_dataset_files(path, names, delete=delete)
+    delete([mark])
     storage.delete_if_empty(path)
 
 
-def delete_dataset_files(folder: str, names: Sequence[str]) -> None:
+def delete_dataset_files(folder: str, names: Sequence[str], *, delete: Callable[[Sequence[str]], None]) -> None:
     """Deletes files of a dataset, and its folders if they are empty then; nothing that a link leads to.
 
     Args:
       folder: of the dataset.
       names: of the files, relative to it.
+      delete: deletes files.
     """
     links = tuple(f"{below}/" for below in FOLDERS if _is_link(folder, below))
-    storage.delete_files(storage.join(folder, name) for name in names if not name.startswith(links))
+    delete([storage.join(folder, name) for name in names if not name.startswith(links)])
     for below in FOLDERS:
         storage.delete_if_empty(storage.join(folder, below))
 

@@ -87,7 +87,7 @@ class WriteTFRecordShards(beam.PTransform):
         shards = (
             parts
             | "PlanShards" >> PlanShards(self._policy)
-            | "ComposeShards" >> ComposeShards(self._names, with_index=False, replaces=True)
+            | "ComposeShards" >> ComposeShards(self._names, with_index=False)
         )
         _ = (
             records.pipeline

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -57,7 +58,12 @@ class Plot:
 
 
 def write_report(
-    dataset: Dataset, *, failed_images: bool = False, staging: str | None = None, progress: ReadProgress | None = None
+    dataset: Dataset,
+    *,
+    failed_images: bool = False,
+    staging: str | None = None,
+    progress: ReadProgress | None = None,
+    check: storage.Check | None = None,
 ) -> str:
     """Writes `report.html` into the folder of a dataset.
 
@@ -66,6 +72,7 @@ def write_report(
       failed_images: as in `render_report`.
       staging: as in `storage.open_write`.
       progress: is told how many records of the index have been read.
+      check: as in `storage.open_new`, of a page that replaces none; None replaces one.
 
     Returns:
       The path of the page.
@@ -76,7 +83,11 @@ def write_report(
     """
     path = storage.join(dataset.path, REPORT)
     html = render_report(dataset, failed_images=failed_images, progress=progress)
-    storage.write_bytes(path, html.encode(), staging=staging)
+    if check is None:
+        storage.write_bytes(path, html.encode(), staging=staging)
+    else:
+        with contextlib.suppress(FileExistsError), storage.open_new(path, staging=staging, check=check) as file:
+            file.write(html.encode())
     return path
 
 

@@ -22,21 +22,25 @@ from beam_tfrecords.storage import local
 from beam_tfrecords.storage.entries import (
     AccessDeniedError,
     ChangedError,
+    Check,
     FileEntry,
     Part,
     SchemeError,
     ServiceFaultError,
     StorageError,
+    no_check,
 )
 from beam_tfrecords.storage.faults import is_service_fault, is_unanswered
 from beam_tfrecords.storage.opened import note, noting_files
 from beam_tfrecords.storage.options import StorageOptions, bound, current_options, set_options, using
 from beam_tfrecords.storage.paths import absolute, basename, dirname, has_scheme, is_glob, is_web, join, plain_uri
+from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.storage.traffic import add_traffic, take_traffic
 
 __all__ = [
     "AccessDeniedError",
     "ChangedError",
+    "Check",
     "FileEntry",
     "Part",
     "SchemeError",
@@ -55,6 +59,7 @@ __all__ = [
     "current_options",
     "cut_listing",
     "delete",
+    "delete_checked",
     "delete_files",
     "delete_if_empty",
     "delete_tree",
@@ -75,6 +80,7 @@ __all__ = [
     "list_part",
     "modules_for",
     "noting_files",
+    "open_new",
     "open_read",
     "open_write",
     "read_bytes",
@@ -92,10 +98,13 @@ __all__ = [
     "write_bytes",
     "write_new",
     "write_once",
+    "written_by_another",
 ]
 
 # As in `local`: what is read at once.
 _READ_BYTES = 1 << 18
+# Requests to delete that run at once.
+_DELETERS = 16
 # Schemes that `check_scheme` has found served.
 _SERVED: set[str] = set()
 
@@ -114,8 +123,9 @@ class _FileSystem(Protocol):
     def replace(self, path: str, data: bytes, *, version: str) -> bool: ...
     def delete(self, path: str, *, version: str) -> bool: ...
     def open_write(self, path: str, *, staging: str | None) -> AbstractContextManager[IO[bytes]]: ...
+    def open_new(self, path: str, *, staging: str | None, check: Check) -> AbstractContextManager[IO[bytes]]: ...
     def concatenate(
-        self, sources: Sequence[str], target: str, *, staging: str | None, replaces: bool
+        self, sources: Sequence[str], target: str, *, staging: str | None, replaces: bool, check: Check
     ) -> int | None: ...
     def list_files(self, root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]: ...
     def cut_listing(self, root: str, *, literal: bool) -> list[Part]: ...
@@ -297,25 +307,56 @@ def write_bytes(path: str, data: bytes | bytearray | memoryview, *, staging: str
         file.write(data)
 
 
-def write_once(path: str, data: bytes, *, staging: str) -> None:
-    """Writes a file of a dataset; in an object store only if there is none.
+def open_new(path: str, *, staging: str | None = None, check: Check = no_check) -> AbstractContextManager[IO[bytes]]:
+    """Opens a file of a dataset for writing, as `open_write` does, but never replaces one.
+
+    Beam's file systems have no preconditions: another process that writes the file at the same moment may win there.
+
+    Args:
+      path: the file.
+      staging: as in `open_write`.
+      check: called when the file is there; if it raises, the file is removed, unless it is another one by then. Beam's
+        file systems cannot tell, and keep it.
+
+    Raises:
+      FileExistsError: at the end of the block: there is one, and it stays.
+    """
+    return _system(path).open_new(path, staging=staging, check=check)
+
+
+def write_once(path: str, data: bytes | memoryview, *, staging: str, check: Check = no_check) -> None:
+    """Writes a file of a dataset unless it is there with the same content, as a second attempt finds it.
 
     Args:
       path: the file.
       data: its content.
       staging: as in `open_write`.
+      check: as in `open_new`; also called for a file that is there.
 
     Raises:
       BuildError: there is one with another content.
     """
-    if not has_scheme(path):
-        write_bytes(path, data, staging=staging)
-    elif not write_new(path, data) and read_bytes(path) != data:
-        raise BuildError(f"{path} has been written by another build meanwhile")
+    try:
+        with open_new(path, staging=staging, check=check) as file:
+            file.write(data)
+    except FileExistsError as error:
+        check()
+        if read_bytes(path) != bytes(data):
+            raise written_by_another(path) from error
+
+
+def written_by_another(path: str) -> BuildError:
+    """The error for a file of a dataset that is there with another content."""
+    return BuildError(f"{path} has been written by another build meanwhile")
 
 
 def concatenate(
-    sources: Sequence[str], target: str, *, staging: str | None = None, replaces: bool = True
+    sources: Sequence[str],
+    target: str,
+    *,
+    staging: str | None = None,
+    replaces: bool = True,
+    check: Check = no_check,
 ) -> int | None:
     """Joins files in their order, under a name that appears when all is there; the store copies if it can.
 
@@ -323,20 +364,22 @@ def concatenate(
       sources: the files; they stay.
       target: the file that is written, as by `open_write`.
       staging: as in `open_write`; object stores have unfinished objects there.
-      replaces: False leaves an object that is there as it is; local files and Beam's file systems replace it.
+      replaces: False leaves a file that is there as it is, as `open_new` does.
+      check: as in `open_new`, of a target that replaces none.
 
     Returns:
       CRC32C of the target by the store, or None if it keeps none.
 
     Raises:
-      FileExistsError: the object is there, and stays.
+      FileExistsError: the target is there, and stays.
     """
     if all(_host(source) == _host(target) for source in sources):
-        return _system(target).concatenate(sources, target, staging=staging, replaces=replaces)
-    with open_write(target, staging=staging) as file:
+        return _system(target).concatenate(sources, target, staging=staging, replaces=replaces, check=check)
+    opened = open_write(target, staging=staging) if replaces else open_new(target, staging=staging, check=check)
+    with opened as file:
         for source in sources:
-            with open_read(source) as opened:
-                shutil.copyfileobj(opened, file, 1 << 20)
+            with open_read(source) as part:
+                shutil.copyfileobj(part, file, 1 << 20)
     return None
 
 
@@ -409,6 +452,37 @@ def delete_files(paths: Iterable[str]) -> None:
     """Deletes files; one that is not there is no error."""
     for system, files in itertools.groupby(paths, _system):
         system.delete_files(files)
+
+
+def delete_checked(paths: Sequence[str], *, staging: str, check: Check) -> None:
+    """Deletes files of a dataset, but none that has taken the place of one since.
+
+    Beam's file systems, and S3 for the same content, cannot tell.
+
+    Args:
+      paths: the files; one that is not there is no error.
+      staging: as in `open_write`.
+      check: raises if they may not be deleted; then they stay.
+    """
+    if not any(map(has_scheme, paths)):
+        for path in paths:
+            local.delete_checked(path, staging=staging, check=check)
+        return
+    entries = [entry for entry in map_in_threads(_find, paths, threads=_DELETERS) if entry]
+    check()
+    for _ in map_in_threads(_delete_entry, entries, threads=_DELETERS):
+        pass
+
+
+def _find(path: str) -> FileEntry | None:
+    return stat(path) if exists(path) else None
+
+
+def _delete_entry(entry: FileEntry) -> None:
+    if entry.version:
+        delete(entry.path, version=entry.version)
+    else:
+        delete_files([entry.path])
 
 
 def abort_uploads(folder: str) -> None:

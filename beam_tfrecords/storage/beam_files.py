@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import glob
 import hashlib
 import importlib.util
 import itertools
+import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +22,7 @@ from requests import RequestException
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import paths
-from beam_tfrecords.storage.entries import FileEntry, Part, SchemeError, ServiceFaultError, StorageError
+from beam_tfrecords.storage.entries import Check, FileEntry, Part, SchemeError, ServiceFaultError, StorageError
 from beam_tfrecords.storage.faults import is_fault_status, read_complete
 from beam_tfrecords.storage.options import current_options
 
@@ -142,12 +144,23 @@ def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
             shutil.copyfileobj(file, target, 1 << 20)
 
 
-def concatenate(sources: Sequence[str], target: str, *, staging: str | None, replaces: bool) -> None:
+@contextlib.contextmanager
+def open_new(path: str, *, staging: str | None, check: Check) -> Iterator[IO[bytes]]:
+    """As `open_write`, and as `write_new`; see `storage.open_new`."""
+    with open_write(path, staging=staging) as file:
+        yield file
+        if exists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+    check()
+
+
+def concatenate(sources: Sequence[str], target: str, *, staging: str | None, replaces: bool, check: Check) -> None:
     """See `storage.concatenate`; the bytes pass through this process."""
-    with open_write(target, staging=staging) as file:
+    opened = open_write(target, staging=staging) if replaces else open_new(target, staging=staging, check=check)
+    with opened as file:
         for source in sources:
-            with open_read(source, version="") as opened:
-                shutil.copyfileobj(opened, file, 1 << 20)
+            with open_read(source, version="") as part:
+                shutil.copyfileobj(part, file, 1 << 20)
 
 
 def list_files(root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import TypeAlias
 
 from beam_tfrecords.errors import RequestError
 
 # What a file system knows a part of a listing by: names of folders, or the range of the names of objects.
 Part: TypeAlias = "tuple[int | str, ...]"
+# Called when a file was created, to raise if it may not stay.
+Check: TypeAlias = "Callable[[], None]"
+
+
+def no_check() -> None:
+    """The check of a file that stays."""
 
 
 class StorageError(OSError):

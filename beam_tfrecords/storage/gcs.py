@@ -19,7 +19,7 @@ from google.api_core import exceptions
 from google.cloud.storage import Blob
 
 from beam_tfrecords.storage import paths, traffic
-from beam_tfrecords.storage.entries import AccessDeniedError, ChangedError, FileEntry, Part, StorageError
+from beam_tfrecords.storage.entries import AccessDeniedError, ChangedError, Check, FileEntry, Part, StorageError
 from beam_tfrecords.storage.faults import read_complete
 from beam_tfrecords.storage.gcs_client import RETRY, blob_at, bucket_of, client, denied, errors, split
 from beam_tfrecords.storage.gcs_download import download
@@ -94,17 +94,40 @@ def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
     """
     with tempfile.TemporaryFile() as file:
         yield file
-        size = file.seek(0, io.SEEK_END)
         with errors(path):
-            blob = blob_at(path)
-            blob.chunk_size = _UPLOAD_BYTES
             # The same path is only ever given the same bytes, so retrying needs no precondition.
-            blob.upload_from_file(file, rewind=True, size=size, retry=RETRY)
+            _upload(blob_at(path), file)
+
+
+@contextlib.contextmanager
+def open_new(path: str, *, staging: str | None, check: Check) -> Iterator[IO[bytes]]:
+    """As `open_write`; see `storage.open_new`."""
+    with tempfile.TemporaryFile() as file:
+        yield file
+        generation = _upload_if(path, file, 0)
+    if generation is None:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+    _keep_if(check, path, generation)
+
+
+def _upload(blob: Blob, file: IO[bytes], **condition: int) -> None:
+    size = file.seek(0, io.SEEK_END)
+    blob.chunk_size = _UPLOAD_BYTES
+    blob.upload_from_file(file, rewind=True, size=size, retry=RETRY, **condition)
+
+
+def _keep_if(check: Check, path: str, generation: int) -> None:
+    """Deletes an object that was created, and no other one of its name, if a check fails."""
+    try:
+        check()
+    except BaseException:
+        delete(path, version=str(generation))
+        raise
 
 
 def write_new(path: str, data: bytes) -> bool:
     """See `storage.write_new`."""
-    return _upload_if(path, data, 0)
+    return _upload_if(path, io.BytesIO(data), 0) is not None
 
 
 def read_state(path: str) -> tuple[bytes, str] | None:
@@ -125,7 +148,7 @@ def read_state(path: str) -> tuple[bytes, str] | None:
 
 def replace(path: str, data: bytes, *, version: str) -> bool:
     """See `storage.replace`."""
-    return _upload_if(path, data, int(version))
+    return _upload_if(path, io.BytesIO(data), int(version)) is not None
 
 
 def delete(path: str, *, version: str) -> bool:
@@ -138,26 +161,33 @@ def delete(path: str, *, version: str) -> bool:
     return True
 
 
-def _upload_if(path: str, data: bytes, generation: int) -> bool:
-    """Writes an object if its generation is this one; 0 if there is no object."""
+def _upload_if(path: str, file: IO[bytes], generation: int) -> int | None:
+    """Writes an object if its generation is this one; 0 if there is no object.
+
+    Returns:
+      The generation that was written, or None.
+    """
     with errors(path):
         blob = blob_at(path)
         blob.metadata = {_WRITE_ID: os.urandom(16).hex()}
         mine = dict(blob.metadata)
         try:
-            blob.upload_from_string(data, if_generation_match=generation, retry=RETRY)
+            _upload(blob, file, if_generation_match=generation)
         except exceptions.PreconditionFailed:
             # The answer to an attempt that succeeded may get lost; the next attempt then fails.
-            found = blob_at(path)
+            blob = blob_at(path)
             try:
-                found.reload(retry=RETRY)
+                blob.reload(retry=RETRY)
             except exceptions.NotFound:
-                return False
-            return (found.metadata or {}).get(_WRITE_ID) == mine[_WRITE_ID]
-    return True
+                return None
+            if (blob.metadata or {}).get(_WRITE_ID) != mine[_WRITE_ID]:
+                return None
+    return int(blob.generation)
 
 
-def concatenate(sources: Sequence[str], target: str, *, staging: str | None, replaces: bool) -> int | None:
+def concatenate(
+    sources: Sequence[str], target: str, *, staging: str | None, replaces: bool, check: Check
+) -> int | None:
     """See `storage.concatenate`: composed by the service, in several levels if there are many sources."""
     names, level = [split(source)[1] for source in sources], 0
     temporary = f"{paths.join(staging, paths.basename(target)) if staging else target}.tmp-{os.urandom(4).hex()}"
@@ -185,6 +215,8 @@ def concatenate(sources: Sequence[str], target: str, *, staging: str | None, rep
         # They are in the build's folder: who removes it says what stays there.
         with contextlib.suppress(AccessDeniedError):
             delete_files(made)
+    if not replaces:
+        _keep_if(check, target, blob.generation)
     return int.from_bytes(base64.b64decode(blob.crc32c), "big") if blob.crc32c else None
 
 

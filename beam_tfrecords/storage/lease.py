@@ -17,7 +17,6 @@ from beam_tfrecords.storage.locks import try_lock
 # Seconds between two renewals, and after which a lease that was not renewed is anybody's.
 _RENEWAL = 20.0
 _STALE = 120.0
-_LOST = "this build has lost its lease {}: another build may write the output now"
 
 
 class Lease:
@@ -72,16 +71,15 @@ class Lease:
                 raise
         return lease
 
-    def name_build(self, build: str) -> None:
-        """Says which build has the lease, for `check_lease`; an earlier launch may have begun it.
+    def check(self) -> None:
+        """Renews the lease now.
 
         Raises:
-          BuildError: the lease is lost.
+          BuildError: it is lost.
         """
-        self._content["build"] = build
         self._renew()
         if self._is_lost:
-            raise BuildError(_LOST.format(self._path))
+            raise BuildError(f"this build has lost its lease {self._path}: another build may write the output now")
 
     def give_back(self) -> None:
         """Lets others take the lease; one that is lost stays its new holder's."""
@@ -158,23 +156,6 @@ class Lease:
 
     def _encoded(self) -> bytes:
         return json.dumps(self._content).encode()
-
-
-def check_lease(path: str, build: str) -> None:
-    """Checks that no other build has taken a lease since: for workers, which cannot renew it.
-
-    A job may go on without its launcher, and so without a lease.
-
-    Args:
-      path: its file.
-      build: as in `Lease.name_build`.
-
-    Raises:
-      BuildError: another build has the lease.
-    """
-    state = storage.read_state(path)
-    if state is not None and _decoded(state[0]).get("build") != build:
-        raise BuildError(_LOST.format(path))
 
 
 def _decoded(data: bytes) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hashlib
 import heapq
 import io
@@ -13,11 +14,12 @@ import shutil
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import IO
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import looks, paths
-from beam_tfrecords.storage.entries import ChangedError, FileEntry, Part, StorageError
+from beam_tfrecords.storage.entries import ChangedError, Check, FileEntry, Part, StorageError, no_check
 from beam_tfrecords.storage.faults import is_service_fault, read_complete
 from beam_tfrecords.storage.locks import is_at, lock_file
 
@@ -143,9 +145,21 @@ def _check_version(path: str, file: int, version: str) -> int:
     return status.st_size
 
 
-@contextlib.contextmanager
-def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
+def open_write(path: str, *, staging: str | None) -> AbstractContextManager[IO[bytes]]:
     """Writes to a temporary name, then renames; see `storage.open_write`."""
+    return _open_temporary(path, staging=staging, syncs=bool(staging), finish=os.replace)
+
+
+def open_new(path: str, *, staging: str | None, check: Check) -> AbstractContextManager[IO[bytes]]:
+    """Writes to a temporary name, then links; see `storage.open_new`."""
+    return _open_temporary(path, staging=staging, syncs=True, finish=functools.partial(_create, check=check))
+
+
+@contextlib.contextmanager
+def _open_temporary(
+    path: str, *, staging: str | None, syncs: bool, finish: Callable[[str, str], None]
+) -> Iterator[IO[bytes]]:
+    """A temporary file, which `finish(temporary, path)` gives its name when the block ends without an error."""
     folder, name = os.path.split(path)
     temporary = os.path.join(staging or folder, f"{name}.tmp-{os.getpid()}-{os.urandom(4).hex()}")
     try:
@@ -153,16 +167,60 @@ def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
             os.makedirs(needed, exist_ok=True)
         with open(temporary, "wb", buffering=_WRITE_BYTES) as file:
             yield file
-            if staging:
+            if syncs:
                 file.flush()
                 os.fsync(file.fileno())
-        os.replace(temporary, path)
+        finish(temporary, path)
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.remove(temporary)
         if isinstance(error, OSError):
             _raise_fault(error, path, temporary)
         raise
+
+
+def _create(temporary: str, path: str, *, check: Check) -> None:
+    """Gives a complete file its name unless that is taken; takes the name away again if the check fails."""
+    with contextlib.ExitStack() as stack:
+        try:
+            os.link(temporary, path)
+            made: IO[bytes] = stack.enter_context(open(temporary, "rb"))
+        except FileExistsError:
+            # Over NFS the answer to the link that was made may get lost.
+            if os.stat(temporary).st_nlink < 2:
+                raise
+            made = stack.enter_context(open(temporary, "rb"))
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            made = stack.enter_context(_copy_exclusively(temporary, path))
+        try:
+            check()
+        except BaseException:
+            # Whoever may write here now may have removed it, and made another one.
+            if is_at(made, path):
+                os.remove(path)
+            raise
+    os.remove(temporary)
+
+
+def _copy_exclusively(source: str, path: str) -> IO[bytes]:
+    """Copies a file to a name that is not taken; returns the copy, open.
+
+    Not renamed over a file that holds the name: between the two, the file may have become that of another build.
+    """
+    file = open(path, "xb")  # noqa: SIM115
+    try:
+        with open(source, "rb") as opened:
+            shutil.copyfileobj(opened, file, _WRITE_BYTES)
+        file.flush()
+        os.fsync(file.fileno())
+    except BaseException:
+        if is_at(file, path):
+            os.remove(path)
+        file.close()
+        raise
+    return file
 
 
 def _raise_fault(error: OSError, path: str, temporary: str) -> None:
@@ -177,17 +235,12 @@ def _raise_fault(error: OSError, path: str, temporary: str) -> None:
 
 
 def write_new(path: str, data: bytes) -> bool:
-    """See `storage.write_new`: a link to a complete file, as it fails if the name is taken."""
-    with _temporary(path, data) as temporary:
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            # Over NFS the answer to the link that was made may get lost.
-            return os.stat(temporary).st_nlink > 1
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-            return _write_exclusively(path, data)
+    """See `storage.write_new`."""
+    try:
+        with open_new(path, staging=None, check=no_check) as file:
+            file.write(data)
+    except FileExistsError:
+        return False
     return True
 
 
@@ -202,9 +255,10 @@ def read_state(path: str) -> tuple[bytes, str] | None:
 
 def replace(path: str, data: bytes, *, version: str) -> bool:
     """See `storage.replace`."""
-    with _temporary(path, data) as temporary, _locked(path, version) as is_version:
+    with _locked(path, version) as is_version:
         if is_version:
-            os.replace(temporary, path)
+            with _open_temporary(path, staging=None, syncs=True, finish=os.replace) as file:
+                file.write(data)
     return is_version
 
 
@@ -214,35 +268,6 @@ def delete(path: str, *, version: str) -> bool:
         if is_version:
             os.remove(path)
     return is_version
-
-
-@contextlib.contextmanager
-def _temporary(path: str, data: bytes) -> Iterator[str]:
-    """A complete file beside `path`, on the disk, until the block ends."""
-    folder, name = os.path.split(path)
-    os.makedirs(folder or ".", exist_ok=True)
-    temporary = os.path.join(folder, f"{name}.tmp-{os.getpid()}-{os.urandom(4).hex()}")
-    try:
-        try:
-            with open(temporary, "xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            _raise_fault(error, path, temporary)
-            raise
-        yield temporary
-    finally:
-        delete_files([temporary])
-
-
-def _write_exclusively(path: str, data: bytes) -> bool:
-    try:
-        with open(path, "xb") as file:
-            file.write(data)
-    except FileExistsError:
-        return False
-    return True
 
 
 @contextlib.contextmanager
@@ -262,14 +287,15 @@ def _locked(path: str, version: str) -> Iterator[bool]:
                 return
 
 
-def concatenate(sources: Sequence[str], target: str, *, staging: str | None, replaces: bool) -> None:
+def concatenate(sources: Sequence[str], target: str, *, staging: str | None, replaces: bool, check: Check) -> None:
     """See `storage.concatenate`."""
-    with open_write(target, staging=staging) as file:
+    opened = open_write(target, staging=staging) if replaces else open_new(target, staging=staging, check=check)
+    with opened as file:
         for source in sources:
-            with open(source, "rb") as opened:
+            with open(source, "rb") as part:
                 before = file.tell()
-                _append(opened, file)
-                copied, size = file.tell() - before, os.fstat(opened.fileno()).st_size
+                _append(part, file)
+                copied, size = file.tell() - before, os.fstat(part.fileno()).st_size
             if copied < size:
                 raise BuildError(f"{source}: only {copied} of {size} bytes can be read")
 
@@ -399,6 +425,22 @@ def delete_if_empty(folder: str) -> None:
     """See `storage.delete_if_empty`."""
     with contextlib.suppress(OSError):
         os.rmdir(folder)
+
+
+def delete_checked(path: str, *, staging: str, check: Check) -> None:
+    """Deletes one file, see `storage.delete_checked`: it is moved aside, and back if the check fails."""
+    os.makedirs(staging, exist_ok=True)
+    aside = os.path.join(staging, f"{os.path.basename(path)}.old-{os.urandom(4).hex()}")
+    try:
+        os.rename(path, aside)
+    except FileNotFoundError:
+        return
+    try:
+        check()
+    except BaseException:
+        os.rename(aside, path)
+        raise
+    os.remove(aside)
 
 
 def delete_files(files: Iterable[str]) -> None:

@@ -14,6 +14,7 @@ import io
 import itertools
 import os
 import random
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +26,15 @@ from botocore import exceptions
 
 from beam_tfrecords import crc32c
 from beam_tfrecords.storage import paths, traffic
-from beam_tfrecords.storage.entries import ChangedError, FileEntry, Part, StorageError
+from beam_tfrecords.storage.entries import (
+    AccessDeniedError,
+    ChangedError,
+    Check,
+    FileEntry,
+    Part,
+    StorageError,
+    no_check,
+)
 from beam_tfrecords.storage.name_ranges import Names, Page, cut_below, list_below
 from beam_tfrecords.storage.range_reader import open_ranges
 from beam_tfrecords.storage.s3_client import BROKEN_OFF, BUSY, client, code_of, errors, split, status_of
@@ -155,6 +164,38 @@ def open_write(path: str, *, staging: str | None) -> Iterator[IO[bytes]]:
 
 
 @contextlib.contextmanager
+def open_new(path: str, *, staging: str | None, check: Check) -> Iterator[IO[bytes]]:
+    """As `open_write`; see `storage.open_new`."""
+    with tempfile.TemporaryFile() as file:
+        yield file
+        if file.seek(0, io.SEEK_END) <= _SINGLE_BYTES:
+            file.seek(0)
+            _put_new(path, file.read(), check)
+            return
+        # boto3 has no conditional upload in parts: the store copies from an object of another name.
+        unfinished = f"{paths.join(staging, paths.basename(path)) if staging else path}.tmp-{os.urandom(4).hex()}"
+        try:
+            with open_write(unfinished, staging=None) as target:
+                file.seek(0)
+                shutil.copyfileobj(file, target, 1 << 20)
+            concatenate([unfinished], path, staging=staging, replaces=False, check=check)
+        finally:
+            # It is in the build's folder: who removes that says what stays there.
+            with contextlib.suppress(AccessDeniedError):
+                delete_files([unfinished])
+
+
+def _put_new(path: str, data: bytes, check: Check = no_check) -> None:
+    """Writes an object in one request.
+
+    Raises:
+      FileExistsError: there is one.
+    """
+    named = {"Metadata": {_WRITE_ID: os.urandom(16).hex()}}
+    _create(path, client().put_object, named, check, **_object(path), Body=data, **named, IfNoneMatch="*")
+
+
+@contextlib.contextmanager
 def _named_write(path: str) -> Iterator[dict[str, Any]]:
     """Options that name a write in parts; no error of the block if it was done, and only the answer got lost.
 
@@ -233,7 +274,9 @@ def _request_if(request: Callable[..., object], **options: Any) -> bool:
     raise conflict
 
 
-def concatenate(sources: Sequence[str], target: str, *, staging: str | None, replaces: bool) -> int | None:
+def concatenate(
+    sources: Sequence[str], target: str, *, staging: str | None, replaces: bool, check: Check
+) -> int | None:
     """See `storage.concatenate`.
 
     Large sources never leave the store; small ones come here and go back, several in one part. The store computes the
@@ -247,8 +290,11 @@ def concatenate(sources: Sequence[str], target: str, *, staging: str | None, rep
         parts = plan_upload([entry.size for entry in entries])
         if sum(entry.size for entry in entries) <= _SINGLE_BYTES:
             data = b"".join(_read_pieces(entries, part) for part in parts)
-            named = {"Metadata": {_WRITE_ID: os.urandom(16).hex()}}
-            _create(target, client().put_object, named, **_object(target), Body=data, **named, **condition)
+            if replaces:
+                with errors(target):
+                    client().put_object(**_object(target), Body=data)
+            else:
+                _put_new(target, data, check)
             return crc32c.value(data)
         upload = _object(target)
         with errors(target), _named_write(target) as named:
@@ -257,7 +303,7 @@ def concatenate(sources: Sequence[str], target: str, *, staging: str | None, rep
                 write = functools.partial(_write_part, target, upload, entries, has_crc=has_crc)
                 written = list(pool.map(write, range(1, len(parts) + 1), parts))
                 finish = functools.partial(client().complete_multipart_upload, MultipartUpload={"Parts": written})
-                whole = _create(target, finish, named, **upload, **condition)
+                whole = _create(target, finish, named, no_check if replaces else check, **upload, **condition)
             except BaseException:
                 # Not before the last part is written: what comes after the abort would stay, and be paid for.
                 pool.shutdown(cancel_futures=True)
@@ -269,19 +315,37 @@ def concatenate(sources: Sequence[str], target: str, *, staging: str | None, rep
     return None if "-" in found else int.from_bytes(base64.b64decode(found), "big")
 
 
-def _create(path: str, request: Callable[..., Any], named: Mapping[str, Any], **options: Any) -> Mapping[str, Any]:
+def _create(
+    path: str, request: Callable[..., Any], named: Mapping[str, Any], check: Check, **options: Any
+) -> Mapping[str, Any]:
     """Makes an object, and returns the store's answer, empty if it got lost.
+
+    Args:
+      path: the object.
+      request: makes it.
+      named: options that name the write.
+      check: as in `storage.open_new`.
+      options: of the request.
 
     Raises:
       FileExistsError: the request says that there may be no object, and there is one.
     """
     answers: list[Mapping[str, Any]] = []
+    write_id = named["Metadata"][_WRITE_ID]
     with errors(path):
         # The answer to an attempt that succeeded may get lost; the next attempt then fails.
         made = _request_if(lambda **given: answers.append(request(**given)), **options)
-        if made or _is_mine(path, named["Metadata"][_WRITE_ID]):
-            return answers[0] if answers else {}
-    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        if not made and not _is_mine(path, write_id):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+    try:
+        check()
+    except BaseException:
+        with errors(path):
+            found = _head(path)
+        if found is not None and found["Metadata"].get(_WRITE_ID) == write_id:
+            delete(path, version=_version_of(found))
+        raise
+    return answers[0] if answers else {}
 
 
 def _write_part(

@@ -211,7 +211,7 @@ from beam_tfrecords.storage.lease import Lease
 lease = Lease.take(sys.argv[1], "build 7 on host a", renewal=0.2, stale=3.0)
 print(isinstance(lease, Lease), flush=True)
 sys.stdin.read()
-lease.name_build("7")
+lease.check()
 lease.give_back()
 """
 LEASE = "gs://photos/out/.build/lease"
@@ -239,7 +239,7 @@ def test_one_process_at_a_time_has_the_lease(server):
         holder.communicate()
         assert holder.returncode == 0
     with Lease.take(LEASE, "me", **SHORT) as lease:
-        lease.name_build("8")
+        lease.check()
     assert listed() == []
 
 
@@ -249,7 +249,7 @@ def test_the_lease_of_a_killed_process_is_taken_at_once(server):
         holder.kill()
         holder.wait()
         with Lease.take(LEASE, "me") as lease:
-            lease.name_build("8")
+            lease.check()
     assert listed() == []
 
 
@@ -265,7 +265,7 @@ def test_the_lease_of_a_process_elsewhere_is_taken_when_it_is_stale(server, monk
             monkeypatch.setenv(name, value)
         time.sleep(3.5)
         with Lease.take(LEASE, "me", **SHORT) as lease:
-            lease.name_build("8")
+            lease.check()
     assert listed() == []
 
 
@@ -274,7 +274,7 @@ def test_a_lease_that_another_has_taken_is_lost_and_stays_the_others(server):
     other = b'{"holder": "another", "id": "1"}'
     assert storage.replace(LEASE, other, version=storage.read_state(LEASE)[1])
     with pytest.raises(BuildError, match="has lost its lease"):
-        lease.name_build("7")
+        lease.check()
     lease.give_back()
     assert storage.read_bytes(LEASE) == other
 

@@ -548,10 +548,10 @@ def test_one_holder_at_a_time_has_the_lease(root):
         assert take_lease(root, "second") == "first"
         time.sleep(4)  # longer than until it is stale
         assert take_lease(root, "second") == "first"
-        lease.name_build("7")
+        lease.check()
     assert listed(root) == []
     with take_lease(root, "second") as lease:
-        lease.name_build("8")
+        lease.check()
 
 
 def test_a_lease_that_nobody_renews_is_taken_and_lost_for_its_holder(root):
@@ -562,5 +562,5 @@ def test_a_lease_that_nobody_renews_is_taken_and_lost_for_its_holder(root):
     with take_lease(root, "second") as lease:
         storage.write_bytes(path, b'{"holder": "third"}')
         with pytest.raises(BuildError, match="has lost its lease"):
-            lease.name_build("7")
+            lease.check()
     assert storage.read_bytes(path) == b'{"holder": "third"}'

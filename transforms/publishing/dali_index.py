@@ -7,7 +7,7 @@ bytes.
 from __future__ import annotations
 
 import functools
-import hashlib
+from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,20 +21,24 @@ from beam_tfrecords.storage.threads import map_in_threads
 _THREADS = 8
 
 
-def write_dali_indices(dataset: Dataset, *, staging: str) -> dict[str, str]:
-    """Writes the index of every shard; returns their names and hex SHA-256."""
-    write = functools.partial(_write_index, path=dataset.path, staging=staging)
-    written = dict(map_in_threads(write, dataset.shards, threads=_THREADS))
+def write_dali_indices(dataset: Dataset, *, write: Callable[[str, bytes], str]) -> dict[str, str]:
+    """Writes the index of every shard; returns their names and hex SHA-256.
+
+    Args:
+      dataset: its shards and their own indices are written.
+      write: writes a file of the dataset, and returns its hex SHA-256.
+    """
+    write_index = functools.partial(_write_index, path=dataset.path, write=write)
+    written = dict(map_in_threads(write_index, dataset.shards, threads=_THREADS))
     storage.sync_folder(storage.join(dataset.path, DALI_FOLDER))
     return written
 
 
-def _write_index(shard: Shard, *, path: str, staging: str) -> tuple[str, str]:
+def _write_index(shard: Shard, *, path: str, write: Callable[[str, bytes], str]) -> tuple[str, str]:
     own = shard.index or ""
     data = pa.BufferReader(storage.read_bytes(storage.join(path, own)))
     rows = pq.read_table(data, columns=["offset", "length"], use_threads=False)
     pairs = zip(rows["offset"].to_pylist(), rows["length"].to_pylist(), strict=True)
     lines = "".join(f"{offset} {length}\n" for offset, length in pairs).encode()
     name = dali_index(own)
-    storage.write_bytes(storage.join(path, name), lines, staging=staging)
-    return name, hashlib.sha256(lines).hexdigest()
+    return name, write(name, lines)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
@@ -26,7 +27,7 @@ from beam_tfrecords.files import (
     dali_index,
 )
 from beam_tfrecords.manifest import Shard
-from beam_tfrecords.storage.lease import check_lease
+from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.versions import point_to, remove
 from transforms.images.image_spec import ImageSpec
 from transforms.publishing.card import write_card
@@ -39,7 +40,7 @@ from transforms.publishing.tfds_metadata import write_metadata
 from transforms.request.build_spec import Duplicates
 from transforms.request.schedule_spec import GuardMode
 from transforms.stats import Stats
-from transforms.workspace.build_folder import BuildFolder, Workspace
+from transforms.workspace.build_folder import BuildFolder
 from transforms.workspace.output_folder import claim_files, remove_old_files
 
 
@@ -60,6 +61,7 @@ class Publication:
       facts: what the manifest says besides the results: spec, versions, input fingerprint, skipped files.
       count_shards: the number of shards of a split, from its bytes and `records`.
       history: what a version follows; None if there are no versions.
+      fence: the right to publish.
     """
 
     output: str
@@ -73,7 +75,13 @@ class Publication:
     duplicates: Duplicates
     facts: Mapping[str, Any]
     count_shards: Callable[..., int]
+    fence: Fence
     history: History | None = None
+
+    @property
+    def root(self) -> str:
+        """The folder that was given to `convert`."""
+        return self.history.root if self.history else self.output
 
     def claim(self, names: Iterable[str]) -> None:
         """Lists files as ours before they are written; the folder of a version is ours as a whole."""
@@ -89,18 +97,23 @@ class Publication:
                 key = split, number, shards
                 yield from (names.shard(key), names.index(key), dali_index(names.index(key)))
 
-    def check_lease(self) -> None:
-        """Checks, before a file of the dataset is written or removed, that no other build has taken the lease.
+    def delete(self, paths: Sequence[str]) -> None:
+        """Deletes files of the output, but none of a build that has taken over.
 
         Raises:
-          BuildError: another build has it.
+          BuildError: another build has.
         """
-        check_lease(Workspace(self.root).lease, self.folder)
+        storage.delete_checked(paths, staging=self.folder, check=self.fence.check)
 
-    @property
-    def root(self) -> str:
-        """The folder that was given to `convert`."""
-        return self.history.root if self.history else self.output
+    def write(self, name: str, content: bytes) -> str:
+        """Writes a file of the dataset; returns its hex SHA-256.
+
+        Raises:
+          BuildError: another build has taken over, or has written the file.
+        """
+        path = storage.join(self.output, name)
+        storage.write_once(path, content, staging=self.folder, check=self.fence.check)
+        return hashlib.sha256(content).hexdigest()
 
     def is_within_limits(self, stats: Stats) -> bool:
         """Whether there are records, and no more failures or duplicates than allowed."""
@@ -138,16 +151,30 @@ def open_output(stats: Stats, *, publication: Publication) -> Decision:
     """
     check_counts(stats, listed=publication.listed)
     if not publication.is_within_limits(stats):
-        return Decision(publishes=False)
+        return _open(publication, stats, Decision(publishes=False))
     history = publication.history
     verdicts = judge_version(history, publication.describe(stats), stats) if history else []
     is_strict = history is not None and history.schedule.guard is GuardMode.STRICT
     tripped = tuple(trips(verdicts)) if is_strict else ()
-    if not tripped:
-        publication.check_lease()
+    return _open(publication, stats, Decision(not tripped, tuple(verdicts), tripped))
+
+
+def _open(publication: Publication, stats: Stats, decision: Decision) -> Decision:
+    """Makes room for what is written to the output, and lists it as ours."""
+    publication.fence.check()
+    if decision.publishes:
         publication.claim(publication.name_shards(stats))
-        remove_old_files(publication.output)
-    return Decision(not tripped, tuple(verdicts), tripped)
+    if not _keeps_dataset(publication, decision):
+        publication.claim([FAILURES, DUPLICATES])
+        remove_old_files(publication.output, delete=publication.delete)
+    return decision
+
+
+def _keeps_dataset(publication: Publication, decision: Decision) -> bool:
+    """Whether a finished dataset stays, so that the lists of what is not published are in the build's folder."""
+    if decision.publishes:
+        return False
+    return publication.history is not None or storage.exists(storage.join(publication.output, SUCCESS))
 
 
 def check_counts(stats: Stats, *, listed: Mapping[str, int]) -> None:
@@ -197,17 +224,16 @@ def publish_dataset(
     """
     shards = sorted(shards, key=lambda shard: (shard.split, shard.number))
     history = publication.history
-    # A finished dataset that is not replaced keeps its own lists.
-    stays = not decision.publishes and (history or storage.exists(storage.join(publication.output, SUCCESS)))
-    folder = publication.folder if stays else publication.output
-    if not stays:
-        publication.claim([FAILURES, DUPLICATES])
+    publication.fence.check()
+    folder = publication.folder if _keeps_dataset(publication, decision) else publication.output
     files = _write_lists(publication, stats, folder, failures=failures, duplicates=duplicates)
     if history and (decision.publishes or decision.tripped):
         splits = [split for split in publication.listed if split]
         content = dump_json(describe_version(history, decision.verdicts, stats, splits=splits, files=changes))
-        storage.write_bytes(storage.join(folder, CHANGES), content, staging=publication.folder)
-        files[CHANGES] = hashlib.sha256(content).hexdigest()
+        if decision.publishes:
+            files[CHANGES] = publication.write(CHANGES, content)
+        else:
+            storage.write_bytes(storage.join(folder, CHANGES), content)
     if not decision.publishes:
         _write_outcome(publication, stats, folder=folder, tripped=decision.tripped)
         return
@@ -224,25 +250,39 @@ def publish_dataset(
     metadata |= {CARD: write_card(dataset), CROISSANT: write_croissant(dataset)}
     publication.claim([*metadata, MANIFEST, SUCCESS, REPORT])
     for name, content in sorted(metadata.items()):
-        storage.write_bytes(storage.join(publication.output, name), content, staging=publication.folder)
-        files[name] = hashlib.sha256(content).hexdigest()
+        files[name] = publication.write(name, content)
     if described["spec"]["dali_index"]:
-        files |= write_dali_indices(dataset, staging=publication.folder)
+        files |= write_dali_indices(dataset, write=publication.write)
     values = {**described, "files": files}
     if history and repeats_earlier(history, values, stats):
         _write_outcome(publication, stats, folder=folder, is_unchanged=True)
         return
-    publication.check_lease()
-    manifest = dump_json(values)
-    storage.write_once(storage.join(publication.output, MANIFEST), manifest, staging=publication.folder)
+    check_sizes(publication, shards)
+    publication.fence.check()
+    manifest_sha256 = publication.write(MANIFEST, dump_json(values))
     # A power cut must not leave `_SUCCESS` without what it stands for.
     storage.sync_folder(storage.join(publication.output, INDEX_FOLDER))
     # It names the manifest it belongs to, so that `verify` finds an edited one.
-    success = dump_json({"manifest_sha256": hashlib.sha256(manifest).hexdigest()})
-    storage.write_once(storage.join(publication.output, SUCCESS), success, staging=publication.folder)
+    publication.write(SUCCESS, dump_json({"manifest_sha256": manifest_sha256}))
     storage.sync_folder(publication.output)
     if history:
+        publication.fence.check()
         point_to(history.root, history.version, staging=publication.folder)
+
+
+def check_sizes(publication: Publication, shards: Iterable[Shard]) -> None:
+    """Checks by one listing that all shards are there with their sizes.
+
+    Raises:
+      BuildError: they are not.
+    """
+    pattern = storage.join(glob.escape(publication.output), f"{glob.escape(publication.name)}*.tfrecord-*")
+    sizes = {storage.basename(entry.path): entry.size for entry in storage.list_files(pattern)}
+    for shard in shards:
+        if sizes.get(shard.file) != shard.bytes:
+            found = f"has {sizes[shard.file]} bytes" if shard.file in sizes else "is not there"
+            path = storage.join(publication.output, shard.file)
+            raise BuildError(f"{path} {found}, but {shard.bytes} bytes were written to it")
 
 
 def _write_lists(
@@ -254,7 +294,7 @@ def _write_lists(
         (FAILURES, failures, stats.total("failed")),
         (DUPLICATES, duplicates, stats.total("duplicates", "groups") + stats.total("near", "groups")),
     ):
-        lists[name], lines = _compose_lines(sorted(sources), storage.join(folder, name), staging=publication.folder)
+        lists[name], lines = _compose_lines(sorted(sources), storage.join(folder, name), publication=publication)
         if lines != counted:
             raise BuildError(f"{name} has {lines} lines, but {counted} were counted")
     return lists
@@ -270,8 +310,7 @@ def _write_outcome(
 ) -> None:
     """Writes for the launcher why nothing is published, and removes what there is of the version."""
     if publication.history:
-        publication.check_lease()
-        remove(publication.root, publication.history.version)
+        remove(publication.root, publication.history.version, delete=publication.delete)
     outcome = {
         "listed": dict(publication.listed),
         "stats": stats.to_json(),
@@ -283,14 +322,26 @@ def _write_outcome(
     storage.write_bytes(BuildFolder(publication.folder).outcome, dump_json(outcome))
 
 
-def _compose_lines(files: Iterable[str], path: str, *, staging: str) -> tuple[str, int]:
+def _compose_lines(files: Iterable[str], path: str, *, publication: Publication) -> tuple[str, int]:
+    """Concatenates lists; returns the hex SHA-256 and the number of lines of the result."""
     digest = hashlib.sha256()
     lines = 0
-    with storage.open_write(path, staging=staging) as target:
-        for file in files:
-            with storage.open_read(file) as source:
-                for chunk in storage.read_chunks(source):
-                    target.write(chunk)
-                    digest.update(chunk)
-                    lines += bytes(chunk).count(b"\n")
+    is_temporary = storage.dirname(path) == publication.folder
+    opened = (
+        storage.open_write(path)
+        if is_temporary
+        else storage.open_new(path, staging=publication.folder, check=publication.fence.check)
+    )
+    try:
+        with opened as target:
+            for file in files:
+                with storage.open_read(file) as source:
+                    for chunk in storage.read_chunks(source):
+                        target.write(chunk)
+                        digest.update(chunk)
+                        lines += bytes(chunk).count(b"\n")
+    except FileExistsError as error:
+        publication.fence.check()
+        if storage.sha256(path) != digest.hexdigest():
+            raise storage.written_by_another(path) from error
     return digest.hexdigest(), lines

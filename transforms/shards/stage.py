@@ -9,6 +9,7 @@ import apache_beam as beam
 
 from beam_tfrecords.files import ShardKey, ShardNames
 from beam_tfrecords.manifest import Shard
+from beam_tfrecords.storage.fence import Fence
 from transforms.parts import Part
 from transforms.processes.stage import MapInProcesses
 from transforms.shards.compose import compose_shard
@@ -45,15 +46,15 @@ class ComposeShards(beam.PTransform):
 
     Args:
       with_index: whether the parts have indices.
-      replaces: as in `compose_shard`.
+      fence: as in `compose_shard`.
       processes: as in `MapInProcesses`.
     """
 
     def __init__(
-        self, names: ShardNames, *, with_index: bool = True, replaces: bool = False, processes: int = 0
+        self, names: ShardNames, *, with_index: bool = True, fence: Fence | None = None, processes: int = 0
     ) -> None:
         super().__init__()
-        self._compose = functools.partial(compose_shard, names=names, with_index=with_index, replaces=replaces)
+        self._compose = functools.partial(compose_shard, names=names, with_index=with_index, fence=fence)
         self._processes = processes
 
     def expand(self, shards: beam.PCollection[tuple[ShardKey, Iterable[Part | None]]]) -> beam.PCollection[Shard]:

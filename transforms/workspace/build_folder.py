@@ -2,7 +2,7 @@
 
 ```
 .build/
-  claimed lease old_files.json             of the output: see `Workspace`
+  claimed lease fence old_files.json       of the output: see `Workspace`
   version-<UTC time>                       of each version that a build has begun
   listing-<digest>/                        what is listed before the digest of the build is known
     listing/ containers/ spool/            references, and copies of what cannot be read at random
@@ -26,11 +26,12 @@ from beam_tfrecords import storage
 from beam_tfrecords.files import LATEST, PINNED, REPORT, VERSION_NAME
 
 _ROOT = ".build"
-_CLAIM, _LEASE, _OLD_FILES, _VERSION, _LISTING = "claimed", "lease", "old_files.json", "version-", "listing-"
+_CLAIM, _LEASE, _FENCE, _OLD_FILES = "claimed", "lease", "fence", "old_files.json"
+_VERSION, _LISTING = "version-", "listing-"
 _DIGEST = re.compile(rf"(?:{_LISTING})?[0-9a-f]{{16}}")
 # Unfinished files of ours, and what belongs to a lease.
 _FILE = re.compile(
-    rf"(?:{_CLAIM}|{re.escape(_OLD_FILES)}|{_LEASE}|{LATEST}|{PINNED}|{re.escape(REPORT)}|{_VERSION}{VERSION_NAME.pattern})"
+    rf"(?:{_CLAIM}|{_FENCE}|{re.escape(_OLD_FILES)}|{_LEASE}|{LATEST}|{PINNED}|{re.escape(REPORT)}|{_VERSION}{VERSION_NAME.pattern})"
     r"(?:\.lock|\.clock-[0-9a-f]+)?(?:\.tmp-[0-9]+-[0-9a-f]{8})?"
 )
 
@@ -42,6 +43,7 @@ class Workspace:
       path: the folder.
       claim: marks the output as owned by a build, and lists the files that builds have written or begun to write to it.
       lease: the right to write to the output.
+      fence: names the launch that may publish.
       old_files: lists the files that a build replaces.
     """
 
@@ -49,6 +51,7 @@ class Workspace:
         self.path = storage.join(output, _ROOT)
         self.claim = storage.join(self.path, _CLAIM)
         self.lease = storage.join(self.path, _LEASE)
+        self.fence = storage.join(self.path, _FENCE)
         self.old_files = storage.join(self.path, _OLD_FILES)
 
     def build(self, digest: str) -> BuildFolder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import open_dataset, read_pointer
@@ -115,19 +115,23 @@ def claim_output(output: str, old_files: Sequence[str]) -> None:
     storage.sync_folder(workspace.path)
 
 
-def remove_old_files(output: str) -> None:
+def remove_old_files(output: str, *, delete: Callable[[Sequence[str]], None]) -> None:
     """Removes the files that were noted, `_SUCCESS` first; the second call does nothing.
 
     So a second attempt at a build never removes what the first has composed under the same names since.
+
+    Args:
+      output: the folder.
+      delete: deletes files, but none of a build that has taken over.
     """
     note = Workspace(output).old_files
     if not storage.exists(note):
         return
-    storage.delete_files([storage.join(output, SUCCESS)])
+    delete([storage.join(output, SUCCESS)])
     storage.sync_folder(output)
     with naming_damage(note):
         files = [str(file) for file in json.loads(storage.read_bytes(note))]
-    delete_dataset_files(output, files)
+    delete_dataset_files(output, files, delete=delete)
     storage.delete_files([note])
 
 

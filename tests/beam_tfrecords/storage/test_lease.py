@@ -15,7 +15,7 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import lease as lease_module
-from beam_tfrecords.storage.lease import Lease, check_lease
+from beam_tfrecords.storage.lease import Lease
 
 _HOLDER = """
 import sys
@@ -23,7 +23,7 @@ from beam_tfrecords.storage.lease import Lease
 lease = Lease.take(sys.argv[1], "build 7 on host a", renewal=0.1, stale=3.0)
 print(isinstance(lease, Lease), flush=True)
 sys.stdin.read()
-lease.name_build("7")
+lease.check()
 lease.give_back()
 """
 SHORT = {"renewal": 0.1, "stale": 3.0}
@@ -83,7 +83,7 @@ def test_a_killed_process_frees_the_lease_at_once(path):
         holder.kill()
         holder.wait()
         with Lease.take(path, "me", stale=1000.0) as lease:
-            lease.name_build("8")
+            lease.check()
 
 
 @pytest.mark.usefixtures("elsewhere")
@@ -93,7 +93,7 @@ def test_a_killed_process_of_this_machine_frees_the_lease_at_once_without_locks_
         holder.kill()
         holder.wait()
         with Lease.take(path, "me", stale=1000.0) as lease:
-            lease.name_build("8")
+            lease.check()
 
 
 @pytest.mark.usefixtures("elsewhere")
@@ -149,24 +149,13 @@ def test_the_clock_of_this_machine_is_not_asked(path, monkeypatch):
 @pytest.mark.parametrize("change", [os.remove, lambda path: storage.write_bytes(path, b"{}")])
 def test_a_lease_that_another_has_taken_is_lost_and_stays_the_others(path, change):
     lease = taken(path)
-    lease.name_build("7")
-    check_lease(path, "7")
+    lease.check()
     change(path)
     with pytest.raises(BuildError, match="has lost its lease"):
-        lease.name_build("7")
+        lease.check()
     left = storage.exists(path)
     lease.give_back()
     assert storage.exists(path) == left
-
-
-def test_workers_of_another_build_are_told_that_they_have_lost_the_lease(path):
-    check_lease(path, "7")  # a job whose launcher has given it back
-    with taken(path) as lease:
-        for name in ("8", "9"):
-            with pytest.raises(BuildError, match="has lost its lease"):
-                check_lease(path, name)
-            lease.name_build(name)
-            check_lease(path, name)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{"])
@@ -176,4 +165,4 @@ def test_a_damaged_lease_is_taken_when_it_is_stale(path, content):
     assert Lease.take(path, "me", stale=1000.0) == "an unknown build"
     os.utime(path, (0, 0))
     with taken(path) as lease:
-        lease.name_build("7")
+        lease.check()

@@ -1,0 +1,70 @@
+"""The token without which nothing is published: a build that was overtaken while it was suspended has it no more."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.storage.lease import Lease
+
+
+@dataclasses.dataclass(frozen=True)
+class Fence:
+    """What one launch needs to publish; small enough for every worker.
+
+    Unlike the lease, it stays when the launcher has ended, for the job that goes on without it.
+
+    Attributes:
+      path: the file that has the token of the launch that may publish.
+      token: of this launch.
+      job: the record of a job that needs no launcher, or None. While it is there, a missing file means nothing.
+    """
+
+    path: str
+    token: str
+    job: str | None = None
+
+    @classmethod
+    def take_over(cls, path: str, lease: Lease) -> Fence:
+        """Makes this launch the one that may publish; before it looks at what the output holds.
+
+        Raises:
+          BuildError: the lease is lost.
+        """
+        fence = cls(path, os.urandom(16).hex())
+        lease.check()
+        storage.write_bytes(path, fence.token.encode())
+        # Whoever has taken the lease between the two has published, or finds that it cannot.
+        lease.check()
+        return fence
+
+    @classmethod
+    def find(cls, path: str) -> Fence:
+        """That of the launch that may publish now, for who follows its job."""
+        state = storage.read_state(path)
+        return cls(path, state[0].decode(errors="replace") if state else "")
+
+    def remove(self) -> None:
+        """Removes the file, unless another launch has taken over."""
+        state = storage.read_state(self.path)
+        if state is not None and state[0] == self.token.encode():
+            storage.delete(self.path, version=state[1])
+
+    def is_held(self) -> bool:
+        """Whether no other launch has taken over."""
+        state = storage.read_state(self.path)
+        # The launch that took over removes the file when it has published.
+        if state is None:
+            return self.job is not None and storage.exists(self.job)
+        return state[0] == self.token.encode()
+
+    def check(self) -> None:
+        """Checks that no other launch has taken over.
+
+        Raises:
+          BuildError: one has.
+        """
+        if not self.is_held():
+            raise BuildError(f"another build has taken over the output meanwhile: {self.path} is not that of this one")

@@ -1,0 +1,65 @@
+"""The token without which nothing is published."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import pytest
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.storage.fence import Fence
+from beam_tfrecords.storage.lease import Lease
+
+
+@pytest.fixture
+def lease(tmp_path):
+    with Lease.take(str(tmp_path / ".build/lease"), "me") as lease:
+        yield lease
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / ".build/fence")
+
+
+def test_only_the_launch_that_took_over_last_may_publish(path, lease):
+    first = Fence.take_over(path, lease)
+    first.check()
+    second = Fence.take_over(path, lease)
+    second.check()
+    with pytest.raises(BuildError, match="another build has taken over the output meanwhile"):
+        first.check()
+
+
+def test_a_missing_fence_is_lost_unless_the_build_has_a_job_that_needs_no_launcher(path, lease, tmp_path):
+    fence = Fence.take_over(path, lease)
+    os.remove(path)
+    assert not fence.is_held()
+    fence = dataclasses.replace(fence, job=str(tmp_path / "job.json"))
+    assert not fence.is_held()
+    (tmp_path / "job.json").write_text("{}")
+    assert fence.is_held()
+
+
+def test_who_follows_a_job_has_its_fence(path, lease):
+    assert not Fence.find(path).is_held()
+    Fence.take_over(path, lease)
+    Fence.find(path).check()
+
+
+def test_a_launch_removes_its_own_fence_alone(path, lease):
+    first, second = Fence.take_over(path, lease), Fence.take_over(path, lease)
+    first.remove()
+    second.check()
+    second.remove()
+    assert not storage.exists(path)
+
+
+def test_without_the_lease_nothing_is_taken_over(path, lease, tmp_path):
+    held = Fence.take_over(path, lease)
+    (tmp_path / ".build/lease").unlink()
+    with pytest.raises(BuildError, match="has lost its lease"):
+        Fence.take_over(path, lease)
+    held.check()
