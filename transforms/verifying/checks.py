@@ -21,7 +21,7 @@ from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, Layout
 from beam_tfrecords.examples.parse import check_features, parse_example
-from beam_tfrecords.files import DALI_FOLDER, DUPLICATES, FAILURES, MANIFEST, SUCCESS
+from beam_tfrecords.files import DALI_FOLDER, DATASET_INFO, DUPLICATES, FAILURES, FEATURES, MANIFEST, SUCCESS
 from beam_tfrecords.label_files import label_files, label_map, read_label_file
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.tfrecord import Compression, Record, RecordError, open_stream, scan_records
@@ -36,7 +36,6 @@ from transforms.verifying.classes import ClassCheck, ClassCounts
 from transforms.workspace.counts import add_records
 
 # What TensorFlow Datasets reads.
-_DATASET_INFO, _FEATURES = "dataset_info.json", "features.json"
 _INDEX_COLUMNS = ["key", "offset", "length", "label", "height", "width", "objects"]
 # How often a worker says how many records it has checked; and a look at the clock takes longer than some records.
 _COUNT_SECONDS, _COUNT_RECORDS = 1.0, 16
@@ -307,10 +306,10 @@ def verify_files(dataset: Dataset) -> Iterator[Finding]:
 def _verify_metadata(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Finding]:
     """Compares what TensorFlow Datasets reads with the manifest: lengths of shards, and the number of classes."""
     classes = len(dataset.class_names)
-    for file in sorted({_DATASET_INFO, _FEATURES}.intersection(dataset.manifest["files"]).difference(missing)):
+    for file in sorted({DATASET_INFO, FEATURES}.intersection(dataset.manifest["files"]).difference(missing)):
         try:
             described = json.loads(storage.read_bytes(storage.join(dataset.path, file)))
-            if file == _FEATURES:
+            if file == FEATURES:
                 numbers = sorted(set(_count_classes(described)) - {classes})
                 yield from (Finding(file, f"says {n} classes; the manifest has {classes}") for n in numbers)
                 continue

@@ -17,7 +17,7 @@ _BATCH = 1000
 def delete_temporary(output: str, *, keeps: Collection[str] = ()) -> None:
     """Deletes the temporary files of all builds into an output.
 
-    The lease stays its holder's, and a version that is not finished stays registered.
+    Lease and fence stay their holder's, and a version that is not finished stays registered.
 
     Args:
       output: the folder that was given to `convert`.
@@ -41,12 +41,14 @@ def list_batches(_: Any, *, folder: str, success: str, outcome: str) -> Iterator
     if not storage.exists(success) or storage.exists(outcome):
         return
     output = storage.dirname(folder)
-    folders = Workspace(output).list_folders()
+    workspace = Workspace(output)
+    folders = workspace.list_folders()
     if not storage.has_scheme(folder):
-        yield [*folders, *_list_files(output)]
+        # The fence last: it is that of the job that deletes.
+        yield [*folders, *_list_files(output), workspace.fence]
         return
     listed = (entry.path for one in folders for entry in storage.list_files(one, literal=True))
-    paths = itertools.chain(listed, _list_files(output))
+    paths = itertools.chain(listed, _list_files(output), [workspace.fence])
     while batch := list(itertools.islice(paths, _BATCH)):
         yield batch
 
@@ -73,5 +75,5 @@ def _list_files(output: str) -> Iterator[str]:
         if storage.is_folder(storage.join(output, name)) and not storage.exists(storage.join(output, name, SUCCESS))
     }
     for path in workspace.list_own_files():
-        if path not in unfinished and not path.startswith(workspace.lease):
+        if path not in unfinished and not path.startswith((workspace.lease, workspace.fence)):
             yield path

@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple, cast
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.examples.parse import parse_example
-from beam_tfrecords.files import FEATURES, LABEL_MAP, label_file
+from beam_tfrecords.files import DATASET_INFO, FEATURES, LABEL_MAP, label_file
 from beam_tfrecords.label_files import read_label_file, read_label_map
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError, masked_crc32c, scan_records
 from transforms.images.formats import sniff
@@ -285,7 +285,7 @@ class _Description(NamedTuple):
 def _describe(folder: str) -> _Description:
     names: dict[str, tuple[str, ...]] = {}
     try:
-        lengths = parse_shard_lengths(_read_beside(folder, "dataset_info.json") or b"")
+        lengths = parse_shard_lengths(_read_beside(folder, DATASET_INFO) or b"")
     except ValueError:
         lengths = {}
     if label_map := _read_beside(folder, LABEL_MAP):
