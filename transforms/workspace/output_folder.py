@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import json
 from collections.abc import Callable, Iterable, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import open_dataset, read_pointer
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.files import FOLDERS, LATEST, REPORT, SUCCESS, is_dataset_file
+from beam_tfrecords.files import DUPLICATES, FAILURES, FOLDERS, LATEST, REPORT, SUCCESS, is_dataset_file
 from beam_tfrecords.versions import delete_dataset_files, is_damaged, list_versions
 from transforms.workspace.build_folder import Workspace
 from transforms.workspace.state_files import naming_damage
 
 _MOST_SHOWN = 3
+_MOST_LINES = 1000
 # Where a disk is mounted.
 _OF_THE_SYSTEM = ("lost+found",)
 
@@ -33,7 +35,11 @@ def find_old_files(output: str) -> list[str]:
         listed = {f"{folder}/{name}" for name in _list_names(storage.join(output, folder)) if name.endswith(end)}
         found.update(listed)
     workspace = Workspace(output)
-    ours = {*_read_names(workspace.claim), *_read_names(workspace.old_files)}
+    claimed = _read_names(workspace.claim)
+    if claimed is None and storage.exists(workspace.claim):
+        # A power cut has emptied it. What a refused build leaves can be told by what it says.
+        claimed = {name for name in found if _is_list_of_ours(output, name)}
+    ours = {*(claimed or ()), *(_read_names(workspace.old_files) or ())}
     if SUCCESS in found:
         ours |= _files_of_dataset(output)
     if foreign := found - ours:
@@ -85,8 +91,9 @@ def _show(names: Iterable[str]) -> str:
 def claim_files(output: str, names: Iterable[str]) -> None:
     """Lists files of an output as ours; called before they are written."""
     workspace = Workspace(output)
-    claimed = _read_names(workspace.claim)
-    if storage.exists(workspace.claim) and claimed.issuperset(names := set(names)):
+    before, names = _read_names(workspace.claim), set(names)
+    claimed = before or set()
+    if before is not None and claimed.issuperset(names):
         return
     content = json.dumps(sorted(claimed.union(names))).encode()
     storage.write_bytes(workspace.claim, content, staging=workspace.path)
@@ -146,12 +153,24 @@ def _list_names(folder: str) -> list[str]:
     return [storage.basename(entry.path) for entry in entries]
 
 
-def _read_names(path: str) -> set[str]:
-    """The names that a file lists; none if it is missing, or was emptied by a power cut."""
+def _read_names(path: str) -> set[str] | None:
+    """The names that a file lists; None if it is missing, or was emptied by a power cut."""
     try:
-        return set(map(str, json.loads(storage.read_bytes(path)))) if storage.exists(path) else set()
+        return set(map(str, json.loads(storage.read_bytes(path)))) if storage.exists(path) else None
     except (ValueError, TypeError):
-        return set()
+        return None
+
+
+def _is_list_of_ours(output: str, name: str) -> bool:
+    """Whether a file is a list of failures or of duplicates as builds write them."""
+    field = {FAILURES: "reason", DUPLICATES: "across_splits"}.get(name)
+    if field is None:
+        return False
+    try:
+        with storage.open_read(storage.join(output, name)) as file:
+            return all(field in json.loads(line) for line in itertools.islice(file, _MOST_LINES))
+    except (ValueError, TypeError):
+        return False
 
 
 def _files_of_dataset(output: str) -> set[str]:
