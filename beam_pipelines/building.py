@@ -294,7 +294,11 @@ def _run(plan: BuildPlan, execution: Execution, *, quiet: bool, wait: bool) -> P
 def _published(plan: BuildPlan) -> Published:
     from transforms.workspace.counts import read_block_counts
 
-    return Published(plan.publication.output, traffic=read_block_counts(plan.block_plan.folder).traffic)
+    try:
+        traffic: Mapping[str, int] = read_block_counts(plan.block_plan.folder).traffic
+    except (OSError, BuildError):  # what is published is published
+        traffic = {}
+    return Published(plan.publication.output, traffic=traffic)
 
 
 def _is_published(plan: BuildPlan) -> bool:
