@@ -97,6 +97,7 @@ class Report:
             "ended": end,
             "seconds": round(end - begin, 3),
             "listed": self.manifest.get("listed"),
+            "damaged_containers": self.manifest.get("damaged_containers"),
             **{fact.name: fact.value_of(self.manifest) for fact in FACTS if fact.in_summary},
             "splits": self.manifest.get("splits"),
             "object_store": dict(sorted(self.traffic.items())),

@@ -21,7 +21,7 @@ from transforms.sources.source_spec import Damage, Skipped
 # Few enough files for a listing, and small enough for any disk or object store.
 _MOST_SPOOL_BYTES = 1 << 30
 # Of samples that are missing and that are believed to have been there.
-_MOST_MISSING = 1_000_000
+MOST_MISSING = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +81,7 @@ def reject_missing(
     Raises:
       SampleError: the error, if they are so many that what announces them may be damaged itself.
     """
-    if len(numbers) > _MOST_MISSING:
+    if len(numbers) > MOST_MISSING:
         raise error
     for number in numbers:
         key = f"{stem}{number:012d}"

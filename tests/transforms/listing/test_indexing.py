@@ -163,6 +163,22 @@ def test_a_marker_of_another_version_of_an_archive_is_not_taken(archive):
     assert images_of(read_index_markers([container_of(archive)], plan.folder)[0]) == NEW
 
 
+def test_a_damaged_container_is_read_again_by_the_next_launch_and_not_within_one(archive):
+    cut(archive)
+    plan = IndexPlan(str(archive.parent / "build"), READ_TAR, PLAN, 10**9, launch="first")
+    container = container_of(archive)
+    marker = Path(index_container(container, plan=plan))
+    written = marker.stat().st_mtime_ns
+    index_container(container, plan=plan)
+    assert marker.stat().st_mtime_ns == written
+    _, skipped = read_index_markers([container], plan.folder)
+    (damage,) = skipped.damaged
+    assert damage.uri == str(archive)
+    assert "ends at byte" in damage.detail
+    index_container(container, plan=dataclasses.replace(plan, launch="second"))
+    assert marker.stat().st_mtime_ns != written
+
+
 # Temporary files
 
 

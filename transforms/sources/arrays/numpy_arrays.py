@@ -10,6 +10,7 @@ import dataclasses
 import io
 import math
 import re
+import tokenize
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple, cast
@@ -249,7 +250,8 @@ def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]
             return np.lib.format.read_array_header_1_0(file)
         if version == (2, 0):
             return np.lib.format.read_array_header_2_0(file)
-    except ValueError as error:
+    # The header is a Python expression.
+    except (ValueError, TypeError, SyntaxError, RecursionError, tokenize.TokenError) as error:
         raise SampleError(Stage.LIST, FailureReason.CORRUPT, " ".join(str(error).split())[:500]) from error
     raise _refused(f"version {version} of NumPy's format; expected 1.0 or 2.0")
 

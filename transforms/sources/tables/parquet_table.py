@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
+from transforms.sources.containers import MOST_MISSING
 from transforms.sources.source_spec import SourceSpec
 from transforms.sources.tables.table import InvalidRow, Row, RowRange
 from transforms.sources.tables.table_source import TableSource, open_tables
@@ -26,8 +27,6 @@ _BUFFER_BYTES = 1 << 20
 # so few ranges that this takes little beside reading rows as samples.
 _RANGE_ROWS = 1 << 16
 _MOST_IN_GROUP = 8
-# Rows that cannot be read, and that the footer is believed to announce.
-_MOST_LOST = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,8 +84,9 @@ class ParquetTable:
                 if is_faulty:
                     raise
                 problem = " ".join(str(error).split())[:500]
-                yield from (InvalidRow(f"row {row}: {problem}") for row in range(number, min(end, number + _MOST_LOST)))
-                if end - number > _MOST_LOST:
+                lost = range(number, min(end, number + MOST_MISSING))
+                yield from (InvalidRow(f"row {row}: {problem}") for row in lost)
+                if end - number > MOST_MISSING:
                     yield InvalidRow(f"the table cannot be read beyond row {number:,}: {problem}", ends=True)
             else:
                 yield from (InvalidRow(f"row {row}: it is missing") for row in range(number, end))

@@ -238,6 +238,13 @@ def test_an_archive_that_expands_without_measure_is_rejected(read, tmp_path):
     assert (rejected.failure or ("",))[0] == "too_large_file"
 
 
+@pytest.mark.parametrize("header", [b"{'descr': '|u1', 'shape': (2,", b"{'descr': }", b"{1: [}", b"((("])
+def test_a_header_that_is_no_python_is_refused(read, tmp_path, header):
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    with pytest.raises(RequestError, match="cannot be read"):
+        read(tmp_path / "x.npy")
+
+
 # The product of the second is 0 in 64 bits.
 @pytest.mark.parametrize("shape", [(1 << 60, 1 << 20, 1 << 20), (1, 1 << 32, 1 << 32)])
 def test_an_array_of_any_claimed_length_takes_no_memory(read, tmp_path, shape):
