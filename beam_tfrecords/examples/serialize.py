@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +17,9 @@ _INT64_DIGITS = 19
 _INT64 = range(-(1 << 63), 1 << 63)
 _FLOAT32_MAX = 3.4028234663852886e38
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+# As Python reads them; a number of too many digits becomes infinite too.
+_INFINITIES = frozenset({"inf", "infinity"})
+_TOO_LARGE = "beyond the range of a 32-bit float"
 _BOOLEANS = {"true": 1, "false": 0}
 
 
@@ -142,10 +146,12 @@ def _to_float(feature: Feature, value: Any) -> float:
             value = float(text)
         except ValueError as error:
             raise _wrong_type(feature, value, "not a number") from error
+        if math.isinf(value) and text.strip("+-").lower() not in _INFINITIES:
+            raise _wrong_type(feature, text, _TOO_LARGE)
     if isinstance(value, int | float):
         if abs(value) <= _FLOAT32_MAX or value != value or abs(value) == float("inf"):
             return float(value)
-        raise _wrong_type(feature, value, "beyond the range of a 32-bit float")
+        raise _wrong_type(feature, value, _TOO_LARGE)
     raise _missing(feature) if value is None else _wrong_type(feature, value, "not a number")
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import decimal
+import math
+import struct
+
 import pytest
 import tensorflow as tf
 from hypothesis import given
@@ -171,3 +175,39 @@ def test_several_values_for_a_field_that_has_one_are_refused():
 
 def test_a_long_value_is_cut_in_the_detail():
     assert len(refusal("int64", "9" * 10_000).detail) < 200
+
+
+_DIGITS = st.text("0123456789", min_size=1, max_size=400)
+_NUMBERS = st.builds(
+    "{}{}{}{}".format,
+    st.sampled_from(["", "-", "+"]),
+    _DIGITS,
+    st.one_of(st.just(""), _DIGITS.map(".{}".format)),
+    st.one_of(st.just(""), st.integers(-500, 500).map("e{}".format)),
+)
+_SPELLED = {"inf": math.inf, "Infinity": math.inf, "-INF": -math.inf, "+inf": math.inf, "nan": math.nan}
+
+
+@given(text=st.one_of(_NUMBERS, st.sampled_from(["1e400", "-1e39", "3.5e38", "9" * 310, *_SPELLED])))
+def test_a_number_as_text_is_stored_as_what_it_says_or_rejected(text):
+    layout = Layout((Feature("x", "column.x", "float"),))
+    number = None if text in _SPELLED else decimal.Decimal(text)
+    if number is not None and abs(number) > decimal.Decimal("3.4028234663852886e38"):
+        assert refusal("float", text).reason is FailureReason.WRONG_TYPE
+        with pytest.raises(SampleError):
+            serialize_examples(layout, [["1", text]])
+        return
+    expected = struct.unpack("<f", struct.pack("<f", _SPELLED.get(text, 0) if number is None else float(text)))[0]
+    (alone,) = one("float", text).float_list.value
+    _, beside = serialize_examples(layout, [["1", text]])
+    (found,) = tf.train.Example.FromString(beside).features.feature["x"].float_list.value
+    assert (alone == found == expected) or (math.isnan(alone) and math.isnan(found) and text == "nan")
+
+
+@given(text=_NUMBERS)
+def test_an_integer_as_text_is_stored_as_what_it_says_or_rejected(text):
+    digits = text.lstrip("+-")
+    if digits.isdigit() and len(digits) < 32 and -(2**63) <= int(text) < 2**63:
+        assert list(one("int64", text).int64_list.value) == [int(text)]
+    else:
+        assert refusal("int64", text).reason is FailureReason.WRONG_TYPE

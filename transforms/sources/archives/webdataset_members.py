@@ -5,11 +5,11 @@ The rules are those of webdataset 1.0 (`base_plus_ext`, `tar_file_iterator` and 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from transforms.sources.json_text import read_json
 from transforms.sources.names import IMAGE_EXTENSIONS, skipped_kind
 from transforms.sources.tables.cells import invalid_row
 from transforms.sources.tables.image_paths import shorten
@@ -82,7 +82,7 @@ def decode(suffix: str, data: bytes) -> Mapping[str, Any]:
         except UnicodeDecodeError as error:
             raise invalid_row(f"the member .{suffix} is not valid UTF-8") from error
     try:
-        values = json.loads(data)
+        values = read_json(data)
     except RecursionError as error:
         raise invalid_row(f"the member .{suffix} is nested too deeply") from error
     except ValueError as error:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
+from transforms.sources.json_text import read_json
 from transforms.sources.other_forms import refuse_json
 from transforms.sources.source_spec import SourceSpec
 from transforms.sources.tables.table import InvalidRow, Row, RowRange
@@ -61,10 +61,10 @@ def _read_object(line: Line) -> dict[str, Any] | InvalidRow:
     if line.damage:
         return InvalidRow(f"line {line.number}: {line.damage}")
     try:
-        row = json.loads(line.text)
+        row = read_json(line.text)
     except RecursionError:
         return InvalidRow(f"line {line.number}: nested too deeply")
-    except ValueError as error:  # Invalid JSON, or a number with too many digits.
+    except ValueError as error:  # Invalid JSON, or a number that is too large.
         return InvalidRow(f"line {line.number}: {error}")
     return row if isinstance(row, dict) else InvalidRow(f"line {line.number}: not a JSON object")
 
