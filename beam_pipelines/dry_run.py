@@ -63,23 +63,23 @@ class _Failures:
     Args:
       convert: rejects what has not the labels that the layout needs.
       class_names: of the classes.
-      group_rows: whether samples with one key are one sample.
+      shares_keys: whether one of several samples with one key is no failure.
     """
 
-    def __init__(self, convert: ConvertSample, class_names: ClassNames, *, group_rows: bool) -> None:
+    def __init__(self, convert: ConvertSample, class_names: ClassNames, *, shares_keys: bool) -> None:
         self.counts: Counter[str] = Counter()
         self.classes: dict[str, Counter[int]] = {}
         self.examples: dict[str, tuple[str, str]] = {}
         self._convert = convert
         self._class_names = class_names
-        self._group_rows = group_rows
+        self._shares_keys = shares_keys
         # Sixteen bytes a sample: hashes of keys and of contents are enough to count equal ones.
         self._keys, self._contents = array("Q"), array("Q")
 
     def watch(self, samples: Iterable[SampleRef]) -> Iterator[SampleRef]:
         """Passes references through."""
         for sample in samples:
-            if sample.failure is None and not self._group_rows:
+            if sample.failure is None and not self._shares_keys:
                 self._keys.append(order_hash(seed=0, key=f"{sample.split}/{sample.key}"))
                 self._contents.append(zlib.crc32(content_of(sample)))
             failure = sample.failure or self._reject(sample)
@@ -141,7 +141,7 @@ def _describe(spec: BuildSpec) -> DryRun:
         kept = earlier_classes(spec, open_earlier(spec))
         class_names = check_listing(spec, source, listing, skipped, earlier=kept)
         convert = ConvertSample(spec.image, spec.layout or Layout(()), class_names)
-        failures = _Failures(convert, class_names, group_rows=spec.source.group_rows)
+        failures = _Failures(convert, class_names, shares_keys=spec.source.group_rows or source.last_member_wins)
         refs = choose_refs(failures.watch(read_refs(listing)), limit=_EXAMPLES, seed=spec.seed, samples=listing.samples)
     classes = {
         split: {class_names.names[index]: count for index, count in sorted(found.items())}

@@ -84,7 +84,13 @@ class BuildPlan:
 
 
 def plan_work(
-    spec: BuildSpec, *, class_names: ClassNames, listing: Listing, versions: Mapping[str, str], earlier: Earlier
+    spec: BuildSpec,
+    *,
+    class_names: ClassNames,
+    listing: Listing,
+    versions: Mapping[str, str],
+    earlier: Earlier,
+    last_member_wins: bool = False,
 ) -> Work:
     """Derives blocks, and what makes them.
 
@@ -94,6 +100,7 @@ def plan_work(
       listing: the listed samples.
       versions: library -> version.
       earlier: the datasets that the build looks back to.
+      last_member_wins: as in `Source`.
     """
     layout = spec.layout or Layout(())
     sizes = {
@@ -133,6 +140,7 @@ def plan_work(
             reuse=reuse,
             libraries=versions,
             group_rows=spec.source.group_rows,
+            last_member_wins=last_member_wins,
         ),
         nothing_reused_because=nothing_reused_because,
     )

@@ -151,7 +151,14 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, outp
             notes=source.notes,
             read_with=listed.read_with,
         )
-        work = plan_work(spec, class_names=class_names, listing=listing, versions=facts["versions"], earlier=earlier)
+        work = plan_work(
+            spec,
+            class_names=class_names,
+            listing=listing,
+            versions=facts["versions"],
+            earlier=earlier,
+            last_member_wins=source.last_member_wins,
+        )
         folder = build_folder(spec, work, listing.fingerprint)
         _refuse_other(output, folder)
         if not listing.unknown and _would_repeat(earlier, spec, {**facts, "class_names": class_names.names}):

@@ -53,8 +53,9 @@ class Stats:
     """Counts by split, class and failure reason.
 
     Attributes:
-      counts: ("written", split), ("dropped", split), ("merged", split), ("class", split, class name) and
-        ("failed", split, reason) -> samples; ("stored_as_png", format) -> images that were to be kept;
+      counts: ("written", split), ("dropped", split), ("merged", split), ("replaced", split),
+        ("class", split, class name) and ("failed", split, reason) -> samples;
+        ("stored_as_png", format) -> images that were to be kept;
         ("kept_turned",) -> kept files with an EXIF orientation; ("stored_maximum", value) -> images that had more than
         8 bits and are stored with 8;
         ("objects", what) -> annotated objects, see `OBJECT_COUNTS`; ("class", …) counts these, where there are some;
@@ -193,6 +194,12 @@ FACTS = (
     Fact("failures", _total("failed"), of_splits=True, in_summary=True, column="failures", in_status=True),
     Fact("dropped_duplicates", _total("dropped"), of_splits=True, in_summary=True),
     Fact("merged_rows", _total("merged"), in_summary=True),
+    Fact(
+        "replaced_members",
+        _total("replaced"),
+        in_summary=True,
+        line="members of archives that a later one of the same name replaced: {}",
+    ),
     Fact(
         "bytes",
         _total("bytes"),

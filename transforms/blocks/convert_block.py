@@ -22,7 +22,7 @@ from transforms.blocks.convert_sample import ConvertedSample, ConvertSample
 from transforms.blocks.fetching import Fetched, fetch, read_images, with_fingerprint, with_fingerprints
 from transforms.blocks.results import BlockResult, read_marker
 from transforms.blocks.reuse import BlockReuse, ReusePlan
-from transforms.blocks.rows import merge_rows, reject_duplicates
+from transforms.blocks.rows import keep_last, merge_rows, reject_duplicates
 from transforms.blocks.stopwatch import Stopwatch
 from transforms.blocks.write_samples import Outcome, ReadSample, SampleWriter, group_small
 from transforms.hashing import content_hash, order_hashes
@@ -55,6 +55,7 @@ class BlockPlan:
       libraries: library -> version of the launcher; those that decide records have to be the same here.
       launch: tells this launch of the build from others, which try again what may not be the sample's fault.
       group_rows: whether references with one key are one sample.
+      last_member_wins: whether a member of an archive replaces those before it with the same name.
     """
 
     folder: str
@@ -70,6 +71,7 @@ class BlockPlan:
     libraries: Mapping[str, str] = dataclasses.field(default_factory=dict)
     launch: str = ""
     group_rows: bool = False
+    last_member_wins: bool = False
 
 
 def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, convert: Convert) -> BlockResult:
@@ -193,6 +195,8 @@ def _convert_refs(
     if plan.group_rows:
         together = RefColumns.of(merge_rows(itertools.chain.from_iterable(together), counts, split=split))
     else:
+        if plan.last_member_wins:
+            together = keep_last(together, counts, split=split)
         together = reject_duplicates(together)
     clock = Stopwatch()
     with PartWriter(

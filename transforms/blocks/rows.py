@@ -42,12 +42,14 @@ def reject_duplicates(together: Iterable[RefColumns]) -> Iterator[RefColumns]:
     What the source has rejected stays a failure of its own.
     """
     several = list(together)
+    if not _has_repeated(several):
+        yield from several
+        return
     starts = [0, *itertools.accumulate(map(len, several))]
     keys = [key for refs in several for key in refs.keys]
     failures: dict[int, tuple[str, str]] = {}
-    if any(map(operator.eq, keys, keys[1:])):
-        for _, group in itertools.groupby(range(len(keys)), key=keys.__getitem__):
-            failures |= _reject_group(list(group), several, starts)
+    for _, group in itertools.groupby(range(len(keys)), key=keys.__getitem__):
+        failures |= _reject_group(list(group), several, starts)
     for refs, start in zip(several, starts, strict=False):
         of_these = {place - start: failures[place] for place in range(start, start + len(refs)) if place in failures}
         if of_these:
@@ -71,6 +73,41 @@ def _reject_group(
     if len(set(contents.values())) > 1:
         return dict.fromkeys(contents, CONFLICTING_ROWS)
     return dict.fromkeys(list(contents)[1:], DUPLICATE_KEY)
+
+
+def keep_last(together: Iterable[RefColumns], counts: Counter[Key], *, split: str) -> Iterator[RefColumns]:
+    """The sorted references to members of archives; of an archive's with one name the last one alone.
+
+    Args:
+      together: of a block.
+      counts: receives ("replaced", split): those that are left out.
+      split: of the block.
+    """
+    several = list(together)
+    if not _has_repeated(several):
+        yield from several
+        return
+    kept: list[SampleRef] = []
+    for _, group in itertools.groupby(itertools.chain.from_iterable(several), key=lambda ref: ref.key):
+        members = list(group)
+        # An archive that cannot be read has no name of a member.
+        last = {ref.uri: ref for ref in sorted(members, key=_find_offset) if ref.uri is not None}
+        found = [ref for ref in members if ref.uri is None or last[ref.uri] is ref]
+        counts["replaced", split] += len(members) - len(found)
+        kept += found
+    yield from RefColumns.of(kept)
+
+
+def _has_repeated(several: Sequence[RefColumns]) -> bool:
+    """Whether a key follows itself."""
+    keys = [key for refs in several for key in refs.keys]
+    return any(map(operator.eq, keys, keys[1:]))
+
+
+def _find_offset(ref: SampleRef) -> int:
+    """Where a member is in its archive, as its fingerprint says; the image may be in a spool."""
+    _, _, offset = ref.fingerprint.rpartition("@")
+    return int(offset) if offset.isdecimal() else 0
 
 
 def merge_rows(refs: Iterable[SampleRef], counts: Counter[Key], *, split: str) -> Iterator[SampleRef]:

@@ -178,13 +178,13 @@ def _keeps_dataset(publication: Publication, decision: Decision) -> bool:
 
 
 def check_counts(stats: Stats, *, listed: Mapping[str, int]) -> None:
-    """Checks that nothing is lost: listed = written + failed + dropped + merged, for every split.
+    """Checks that nothing is lost: listed = written + failed + dropped + merged + replaced, for every split.
 
     Raises:
       BuildError: something is lost.
     """
     for split, expected in listed.items():
-        counts = {what: stats.total(what, split) for what in ("written", "failed", "dropped", "merged")}
+        counts = {what: stats.total(what, split) for what in ("written", "failed", "dropped", "merged", "replaced")}
         if lost := expected - sum(counts.values()):
             found = ", ".join(f"{count} {what}" for what, count in counts.items())
             raise BuildError(f"split {split or '(none)'}: {expected} samples were listed, and {found}; {lost} are lost")

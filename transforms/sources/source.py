@@ -29,6 +29,7 @@ class Source:
       has_masks: whether images have masks.
       has_captions: whether images have captions, in the column `captions`, and nothing else.
       unit: what a message calls one sample: "image" or "row".
+      last_member_wins: whether a member of an archive replaces those before it with the same name, as when extracted.
       is_settled_later: whether folders give labels or splits, so that `settle` has the last word on them.
       class_names: the classes in the order of their indices, if the source names them; its labels are then names.
       labels_may_be_indices: whether a label that is a number is a class index. The name of a folder never is.
@@ -52,6 +53,7 @@ class Source:
     has_keypoints = False
     has_captions = False
     unit = "image"
+    last_member_wins = False
     is_settled_later = False
     class_names: Sequence[str] = ()
     labels_may_be_indices = False

@@ -342,8 +342,8 @@ def _verify_counts(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Find
         # An edited manifest may lack it.
         if records != entry.get("records"):
             yield Finding(MANIFEST, f"says {entry.get('records')} records of split {split}; its shards have {records}")
-    # Datasets of earlier versions have no merged rows.
-    merged = manifest.get("merged_rows", 0)
+    # Those of earlier versions have neither.
+    merged = manifest.get("merged_rows", 0) + manifest.get("replaced_members", 0)
     if manifest["records"] + manifest["failures"] + manifest["dropped_duplicates"] + merged != manifest["listed"]:
         yield Finding(
             MANIFEST,

@@ -43,7 +43,7 @@ class BlockCounts:
     @classmethod
     def of(cls, stats: Stats) -> BlockCounts:
         """The counts of one block."""
-        return cls(1, stats.total("written") + stats.total("merged"), stats.total("failed"))
+        return cls(1, stats.total("written") + stats.total("merged") + stats.total("replaced"), stats.total("failed"))
 
     @classmethod
     def sum(cls, counts: Iterable[BlockCounts]) -> BlockCounts:

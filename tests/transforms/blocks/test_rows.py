@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.blocks.rows import merge_rows, reject_duplicates
+from transforms.blocks.rows import keep_last, merge_rows, reject_duplicates
 from transforms.objects import Objects
 from transforms.ref_columns import RefColumns
-from transforms.refs import MASK, File, SampleRef, one_image
+from transforms.refs import MASK, File, Range, SampleRef, one_image
 
 _IMAGE = one_image(File("in/a.jpg"))
 _BOX = st.tuples(*[st.floats(0, 9, allow_nan=False)] * 4)
@@ -96,3 +96,15 @@ def test_of_one_key_the_same_is_kept_once_and_contradictions_are_rejected_all(re
             assert (reasons["conflicting_rows"], reasons[None]) == (len(sound), 0)
         else:
             assert (reasons["duplicate_key"], reasons[None]) == (max(0, len(sound) - 1), min(1, len(sound)))
+
+
+@given(names=st.lists(st.sampled_from("abc"), max_size=12))
+def test_the_last_member_of_each_name_is_kept_and_the_others_are_counted(names):
+    refs = [
+        SampleRef(name, one_image(Range("x.tar", n, 1, f"x.tar#{name}")), fingerprint=f"f@{n}")
+        for n, name in enumerate(names)
+    ]
+    counts: Counter = Counter()
+    found = [ref for columns in keep_last(sorted_columns(refs), counts, split="train") for ref in columns]
+    assert {ref.key: ref for ref in found} == {ref.key: ref for ref in refs}
+    assert len(found) == len(set(names)) == len(names) - counts["replaced", "train"]

@@ -82,6 +82,8 @@ OpenArchive: TypeAlias = Callable[[Container], AbstractContextManager[Archive]]
 class ArchiveSource(ContainerSource):
     """Archives of one format."""
 
+    # GNU tar, unzip and Python extract them so; `tar -r` adds the newer one at the end.
+    last_member_wins = True
     is_settled_later = True
 
     def __init__(self, files: Sequence[InputFile], read: ReadArchive, spec: SourceSpec) -> None:
