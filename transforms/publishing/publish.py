@@ -184,7 +184,9 @@ def check_counts(stats: Stats, *, listed: Mapping[str, int]) -> None:
       BuildError: something is lost.
     """
     for split, expected in listed.items():
-        counts = {what: stats.total(what, split) for what in ("written", "failed", "dropped", "merged", "replaced")}
+        counts = {what: stats.total(what, split) for what in ("written", "failed", "dropped", "merged")}
+        # Of archives alone.
+        counts |= {"replaced": replaced} if (replaced := stats.total("replaced", split)) else {}
         if lost := expected - sum(counts.values()):
             found = ", ".join(f"{count} {what}" for what, count in counts.items())
             raise BuildError(f"split {split or '(none)'}: {expected} samples were listed, and {found}; {lost} are lost")
