@@ -21,7 +21,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_pipelines.execution.runner import LocalRunner
 from beam_tfrecords.errors import BuildError, SampleError
-from transforms.blocks import reuse
+from transforms.blocks import convert_block, reuse
 from transforms.processes.process_setup import prepare_process
 from transforms.processes.stage import MapInProcesses
 
@@ -32,7 +32,12 @@ _open_pipeline, _create_runner = beam.Pipeline, LocalRunner.create
 @contextlib.contextmanager
 def plain_pipelines() -> Iterator[None]:
     """Within it, builds without arguments for Beam's local runner are run plainly."""
-    with mock.patch("apache_beam.Pipeline", _open), mock.patch.object(LocalRunner, "create", _create):
+    with (
+        mock.patch("apache_beam.Pipeline", _open),
+        mock.patch.object(LocalRunner, "create", _create),
+        # It ends the process, which is that of the tests.
+        mock.patch.object(convert_block, "TimeLimit", contextlib.nullcontext),
+    ):
         yield
 
 
