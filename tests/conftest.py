@@ -27,12 +27,13 @@ BEAM_WORKERS = ("--direct_running_mode=multi_processing", "--direct_num_workers=
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--beam_workers", action="store_true", help="build and verify in Beam's own worker processes")
     parser.addoption("--local_runner", action="store_true", help="run no pipeline plainly")
-    parser.addoption("--exhaustive", action="store_true", help="run every combination of parameters")
+    parser.addoption("--exhaustive", action="store_true", help="run all tests and combinations of parameters")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "any_workers: a stage; also run with `-m any_workers --beam_workers`")
     config.addinivalue_line("markers", "local_runner: about runners, workers or their processes; not run plainly")
+    config.addinivalue_line("markers", "exhaustive: run with `--exhaustive` alone")
     config.addinivalue_line("markers", "every_value: fewer combinations; each value of each parameter is in one")
     config.addinivalue_line("markers", "every_pair: fewer combinations; each two values of two parameters are in one")
     # A shell ignores Ctrl-C in what it starts in the background, and so would the programs that tests start and end.
@@ -44,10 +45,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects the combinations of parameters that `every_value` and `every_pair` do without."""
+    """Deselects `exhaustive` tests, and combinations of parameters that `every_value` and `every_pair` do without."""
     if config.getoption("exhaustive"):
         return
-    left_out = {*find_repeated(items, marker="every_value", size=1), *find_repeated(items, marker="every_pair", size=2)}
+    left_out = {item for item in items if item.get_closest_marker("exhaustive")}
+    left_out.update(find_repeated(items, marker="every_value", size=1))
+    left_out.update(find_repeated(items, marker="every_pair", size=2))
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
 
