@@ -19,13 +19,14 @@ from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.tfrecord import Compression
 from transforms.blocks.convert_rows import write_rows
 from transforms.blocks.convert_sample import ConvertedSample, ConvertSample
-from transforms.blocks.fetching import Fetched, fetch, read_images, with_fingerprint, with_fingerprints
+from transforms.blocks.fetching import Fetched, fetch, read_images, with_fingerprints
+from transforms.blocks.files_seen import FilesSeen, look_again
 from transforms.blocks.results import BlockResult, read_marker
 from transforms.blocks.reuse import BlockReuse, ReusePlan
 from transforms.blocks.rows import keep_last, merge_rows, reject_duplicates
 from transforms.blocks.stopwatch import Stopwatch
 from transforms.blocks.write_samples import Outcome, ReadSample, SampleWriter, group_small
-from transforms.hashing import content_hash, order_hashes
+from transforms.hashing import order_hashes
 from transforms.images.quality import measure_quality
 from transforms.libraries import check_libraries
 from transforms.parts import PartPolicy, PartWriter
@@ -81,14 +82,15 @@ def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, c
       BuildError: this machine has other versions of the libraries that decide records, or too little memory.
     """
     check_libraries(plan.libraries)
-    (split, number), joined = block
+    (split, number), packed = block
+    joined = list(packed)
     stem = f"{split}-{number:06d}"
     folder = BuildFolder(plan.folder)
     marker, started = folder.block(stem), folder.started_block(stem)
     is_first = _begin(started)
     # To a store that would be one more request; on a disk, a power cut may leave the marker alone.
     finished = None if is_first and storage.has_scheme(marker) else read_marker(marker)
-    if finished is not None and finished.is_final(plan.launch):
+    if finished is not None and finished.is_final(plan.launch) and _has_its_files(finished, joined, plan):
         return finished
     # A decoder that cannot have the memory says anything, such as that the file is damaged.
     check_memory_left(plan.max_image_memory)
@@ -104,6 +106,33 @@ def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, c
     storage.write_bytes(marker, json.dumps(result.to_json()).encode())
     add_block(plan.folder, result.stats, before=finished.stats if finished else None)
     return result
+
+
+def _has_its_files(finished: BlockResult, joined: Iterable[bytes], plan: BlockPlan) -> bool:
+    """Whether the files of a finished block are what they were, where the listing does not tell."""
+    if not finished.files_seen:
+        return True
+    refs = itertools.chain.from_iterable(
+        _one_by_key(read_block(joined, seed=plan.seed), Counter(), plan, split=finished.split)
+    )
+    seen = look_again(
+        refs,
+        hashes_files=plan.hashes_files,
+        needs_image=lambda ref: plan.read_images,
+        max_file_size=plan.max_file_size,
+    )
+    return seen == finished.files_seen
+
+
+def _one_by_key(
+    together: Iterable[RefColumns], counts: Counter[Key], plan: BlockPlan, *, split: str
+) -> Iterator[RefColumns]:
+    """The references of a block, one for each key that is not rejected."""
+    if plan.group_rows:
+        return RefColumns.of(merge_rows(itertools.chain.from_iterable(together), counts, split=split))
+    if plan.last_member_wins:
+        together = keep_last(together, counts, split=split)
+    return iter(reject_duplicates(together))
 
 
 def _begin(started: str) -> bool:
@@ -192,13 +221,8 @@ def _convert_refs(
         return plan.read_images and (reuse is None or reuse.needs_image(ref))
 
     counts: Counter[Key] = Counter()
-    if plan.group_rows:
-        together = RefColumns.of(merge_rows(itertools.chain.from_iterable(together), counts, split=split))
-    else:
-        if plan.last_member_wins:
-            together = keep_last(together, counts, split=split)
-        together = reject_duplicates(together)
-    clock = Stopwatch()
+    together = _one_by_key(together, counts, plan, split=split)
+    seen, clock = FilesSeen(hashes_files=plan.hashes_files), Stopwatch()
     with PartWriter(
         folder=folder.parts,
         stem=stem,
@@ -212,8 +236,7 @@ def _convert_refs(
             together = together if plan.hashes_files else with_fingerprints(together)
             refs = write_rows(together, maker, writer, counts, clock, split=split)
         else:
-            refs = itertools.chain.from_iterable(together)
-            refs = refs if plan.hashes_files else map(with_fingerprint, refs)
+            refs = map(seen.look_up, itertools.chain.from_iterable(together))
         attempt = functools.partial(convert_sample, memory=plan.max_image_memory)
         samples = SampleWriter(maker, attempt, writer, counts, split=split, reuse=reuse, launch=plan.launch)
         fetched_refs = fetch(refs, needs_image=needs_image, max_file_size=plan.max_file_size)
@@ -223,8 +246,7 @@ def _convert_refs(
             while group:
                 ref, fetched = group.popleft()
                 images = {} if isinstance(fetched, SampleError) else fetched
-                if images and (plan.hashes_files or not ref.fingerprint):
-                    ref = dataclasses.replace(ref, fingerprint="+".join(map(content_hash, images.values())))
+                ref = seen.hash_bytes(ref, images)
                 found, change = _take_or_convert(ref, fetched, plan=plan, convert=convert, reuse=reuse)
                 source_bytes = sum([len(data) for name, data in images.items() if name != MASK]) or ref.size
                 # Otherwise two images would be held while the next one is read.
@@ -254,6 +276,7 @@ def _convert_refs(
         changes=changes_path,
         changes_bytes=len(changes),
         launch=samples.launch,
+        files_seen=seen.digest,
         msec=clock.msec,
     )
 

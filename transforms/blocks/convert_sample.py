@@ -285,6 +285,9 @@ class ConvertSample:
         if self.layout.image_names:
             # The fingerprint is of the files alone, in the order of their names.
             decisive += (list(ref.images),)
+        if len(ref.images) > 1:
+            # The index says only where the first is.
+            decisive += ([locator.name for locator in ref.images.values()][1:],)
         return decisive
 
     def _place(self, ref: SampleRef, labels: list[tuple[int, str]], geometry: Geometry) -> PlacedObjects:

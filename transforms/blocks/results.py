@@ -20,6 +20,7 @@ class BlockResult:
       failures: file with the samples that it rejected, a JSON object per line; None if there are none.
       changes: file with what has changed since the earlier dataset, a JSON object per line; None without one.
       launch: the launch that converted it, if it has failures that may not be the sample's fault; else "".
+      files_seen: digest of the files whose fingerprints the listing does not tell; "" if it tells all.
       msec: step -> milliseconds that the conversion spent in it; None if the block is taken from its marker.
     """
 
@@ -32,6 +33,7 @@ class BlockResult:
     changes: str | None = None
     changes_bytes: int = 0
     launch: str = ""
+    files_seen: str = ""
     msec: Mapping[str, int] | None = dataclasses.field(default=None, compare=False)
 
     @property

@@ -34,7 +34,7 @@ from transforms.stats import MOST_KEYS, Change, Key
 
 # Bytes read at once of an earlier shard; a worker holds so many.
 _WINDOW_BYTES = 4 << 20
-_COLUMNS = [name for name in INDEX_SCHEMA.names if name != "uri"]
+_COLUMNS = INDEX_SCHEMA.names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,7 +178,11 @@ class BlockReuse:
         except SampleError:  # conversion says so again
             return None
         self._hashes[identity] = sample_hash
-        if unseal(record.row["sample_hash"]) == sample_hash:
+        # A size and a time say nothing of a file elsewhere, and the hash of a file everything.
+        has_bytes = bool(images) and hash_images(images) == record.row["content_hash"]
+        needs_file = self._convert.layout.needs_image and not self._plan.hashes_files
+        is_same_file = ref.uri == record.row["uri"] or not needs_file
+        if unseal(record.row["sample_hash"]) == sample_hash and (is_same_file or has_bytes):
             return Change.COPIED
         if self._convert.layout.needs_objects and record.row.get("source_height") is None:
             # Written before the index had what places objects.
@@ -186,8 +190,8 @@ class BlockReuse:
         if self._convert.layout.needs_mask or self._convert.layout.image_names:
             # What changed may be its mask, or which image is which: the index says nothing of them.
             return None
-        is_same = ref.fingerprint and ref.fingerprint == record.row["fingerprint"]
-        if self._plan.takes_images and (is_same or (images and hash_images(images) == record.row["content_hash"])):
+        is_same = is_same_file and ref.fingerprint and ref.fingerprint == record.row["fingerprint"]
+        if self._plan.takes_images and (is_same or has_bytes):
             return Change.RESERIALIZED
         return None
 
