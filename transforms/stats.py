@@ -35,13 +35,14 @@ class Change(str, enum.Enum):
     """What became of a sample since the earlier dataset.
 
     COPIED: its record is taken over. RESERIALIZED: its image is taken over, in an example made anew. CHANGED: it is
-    converted again. ADDED: the earlier dataset has no record of it. REMOVED: it is not listed any more. FAILED: it is
-    rejected. MOVED: it is in another split; counted besides.
+    converted again. DROPPED: the earlier dataset had dropped it as a copy. ADDED: the earlier dataset knows nothing of
+    it. REMOVED: it is not listed any more. FAILED: it is rejected. MOVED: it is in another split; counted besides.
     """
 
     COPIED = "copied"
     RESERIALIZED = "reserialized"
     CHANGED = "changed"
+    DROPPED = "dropped"
     ADDED = "added"
     REMOVED = "removed"
     FAILED = "failed"

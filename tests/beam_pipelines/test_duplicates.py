@@ -24,6 +24,8 @@ COPIES = {
     "train/cat/once_more.png": 7,
 }
 
+NIGHTLY = ["--name=pets", "--image_size=16", "--accept=all", "--no_report"]
+
 
 def manifest_of(path: Path) -> dict:
     return json.loads((path / "manifest.json").read_text())
@@ -314,3 +316,22 @@ def test_dropped_copies_are_in_no_count(tmp_path, build):
     assert (manifest["records"], manifest["dropped_duplicates"]) == (3, 4)
     assert manifest["stored_as_png"] == {"webp": 1}
     assert manifest["median_pixels"] == 64
+
+
+def test_copies_that_the_version_before_dropped_are_not_counted_as_added(tmp_path, convert, picture, save):
+    for number in range(12):
+        save(tmp_path / f"in/cat/{number:02d}.png", picture(max(4, number), 20, 20))
+
+    def count() -> dict[str, int]:
+        ran = convert(
+            f"--input={tmp_path}/in", f"--output={tmp_path}/out", "--versioned", "--duplicates=drop", *NIGHTLY
+        )
+        assert ran.code == 0, ran.err
+        latest = tmp_path / "out" / (tmp_path / "out/LATEST").read_text().strip()
+        changes = json.loads((latest / "changes.json").read_text()).get("changes", {})
+        return {kind: found["samples"] for kind, found in changes.items() if found["samples"]}
+
+    count()
+    for night in (1, 2):
+        save(tmp_path / f"in/cat/new-{night}.png", picture(100 + night, 20, 20))
+        assert count() == {"copied": 7 + night, "dropped": 4, "added": 1}

@@ -17,17 +17,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import DatasetRef
 from beam_tfrecords.errors import SampleError
+from beam_tfrecords.files import DUPLICATES
 from beam_tfrecords.index import FACTS, INDEX_SCHEMA, fits_seal, unseal
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.tfrecord import RecordError, read_records
 from transforms.blocks.convert_sample import ConvertedSample, ConvertSample, hash_images
-from transforms.hashing import SPACE, order_hash
+from transforms.hashing import SPACE, order_hash, order_hashes
 from transforms.refs import BlockKey, SampleRef
 from transforms.service_faults import retry_faults
 from transforms.stats import MOST_KEYS, Change, Key
@@ -142,7 +144,7 @@ class BlockReuse:
         if isinstance(outcome, SampleError):
             change, label = Change.FAILED, ""
         else:
-            change = change or (Change.CHANGED if record or unread else Change.ADDED)
+            change = change or (Change.CHANGED if record or unread else self._explain_missing(ref.key))
             label = outcome.label or ""
             if unread:  # most of its samples had a record, and the same label
                 self.counts["earlier", self._split, label] += 1
@@ -195,6 +197,15 @@ class BlockReuse:
             return Change.RESERIALIZED
         return None
 
+    def _explain_missing(self, key: str) -> Change:
+        """Why the earlier dataset has no record of a sample."""
+        dropped = _find_dropped(self._plan.earlier, self._plan.seed)
+        if not len(dropped):
+            return Change.ADDED
+        order = order_hash(seed=self._plan.seed, key=key)
+        place = int(np.searchsorted(dropped, np.uint64(order)))
+        return Change.DROPPED if place < len(dropped) and int(dropped[place]) == order else Change.ADDED
+
     def _read(self, record: EarlierRecord) -> bytes | None:
         """The serialized example of a record; None if the shard no longer holds it."""
         try:
@@ -231,6 +242,22 @@ def _shards_by_split(earlier: DatasetRef) -> dict[str, list[Shard]]:
         if shard.first_key is not None:
             shards.setdefault(shard.split, []).append(shard)
     return shards
+
+
+@functools.lru_cache(maxsize=2)
+def _find_dropped(earlier: DatasetRef, seed: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """The places in the order of the copies that a dataset has dropped, sorted: eight bytes for each.
+
+    Of an image with very many copies, its list names the first ones.
+    """
+    dataset = earlier.open()
+    keys: list[str] = []
+    if DUPLICATES in dataset.manifest["files"]:
+        with storage.open_read(storage.join(earlier.path, DUPLICATES)) as file:
+            for group in map(json.loads, file):
+                kept = group.get("kept")
+                keys += [image["key"] for image in group["images"] if kept is not None and image["key"] != kept]
+    return np.sort(np.frombuffer(order_hashes(seed=seed, keys=keys), ">u8").astype(np.uint64))
 
 
 def _find_between(plan: ReusePlan, split: str, low: int, high: int) -> Iterator[EarlierRecord | UnreadIndex]:
