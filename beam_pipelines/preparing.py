@@ -393,7 +393,7 @@ def _open_folder(folder: str, output: Output, execution: Execution, *, keeps: st
     try:
         fence = Fence.take_over(workspace.fence, output.lease) if output.job else output.fence
         fence.check()
-        storage.abort_uploads(output.path)
+        storage.abort_uploads(workspace.path)
         # Who may not delete them keeps them; they do no harm.
         with contextlib.suppress(storage.AccessDeniedError):
             delete_temporary(output.path, keeps=(folder, keeps or folder, workspace.claim, workspace.old_files))

@@ -486,7 +486,12 @@ def _delete_entry(entry: FileEntry) -> None:
 
 
 def abort_uploads(folder: str) -> None:
-    """Discards unfinished uploads below a folder, left by processes that were killed: S3 charges for them."""
+    """Discards unfinished uploads that processes have left that were killed: S3 charges for them.
+
+    Args:
+      folder: for temporary files, which nobody else writes to: uploads below it, and those that `concatenate` has noted
+        there as its `staging`.
+    """
     if folder.startswith("s3://"):
         from beam_tfrecords.storage import s3
 

@@ -16,7 +16,7 @@ from google.api_core import exceptions
 
 from beam_tfrecords import crc32c
 from beam_tfrecords.storage import traffic
-from beam_tfrecords.storage.entries import ServiceFaultError
+from beam_tfrecords.storage.entries import ChangedError, ServiceFaultError
 from beam_tfrecords.storage.gcs_client import RETRY, blob_at, client, connections, errors, message_of
 
 # Seconds to connect, and between two pieces of an answer; the library's.
@@ -47,6 +47,9 @@ def download(path: str, *, version: str, offset: int = 0, length: int = 0) -> tu
             data, found = RETRY(_get)(f"{client().api_endpoint}/download/storage/v1{blob.path}?{words}", headers)
         except exceptions.RequestRangeNotSatisfiable:
             return b"", None
+    # The precondition saves the transfer; some stores ignore it when they are read from.
+    if version and found.get("x-goog-generation", version) != version:
+        raise ChangedError(f"{path} has changed since it was listed")
     if not length:
         _check(path, data, found.get("x-goog-hash", ""))
         return data, len(data)

@@ -12,6 +12,7 @@ import errno
 import functools
 import io
 import itertools
+import json
 import os
 import random
 import shutil
@@ -56,6 +57,8 @@ _UPLOAD = TransferConfig(
 _COPIERS = 4
 # The most that the service accepts in one request to delete, or puts on one page.
 _BATCH = 1000
+# How files end that note an upload.
+_UPLOAD_NOTE = ".upload.json"
 # Metadata that names the write that made an object.
 _WRITE_ID = "beam-tfrecords-write"
 
@@ -116,9 +119,11 @@ def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
         try:
             return _download(path, version, Range=f"bytes={offset}-{offset + length - 1}")[0]
         except exceptions.ClientError as error:
-            if status_of(error) == 416:  # the object ends before the range begins
-                return b""
-            raise
+            if status_of(error) != 416:
+                raise
+    # The object ends before the range begins.
+    _stat_version(path, version)
+    return b""
 
 
 def _download(path: str, version: str, **options: str) -> tuple[bytes, str]:
@@ -128,6 +133,9 @@ def _download(path: str, version: str, **options: str) -> tuple[bytes, str]:
     for left in reversed(range(_REPEATS)):
         answer = client().get_object(**_object(path), **options)
         with contextlib.closing(answer["Body"]) as body:
+            # The precondition saves the transfer; some stores ignore it.
+            if version and _version_of(answer) != version:
+                raise ChangedError(f"{path} has changed since it was listed")
             try:
                 return body.read(), _version_of(answer)
             except BROKEN_OFF:
@@ -297,8 +305,10 @@ def concatenate(
                 _put_new(target, data, check)
             return crc32c.value(data)
         upload = _object(target)
-        with errors(target), _named_write(target) as named:
+        with contextlib.ExitStack() as noted, errors(target), _named_write(target) as named:
             upload["UploadId"] = client().create_multipart_upload(**upload, **named, **checksum)["UploadId"]
+            if staging:
+                noted.enter_context(_noted(upload, staging))
             try:
                 write = functools.partial(_write_part, target, upload, entries, has_crc=has_crc)
                 written = list(pool.map(write, range(1, len(parts) + 1), parts))
@@ -400,6 +410,29 @@ def abort_uploads(folder: str) -> None:
         ):
             for upload in page.get("Uploads", ()):
                 client().abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+    for entry in list_files(folder, limit=None, special=False, literal=True):
+        if entry.path.endswith(_UPLOAD_NOTE):
+            _abort_noted(entry.path)
+
+
+@contextlib.contextmanager
+def _noted(upload: Mapping[str, str], folder: str) -> Iterator[None]:
+    """Notes in a folder that this build has begun an upload, until it has ended."""
+    note = paths.join(folder, f"{os.urandom(8).hex()}{_UPLOAD_NOTE}")
+    with errors(note):
+        client().put_object(**_object(note), Body=json.dumps(dict(upload)).encode())
+    try:
+        yield
+    finally:
+        # It is in the build's folder: who removes that says what stays there.
+        with contextlib.suppress(AccessDeniedError):
+            delete_files([note])
+
+
+def _abort_noted(note: str) -> None:
+    """Ends an upload that a killed process has noted, unless it has ended."""
+    with contextlib.suppress(StorageError, ValueError), errors(note):
+        client().abort_multipart_upload(**json.loads(read_bytes(note, version="")))
 
 
 def list_files(root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]:

@@ -14,7 +14,7 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.storage import faults
+from beam_tfrecords.storage import faults, gcs_download
 from beam_tfrecords.storage import gcs as gcs_files
 from beam_tfrecords.storage.lease import Lease
 from tests.integration.servers import gcs
@@ -69,6 +69,27 @@ def test_an_open_object_is_read_in_one_generation(server):
         storage.write_bytes("gs://photos/a", bytes(20 << 20))
         with pytest.raises(storage.ChangedError):
             file.read()
+
+
+@pytest.mark.parametrize("read", ["whole", "range", "open"])
+def test_another_version_is_found_in_the_answer_of_a_store_that_ignores_preconditions(server, monkeypatch, read):
+    storage.write_bytes("gs://photos/a", b"first")
+    entry = storage.stat("gs://photos/a")
+    storage.write_bytes("gs://photos/a", b"other")
+    encode = gcs_download.urlencode
+    monkeypatch.setattr(
+        gcs_download,
+        "urlencode",
+        lambda query: encode({name: value for name, value in query.items() if name != "ifGenerationMatch"}),
+    )
+    monkeypatch.setattr(gcs_files, "stat", lambda path: entry)  # opened before the object was replaced
+    reads = {
+        "whole": lambda: storage.read_bytes("gs://photos/a", version=entry.version),
+        "range": lambda: storage.read_range("gs://photos/a", 0, 5, version=entry.version),
+        "open": lambda: storage.open_read("gs://photos/a", version=entry.version).read(),
+    }
+    with pytest.raises(storage.ChangedError):
+        reads[read]()
 
 
 def test_the_head_of_a_small_object_takes_one_request(server):

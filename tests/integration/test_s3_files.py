@@ -15,6 +15,7 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.storage import s3 as s3_module
 from beam_tfrecords.storage import s3_client
 from tests.integration.servers import processes, proxy, s3
 
@@ -255,17 +256,60 @@ def test_a_store_that_knows_no_checksums_is_not_asked_for_one(server, monkeypatc
     )
 
 
-def test_uploads_that_were_left_unfinished_are_discarded(server):
+def test_uploads_that_a_killed_build_has_left_are_discarded_and_no_others(server):
     client = server.client()
-    for name in ("out/a", "out/.build/0/parts/b", "output/c"):
-        started = client.create_multipart_upload(Bucket="photos", Key=name)
-        client.upload_part(Bucket="photos", Key=name, UploadId=started["UploadId"], PartNumber=1, Body=b"left")
-    storage.abort_uploads("s3://photos/out")
-    assert [upload["Key"] for upload in uploads(server)] == ["output/c"]
+    started = {
+        name: client.create_multipart_upload(Bucket="photos", Key=name)["UploadId"]
+        for name in ("out/shard", "out/mine", "out/.build/0/parts/b", "output/c")
+    }
+    for name, number in started.items():
+        client.upload_part(Bucket="photos", Key=name, UploadId=number, PartNumber=1, Body=b"left")
+    # As a process leaves it that is killed within the block.
+    upload = {"Bucket": "photos", "Key": "out/shard", "UploadId": started["out/shard"]}
+    noted = s3_module._noted(upload, "s3://photos/out/.build/0")
+    noted.__enter__()
+    storage.abort_uploads("s3://photos/out/.build")
+    assert [one["Key"] for one in uploads(server)] == ["out/mine", "output/c"]
     server.refuse("GET", "uploads", status=403, code="AccessDenied")
     storage.abort_uploads("s3://photos/output")
     storage.abort_uploads("s3://photos/output")
-    assert uploads(server) == []
+    assert [one["Key"] for one in uploads(server)] == ["out/mine"]
+
+
+def test_an_upload_is_noted_while_it_runs(server, monkeypatch):
+    storage.write_bytes("s3://photos/0", bytes(9 * MIB))
+    seen = []
+    monkeypatch.setattr(
+        s3_module,
+        "_write_part",
+        lambda *arguments, write=s3_module._write_part, **options: (
+            seen.extend(entry.path for entry in storage.list_files("s3://photos/staging")),
+            write(*arguments, **options),
+        )[1],
+    )
+    storage.concatenate(["s3://photos/0"], "s3://photos/whole", staging="s3://photos/staging", replaces=False)
+    assert seen
+    assert list(storage.list_files("s3://photos/staging")) == []
+
+
+@pytest.mark.parametrize("read", ["whole", "range", "open"])
+def test_another_version_is_found_in_the_answer_of_a_store_that_ignores_preconditions(server, monkeypatch, read):
+    storage.write_bytes("s3://photos/a", b"first")
+    version = storage.stat("s3://photos/a").version
+    storage.write_bytes("s3://photos/a", b"other")
+    get = s3_module.client().get_object
+    monkeypatch.setattr(
+        s3_module.client(),
+        "get_object",
+        lambda **options: get(**{name: value for name, value in options.items() if name != "IfMatch"}),
+    )
+    reads = {
+        "whole": lambda: storage.read_bytes("s3://photos/a", version=version),
+        "range": lambda: storage.read_range("s3://photos/a", 0, 5, version=version),
+        "open": lambda: storage.open_read("s3://photos/a", version=version).read(),
+    }
+    with pytest.raises(storage.ChangedError):
+        reads[read]()
 
 
 USES: dict[str, Callable[[str], object]] = {
