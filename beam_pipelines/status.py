@@ -58,7 +58,7 @@ def status(argv: Sequence[str]) -> int:
         raise RequestError(f"--output={output}: no such folder; expected the --output of a build")
     if arguments.pin is not None or arguments.unpin:
         _hold(output, arguments.pin)
-    found = _follow(output) if arguments.follow else describe_status(output, now=time.time())
+    found = _follow(output) if arguments.follow else describe_status(output, now=_now(output))
     show(*(json.dumps(found, indent=2).splitlines() if arguments.json else _lines(found)))
     return _ENDED.get(found["state"], DONE) if arguments.follow else DONE
 
@@ -97,14 +97,22 @@ def _hold(output: str, version: str | None) -> None:
 
 def _follow(output: str) -> dict[str, Any]:
     """Shows the progress of the build that runs, if one does, until none does; what is known then."""
-    while build := _find_running(_describe_builds(output, now=time.time())):
+    while build := _find_running(_describe_builds(output, now=_now(output))):
         folder, listed = build["folder"], build["listed"]
         # A job that no launcher follows does not say how many samples it has.
         with Progress(folder, total=listed) if listed else contextlib.nullcontext():
             while build and build["folder"] == folder:
                 time.sleep(_FOLLOW_SECONDS)
-                build = _find_running(_describe_builds(output, now=time.time()))
-    return describe_status(output, now=time.time())
+                build = _find_running(_describe_builds(output, now=_now(output)))
+    return describe_status(output, now=_now(output))
+
+
+def _now(output: str) -> float:
+    """The time by the clock of the store; by that of this machine for who may only read."""
+    try:
+        return storage.now(Workspace(output).lease) if Workspace(output).list_builds() else time.time()
+    except OSError:
+        return time.time()
 
 
 def describe_status(output: str, *, now: float) -> dict[str, Any]:
@@ -168,7 +176,7 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
         "process": run.process if run else None,
         "job": dataclasses.asdict(job) if job else None,
         "since": _time(run.began) if run else None,
-        "last_heartbeat": _time(run.beat) if run else None,
+        "last_heartbeat": _time(run.written) if run else None,
         "listed": run.listed if run else None,
         "blocks": run.blocks if run else None,
         "blocks_done": counts.blocks,
@@ -186,7 +194,7 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
     if result is not None:
         return {**values, "state": "unpublished", "exit_code": UNPUBLISHED, "why": result["tripped"]}
     if run is not None and run.is_alive(now):
-        rate = (counts.done - run.done_before) / max(1e-3, now - run.began)
+        rate = (counts.done - run.done_before) / max(1e-3, run.beat - run.began)
         left = (run.listed - counts.done) / rate if rate > 0 else None
         values |= {"state": "running", "samples_per_second": round(rate, 1), "seconds_left": left and round(left)}
     elif _is_published(output, folder):

@@ -230,7 +230,7 @@ def clean_versions(spec: BuildSpec, *, unfinished: bool = True) -> tuple[str, ..
             pinned=read_pinned(spec.output),
             keep=schedule.keep_versions,
             grace=schedule.grace,
-            now=time.time(),
+            now=storage.now(workspace.lease),
         )
     for name in names:
         try:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 
 from beam_pipelines.execution.forking import is_there
+from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from transforms.workspace.build_folder import BuildFolder, Workspace
 from transforms.workspace.counts import read_block_counts
@@ -25,8 +26,9 @@ class Run:
     """One attempt at a build.
 
     Attributes:
-      began: seconds since the epoch.
+      began: seconds since the epoch, by the clock of its machine.
       beat: when it last wrote, likewise.
+      written: when it last wrote by the clock of the store, which `now` is compared with.
       done_before: samples that earlier attempts had converted.
     """
 
@@ -37,12 +39,13 @@ class Run:
     listed: int
     blocks: int
     done_before: int
+    written: float = 0.0
 
     def is_alive(self, now: float) -> bool:
-        """Whether the process wrote lately and, if it is one of this machine, is there."""
+        """Whether the process wrote lately by the clock of the store and, if it is one of this machine, is there."""
         if self.host == socket.gethostname() and not is_there(self.process):
             return False
-        return now - self.beat < _TIMEOUT
+        return now - self.written < _TIMEOUT
 
 
 class Heartbeat:
@@ -79,4 +82,6 @@ class Heartbeat:
 def read_runs(output: str) -> Iterator[tuple[str, Run | None]]:
     """The builds whose temporary files are in an output folder: folder -> last attempt, if it wrote a heartbeat."""
     for folder in Workspace(output).list_builds():
-        yield folder, read_state(Run, BuildFolder(folder).run)
+        path = BuildFolder(folder).run
+        run = read_state(Run, path)
+        yield folder, run and dataclasses.replace(run, written=storage.stat(path).modified)

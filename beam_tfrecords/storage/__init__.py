@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -80,6 +81,7 @@ __all__ = [
     "list_part",
     "modules_for",
     "noting_files",
+    "now",
     "open_new",
     "open_read",
     "open_write",
@@ -224,6 +226,23 @@ def find_fingerprint(path: str) -> str:
         if is_service_fault(error):
             raise
         return ""
+
+
+def now(path: str) -> float:
+    """The time by the clock of the store, which times of files are compared with: seconds since the epoch.
+
+    Args:
+      path: a file that is written beside it for a moment has the time.
+
+    Raises:
+      OSError: it cannot be written.
+    """
+    probe = f"{path}.clock-{os.urandom(8).hex()}"
+    try:
+        write_bytes(probe, b"")
+        return stat(probe).modified
+    finally:
+        delete_files([probe])
 
 
 def open_read(path: str, *, version: str = "") -> IO[bytes]:

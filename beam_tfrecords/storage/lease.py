@@ -122,12 +122,7 @@ class Lease:
 
     def _is_stale(self) -> bool:
         """Whether the lease is too old, by the times that the store gives to it and to a file made now."""
-        probe = f"{self._path}.clock-{self._content['id']}"
-        try:
-            storage.write_bytes(probe, b"")
-            now = storage.stat(probe).modified
-        finally:
-            storage.delete_files([probe])
+        now = storage.now(self._path)
         try:
             return now - storage.stat(self._path).modified > self._stale
         except OSError:
