@@ -161,6 +161,13 @@ class Dataset:
         yield from self.manifest["files"]
         yield MANIFEST
 
+    def is_there(self) -> bool:
+        """Whether the folder has this dataset still, and no other one has taken its place."""
+        try:
+            return _read_published(self.path) == self.published_sha256
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+
     def find_missing(self) -> list[str]:
         """Files that are not there, and shards that do not have their size; found by one listing."""
         start = len(self.path) + 1
@@ -303,11 +310,16 @@ class _DamagedError(Exception):
     """A file of a finished dataset is not what was written."""
 
 
+def _read_published(path: str) -> str:
+    """The hex SHA-256 of the manifest that was published."""
+    return str(json.loads(storage.read_bytes(storage.join(path, SUCCESS)))["manifest_sha256"])
+
+
 def _read_files(path: str) -> tuple[bytes, str]:
     """The manifest, and the hex SHA-256 of the one that was published."""
     name = SUCCESS
     try:
-        published = str(json.loads(storage.read_bytes(storage.join(path, name)))["manifest_sha256"])
+        published = _read_published(path)
         name = MANIFEST
         return storage.read_bytes(storage.join(path, name)), published
     except (OSError, ValueError, KeyError, TypeError) as error:

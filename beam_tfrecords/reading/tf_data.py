@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 try:
     import tensorflow as tf
@@ -15,9 +15,10 @@ except ImportError as error:
     ) from error
 
 from beam_tfrecords import storage
-from beam_tfrecords.dataset import open_dataset
+from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, MASK_FIELD, OBJECT_MASKS, Feature
 from beam_tfrecords.manifest import Shard, StoredImages
+from beam_tfrecords.reading.index_files import replaced
 from beam_tfrecords.tfrecord import Compression, open_stream, read_records
 
 _DTYPES = {"int64": tf.int64, "float": tf.float32, "bytes": tf.string}
@@ -119,7 +120,7 @@ def load(
     records = tf.data.Dataset.from_tensor_slices(
         (files, tf.constant(skips, tf.int64), tf.constant(takes, tf.int64))
     ).interleave(
-        _shard_reader(dataset.path, dataset.compression),
+        _checked(_shard_reader(dataset.path, dataset.compression), dataset),
         cycle_length=min(len(files), 16),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=deterministic,
@@ -190,8 +191,39 @@ def load(
     return examples.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
-def _shard_reader(path: str, compression: Compression) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]:
-    """What reads records of a shard: (file, records to skip, records to take) -> serialized examples."""
+# (file, records to skip, records to take) -> serialized examples
+_ShardReader: TypeAlias = "Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]"
+
+
+def _checked(read: _ShardReader, dataset: Dataset) -> _ShardReader:
+    """A reader that fails if the shard is not that of the manifest, as after a build with `overwrite`.
+
+    Looks before the shard is opened and after it was read, at its size and at what was published; so no byte of it is
+    read twice.
+    """
+    sizes = {storage.join(dataset.path, shard.file): shard.bytes for shard in dataset.shards}
+
+    def find_problem(file: bytes) -> str:
+        path = file.decode()
+        if dataset.is_there() and storage.have_sizes({path: sizes[path]}):
+            return ""
+        return str(replaced(dataset.path, storage.basename(path)))
+
+    def check(file: tf.Tensor) -> tf.data.Dataset:
+        """A dataset without elements."""
+
+        def find(_: tf.Tensor) -> tf.data.Dataset:
+            problem = tf.ensure_shape(tf.numpy_function(find_problem, [file], tf.string), [])
+            with tf.control_dependencies([tf.debugging.Assert(tf.equal(problem, ""), [problem])]):
+                return tf.data.Dataset.from_tensor_slices(tf.fill([0], tf.identity("")))
+
+        return tf.data.Dataset.range(1).flat_map(find)
+
+    return lambda file, skip, take: check(file).concatenate(read(file, skip, take)).concatenate(check(file))
+
+
+def _shard_reader(path: str, compression: Compression) -> _ShardReader:
+    """What reads records of a shard."""
     if not storage.has_scheme(path):
         kind = "GZIP" if compression == "gzip" else ""
         return lambda file, skip, take: tf.data.TFRecordDataset(file, compression_type=kind).skip(skip).take(take)

@@ -173,3 +173,22 @@ def test_without_tensorflow_the_message_names_the_extra():
     assert ran.stderr.splitlines()[-1].endswith(
         "ImportError: reading with tf.data needs TensorFlow: pip install '.[tensorflow]' in a clone of beam-tfrecords"
     )
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_an_epoch_after_the_dataset_was_replaced_fails_with_one_line(tmp_path, photos, build, shuffle):
+    flags = [f"--input={photos}", "--image_size=16", "--num_shards=3"]
+    examples = load(build(tmp_path / "out", *flags), "train", shuffle=shuffle)
+    assert len(names(examples)) == 42
+    build(tmp_path / "out", *flags, "--seed=7", "--overwrite")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the dataset was replaced"):
+        names(examples)
+
+
+def test_a_shard_of_another_size_is_not_read(dataset, tmp_path):
+    shutil.copytree(dataset, tmp_path / "out")
+    examples = load(tmp_path / "out", "train")
+    first, second, _ = sorted((tmp_path / "out").glob("*.tfrecord-*"))
+    shutil.copy(second, first)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="is not the file that was published"):
+        names(examples)
