@@ -198,8 +198,8 @@ _ShardReader: TypeAlias = "Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.D
 def _checked(read: _ShardReader, dataset: Dataset) -> _ShardReader:
     """A reader that fails if the shard is not that of the manifest, as after a build with `overwrite`.
 
-    Looks before the shard is opened and after it was read, at its size and at what was published; so no byte of it is
-    read twice.
+    Looks at its size and at what was published before the shard is opened; so no byte of it is read twice, and what is
+    open stays the same file.
     """
     sizes = {storage.join(dataset.path, shard.file): shard.bytes for shard in dataset.shards}
 
@@ -209,17 +209,12 @@ def _checked(read: _ShardReader, dataset: Dataset) -> _ShardReader:
             return ""
         return str(replaced(dataset.path, storage.basename(path)))
 
-    def check(file: tf.Tensor) -> tf.data.Dataset:
-        """A dataset without elements."""
+    def read_checked(file: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
+        problem = tf.ensure_shape(tf.numpy_function(find_problem, [file], tf.string), [])
+        with tf.control_dependencies([tf.debugging.Assert(tf.equal(problem, ""), [problem])]):
+            return read(tf.identity(file), skip, take)
 
-        def find(_: tf.Tensor) -> tf.data.Dataset:
-            problem = tf.ensure_shape(tf.numpy_function(find_problem, [file], tf.string), [])
-            with tf.control_dependencies([tf.debugging.Assert(tf.equal(problem, ""), [problem])]):
-                return tf.data.Dataset.from_tensor_slices(tf.fill([0], tf.identity("")))
-
-        return tf.data.Dataset.range(1).flat_map(find)
-
-    return lambda file, skip, take: check(file).concatenate(read(file, skip, take)).concatenate(check(file))
+    return read_checked
 
 
 def _shard_reader(path: str, compression: Compression) -> _ShardReader:
