@@ -96,7 +96,7 @@ def _parameter(setting: Setting, hint: Any) -> dict[str, Any]:
         parameter.update(paramType="BOOLEAN", defaultValue=str(setting.default).lower())
     elif choices:
         parameter.update(paramType="ENUM", enumOptions=[{"value": choice, "label": choice} for choice in choices])
-        if not callable(setting.default):
+        if setting.default is not None and not callable(setting.default):
             parameter["defaultValue"] = str(setting.write(setting.default))
     elif pattern:
         parameter.update(paramType="NUMBER" if pattern == _WHOLE_NUMBER else "TEXT", regexes=[pattern])

@@ -20,7 +20,7 @@ RECORDER = """\
 import os
 
 log = os.open(os.environ["SYNC_LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-sync, rename = os.fsync, os.replace
+sync, rename, hard_link = os.fsync, os.replace, os.link
 
 def fsync(file):
     sync(file)
@@ -30,7 +30,11 @@ def replace(old, new):
     rename(old, new)
     os.write(log, f"name {old} {new}\\n".encode())
 
-os.fsync, os.replace = fsync, replace
+def link(old, new, **options):
+    hard_link(old, new, **options)
+    os.write(log, f"name {old} {new}\\n".encode())
+
+os.fsync, os.replace, os.link = fsync, replace, link
 """
 
 

@@ -34,6 +34,7 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "split_column": (TABLE, {"split_column": "fold"}),
     "key_column": (TABLE, {"key_column": "id"}),
     "allow_outside_root": (TABLE, {"allow_outside_root": True}),
+    "allow_damaged_containers": (TABLE, {"allow_damaged_containers": True}),
     "allow_private_addresses": (TABLE, {"allow_private_addresses": True}),
     "image_path": (TABLE, {"image_path": "in/cat/{id}.png"}),
     "image_root": (TABLE, {"image_root": "moved"}),

@@ -257,7 +257,7 @@ def test_what_messages_about_masks_offer_is_right(folders, convert, save):
         assert convert(*pairs, *right, output).code == 0
 
 
-@pytest.mark.parametrize("flags", [["--mask_root={}"], ["--layout=segmentation"]])
+@pytest.mark.parametrize("flags", [["--mask_root={}/masks"], ["--layout=segmentation"]])
 def test_masks_of_archives_are_refused(flags, folders, convert):
     archive = shutil.make_archive(str(folders / "photos"), "zip", folders / "images")
     words = [flag.replace("{}", str(folders)) for flag in flags]

@@ -17,10 +17,13 @@ PURE = {
     *("TakeParts", "TakeImages", "TakeDropped", "TakePhashes", "TakePairs", "TakeFile", "TakeParts/Keys"),
     *("WithoutHashes", "KeyParts", "JoinRows", "WholeParts", "OtherParts", "IfAnythingLeft", "JoinRefs", "FindFile"),
     *("FindRepeated", "FindNear", "KeyByRange", "Sizes", "PlaceParts", "EveryShard", "IfPublished"),
-    *("DuplicateFiles", "ByFile", "Findings", "MergeStats"),
+    *("DuplicateFiles", "ByFile", "Findings", "MergeStats", "Classes", "AddClasses", "CompareClasses", "Miscounted"),
 }
 # Of Beam.
 OF_BEAM = ("Once/", "ListShards/", "Reshuffle", "Spread", "Join", "Group", "Combine", "Impulse", "AfterPublishing")
+
+# The graph of Beam is what is looked at.
+pytestmark = pytest.mark.local_runner
 
 
 class _Steps(PipelineVisitor):

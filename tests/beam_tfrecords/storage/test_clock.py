@@ -24,7 +24,7 @@ def test_the_time_is_that_of_the_store(tmp_path, monkeypatch, hours):
 
 @pytest.mark.parametrize("hours", [-3, 3])
 def test_a_build_on_a_machine_whose_clock_is_wrong_is_alive(tmp_path, monkeypatch, hours):
-    folder = Workspace(str(tmp_path)).build("0").path
+    folder = Workspace(str(tmp_path)).build("0" * 16).path
     with monkeypatch.context() as patched:
         patched.setattr(time, "time", lambda: NOW + hours * 3600)
         with Heartbeat(folder, listed=1, blocks=1):

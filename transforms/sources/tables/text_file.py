@@ -142,13 +142,15 @@ class Lines:
         A text may well end without a line end. If its last row is invalid too, it ends within this row.
         """
         row: Row = {}
+        last = 0
         try:
             for row in rows:
+                last = self._number
                 yield row
         except TextError as error:
             yield InvalidRow(str(error), ends=True)
             return
-        if isinstance(row, InvalidRow) and not self._is_ended:
+        if isinstance(row, InvalidRow) and not self._is_ended and last == self._number:
             yield InvalidRow(f"the file ends within line {self._number:,}: {row.detail}", ends=True)
 
     def take_back(self, lines: list[Line]) -> None:
