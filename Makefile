@@ -49,13 +49,13 @@ define install
 endef
 
 # Real servers, from package registries; needs Java, Maven and Go, or root on Debian to install them. Then a test
-# of each stage once more, by Beam's own workers, and the tests of `make test` in all combinations of their parameters,
-# with Beam's local runner in all builds.
+# of each stage once more, by Beam's own workers, and what `make test` leaves out: combinations of parameters, and what
+# takes long.
 test-integration: $(VENV)-integration/.installed
 	tests/integration/install.sh
 	$(VENV)-integration/bin/python -m pytest -n 2 --dist loadfile tests/integration
 	$(VENV)-integration/bin/python -m pytest -n 2 --dist loadfile tests -m any_workers --beam_workers
-	$(VENV)-integration/bin/python -m pytest -n 2 --dist loadfile tests --exhaustive --local_runner
+	$(VENV)-integration/bin/python -m pytest -n 2 --dist loadfile tests --exhaustive
 
 # The lowest versions that setup.py allows, on the oldest Python and on the newest.
 PIN_PYTHONS ?= python3.10 python3.13

@@ -27,7 +27,7 @@ BEAM_WORKERS = ("--direct_running_mode=multi_processing", "--direct_num_workers=
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--beam_workers", action="store_true", help="build and verify in Beam's own worker processes")
     parser.addoption("--local_runner", action="store_true", help="run no pipeline plainly")
-    parser.addoption("--exhaustive", action="store_true", help="run all tests and combinations of parameters")
+    parser.addoption("--exhaustive", action="store_true", help="run the tests and combinations that `make test` leaves out")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,12 +45,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects `exhaustive` tests, and combinations of parameters that `every_value` and `every_pair` do without."""
-    if config.getoption("exhaustive"):
-        return
+    """Deselects `exhaustive` tests, and combinations of parameters that `every_value` and `every_pair` do without.
+
+    With `--exhaustive`, it deselects the others.
+    """
     left_out = {item for item in items if item.get_closest_marker("exhaustive")}
     left_out.update(find_repeated(items, marker="every_value", size=1))
     left_out.update(find_repeated(items, marker="every_pair", size=2))
+    if config.getoption("exhaustive"):
+        left_out = set(items) - left_out
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
 

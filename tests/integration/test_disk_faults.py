@@ -1,4 +1,4 @@
-"""Every look of a build at its disk fails in turn, once and always: some minutes for each kind of build."""
+"""Looks of a build at its disk fail, once and always: more of them than in `make test`, a minute for each kind of build."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_fault_of_a_look_loses_anything(library, tmp_path, kind):
-    found = try_faults(library, tmp_path, kind, most=0, seed=1)
-    assert len(found) > 100
+    found = try_faults(library, tmp_path, kind, most=15, seed=1)
+    assert len(found) == 15
     assert not [one for one in found if one["wrong"]]
