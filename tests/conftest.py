@@ -27,7 +27,9 @@ BEAM_WORKERS = ("--direct_running_mode=multi_processing", "--direct_num_workers=
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--beam_workers", action="store_true", help="build and verify in Beam's own worker processes")
     parser.addoption("--local_runner", action="store_true", help="run no pipeline plainly")
-    parser.addoption("--exhaustive", action="store_true", help="run the tests and combinations that `make test` leaves out")
+    parser.addoption(
+        "--exhaustive", action="store_true", help="run the tests and combinations that `make test` leaves out"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -27,11 +27,23 @@ def words(tmp_path):
 @pytest.mark.parametrize(
     ("other", "flags", "before"),
     [
-        pytest.param("one", ["--overwrite"], False, id="the same request"),
-        pytest.param("two", ["--overwrite", "--num_shards=2", "--splits=train=1"], False, id="another request"),
+        pytest.param("one", ["--overwrite"], False, id="the same request", marks=pytest.mark.exhaustive),
+        pytest.param(
+            "two",
+            ["--overwrite", "--num_shards=2", "--splits=train=1"],
+            False,
+            id="another request",
+            marks=pytest.mark.exhaustive,
+        ),
         pytest.param("two", ["--overwrite", "--dali_index"], True, id="over an earlier dataset"),
         pytest.param("two", ["--versioned", "--guard=off"], False, id="versions"),
-        pytest.param("one", ["--versioned", "--guard=off"], False, id="versions of the same request"),
+        pytest.param(
+            "one",
+            ["--versioned", "--guard=off"],
+            False,
+            id="versions of the same request",
+            marks=pytest.mark.exhaustive,
+        ),
     ],
 )
 def test_a_suspended_build_leaves_what_another_has_published_meanwhile(words, tmp_path, other, flags, before):

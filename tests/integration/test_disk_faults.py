@@ -1,4 +1,4 @@
-"""Looks of a build at its disk fail, once and always: more of them than in `make test`, a minute for each kind of build."""
+"""Looks of a build at its disk fail, once and always: more of them than in `make test`."""
 
 from __future__ import annotations
 
