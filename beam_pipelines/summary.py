@@ -14,7 +14,7 @@ from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.files import FAILURES
 from beam_tfrecords.storage.traffic import KINDS
 from transforms.publishing.guards import Verdict
-from transforms.stats import FACTS, Fact
+from transforms.stats import FACTS, Change, Fact
 
 # Key and detail of a failure.
 Example: TypeAlias = "tuple[str, str]"
@@ -95,7 +95,12 @@ def describe_changes(reuse: Mapping[str, int], changes: Mapping[str, Any] | None
     """The lines about what was taken over and what has changed; nothing if there was nothing before."""
     lines = [f"note: {note}" for note in (changes or {}).get("notes", [])]
     if changes and changes["compared_with"]:
-        counts = [f"{kind} {found['samples']:,}" for kind, found in changes.get("changes", {}).items()]
+        counts = [
+            f"{kind} {found['samples']:,}"
+            for kind, found in changes.get("changes", {}).items()
+            # Without copies that the version before had dropped, nobody asks for them.
+            if found["samples"] or kind != Change.DROPPED.value
+        ]
         lines.append(f"since {changes['compared_with']}: {', '.join(counts) or 'not compared'}")
         if changes["nothing_reused_because"]:
             lines.append(f"nothing was reused: {changes['nothing_reused_because']}")
