@@ -234,6 +234,8 @@ def clean_versions(spec: BuildSpec, *, unfinished: bool = True) -> tuple[str, ..
         )
     for name in names:
         try:
+            # Also an empty folder that a killed removal leaves is known as ours.
+            register_version(spec.output, name)
             remove(spec.output, name)
             # What is left of its folder is somebody's.
             storage.delete_files([workspace.version(name)])

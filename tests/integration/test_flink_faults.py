@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -132,8 +133,13 @@ def test_a_decoder_that_ends_its_process_costs_one_sample(
     photos, tmp_path, run, cluster, on_flink, monkeypatch, hostile, reason
 ):
     key = "cat/cat_03.jpg"
-    convert = planning.ConvertSample
-    monkeypatch.setattr(planning, "ConvertSample", lambda *a, **b: Hostile(convert(*a, **b), **{hostile: key}))
+    plan_build = planning.plan_build
+
+    def plan_hostile(*words, **settings):
+        plan = plan_build(*words, **settings)
+        return dataclasses.replace(plan, convert=Hostile(plan.convert, **{hostile: key}))
+
+    monkeypatch.setattr(planning, "plan_build", plan_hostile)
     worker = {"command": str(PROGRAM.with_name("beam-tfrecords-worker")), "env": {"PYTHONPATH": str(processes.PROJECT)}}
     ran = run(
         "convert",

@@ -74,6 +74,8 @@ def _list_files(output: str) -> Iterator[str]:
         for name in workspace.list_versions()
         if storage.is_folder(storage.join(output, name)) and not storage.exists(storage.join(output, name, SUCCESS))
     }
+    held = {workspace.lease, f"{workspace.lease}.lock", workspace.fence, *unfinished}
     for path in workspace.list_own_files():
-        if path not in unfinished and not path.startswith((workspace.lease, workspace.fence)):
+        # What a killed build has begun beside lease and fence goes. A live one writes it anew.
+        if path not in held:
             yield path
