@@ -101,7 +101,7 @@ screenshot: $(VENV)-integration/.installed
 deploy-files: $(VENV)-integration/.installed
 	( $(VENV)-integration/bin/python -c 'import platform; print("# make deploy-files: what the tests ran with, on Python", platform.python_version())'; \
 	  $(VENV)-integration/bin/python -m pip freeze --exclude-editable ) > deploy/constraints.txt
-	$(VENV)-integration/bin/python -m beam_pipelines.settings.template_metadata > deploy/dataflow/metadata.json
+	$(VENV)-integration/bin/python -m beam_tfrecords.beam_pipelines.settings.template_metadata > deploy/dataflow/metadata.json
 
 clean:
 	rm -rf $(VENV) .venv-* out build *.egg-info

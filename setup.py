@@ -83,11 +83,11 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.10",
-    packages=find_packages(include=["beam_pipelines*", "beam_tfrecords*", "transforms*"]),
+    # With `transforms` and `beam_pipelines`, by links: a project may have modules of those names.
+    packages=find_packages(include=["beam_tfrecords*"]),
     package_data={
-        "transforms": ["py.typed", "examples/*.proto"],
-        "beam_pipelines": ["py.typed", "report/*.jinja"],
-        "beam_tfrecords": ["py.typed"],
+        "beam_tfrecords": ["py.typed", "examples/*.proto"],
+        "beam_tfrecords.beam_pipelines": ["report/*.jinja"],
     },
     install_requires=INSTALL_REQUIRES,
     extras_require={
@@ -102,9 +102,9 @@ setup(
     },
     entry_points={
         "console_scripts": [
-            "beam-tfrecords=beam_pipelines.cli:run",
+            "beam-tfrecords=beam_tfrecords.beam_pipelines.cli:run",
             # Clusters start it as their Python workers.
-            "beam-tfrecords-worker=beam_pipelines.execution.worker:main",
+            "beam-tfrecords-worker=beam_tfrecords.beam_pipelines.execution.worker:main",
         ]
     },
     classifiers=[

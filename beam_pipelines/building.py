@@ -13,29 +13,29 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from beam_pipelines.checking import open_spec_source
-from beam_pipelines.execution.dataflow import add_nothing
-from beam_pipelines.execution.jobs import JobRecord
-from beam_pipelines.execution.runners import Execution, find_runner
-from beam_pipelines.limits import check_limits
-from beam_pipelines.preparing import Output, hold_output, prepare_build
-from beam_pipelines.settings.definitions import read_build_spec
-from beam_pipelines.terminal import show
-from beam_pipelines.versioning import Earlier, clean_versions, point_to_whole
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.checking import open_spec_source
+from beam_tfrecords.beam_pipelines.execution.dataflow import add_nothing
+from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
+from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
+from beam_tfrecords.beam_pipelines.limits import check_limits
+from beam_tfrecords.beam_pipelines.preparing import Output, hold_output, prepare_build
+from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
+from beam_tfrecords.beam_pipelines.terminal import show
+from beam_tfrecords.beam_pipelines.versioning import Earlier, clean_versions, point_to_whole
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.files import REPORT, SUCCESS
+from beam_tfrecords.transforms.processes.worker import start_fork_server
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.stats import DUPLICATE_COUNTS, Stats
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
+from beam_tfrecords.transforms.workspace.cleaning import delete_temporary
+from beam_tfrecords.transforms.workspace.output_folder import is_open
 from beam_tfrecords.versions import read_pinned
-from transforms.processes.worker import start_fork_server
-from transforms.request.build_spec import BuildSpec
-from transforms.stats import DUPLICATE_COUNTS, Stats
-from transforms.workspace.build_folder import BuildFolder, Workspace
-from transforms.workspace.cleaning import delete_temporary
-from transforms.workspace.output_folder import is_open
 
 if TYPE_CHECKING:
-    from beam_pipelines.planning import BuildPlan
+    from beam_tfrecords.beam_pipelines.planning import BuildPlan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,7 +138,7 @@ def build(
         find_runner(beam_arguments).arguments.check_known()
         spec = read_build_spec({name: _as_plain(value) for name, value in settings.items()})
         if dry_run:
-            from beam_pipelines.dry_run import describe_build
+            from beam_tfrecords.beam_pipelines.dry_run import describe_build
 
             return "\n".join(describe_build(spec).lines)
         with storage.using(storage.StorageOptions(beam_arguments=tuple(beam_arguments))):
@@ -247,9 +247,9 @@ def _build(
 
 
 def _run(plan: BuildPlan, execution: Execution, *, quiet: bool, wait: bool) -> Published | Unpublished | JobRecord:
-    from beam_pipelines.execution.heartbeat import Heartbeat
-    from beam_pipelines.execution.progress import Progress
-    from beam_pipelines.pipeline import build_pipeline
+    from beam_tfrecords.beam_pipelines.execution.heartbeat import Heartbeat
+    from beam_tfrecords.beam_pipelines.execution.progress import Progress
+    from beam_tfrecords.beam_pipelines.pipeline import build_pipeline
 
     outcome = BuildFolder(plan.block_plan.folder).outcome
     # That of an earlier attempt at the same build does not count.
@@ -292,7 +292,7 @@ def _run(plan: BuildPlan, execution: Execution, *, quiet: bool, wait: bool) -> P
 
 
 def _published(plan: BuildPlan) -> Published:
-    from transforms.workspace.counts import read_block_counts
+    from beam_tfrecords.transforms.workspace.counts import read_block_counts
 
     try:
         traffic: Mapping[str, int] = read_block_counts(plan.block_plan.folder).traffic
@@ -326,7 +326,7 @@ def _has_report(path: str) -> bool:
 def _write_report(spec: BuildSpec, path: str, *, check: storage.Check) -> str | None:
     """Writes the report of a published dataset, which stays published whatever goes wrong."""
     try:
-        from beam_pipelines.report.page import write_report
+        from beam_tfrecords.beam_pipelines.report.page import write_report
 
         # Its failures are files of the input that this request names.
         return write_report(open_dataset(path), failed_images=True, staging=Workspace(spec.output).path, check=check)

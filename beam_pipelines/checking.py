@@ -23,21 +23,27 @@ from beam_tfrecords.examples.layouts import (
 )
 from beam_tfrecords.files import SUCCESS
 from beam_tfrecords.label_files import fits_label_file
+from beam_tfrecords.transforms.labels import (
+    ClassNames,
+    describe_labels,
+    describe_order,
+    infer_class_names,
+    keep_indices,
+)
+from beam_tfrecords.transforms.refs import Scalar
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.sources.opening import open_source
+from beam_tfrecords.transforms.sources.other_forms import find_form
+from beam_tfrecords.transforms.sources.registry import source_of_file
+from beam_tfrecords.transforms.sources.selection import OTHER_CLASS
+from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS, LabelType, Skipped
+from beam_tfrecords.transforms.sources.tables_beside import is_table
+from beam_tfrecords.transforms.workspace.output_folder import check_versions_root, find_old_files
 from beam_tfrecords.versions import check_pointers, list_versions
-from transforms.labels import ClassNames, describe_labels, describe_order, infer_class_names, keep_indices
-from transforms.refs import Scalar
-from transforms.request.build_spec import BuildSpec
-from transforms.sources.opening import open_source
-from transforms.sources.other_forms import find_form
-from transforms.sources.registry import source_of_file
-from transforms.sources.selection import OTHER_CLASS
-from transforms.sources.source import Source
-from transforms.sources.source_spec import MASK_SETTINGS, LabelType, Skipped
-from transforms.sources.tables_beside import is_table
-from transforms.workspace.output_folder import check_versions_root, find_old_files
 
 if TYPE_CHECKING:
-    from transforms.listing.listing import Listing
+    from beam_tfrecords.transforms.listing.listing import Listing
 
 _MOST_CLASSES = 10
 _MOST_CHOICES = 3

@@ -15,9 +15,17 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from beam_pipelines.exit_codes import BROKEN_PIPE, DONE, FAILED, INTERRUPTED, TERMINATED, UNPUBLISHED, WRONG_REQUEST
-from beam_pipelines.interrupts import Terminated, catch_termination, keep_interrupts
-from beam_pipelines.terminal import PrintError, check_printed, forgive, open_closed_streams, show
+from beam_tfrecords.beam_pipelines.exit_codes import (
+    BROKEN_PIPE,
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    TERMINATED,
+    UNPUBLISHED,
+    WRONG_REQUEST,
+)
+from beam_tfrecords.beam_pipelines.interrupts import Terminated, catch_termination, keep_interrupts
+from beam_tfrecords.beam_pipelines.terminal import PrintError, check_printed, forgive, open_closed_streams, show
 from beam_tfrecords.errors import BuildError, LimitError, RequestError
 
 _USAGE = """\
@@ -34,12 +42,12 @@ for bash, zsh or tcsh: eval "$(beam-tfrecords completion bash)"
 """
 # Command -> (module, function). Imported one by one: help should not wait for what another command needs.
 _COMMANDS = {
-    "convert": ("beam_pipelines.convert", "convert"),
-    "verify": ("beam_pipelines.verify", "verify"),
-    "inspect": ("beam_pipelines.inspect_dataset", "inspect"),
-    "report": ("beam_pipelines.report.command", "report"),
-    "status": ("beam_pipelines.status", "status"),
-    "completion": ("beam_pipelines.completion", "completion"),
+    "convert": ("beam_tfrecords.beam_pipelines.convert", "convert"),
+    "verify": ("beam_tfrecords.beam_pipelines.verify", "verify"),
+    "inspect": ("beam_tfrecords.beam_pipelines.inspect_dataset", "inspect"),
+    "report": ("beam_tfrecords.beam_pipelines.report.command", "report"),
+    "status": ("beam_tfrecords.beam_pipelines.status", "status"),
+    "completion": ("beam_tfrecords.beam_pipelines.completion", "completion"),
 }
 # Commands that do more than print: what they print does not decide how they end.
 _WORKING = frozenset({"convert", "verify", "report"})
@@ -77,7 +85,7 @@ def run_command(name: str, argv: Sequence[str]) -> int:
         with catch_termination(), keep_interrupts(), storage.using(options):
             return _find_command(name)(argv)
     except RequestError as error:
-        from beam_pipelines.settings.hints import explain
+        from beam_tfrecords.beam_pipelines.settings.hints import explain
 
         return _fail(*explain(error, name, argv), code=WRONG_REQUEST)
     except LimitError as error:
@@ -90,7 +98,7 @@ def run_command(name: str, argv: Sequence[str]) -> int:
             return _fail(f"terminated{resumes}", code=TERMINATED)
         return _fail(f"interrupted{resumes}", code=INTERRUPTED)
     except Exception as error:
-        from beam_pipelines.limits import describe_shortage
+        from beam_tfrecords.beam_pipelines.limits import describe_shortage
 
         shortage = str(error) if isinstance(error, PrintError) else describe_shortage(error)
         if shortage is None:
@@ -148,7 +156,7 @@ def _has_no_reader(stream: TextIO) -> bool:
 
 
 def _fail(message: str, *more: str, code: int) -> int:
-    from beam_pipelines.settings.definitions import show_flags
+    from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 
     show(f"beam-tfrecords: {show_flags(message)}", *more, file=sys.stderr)
     return code

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import shtab
 
-from beam_pipelines import inspect_dataset, status, verify
-from beam_pipelines.exit_codes import DONE
-from beam_pipelines.report import command as report
-from beam_pipelines.settings import command_line
-from beam_pipelines.terminal import show
+from beam_tfrecords.beam_pipelines import inspect_dataset, status, verify
+from beam_tfrecords.beam_pipelines.exit_codes import DONE
+from beam_tfrecords.beam_pipelines.report import command as report
+from beam_tfrecords.beam_pipelines.settings import command_line
+from beam_tfrecords.beam_pipelines.terminal import show
 
 _PARSERS = {
     "convert": command_line.make_parser,

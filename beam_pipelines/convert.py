@@ -9,20 +9,20 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from beam_pipelines.building import Published, Unpublished, build_dataset
-from beam_pipelines.execution.jobs import JobRecord
-from beam_pipelines.execution.runners import Execution, find_runner
-from beam_pipelines.exit_codes import DONE, UNPUBLISHED
-from beam_pipelines.interrupts import keep_interrupts
-from beam_pipelines.reports import Report
-from beam_pipelines.settings.command_line import Arguments, find_report_files, parse_arguments
-from beam_pipelines.settings.definitions import read_build_spec
-from beam_pipelines.summary import describe_duplicates, describe_reasons, find_examples, summarize
-from beam_pipelines.terminal import show
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.building import Published, Unpublished, build_dataset
+from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
+from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
+from beam_tfrecords.beam_pipelines.exit_codes import DONE, UNPUBLISHED
+from beam_tfrecords.beam_pipelines.interrupts import keep_interrupts
+from beam_tfrecords.beam_pipelines.reports import Report
+from beam_tfrecords.beam_pipelines.settings.command_line import Arguments, find_report_files, parse_arguments
+from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
+from beam_tfrecords.beam_pipelines.summary import describe_duplicates, describe_reasons, find_examples, summarize
+from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.files import CHANGES, DUPLICATES, FAILURES, LATEST
-from transforms.request.build_spec import BuildSpec, Duplicates
+from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
 
 
 def convert(argv: Sequence[str]) -> int:
@@ -42,7 +42,7 @@ def _convert(arguments: Arguments, report: Report) -> int:
     spec = read_build_spec(arguments.words)
     report.output = spec.output
     if arguments.dry_run:
-        from beam_pipelines.dry_run import describe_build
+        from beam_tfrecords.beam_pipelines.dry_run import describe_build
 
         Execution.prepare(runner, verbose=arguments.verbose)
         found = describe_build(spec)
@@ -130,6 +130,6 @@ def _explain_refusal(outcome: Unpublished, spec: BuildSpec) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    from beam_pipelines.cli import run
+    from beam_tfrecords.beam_pipelines.cli import run
 
     run("convert")

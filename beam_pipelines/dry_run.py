@@ -11,31 +11,37 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from beam_pipelines.checking import check_listing, check_output, open_spec_source
-from beam_pipelines.list_input import list_samples, plan_listing, settle_listing
-from beam_pipelines.notes import describe_request
-from beam_pipelines.places import check_place
-from beam_pipelines.planning import estimate_output
-from beam_pipelines.settings.definitions import show_flags
-from beam_pipelines.summary import describe_classes, describe_reasons, describe_skipped, format_bytes, format_table
-from beam_pipelines.terminal import escape
-from beam_pipelines.versioning import earlier_classes, open_earlier
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.checking import check_listing, check_output, open_spec_source
+from beam_tfrecords.beam_pipelines.list_input import list_samples, plan_listing, settle_listing
+from beam_tfrecords.beam_pipelines.notes import describe_request
+from beam_tfrecords.beam_pipelines.places import check_place
+from beam_tfrecords.beam_pipelines.planning import estimate_output
+from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
+from beam_tfrecords.beam_pipelines.summary import (
+    describe_classes,
+    describe_reasons,
+    describe_skipped,
+    format_bytes,
+    format_table,
+)
+from beam_tfrecords.beam_pipelines.terminal import escape
+from beam_tfrecords.beam_pipelines.versioning import earlier_classes, open_earlier
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.examples.layouts import Layout
-from transforms.blocks.convert_sample import ConvertSample
-from transforms.blocks.rows import CONFLICTING_ROWS, DUPLICATE_KEY, content_of
-from transforms.hashing import order_hash
-from transforms.labels import ClassNames
-from transforms.listing.indexing import read_unchanged
-from transforms.listing.limiting import choose_refs
-from transforms.listing.listing import Listing, read_refs, write_listing
-from transforms.refs import SampleRef
-from transforms.request.build_spec import BuildSpec
-from transforms.shards.plan import ShardPolicy
-from transforms.sources.containers import Container, Spool, until_damage
-from transforms.sources.source import Source
-from transforms.sources.source_spec import Skipped
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
+from beam_tfrecords.transforms.blocks.rows import CONFLICTING_ROWS, DUPLICATE_KEY, content_of
+from beam_tfrecords.transforms.hashing import order_hash
+from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.transforms.listing.indexing import read_unchanged
+from beam_tfrecords.transforms.listing.limiting import choose_refs
+from beam_tfrecords.transforms.listing.listing import Listing, read_refs, write_listing
+from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.shards.plan import ShardPolicy
+from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
+from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source_spec import Skipped
 
 _EXAMPLES = 5
 

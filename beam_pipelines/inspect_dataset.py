@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beam_pipelines.exit_codes import DONE
-from beam_pipelines.opening import open_dataset_or_files
-from beam_pipelines.settings.command_line import Parser, argument
-from beam_pipelines.summary import format_bytes, format_table
-from beam_pipelines.terminal import escape, show
-from beam_pipelines.values import describe_value
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.exit_codes import DONE
+from beam_tfrecords.beam_pipelines.opening import open_dataset_or_files
+from beam_tfrecords.beam_pipelines.settings.command_line import Parser, argument
+from beam_tfrecords.beam_pipelines.summary import format_bytes, format_table
+from beam_tfrecords.beam_pipelines.terminal import escape, show
+from beam_tfrecords.beam_pipelines.values import describe_value
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, MASK_FIELD, Feature
@@ -29,7 +29,7 @@ from beam_tfrecords.examples.parse import find_class, parse_example
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.decoding import ReadExample, decode_mask
 from beam_tfrecords.tfrecord import RecordError, open_stream, read_records
-from transforms.settings import whole_number
+from beam_tfrecords.transforms.settings import whole_number
 
 # How a file is saved, by the end of its name.
 _SAVED_AS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG"}
@@ -43,7 +43,7 @@ def inspect(argv: Sequence[str]) -> int:
     arguments = make_parser().read_all(argv)
     dataset = open_dataset_or_files(arguments.dataset)
     if isinstance(dataset, list):
-        from beam_pipelines.record_files import inspect_files
+        from beam_tfrecords.beam_pipelines.record_files import inspect_files
 
         given = next((name for name in _OF_DATASETS if getattr(arguments, name) is not None), None)
         if given:
@@ -107,7 +107,14 @@ def _inspect_record(dataset: Dataset, split: str, number: int, *, save: str | No
         return
     if not any(feature.holds_image for feature in dataset.layout.features):
         raise RequestError(f"--save={save}: the records of {dataset.path} have no image")
-    from beam_pipelines.drawing import draw_boxes, draw_mask, find_boxes, flatten, from_pixels, put_side_by_side
+    from beam_tfrecords.beam_pipelines.drawing import (
+        draw_boxes,
+        draw_mask,
+        find_boxes,
+        flatten,
+        from_pixels,
+        put_side_by_side,
+    )
 
     read = ReadExample(dataset.layout.features, dataset.images, pixels=False)
     pixels, example = dataclasses.replace(read, pixels=True)(data), read(data)

@@ -8,7 +8,7 @@ import tempfile
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from transforms.processes.pool import usable_cores
+from beam_tfrecords.transforms.processes.pool import usable_cores
 
 # Files that a build has open, at most, and each of its workers besides; with room to spare.
 _FILES, _FILES_PER_WORKER = 64, 8

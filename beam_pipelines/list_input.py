@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from beam_tfrecords.errors import LimitError, RequestError
-from transforms.listing.limiting import limit_listing
-from transforms.listing.listing import Listing, ListPlan, read_refs, write_listing
-from transforms.listing.stratifying import stratify
-from transforms.refs import SampleRef
-from transforms.request.build_spec import BuildSpec
-from transforms.service_faults import retry_faults
-from transforms.sources.containers import Container
-from transforms.sources.names import printable
-from transforms.sources.selection import Selection
-from transforms.sources.source import Source
-from transforms.sources.source_spec import Damage, Skipped
-from transforms.splits import Splits
+from beam_tfrecords.transforms.listing.limiting import limit_listing
+from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_refs, write_listing
+from beam_tfrecords.transforms.listing.stratifying import stratify
+from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.service_faults import retry_faults
+from beam_tfrecords.transforms.sources.containers import Container
+from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.selection import Selection
+from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source_spec import Damage, Skipped
+from beam_tfrecords.transforms.splits import Splits
 
 # Damaged containers that a message names.
 _MOST_DAMAGED = 3

@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 
 from beam_tfrecords.examples.layouts import Layout
-from transforms.images.image_spec import ImageEncoding, ImageSpec
-from transforms.publishing.tfds_metadata import features_as_bytes
-from transforms.request.build_spec import BuildSpec
-from transforms.settings import settings_of, write_settings
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.publishing.tfds_metadata import features_as_bytes
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.settings import settings_of, write_settings
 
 # Settings that need others to have an effect.
 _RESIZING = ("resample", "upscale")

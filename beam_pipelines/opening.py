@@ -17,7 +17,7 @@ def open_dataset_or_files(path: str) -> Dataset | list[FileEntry]:
     try:
         return open_dataset(path)
     except RequestError:
-        from beam_pipelines.record_files import find_record_files
+        from beam_tfrecords.beam_pipelines.record_files import find_record_files
 
         if files := find_record_files(path):
             return files

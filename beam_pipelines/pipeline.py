@@ -6,20 +6,20 @@ import operator
 
 import apache_beam as beam
 
-from beam_pipelines.planning import BuildPlan
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.planning import BuildPlan
 from beam_tfrecords.files import SUCCESS, ShardNames
-from transforms.blocks.stage import CollectFiles, ConvertBlocks
-from transforms.duplicates.stage import DropDuplicates, FindDuplicates, FindNearDuplicates
-from transforms.listing.stage import AssignOrder, ListSource
-from transforms.parts import Part, count_bytes, without_hashes
-from transforms.publishing.publish import Decision
-from transforms.publishing.stage import OpenOutput, PublishDataset
-from transforms.shards.plan import ShardPolicy
-from transforms.shards.stage import ComposeShards, PlanShards
-from transforms.stats import Stats
-from transforms.workspace.build_folder import BuildFolder
-from transforms.workspace.stage import RemoveTemporary
+from beam_tfrecords.transforms.blocks.stage import CollectFiles, ConvertBlocks
+from beam_tfrecords.transforms.duplicates.stage import DropDuplicates, FindDuplicates, FindNearDuplicates
+from beam_tfrecords.transforms.listing.stage import AssignOrder, ListSource
+from beam_tfrecords.transforms.parts import Part, count_bytes, without_hashes
+from beam_tfrecords.transforms.publishing.publish import Decision
+from beam_tfrecords.transforms.publishing.stage import OpenOutput, PublishDataset
+from beam_tfrecords.transforms.shards.plan import ShardPolicy
+from beam_tfrecords.transforms.shards.stage import ComposeShards, PlanShards
+from beam_tfrecords.transforms.stats import Stats
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
+from beam_tfrecords.transforms.workspace.stage import RemoveTemporary
 
 
 def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, cleans: bool = False) -> None:

@@ -7,11 +7,11 @@ import fnmatch
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.storage.paths import literal_prefix
-from transforms.request.build_spec import BuildSpec
-from transforms.request.schedule_spec import NO_REUSE
-from transforms.sources.braces import expand_braces, has_braces
-from transforms.sources.inputs import has_wildcards, input_path, name_inputs, names_several
-from transforms.workspace.build_folder import Workspace
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.request.schedule_spec import NO_REUSE
+from beam_tfrecords.transforms.sources.braces import expand_braces, has_braces
+from beam_tfrecords.transforms.sources.inputs import has_wildcards, input_path, name_inputs, names_several
+from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
 
 def check_place(spec: BuildSpec) -> None:

@@ -9,28 +9,28 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beam_pipelines.notes import describe_request
-from beam_pipelines.settings.definitions import SETTINGS, fill_spec
-from beam_pipelines.versioning import NOTHING, Earlier, plan_reuse, record_settings
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.notes import describe_request
+from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, fill_spec
+from beam_tfrecords.beam_pipelines.versioning import NOTHING, Earlier, plan_reuse, record_settings
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.storage.fence import Fence
-from transforms.blocks.convert_block import BlockPlan, Convert
-from transforms.blocks.convert_sample import ConvertSample
-from transforms.duplicates.search import DuplicateSearch
-from transforms.identity import digest
-from transforms.images.image_spec import ImageEncoding, ImageSpec
-from transforms.labels import ClassNames
-from transforms.libraries import library_versions
-from transforms.listing.listing import Listing
-from transforms.listing.ordering import count_blocks
-from transforms.parts import PartPolicy
-from transforms.publishing.changes import History
-from transforms.publishing.publish import Publication
-from transforms.request.build_spec import BuildSpec, Duplicates
-from transforms.shards.plan import ShardPolicy
-from transforms.sources.source_spec import Fingerprint, Skipped
-from transforms.workspace.build_folder import Workspace
+from beam_tfrecords.transforms.blocks.convert_block import BlockPlan, Convert
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
+from beam_tfrecords.transforms.duplicates.search import DuplicateSearch
+from beam_tfrecords.transforms.identity import digest
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.transforms.libraries import library_versions
+from beam_tfrecords.transforms.listing.listing import Listing
+from beam_tfrecords.transforms.listing.ordering import count_blocks
+from beam_tfrecords.transforms.parts import PartPolicy
+from beam_tfrecords.transforms.publishing.changes import History
+from beam_tfrecords.transforms.publishing.publish import Publication
+from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
+from beam_tfrecords.transforms.shards.plan import ShardPolicy
+from beam_tfrecords.transforms.sources.source_spec import Fingerprint, Skipped
+from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
 # Bytes of a stored pixel, all channels: what photos take as JPEG at quality 95, as PNG and as WebP. An estimate
 # is enough: it decides how many blocks there are, not what they contain.

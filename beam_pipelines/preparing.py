@@ -15,31 +15,37 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from beam_pipelines.checking import check_listing, check_output
-from beam_pipelines.execution.dataflow import refuse_template
-from beam_pipelines.execution.runners import Execution, RunningJob, find_job
-from beam_pipelines.places import check_place
-from beam_pipelines.versioning import Earlier, choose_version, earlier_classes, open_earlier, read_version
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.checking import check_listing, check_output
+from beam_tfrecords.beam_pipelines.execution.dataflow import refuse_template
+from beam_tfrecords.beam_pipelines.execution.runners import Execution, RunningJob, find_job
+from beam_tfrecords.beam_pipelines.places import check_place
+from beam_tfrecords.beam_pipelines.versioning import (
+    Earlier,
+    choose_version,
+    earlier_classes,
+    open_earlier,
+    read_version,
+)
 from beam_tfrecords.errors import TRIED_AGAIN, BuildError, RequestError
 from beam_tfrecords.files import SUCCESS
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.storage.opened import MOST_NOTED
+from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.sources.containers import Container
+from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source_spec import Fingerprint, Skipped
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
+from beam_tfrecords.transforms.workspace.cleaning import delete_temporary
+from beam_tfrecords.transforms.workspace.output_folder import claim_output
 from beam_tfrecords.versions import remove
-from transforms.labels import ClassNames
-from transforms.request.build_spec import BuildSpec
-from transforms.sources.containers import Container
-from transforms.sources.source import Source
-from transforms.sources.source_spec import Fingerprint, Skipped
-from transforms.workspace.build_folder import BuildFolder, Workspace
-from transforms.workspace.cleaning import delete_temporary
-from transforms.workspace.output_folder import claim_output
 
 if TYPE_CHECKING:
-    from beam_pipelines.execution.runner import Runner
-    from beam_pipelines.planning import BuildPlan
-    from transforms.listing.listing import Listing
+    from beam_tfrecords.beam_pipelines.execution.runner import Runner
+    from beam_tfrecords.beam_pipelines.planning import BuildPlan
+    from beam_tfrecords.transforms.listing.listing import Listing
 
 _UPLOADS = 16
 
@@ -130,8 +136,8 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, outp
     Raises:
       RequestError: the request does not match the input, or a job of another build may write to the output.
     """
-    from beam_pipelines.planning import build_folder, describe_facts, plan_build, plan_work
-    from transforms.listing.listing import write_chunk_names
+    from beam_tfrecords.beam_pipelines.planning import build_folder, describe_facts, plan_build, plan_work
+    from beam_tfrecords.transforms.listing.listing import write_chunk_names
 
     earlier, containers = open_earlier(spec), source.containers()
     with contextlib.ExitStack() as stack:
@@ -204,7 +210,7 @@ def _list_samples(
     stack: contextlib.ExitStack,
 ) -> _Listed:
     """Lists an input here, or has workers do it; the chunk files are there until the stack is closed."""
-    from beam_pipelines.list_input import ManySamplesError, cut_input, list_samples, settle_listing
+    from beam_tfrecords.beam_pipelines.list_input import ManySamplesError, cut_input, list_samples, settle_listing
 
     # A template is made where no pipeline may run.
     most = math.inf if execution.runner.arguments.given["template_location"] else source.most_listed_here
@@ -259,8 +265,8 @@ def _list_containers(
     What is in containers follows from their fingerprints and those of the files that they are read with, so unchanged
     ones are not read.
     """
-    from beam_pipelines.list_input import settle_listing
-    from beam_pipelines.planning import identify_request, listing_folder
+    from beam_tfrecords.beam_pipelines.list_input import settle_listing
+    from beam_tfrecords.beam_pipelines.planning import identify_request, listing_folder
 
     fingerprint = _fingerprint(containers, source.read_with)
     folder = listing_folder(spec, fingerprint)
@@ -321,9 +327,14 @@ def _index(
     containers: Sequence[Container], source: Source, spec: BuildSpec, execution: Execution, *, folder: str
 ) -> tuple[Listing, Skipped]:
     """Lists containers or parts by a pipeline of its own: the build needs the number of samples, splits and labels."""
-    from beam_pipelines.list_input import plan_listing, unreadable_input
-    from transforms.listing.indexing import IndexPlan, UnreadableError, read_index_markers, write_containers
-    from transforms.listing.stage import IndexContainers
+    from beam_tfrecords.beam_pipelines.list_input import plan_listing, unreadable_input
+    from beam_tfrecords.transforms.listing.indexing import (
+        IndexPlan,
+        UnreadableError,
+        read_index_markers,
+        write_containers,
+    )
+    from beam_tfrecords.transforms.listing.stage import IndexContainers
 
     assert source.read_container is not None
     plan = IndexPlan(

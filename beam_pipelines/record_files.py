@@ -9,20 +9,20 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from beam_pipelines.execution.progress import ReadProgress
-from beam_pipelines.exit_codes import DONE, FAILED
-from beam_pipelines.summary import format_bytes
-from beam_pipelines.terminal import escape, show
-from beam_pipelines.values import describe_value
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.execution.progress import ReadProgress
+from beam_tfrecords.beam_pipelines.exit_codes import DONE, FAILED
+from beam_tfrecords.beam_pipelines.summary import format_bytes
+from beam_tfrecords.beam_pipelines.terminal import escape, show
+from beam_tfrecords.beam_pipelines.values import describe_value
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.files import LATEST, MANIFEST
 from beam_tfrecords.tfrecord import Record, RecordError
-from transforms.sources.containers import Container
-from transforms.sources.inputs import find_entries
-from transforms.sources.records.tfrecord import RECORD_FILE, scan_file
-from transforms.workspace.build_folder import Workspace
+from beam_tfrecords.transforms.sources.containers import Container
+from beam_tfrecords.transforms.sources.inputs import find_entries
+from beam_tfrecords.transforms.sources.records.tfrecord import RECORD_FILE, scan_file
+from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
 # Records that show which features there are.
 _DESCRIBED = 100

@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from beam_pipelines.exit_codes import DONE, FAILED, INTERRUPTED, TERMINATED, UNPUBLISHED, WRONG_REQUEST
-from beam_pipelines.interrupts import Terminated
-from beam_pipelines.terminal import show
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.exit_codes import DONE, FAILED, INTERRUPTED, TERMINATED, UNPUBLISHED, WRONG_REQUEST
+from beam_tfrecords.beam_pipelines.interrupts import Terminated
+from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, LimitError, RequestError
 from beam_tfrecords.storage.traffic import KINDS
-from transforms.stats import FACTS
+from beam_tfrecords.transforms.stats import FACTS
 
 
 @dataclasses.dataclass
@@ -82,7 +82,7 @@ class Report:
                 _write(self.metrics_file, self._metrics(begin, end))
 
     def _fail(self, exit_code: int, status: str, message: str) -> None:
-        from beam_pipelines.settings.definitions import show_flags
+        from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 
         self.exit_code, self.status, self.message = exit_code, status, show_flags(message)
 

@@ -12,24 +12,24 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from beam_pipelines.execution.heartbeat import Run, read_runs
-from beam_pipelines.execution.jobs import is_advancing, read_job
-from beam_pipelines.execution.progress import Progress
-from beam_pipelines.exit_codes import DONE, FAILED, UNPUBLISHED
-from beam_pipelines.settings.command_line import Parser
-from beam_pipelines.summary import describe_reasons, format_bytes, format_fact, format_table
-from beam_pipelines.terminal import show
-from beam_pipelines.versioning import open_newest, read_version
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.execution.heartbeat import Run, read_runs
+from beam_tfrecords.beam_pipelines.execution.jobs import is_advancing, read_job
+from beam_tfrecords.beam_pipelines.execution.progress import Progress
+from beam_tfrecords.beam_pipelines.exit_codes import DONE, FAILED, UNPUBLISHED
+from beam_tfrecords.beam_pipelines.settings.command_line import Parser
+from beam_tfrecords.beam_pipelines.summary import describe_reasons, format_bytes, format_fact, format_table
+from beam_tfrecords.beam_pipelines.terminal import show
+from beam_tfrecords.beam_pipelines.versioning import open_newest, read_version
 from beam_tfrecords.dataset import Dataset, open_dataset, open_whole, read_latest
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.files import CHANGES, LATEST, REMOVED, SUCCESS
+from beam_tfrecords.transforms.request.build_spec import read_output
+from beam_tfrecords.transforms.stats import FACTS
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
+from beam_tfrecords.transforms.workspace.counts import read_block_counts, read_last_block_time
+from beam_tfrecords.transforms.workspace.output_folder import is_open
 from beam_tfrecords.versions import list_versions, pin, read_pinned, unpin
-from transforms.request.build_spec import read_output
-from transforms.stats import FACTS
-from transforms.workspace.build_folder import BuildFolder, Workspace
-from transforms.workspace.counts import read_block_counts, read_last_block_time
-from transforms.workspace.output_folder import is_open
 
 _MOST_LINES = 100_000
 _FOLLOW_SECONDS = 2.0

@@ -7,14 +7,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from beam_pipelines.settings.definitions import show_flags
-from beam_pipelines.terminal import escape
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
+from beam_tfrecords.beam_pipelines.terminal import escape
 from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.files import FAILURES
 from beam_tfrecords.storage.traffic import KINDS
-from transforms.publishing.guards import Verdict
-from transforms.stats import FACTS, Change, Fact
+from beam_tfrecords.transforms.publishing.guards import Verdict
+from beam_tfrecords.transforms.stats import FACTS, Change, Fact
 
 # Key and detail of a failure.
 Example: TypeAlias = "tuple[str, str]"

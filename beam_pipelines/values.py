@@ -24,7 +24,7 @@ def describe_value(value: Any) -> str:
 def _describe_image(data: bytes) -> str:
     from PIL import Image, UnidentifiedImageError
 
-    from transforms.images.formats import png_depth
+    from beam_tfrecords.transforms.images.formats import png_depth
 
     try:
         with Image.open(io.BytesIO(data)) as image:

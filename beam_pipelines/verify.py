@@ -15,25 +15,25 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from beam_pipelines.execution.progress import ReadProgress
-from beam_pipelines.execution.runners import Execution, find_runner
-from beam_pipelines.exit_codes import DONE, FAILED
-from beam_pipelines.limits import check_limits
-from beam_pipelines.opening import open_dataset_or_files
-from beam_pipelines.settings.command_line import Parser, argument
-from beam_pipelines.terminal import show
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.execution.progress import ReadProgress
+from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
+from beam_tfrecords.beam_pipelines.exit_codes import DONE, FAILED
+from beam_tfrecords.beam_pipelines.limits import check_limits
+from beam_tfrecords.beam_pipelines.opening import open_dataset_or_files
+from beam_tfrecords.beam_pipelines.settings.command_line import Parser, argument
+from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.files import SUCCESS
 from beam_tfrecords.missing import explain_missing
-from transforms.processes.worker import start_fork_server
-from transforms.settings import whole_number
+from beam_tfrecords.transforms.processes.worker import start_fork_server
+from beam_tfrecords.transforms.settings import whole_number
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from transforms.verifying.checks import Finding, ShardCheck
+    from beam_tfrecords.transforms.verifying.checks import Finding, ShardCheck
 
 
 def verify(argv: Sequence[str]) -> int:
@@ -46,7 +46,7 @@ def verify(argv: Sequence[str]) -> int:
     check_limits()
     dataset = open_dataset_or_files(arguments.dataset)
     if isinstance(dataset, list):
-        from beam_pipelines.record_files import verify_files
+        from beam_tfrecords.beam_pipelines.record_files import verify_files
 
         return verify_files(dataset, findings=arguments.findings)
     execution = _prepare(beam_arguments, verbose=arguments.verbose)
@@ -124,7 +124,7 @@ def _find(dataset: Dataset, execution: Execution, *, shows_progress: bool = Fals
 
 
 def _find_all(dataset: Dataset, execution: Execution, *, shows_progress: bool) -> Iterator[Finding]:
-    from transforms.verifying.checks import Finding, ShardCheck, verify_files
+    from beam_tfrecords.transforms.verifying.checks import Finding, ShardCheck, verify_files
 
     yield from verify_files(dataset)
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as local:
@@ -164,8 +164,8 @@ def _remove(folder: str) -> None:
 def _add_stages(root: beam.Pipeline, *, dataset: Dataset, check: ShardCheck, folder: str, processes: int) -> None:
     import apache_beam as beam
 
-    from transforms.verifying.classes import count_classes
-    from transforms.verifying.stage import VerifyShards
+    from beam_tfrecords.transforms.verifying.classes import count_classes
+    from beam_tfrecords.transforms.verifying.stage import VerifyShards
 
     _ = (
         root

@@ -8,12 +8,18 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from beam_pipelines.settings.definitions import SETTINGS, fill_spec
-from beam_pipelines.terminal import show
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, fill_spec
+from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.dataset import Dataset, find_newest, open_whole, read_latest, read_pointer
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.files import LATEST, SUCCESS
+from beam_tfrecords.transforms.libraries import record_versions
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.request.schedule_spec import NO_REUSE
+from beam_tfrecords.transforms.sources.source_spec import Fingerprint
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
+from beam_tfrecords.transforms.workspace.output_folder import register_version
 from beam_tfrecords.versions import (
     find_old,
     find_unfinished,
@@ -23,15 +29,9 @@ from beam_tfrecords.versions import (
     read_pinned,
     remove,
 )
-from transforms.libraries import record_versions
-from transforms.request.build_spec import BuildSpec
-from transforms.request.schedule_spec import NO_REUSE
-from transforms.sources.source_spec import Fingerprint
-from transforms.workspace.build_folder import BuildFolder, Workspace
-from transforms.workspace.output_folder import register_version
 
 if TYPE_CHECKING:
-    from transforms.blocks.reuse import ReusePlan
+    from beam_tfrecords.transforms.blocks.reuse import ReusePlan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,7 +172,9 @@ def plan_reuse(
       versions: library -> version.
       blocks: split -> number of blocks.
     """
-    from transforms.blocks.reuse import ReusePlan  # NumPy and Arrow, which a refused request has no need of.
+    from beam_tfrecords.transforms.blocks.reuse import (
+        ReusePlan,  # NumPy and Arrow, which a refused request has no need of.
+    )
 
     if earlier is None:
         return None, ""

@@ -1,6 +1,5 @@
 """`python -m beam_tfrecords` is the command `beam-tfrecords`."""
 
-import importlib
+from beam_tfrecords.beam_pipelines.cli import run
 
-# Above this package; nothing else of it imports the programs.
-importlib.import_module("beam_pipelines.cli").run()
+run()

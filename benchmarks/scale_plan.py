@@ -24,22 +24,22 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.typehints import Tuple
 
-from beam_pipelines.planning import estimate_output
+from beam_tfrecords.beam_pipelines.planning import estimate_output
 from beam_tfrecords.examples.layouts import parse_layout
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage import FileEntry
 from beam_tfrecords.storage.name_ranges import Names, Page, cut_below
-from transforms.duplicates.near import find_near
-from transforms.duplicates.search import BUCKET_SAMPLES, DuplicateSearch, part_id
-from transforms.images.image_spec import ImageSpec
-from transforms.listing.listing import CHUNK_REFS, ListPlan, read_chunk, write_listing
-from transforms.listing.ordering import assign_blocks, count_blocks
-from transforms.parts import RANGE_BLOCKS, Part, PartPolicy
-from transforms.ref_columns import RefColumns, join_packed
-from transforms.refs import File, SampleRef, one_image
-from transforms.shards.plan import ShardPolicy, place_parts
-from transforms.sources.folders.image_folder import MOST_LISTED_HERE
-from transforms.splits import Splits
+from beam_tfrecords.transforms.duplicates.near import find_near
+from beam_tfrecords.transforms.duplicates.search import BUCKET_SAMPLES, DuplicateSearch, part_id
+from beam_tfrecords.transforms.images.image_spec import ImageSpec
+from beam_tfrecords.transforms.listing.listing import CHUNK_REFS, ListPlan, read_chunk, write_listing
+from beam_tfrecords.transforms.listing.ordering import assign_blocks, count_blocks
+from beam_tfrecords.transforms.parts import RANGE_BLOCKS, Part, PartPolicy
+from beam_tfrecords.transforms.ref_columns import RefColumns, join_packed
+from beam_tfrecords.transforms.refs import File, SampleRef, one_image
+from beam_tfrecords.transforms.shards.plan import ShardPolicy, place_parts
+from beam_tfrecords.transforms.sources.folders.image_folder import MOST_LISTED_HERE
+from beam_tfrecords.transforms.splits import Splits
 
 _SAMPLE = 200_000
 _CLASSES = 1000

@@ -114,7 +114,7 @@ def parse_once() -> None:
 
 
 def run_command(*words: Any) -> Ran:
-    from beam_pipelines.cli import main
+    from beam_tfrecords.beam_pipelines.cli import main
 
     parse_once()
     out, err = io.StringIO(), io.StringIO()
@@ -138,7 +138,7 @@ def beam_workers(request) -> tuple[str, ...]:
 @pytest.fixture
 def count_parts(monkeypatch) -> Callable[[], list[int]]:
     """From its call on, the parts in which workers list an input are counted: one number for each listing."""
-    from beam_pipelines import preparing
+    from beam_tfrecords.beam_pipelines import preparing
 
     index = preparing._index
 

@@ -25,11 +25,11 @@ import numpy as np
 from PIL import Image
 
 from beam_tfrecords.errors import SampleError
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.converted_image import ConvertedImage
+from beam_tfrecords.transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, ResizeMode
+from beam_tfrecords.transforms.images.process_setup import prepare_images
 from tests.image_writers import P3_COLORANTS, icc_profile
-from transforms.images.convert_image import convert_image
-from transforms.images.converted_image import ConvertedImage
-from transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, ResizeMode
-from transforms.images.process_setup import prepare_images
 
 SPECS = (
     ImageSpec(image_size=(24, 24)),

@@ -7,9 +7,9 @@ import os
 import signal
 from collections.abc import Mapping
 
-from transforms.blocks.convert_block import Convert
-from transforms.blocks.convert_sample import ConvertedSample
-from transforms.refs import IMAGE, SampleRef
+from beam_tfrecords.transforms.blocks.convert_block import Convert
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertedSample
+from beam_tfrecords.transforms.refs import IMAGE, SampleRef
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps
 
-from transforms.images.converted_image import ConvertedImage
+from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 
 PHOTOS = sorted((Path(__file__).parent / "data/photos").glob("*/*.jpg"))
 PHOTO_IDS = [photo.stem for photo in PHOTOS]

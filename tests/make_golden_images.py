@@ -29,18 +29,18 @@ from PIL import Image, features
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.examples.layouts import COLUMN, NAMED, TFDS_OBJECTS, parse_layout
 from beam_tfrecords.examples.serialize import serialize_example
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.geometry import plan_geometry
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.images.masks import convert_mask
+from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.transforms.libraries import library_versions, record_versions
+from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.outlines import pack_segmentation
+from beam_tfrecords.transforms.refs import IMAGE, MASK, File, SampleRef, one_image
+from beam_tfrecords.transforms.settings import read_settings
 from tests.make_corpus import corpus
-from transforms.blocks.convert_sample import ConvertSample
-from transforms.images.convert_image import convert_image
-from transforms.images.geometry import plan_geometry
-from transforms.images.image_spec import ImageEncoding, ImageSpec
-from transforms.images.masks import convert_mask
-from transforms.labels import ClassNames
-from transforms.libraries import library_versions, record_versions
-from transforms.objects import Objects
-from transforms.outlines import pack_segmentation
-from transforms.refs import IMAGE, MASK, File, SampleRef, one_image
-from transforms.settings import read_settings
 
 COMMAND = "python -m tests.make_golden_images"
 FILE = Path(__file__).parent / "data/golden_images.json"

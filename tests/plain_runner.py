@@ -19,11 +19,11 @@ from apache_beam.transforms.util import Reshuffle
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_pipelines.execution.runner import LocalRunner
+from beam_tfrecords.beam_pipelines.execution.runner import LocalRunner
 from beam_tfrecords.errors import BuildError, SampleError
-from transforms.blocks import convert_block, reuse
-from transforms.processes.process_setup import prepare_process
-from transforms.processes.stage import MapInProcesses
+from beam_tfrecords.transforms.blocks import convert_block, reuse
+from beam_tfrecords.transforms.processes.process_setup import prepare_process
+from beam_tfrecords.transforms.processes.stage import MapInProcesses
 
 _WINDOWING = Windowing(GlobalWindows())
 _open_pipeline, _create_runner = beam.Pipeline, LocalRunner.create

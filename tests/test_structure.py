@@ -12,22 +12,30 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-# From the ground up: a package imports those before it.
+# From the ground up: a package imports those before it. The second and third are also links in the first.
 PACKAGES = ("beam_tfrecords", "transforms", "beam_pipelines")
+LINKED = PACKAGES[1:]
+# What is offered to users: the public names, each imported when it is first used, and the command.
+FACES = {"beam_tfrecords", "beam_tfrecords.__main__"}
+
+
+def module_at(path: Path) -> str:
+    """The name that a module is imported by."""
+    words = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join([*(["beam_tfrecords"] if words[0] in LINKED else []), *words]).removesuffix(".__init__")
+
+
 MODULES = {
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    module_at(path): path
     for package in PACKAGES
     for path in sorted((ROOT / package).rglob("*.py"))
-    if not path.name.endswith("_pb2.py")
+    if not path.name.endswith("_pb2.py") and module_at(path) not in FACES
 }
-# The public names, each imported when it is first used.
-FACE = "beam_tfrecords"
-MODULES.pop(FACE)
 STAGES = sorted(path.parent.name for path in (ROOT / "transforms").glob("*/stage.py"))
 # `processes` applies a function to elements, for all stages; `workspace` knows the build's folder.
 SHARED = {"processes", "workspace"}
 # Owns the paths below `.build/`, and the names of the files of a dataset.
-OWNERS = {"transforms.workspace.build_folder", "beam_tfrecords.files"}
+OWNERS = {"beam_tfrecords.transforms.workspace.build_folder", "beam_tfrecords.files"}
 # Names that no other module spells out.
 OWNED = re.compile(
     r"\.build\b|_SUCCESS|^manifest\.json$|^failures\.jsonl$|^duplicates\.jsonl$|^changes\.json$|^report\.html$"
@@ -63,9 +71,23 @@ def all_imports(module: str) -> set[str]:
     return found
 
 
+def package_of(module: str) -> str:
+    word = module.split(".")[1]
+    return word if word in LINKED else "beam_tfrecords"
+
+
 def stage_of(module: str) -> str | None:
-    words = module.split(".")
+    words = module.split(".")[1:]
     return words[1] if len(words) > 2 and words[0] == "transforms" and words[1] in STAGES else None
+
+
+def test_one_package_is_installed() -> None:
+    for package in LINKED:
+        assert (ROOT / "beam_tfrecords" / package).readlink() == Path("..") / package
+    # Imported by another name, a module would be there twice.
+    files = [path for folder in (*PACKAGES, "tests", "benchmarks", "deploy") for path in (ROOT / folder).rglob("*.py")]
+    by_name = re.compile(rf"^\s*(?:from|import) (?:{'|'.join(LINKED)})(?:\.| import)", re.MULTILINE)
+    assert not [path for path in files if by_name.search(path.read_text(encoding="utf-8"))]
 
 
 def test_imports_go_downwards_only() -> None:
@@ -74,7 +96,7 @@ def test_imports_go_downwards_only() -> None:
         (module, name)
         for module in MODULES
         for name in imports_of(module)
-        if floors[name.partition(".")[0]] > floors[module.partition(".")[0]]
+        if floors[package_of(name)] > floors[package_of(module)]
     ]
     assert not wrong
 
@@ -92,11 +114,11 @@ def test_stages_do_not_import_each_other() -> None:
 
 
 def test_beam_is_imported_by_stages_alone() -> None:
-    allowed = re.compile(r"transforms\.(?:\w+\.)*stage|transforms\.sink|beam_tfrecords\.storage\.beam_files")
+    allowed = re.compile(r"beam_tfrecords\.(?:transforms\.(?:(?:\w+\.)*stage|sink)|storage\.beam_files)")
     wrong = [
         module
         for module in MODULES
-        if not module.startswith("beam_pipelines") and not allowed.fullmatch(module)
+        if package_of(module) != "beam_pipelines" and not allowed.fullmatch(module)
         if any(name.partition(".")[0] == "apache_beam" for name in all_imports(module))
     ]
     assert not wrong
@@ -136,8 +158,11 @@ def test_no_module_has_the_name_of_one_of_the_standard_library() -> None:
 
 def test_one_function_prints_what_comes_from_outside() -> None:
     # The first prints; the others print generated files.
-    printing = {"beam_pipelines.terminal"}
-    printing |= {"beam_pipelines.settings.definitions", "beam_pipelines.settings.template_metadata"}
+    printing = {"beam_tfrecords.beam_pipelines.terminal"}
+    printing |= {
+        "beam_tfrecords.beam_pipelines.settings.definitions",
+        "beam_tfrecords.beam_pipelines.settings.template_metadata",
+    }
     for module in MODULES.keys() - printing:
         calls = [node.func for node in ast.walk(ast.parse(MODULES[module].read_text())) if isinstance(node, ast.Call)]
         assert not [call for call in calls if isinstance(call, ast.Name) and call.id == "print"], module
@@ -192,11 +217,11 @@ def test_a_question_to_storage_is_none_to_a_disk(code: str) -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "beam_pipelines.status",
-        "beam_pipelines.inspect_dataset",
-        "beam_pipelines.report.page",
-        "beam_pipelines.verify",
-        "transforms.processes.preload",
+        "beam_tfrecords.beam_pipelines.status",
+        "beam_tfrecords.beam_pipelines.inspect_dataset",
+        "beam_tfrecords.beam_pipelines.report.page",
+        "beam_tfrecords.beam_pipelines.verify",
+        "beam_tfrecords.transforms.processes.preload",
         "beam_tfrecords.dataset",
     ],
 )
@@ -206,7 +231,7 @@ def test_starts_without_beam(module: str) -> None:
     assert ran.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("module", ["beam_pipelines.status", "beam_tfrecords", "beam_tfrecords.storage"])
+@pytest.mark.parametrize("module", ["beam_tfrecords.beam_pipelines.status", "beam_tfrecords", "beam_tfrecords.storage"])
 def test_reading_small_files_needs_neither_arrow_nor_an_image_codec(module: str) -> None:
     heavy = ("numpy", "pyarrow", "cv2", "PIL", "simplejpeg", "tensorflow")
     code = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from beam_tfrecords import examples
 from beam_tfrecords.errors import BuildError
-from transforms import images
+from beam_tfrecords.transforms import images
 
 # Our version changes with much that decides no record, and code may change between two versions.
 _REVISIONS = {"image-revision": str(images.REVISION), "example-revision": str(examples.REVISION)}

@@ -19,8 +19,8 @@ from beam_tfrecords import crc32c, storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.index import INDEX_SCHEMA
 from beam_tfrecords.tfrecord import FRAME_BYTES, Compression, frame, frame_each
-from transforms.stats import Stats
-from transforms.workspace.state_files import naming_damage
+from beam_tfrecords.transforms.stats import Stats
+from beam_tfrecords.transforms.workspace.state_files import naming_damage
 
 PART_BYTES = 16 << 20
 # A shard is off its share by at most one part, so small shards want parts that are smaller still.

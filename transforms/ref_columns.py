@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import msgpack
 
-from transforms.objects import Objects
-from transforms.refs import SampleRef, Scalar, Value, pack_identity, pack_places
+from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.refs import SampleRef, Scalar, Value, pack_identity, pack_places
 
 # References that are made columns at once, at most; and while a source still reads others.
 _TOGETHER, _FEW = 10_000, 256

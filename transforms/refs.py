@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import msgpack
 
 from beam_tfrecords.errors import SampleError
-from transforms.objects import Objects
+from beam_tfrecords.transforms.objects import Objects
 
 # What a cell of a table can hold; a list where one sample has several values.
 Scalar: TypeAlias = "str | int | float | bool | bytes | None"

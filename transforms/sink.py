@@ -16,10 +16,10 @@ from beam_tfrecords import storage
 from beam_tfrecords.files import ShardNames
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.tfrecord import Compression
-from transforms.parts import PART_BYTES, PARTS_PER_SHARD, Part, PartPolicy, PartWriter
-from transforms.shards.plan import ShardPolicy, Size, add_sizes
-from transforms.shards.split import split_part
-from transforms.shards.stage import ComposeShards, PlanShards
+from beam_tfrecords.transforms.parts import PART_BYTES, PARTS_PER_SHARD, Part, PartPolicy, PartWriter
+from beam_tfrecords.transforms.shards.plan import ShardPolicy, Size, add_sizes
+from beam_tfrecords.transforms.shards.split import split_part
+from beam_tfrecords.transforms.shards.stage import ComposeShards, PlanShards
 
 # Parts are ordered by a random number below this; `PlanShards` keeps totals per thousand of them.
 _ORDERS = 1 << 20

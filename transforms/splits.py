@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason
-from transforms.hashing import SPACE, split_hash
-from transforms.ref_columns import RefColumns
-from transforms.settings import as_number, check_unique
+from beam_tfrecords.transforms.hashing import SPACE, split_hash
+from beam_tfrecords.transforms.ref_columns import RefColumns
+from beam_tfrecords.transforms.settings import as_number, check_unique
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 NAME_RULE = "lower-case letters, digits and underscores, beginning with a letter"

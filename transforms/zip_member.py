@@ -6,7 +6,7 @@ import struct
 import zlib
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from transforms.refs import ZipMember
+from beam_tfrecords.transforms.refs import ZipMember
 
 # The local header, as far as it is used: signature, lengths of the name and of the extra field (APPNOTE 4.3.7).
 _HEADER = struct.Struct("<4s22x2H")

@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
-from beam_pipelines.settings.command_line import Parser, make_parser, refuse_unknown
+from beam_tfrecords.beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
+from beam_tfrecords.beam_pipelines.settings.command_line import Parser, make_parser, refuse_unknown
 from beam_tfrecords.errors import RequestError
 
 # Flags that a runner asks for, or fills in.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from beam_pipelines.execution.jobs import Job, JobRecord, PipelineJob
-from beam_pipelines.execution.runner import Runner
+from beam_tfrecords.beam_pipelines.execution.jobs import Job, JobRecord, PipelineJob
+from beam_tfrecords.beam_pipelines.execution.runner import Runner
 from beam_tfrecords.errors import RequestError
 
 if TYPE_CHECKING:

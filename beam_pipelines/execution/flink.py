@@ -18,9 +18,9 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
-from beam_pipelines.execution.failures import JobFailedError, describe_trace, find_build_error
-from beam_pipelines.execution.jobs import JobRecord
-from beam_pipelines.terminal import show
+from beam_tfrecords.beam_pipelines.execution.failures import JobFailedError, describe_trace, find_build_error
+from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
+from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, RequestError
 
 _TIMEOUT = 5.0

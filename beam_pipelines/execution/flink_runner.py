@@ -7,10 +7,10 @@ import time
 import uuid
 from typing import TYPE_CHECKING
 
-from beam_pipelines.execution.flink import FlinkCluster, FlinkJob
-from beam_pipelines.execution.jar_files import find_jar
-from beam_pipelines.execution.jobs import Job, JobRecord
-from beam_pipelines.execution.runner import Runner
+from beam_tfrecords.beam_pipelines.execution.flink import FlinkCluster, FlinkJob
+from beam_tfrecords.beam_pipelines.execution.jar_files import find_jar
+from beam_tfrecords.beam_pipelines.execution.jobs import Job, JobRecord
+from beam_tfrecords.beam_pipelines.execution.runner import Runner
 from beam_tfrecords.errors import RequestError
 
 if TYPE_CHECKING:

@@ -30,8 +30,12 @@ from collections.abc import Callable
 JOB_VARIABLE = "BEAM_TFRECORDS_JOB"
 # First word of the command line of a template; the path of its socket and the task manager's number follow.
 TEMPLATE = "template"
-_TEMPLATE_COMMAND = [sys.executable, "-m", "beam_pipelines.execution.worker"]
-_PRELOADED = ("apache_beam.runners.worker.sdk_worker_main", "beam_pipelines.pipeline", "transforms.processes.preload")
+_TEMPLATE_COMMAND = [sys.executable, "-m", "beam_tfrecords.beam_pipelines.execution.worker"]
+_PRELOADED = (
+    "apache_beam.runners.worker.sdk_worker_main",
+    "beam_tfrecords.beam_pipelines.pipeline",
+    "beam_tfrecords.transforms.processes.preload",
+)
 _START_TIMEOUT = 30.0
 _IDLE_TIMEOUT = 60.0
 _CHECK_INTERVAL = 1.0

@@ -9,12 +9,12 @@ import threading
 import time
 from collections.abc import Iterator
 
-from beam_pipelines.execution.forking import is_there
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.execution.forking import is_there
 from beam_tfrecords.errors import BuildError
-from transforms.workspace.build_folder import BuildFolder, Workspace
-from transforms.workspace.counts import read_block_counts
-from transforms.workspace.state_files import read_state, write_state
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
+from beam_tfrecords.transforms.workspace.counts import read_block_counts
+from beam_tfrecords.transforms.workspace.state_files import read_state, write_state
 
 _INTERVAL = 5.0
 # A process that has not written for so many seconds is taken for dead.

@@ -7,8 +7,8 @@ import dataclasses
 import time
 from typing import Any, Protocol
 
-from transforms.workspace.build_folder import BuildFolder
-from transforms.workspace.state_files import read_state, write_state
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
+from beam_tfrecords.transforms.workspace.state_files import read_state, write_state
 
 # Seconds. Most blocks take a few.
 _ADVANCING = 60.0

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TextIO, TypeVar
 
 from beam_tfrecords.errors import BuildError
-from transforms.workspace.counts import BlockCounts, read_block_counts
+from beam_tfrecords.transforms.workspace.counts import BlockCounts, read_block_counts
 
 _TERMINAL_SECONDS = 0.5
 _LOG_SECONDS = 10.0

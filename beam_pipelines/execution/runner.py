@@ -10,14 +10,14 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beam_pipelines.execution.arguments import BeamArguments
-from beam_pipelines.execution.forking import JOB_VARIABLE
-from beam_pipelines.execution.jar_files import find_jar
-from beam_pipelines.execution.jobs import Job, JobRecord, PipelineJob, is_advancing
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.execution.arguments import BeamArguments
+from beam_tfrecords.beam_pipelines.execution.forking import JOB_VARIABLE
+from beam_tfrecords.beam_pipelines.execution.jar_files import find_jar
+from beam_tfrecords.beam_pipelines.execution.jobs import Job, JobRecord, PipelineJob, is_advancing
 from beam_tfrecords.errors import RequestError
-from transforms.processes.pool import usable_cores
-from transforms.settings import whole_number
+from beam_tfrecords.transforms.processes.pool import usable_cores
+from beam_tfrecords.transforms.settings import whole_number
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions

@@ -11,18 +11,18 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from beam_pipelines.execution.arguments import BeamArguments
-from beam_pipelines.execution.dataflow import DataflowRunner
-from beam_pipelines.execution.failures import JobFailedError, describe_error, find_build_error
-from beam_pipelines.execution.flink_runner import FlinkRunner
-from beam_pipelines.execution.ipython import hide_ipython
-from beam_pipelines.execution.jobs import Job, JobRecord, read_job
-from beam_pipelines.execution.runner import LocalRunner, PrismRunner, Runner, SparkRunner
-from beam_pipelines.interrupts import keep_interrupts
-from beam_pipelines.terminal import show
+from beam_tfrecords.beam_pipelines.execution.arguments import BeamArguments
+from beam_tfrecords.beam_pipelines.execution.dataflow import DataflowRunner
+from beam_tfrecords.beam_pipelines.execution.failures import JobFailedError, describe_error, find_build_error
+from beam_tfrecords.beam_pipelines.execution.flink_runner import FlinkRunner
+from beam_tfrecords.beam_pipelines.execution.ipython import hide_ipython
+from beam_tfrecords.beam_pipelines.execution.jobs import Job, JobRecord, read_job
+from beam_tfrecords.beam_pipelines.execution.runner import LocalRunner, PrismRunner, Runner, SparkRunner
+from beam_tfrecords.beam_pipelines.interrupts import keep_interrupts
+from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError
-from transforms.workspace.build_folder import Workspace
-from transforms.workspace.counts import read_block_counts, read_last_block_time
+from beam_tfrecords.transforms.workspace.build_folder import Workspace
+from beam_tfrecords.transforms.workspace.counts import read_block_counts, read_last_block_time
 
 if TYPE_CHECKING:
     import apache_beam as beam

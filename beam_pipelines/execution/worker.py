@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beam_pipelines.execution.forking import JOB_VARIABLE, TEMPLATE, serve, work_in_fork
+from beam_tfrecords.beam_pipelines.execution.forking import JOB_VARIABLE, TEMPLATE, serve, work_in_fork
 
 if TYPE_CHECKING:
     from apache_beam.portability.api import beam_provision_api_pb2, endpoints_pb2

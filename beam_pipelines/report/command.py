@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beam_pipelines.execution.progress import ReadProgress
-from beam_pipelines.exit_codes import DONE
-from beam_pipelines.settings.command_line import Parser
-from beam_pipelines.terminal import show
+from beam_tfrecords.beam_pipelines.execution.progress import ReadProgress
+from beam_tfrecords.beam_pipelines.exit_codes import DONE
+from beam_tfrecords.beam_pipelines.settings.command_line import Parser
+from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.dataset import open_dataset
 from beam_tfrecords.errors import BuildError
 
@@ -20,7 +20,7 @@ def report(argv: Sequence[str]) -> int:
     """
     arguments = make_parser().read_all(argv)
     dataset = open_dataset(arguments.dataset)
-    from beam_pipelines.report.page import write_report
+    from beam_tfrecords.beam_pipelines.report.page import write_report
 
     try:
         with ReadProgress(dataset.manifest["records"], then="reading pictures") as progress:

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beam_pipelines.execution.progress import ReadProgress
-from beam_pipelines.report.distribution import Distribution
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.execution.progress import ReadProgress
+from beam_tfrecords.beam_pipelines.report.distribution import Distribution
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage.threads import map_in_threads

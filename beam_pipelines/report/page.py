@@ -14,15 +14,15 @@ from typing import Any
 import jinja2
 import yaml
 
-from beam_pipelines.execution.progress import ReadProgress
-from beam_pipelines.report.distribution import Distribution
-from beam_pipelines.report.failed_images import read_failed_images
-from beam_pipelines.report.index_scan import EXTREMES, IndexScan, choose_groups, scan_index
-from beam_pipelines.report.samples import Sample, read_samples, thumbnail_side
-from beam_pipelines.settings.definitions import show_flags
-from beam_pipelines.summary import describe_changes, format_bytes
-from beam_pipelines.terminal import escape
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.execution.progress import ReadProgress
+from beam_tfrecords.beam_pipelines.report.distribution import Distribution
+from beam_tfrecords.beam_pipelines.report.failed_images import read_failed_images
+from beam_tfrecords.beam_pipelines.report.index_scan import EXTREMES, IndexScan, choose_groups, scan_index
+from beam_tfrecords.beam_pipelines.report.samples import Sample, read_samples, thumbnail_side
+from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
+from beam_tfrecords.beam_pipelines.summary import describe_changes, format_bytes
+from beam_tfrecords.beam_pipelines.terminal import escape
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.files import CHANGES, DUPLICATES, FAILURES, REPORT
 from beam_tfrecords.reading.reading_code import reading_code
@@ -133,7 +133,7 @@ def render_report(dataset: Dataset, *, failed_images: bool = False, progress: Re
 @functools.cache
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("beam_pipelines.report", "."),
+        loader=jinja2.PackageLoader("beam_tfrecords.beam_pipelines.report", "."),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -12,9 +12,17 @@ from typing import Any
 
 from PIL import Image
 
-from beam_pipelines.drawing import Box, draw_mask, draw_masks, find_boxes, flatten, from_pixels, put_side_by_side
-from beam_pipelines.report.index_scan import MOST_SHOWN, Chosen
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.drawing import (
+    Box,
+    draw_mask,
+    draw_masks,
+    find_boxes,
+    flatten,
+    from_pixels,
+    put_side_by_side,
+)
+from beam_tfrecords.beam_pipelines.report.index_scan import MOST_SHOWN, Chosen
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS

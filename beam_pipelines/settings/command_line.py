@@ -12,10 +12,10 @@ from typing import Any, NoReturn, TypeVar
 
 import yaml
 
-from beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
-from beam_pipelines.settings.definitions import SETTINGS, show_flags
-from beam_pipelines.terminal import show
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.settings.beam_flags import add_beam_flags, flag_names
+from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, show_flags
+from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import RequestError
 
 Value = TypeVar("Value")

@@ -8,15 +8,15 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from beam_pipelines.terminal import escape
+from beam_tfrecords.beam_pipelines.terminal import escape
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Layout
-from transforms.images.image_spec import ImageSpec
-from transforms.refs import IMAGE
-from transforms.request.build_spec import BuildSpec
-from transforms.request.schedule_spec import ScheduleSpec
-from transforms.settings import Setting, settings_of
-from transforms.sources.source_spec import MASK_SETTINGS, SourceSpec
+from beam_tfrecords.transforms.images.image_spec import ImageSpec
+from beam_tfrecords.transforms.refs import IMAGE
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.request.schedule_spec import ScheduleSpec
+from beam_tfrecords.transforms.settings import Setting, settings_of
+from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS, SourceSpec
 
 _KINDS = (SourceSpec, BuildSpec, ImageSpec, ScheduleSpec)
 # Name -> setting, in the order of `--help`.

@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_pipelines.settings.command_line import spell_out
-from beam_pipelines.settings.definitions import SETTINGS, show_flags
-from beam_pipelines.terminal import escape
+from beam_tfrecords.beam_pipelines.settings.command_line import spell_out
+from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, show_flags
+from beam_tfrecords.beam_pipelines.terminal import escape
 from beam_tfrecords.errors import RequestError
 
 

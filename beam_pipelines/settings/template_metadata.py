@@ -1,6 +1,6 @@
 """The metadata of the Dataflow Flex Template, from the settings: parameters, groups, choices and what is checked.
 
-python -m beam_pipelines.settings.template_metadata > deploy/dataflow/metadata.json
+python -m beam_tfrecords.beam_pipelines.settings.template_metadata > deploy/dataflow/metadata.json
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from beam_pipelines.settings.definitions import SETTINGS
-from transforms.images.image_spec import read_channels, read_image_size
-from transforms.request.build_spec import BuildSpec
-from transforms.settings import Setting, number_of_bytes, share, whole_number
-from transforms.sources.registry import NAMES
+from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
+from beam_tfrecords.transforms.images.image_spec import read_channels, read_image_size
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.settings import Setting, number_of_bytes, share, whole_number
+from beam_tfrecords.transforms.sources.registry import NAMES
 
 # The service checks parameters before it starts a machine. The patterns are POSIX's extended ones, and let pass
 # whatever `read` of the setting accepts.

@@ -48,8 +48,8 @@ def _masked_crc(data: bytes) -> bytes:
 
 def shrink_with_own_codec(path: pathlib.Path) -> bytes:
     """What `shrink_photo` does, by the project's codec."""
-    from transforms.images.convert_image import convert_image
-    from transforms.images.image_spec import ImageSpec
+    from beam_tfrecords.transforms.images.convert_image import convert_image
+    from beam_tfrecords.transforms.images.image_spec import ImageSpec
 
     return convert_image(path.read_bytes(), ImageSpec(image_size=(256, 256))).data
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from beam_pipelines.cli import run
-from beam_pipelines.settings.definitions import SETTINGS
+from beam_tfrecords.beam_pipelines.cli import run
+from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
 
 
 def read_switches(argv: Sequence[str]) -> list[str]:

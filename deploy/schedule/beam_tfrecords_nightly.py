@@ -24,10 +24,10 @@ with DAG(
 ):
     BeamRunPythonPipelineOperator(
         task_id="build",
-        # python -m beam_pipelines.convert, with the Python that has this package: Airflow's own need not have it.
+        # python -m beam_tfrecords.beam_pipelines.convert, with a Python that has the package: Airflow's need not.
         py_interpreter=PYTHON,
         py_options=["-m"],
-        py_file="beam_pipelines.convert",
+        py_file="beam_tfrecords.beam_pipelines.convert",
         runner="DirectRunner",
         pipeline_options={"spec": SPEC, "output": OUTPUT, "versioned": True, "keep_versions": 7},
         # The same command resumes an interrupted build from its finished blocks.

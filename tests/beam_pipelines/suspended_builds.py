@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from beam_pipelines.cli import main
+from beam_tfrecords.beam_pipelines.cli import main
 from beam_tfrecords.storage.lease import Lease
 
 # What Python tells its audit hooks of changes to a file system; `open` is one if it writes.

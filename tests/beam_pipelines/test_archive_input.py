@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from beam_tfrecords.transforms.sources.archives.tar_reader import TarReader
+from beam_tfrecords.transforms.sources.archives.zip_reader import ZipReader
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
-from transforms.sources.archives.tar_reader import TarReader
-from transforms.sources.archives.zip_reader import ZipReader
 
 FLAGS = ["--name=pets", "--image_size=16", "--splits=train=0.7,test=0.3", "--num_shards=2", "--max_failures=0.1"]
 EXTENSIONS = [".tar", ".tar.gz", ".zip"]

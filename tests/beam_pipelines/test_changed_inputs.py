@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipelines import building, list_input
+from beam_tfrecords.beam_pipelines import building, list_input
+from beam_tfrecords.transforms.refs import SampleRef
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
-from transforms.refs import SampleRef
 
 FLAGS = ["--name=pets", "--image_size=16", "--num_shards=2"]
 

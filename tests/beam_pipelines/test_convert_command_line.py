@@ -83,7 +83,7 @@ def test_the_module_is_the_same_program(tmp_path):
         [
             sys.executable,
             "-m",
-            "beam_pipelines.convert",
+            "beam_tfrecords.beam_pipelines.convert",
             f"--input={tmp_path}/nowhere",
             f"--output={tmp_path}/out",
         ],

@@ -15,6 +15,8 @@ from PIL import Image
 from pycocotools import mask as coco
 
 from beam_tfrecords import load, open_dataset
+from beam_tfrecords.transforms.images.geometry import Geometry
+from beam_tfrecords.transforms.images.object_masks import draw_outline, encode_mask
 from tests.annotated_inputs import (
     CATEGORIES,
     PICTURES,
@@ -28,8 +30,6 @@ from tests.annotated_inputs import (
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of
 from tests.beam_pipelines.dataset_records import read_dataset
 from tests.beam_pipelines.test_verify_records import rewrite_shard, with_feature
-from transforms.images.geometry import Geometry
-from transforms.images.object_masks import draw_outline, encode_mask
 
 KEYS = {
     "image/encoded": "bytes_list",

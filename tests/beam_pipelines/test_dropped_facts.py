@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
+from beam_tfrecords.transforms.stats import COUNTED, FACTS, count_record
 from tests.annotated_inputs import Picture, save_pictures, write_coco
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.image_writers import png_file
-from transforms.stats import COUNTED, FACTS, count_record
 
 # These say what listing and reading found, and not what is written; and the name of a copy may be longer.
 OF_THE_INPUT = {"dropped_duplicates", "merged_rows", "duplicates", "source_bytes", "reuse", "bytes"}

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from beam_pipelines.report import failed_images
+from beam_tfrecords.beam_pipelines.report import failed_images
 from tests.beam_pipelines.test_report import Page, page_of, thumbnail
 
 FLAGS = ("--max_failures=0.9", "--image_size=64", "--class_names=cat,flower", "--max_pixels=1000000")

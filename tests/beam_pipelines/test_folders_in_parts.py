@@ -7,10 +7,10 @@ import shutil
 
 import pytest
 
-from beam_pipelines import preparing
-from beam_pipelines.cli import main
+from beam_tfrecords.beam_pipelines import preparing
+from beam_tfrecords.beam_pipelines.cli import main
 from beam_tfrecords.storage import local
-from transforms.sources.folders import image_folder
+from beam_tfrecords.transforms.sources.folders import image_folder
 
 FLAGS = ("--image_size=8", "--max_failures=1", "--name=pets", "--no_report", "--overwrite")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 
+from beam_tfrecords.transforms.listing import listing
 from tests.beam_pipelines.dataset_checks import manifest_of
-from transforms.listing import listing
 
 pytestmark = pytest.mark.local_runner
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from beam_tfrecords import storage
+from beam_tfrecords.transforms.request.schedule_spec import Guard, ScheduleSpec
+from beam_tfrecords.transforms.settings import settings_of
 from tests.beam_pipelines.version_builds import CLASSES, Source, make_source
-from transforms.request.schedule_spec import Guard, ScheduleSpec
-from transforms.settings import settings_of
 
 PER_CLASS = 40
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipelines import building
+from beam_tfrecords.beam_pipelines import building
 from beam_tfrecords.dataset import open_dataset
 from tests.hostile import Hostile
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipelines.terminal import escape
+from beam_tfrecords.beam_pipelines.terminal import escape
 
 # Clears the screen, turns the direction of the line, and begins a line of its own.
 HOSTILE = "a\x1b[2J\u202eb\nINJECTED"

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from beam_tfrecords.transforms.sources.registry import NAMES
 from tests.beam_pipelines.dataset_checks import shards_of
 from tests.conftest import Ran
 from tests.identity_inputs import INPUTS, flags_of, write_states
-from transforms.sources.registry import NAMES
 
 FLAGS = [
     "--name=x",

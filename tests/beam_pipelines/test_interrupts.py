@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from beam_pipelines.interrupts import Terminated, catch_termination, keep_interrupts
+from beam_tfrecords.beam_pipelines.interrupts import Terminated, catch_termination, keep_interrupts
 
 
 def press_ctrl_c() -> None:

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_pipelines import preparing
-from beam_pipelines.cli import main
+from beam_tfrecords.beam_pipelines import preparing
+from beam_tfrecords.beam_pipelines.cli import main
+from beam_tfrecords.transforms.sources.tables import parquet_table, table_source, text_file
 from tests.beam_pipelines.dataset_checks import manifest_of
-from transforms.sources.tables import parquet_table, table_source, text_file
 
 ROWS = 300
 

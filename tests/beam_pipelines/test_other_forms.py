@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from beam_pipelines.settings.hints import explain
+from beam_tfrecords.beam_pipelines.settings.hints import explain
 from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
 from tests.beam_pipelines.public_layouts import Records, in_train, unlabelled

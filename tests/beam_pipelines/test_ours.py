@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
+from beam_tfrecords.transforms.workspace.build_folder import Workspace
+from beam_tfrecords.transforms.workspace.output_folder import claim_files
 from tests.beam_pipelines.version_builds import CLASSES, Source, make_source
-from transforms.workspace.build_folder import Workspace
-from transforms.workspace.output_folder import claim_files
 
 FLAGS = ["--name=pets", "--image_size=8"]
 # Every name that a build may write to its output.

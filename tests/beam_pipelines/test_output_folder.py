@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from beam_pipelines import building, checking, preparing
+from beam_tfrecords.beam_pipelines import building, checking, preparing
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 
 FLAGS = ["--name=pets", "--image_size=8"]

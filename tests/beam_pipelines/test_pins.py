@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from beam_pipelines.verify import _find, _prepare
 from beam_tfrecords import load, open_dataset
+from beam_tfrecords.beam_pipelines.verify import _find, _prepare
 from beam_tfrecords.errors import BuildError, RequestError
 from tests.beam_pipelines.version_builds import Source, make_source
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipelines.settings.hints import explain
 from beam_tfrecords import open_dataset
+from beam_tfrecords.beam_pipelines.settings.hints import explain
 from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, read

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from beam_tfrecords.transforms.sources.registry import NAMES
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
-from transforms.sources.registry import NAMES
 
 SPECS = {
     "typo.yaml": "input: {root}/photos\noutput: {root}/out\nimage_sise: 32\n",

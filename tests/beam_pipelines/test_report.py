@@ -23,10 +23,10 @@ import pytest
 import yaml
 from PIL import Image, ImageFilter
 
-from beam_pipelines.report.distribution import Distribution
-from beam_pipelines.report.page import render_report
 from beam_tfrecords import build as build_in_python
 from beam_tfrecords import open_dataset
+from beam_tfrecords.beam_pipelines.report.distribution import Distribution
+from beam_tfrecords.beam_pipelines.report.page import render_report
 from beam_tfrecords.index import INDEX_SCHEMA
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.beam_pipelines.version_builds import make_source
@@ -451,7 +451,7 @@ def test_a_report_that_cannot_be_made_is_a_note_and_the_dataset_stands(photos, t
         raise RuntimeError("no page")
 
     with monkeypatch.context() as patched:
-        patched.setattr("beam_pipelines.report.page.render_report", fail)
+        patched.setattr("beam_tfrecords.beam_pipelines.report.page.render_report", fail)
         ran = convert(f"--input={photos}", f"--output={tmp_path / 'out'}", "--image_size=8")
     assert ran.code == 0
     (line,) = [line for line in ran.err.splitlines() if line.startswith("note: the report")]
@@ -481,7 +481,8 @@ def test_the_code_for_tf_data_reads_the_dataset(photos_out):
     assert found["label"].dtype.is_integer
 
 
-def test_an_installation_has_the_template(tmp_path):
+def test_an_installation_is_one_package_with_the_template(tmp_path):
     command = [sys.executable, "setup.py", "--quiet", "build", f"--build-base={tmp_path}", f"--build-lib={tmp_path}"]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    assert (tmp_path / "beam_pipelines/report/report.html.jinja").is_file()
+    assert (tmp_path / "beam_tfrecords/beam_pipelines/report/report.html.jinja").is_file()
+    assert not {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*.py")} - {"beam_tfrecords"}

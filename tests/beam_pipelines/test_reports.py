@@ -93,7 +93,7 @@ def test_a_report_that_cannot_be_written_is_a_note(source, tmp_path):
 
 _WITH_ANOTHER_FACT = """
 import sys
-from transforms import stats
+from beam_tfrecords.transforms import stats
 
 def count_twice(counts, *split):
     return 2 * counts.total("written", *split)
@@ -102,7 +102,7 @@ fact = stats.Fact(
     "twice", count_twice, of_splits=True, in_summary=True, column="twice", in_status=True, metric="twice", help="Twice."
 )
 stats.FACTS = (*stats.FACTS, fact, stats.Fact("kinds", lambda _: {"a": 1}, line="kinds: {}"))
-from beam_pipelines.cli import main
+from beam_tfrecords.beam_pipelines.cli import main
 
 code = main(["convert", *sys.argv[2:], f"--output={sys.argv[1]}"])
 print("status:")

@@ -12,8 +12,8 @@ import pytest
 
 from beam_tfrecords.dataset import DatasetRef
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.transforms.blocks.reuse import BlockReuse, ReusePlan
 from tests.beam_pipelines.version_builds import CLASSES, Source, content_of, from_scratch, make_source
-from transforms.blocks.reuse import BlockReuse, ReusePlan
 
 PER_CLASS = 30
 ALL = PER_CLASS * len(CLASSES)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from beam_pipelines.settings.definitions import SETTINGS
+from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
 from tests.beam_pipelines.version_builds import content_of
 from tests.image_writers import P3_COLORANTS, icc_profile
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipelines import list_input
+from beam_tfrecords.beam_pipelines import list_input
+from beam_tfrecords.transforms import service_faults
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
-from transforms import service_faults
 
 pytestmark = [
     pytest.mark.local_runner,

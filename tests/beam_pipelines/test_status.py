@@ -12,11 +12,11 @@ import time
 
 import pytest
 
-from beam_pipelines.execution.jobs import JobRecord
+from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
+from beam_tfrecords.transforms.stats import Stats
+from beam_tfrecords.transforms.workspace.counts import add_block
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
 from tests.beam_pipelines.version_builds import Source, make_source
-from transforms.stats import Stats
-from transforms.workspace.counts import add_block
 
 
 @pytest.fixture

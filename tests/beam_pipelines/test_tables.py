@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_pipelines.cli import main
 from beam_tfrecords import open_dataset
+from beam_tfrecords.beam_pipelines.cli import main
 from tests.beam_pipelines.dataset_checks import manifest_of
 
 COUNT = 40

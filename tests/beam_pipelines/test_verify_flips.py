@@ -15,8 +15,8 @@ import pytest
 
 from beam_tfrecords.dataset import open_dataset
 from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.transforms.verifying.checks import ShardCheck
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of
-from transforms.verifying.checks import ShardCheck
 
 SEED = 20_240_301
 

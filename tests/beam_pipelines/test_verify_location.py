@@ -7,8 +7,8 @@ import json
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from beam_pipelines.execution.runners import Execution, find_runner
-from beam_pipelines.verify import _find
+from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
+from beam_tfrecords.beam_pipelines.verify import _find
 from beam_tfrecords.dataset import open_dataset
 
 

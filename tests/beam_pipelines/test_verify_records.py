@@ -17,8 +17,8 @@ from PIL import Image
 
 from beam_tfrecords.examples.example_pb2 import Example
 from beam_tfrecords.tfrecord import FRAME_BYTES, open_stream, read_records
+from beam_tfrecords.transforms.parts import PartPolicy, PartWriter
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of
-from transforms.parts import PartPolicy, PartWriter
 
 
 def publish_manifest(path: Path, manifest: dict[str, Any]) -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError
+from beam_tfrecords.transforms.blocks.fetching import fetch
+from beam_tfrecords.transforms.refs import File, SampleRef, one_image
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 from tests.web_server import web_server
-from transforms.blocks.fetching import fetch
-from transforms.refs import File, SampleRef, one_image
 
 PHOTOS = sorted((Path(__file__).parents[1] / "data/photos").glob("*/*.jpg"))
 FILES = {f"{number}.jpg": photo.read_bytes() for number, photo in enumerate(PHOTOS[:20])}

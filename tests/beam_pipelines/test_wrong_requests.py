@@ -78,7 +78,7 @@ def test_class_names_that_yaml_reads_as_something_else_are_refused(photos, refus
 
 @pytest.mark.parametrize("names", [{"dog": 1, "no": 0}, {1: "dog", 0: "no"}, ["no", "dog"]])
 def test_class_names_are_read_from_mappings_and_lists(names):
-    from transforms.request.build_spec import read_class_names
+    from beam_tfrecords.transforms.request.build_spec import read_class_names
 
     assert read_class_names(names) == ("no", "dog")
 

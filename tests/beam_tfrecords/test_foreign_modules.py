@@ -42,10 +42,11 @@ print(len(list(examples)), open_dataset(sys.argv[2]).manifest["records"])
     assert (ran.code, ran.out) == (0, "42 42\n"), ran.err
 
 
-@pytest.mark.parametrize("name", ["build", "WriteTFRecordShards"])
-def test_what_needs_our_own_transforms_names_the_file(project, name):
-    ran = run_beside(project, f"from beam_tfrecords import {name}")
-    assert ran.code == 1
-    found = f"but Python finds {project}/transforms.py"
-    assert f"beam_tfrecords.{name} needs its own package 'transforms', {found}" in ran.err
-    assert "rename that file, or run the script from another folder" in ran.err
+def test_a_dataset_is_built_beside_it(project, photos, tmp_path):
+    code = """
+from beam_tfrecords import WriteTFRecordShards, build
+if __name__ == "__main__":
+    print(WriteTFRecordShards.__name__, build(input=sys.argv[2], output=sys.argv[3], image_size=8).manifest["records"])
+"""
+    ran = run_beside(project, code, photos, tmp_path / "out")
+    assert (ran.code, ran.out) == (0, "WriteTFRecordShards 42\n"), ran.err

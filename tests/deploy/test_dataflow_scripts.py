@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipelines.settings.template_metadata import template_metadata
+from beam_tfrecords.beam_pipelines.settings.template_metadata import template_metadata
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "dataflow"
 PARAMETERS = {one["name"] for one in template_metadata()["parameters"]}

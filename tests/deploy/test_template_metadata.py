@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipelines.settings.command_line import parse_arguments
-from beam_pipelines.settings.definitions import SETTINGS, read_build_spec
-from beam_pipelines.settings.template_metadata import template_metadata
+from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
+from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, read_build_spec
+from beam_tfrecords.beam_pipelines.settings.template_metadata import template_metadata
 from beam_tfrecords.errors import RequestError
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ def launch():
 
 
 def test_the_committed_file_is_the_generated_one():
-    command = [sys.executable, "-m", "beam_pipelines.settings.template_metadata"]
+    command = [sys.executable, "-m", "beam_tfrecords.beam_pipelines.settings.template_metadata"]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert (FOLDER / "metadata.json").read_text() == ran.stdout, "say: make deploy-files"
     assert json.loads(ran.stdout) == template_metadata()

@@ -10,16 +10,18 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from PIL import Image
 
-from beam_pipelines.settings.definitions import SETTINGS, flags_table
+from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, flags_table
 from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.examples.layouts import ALL_COLUMNS, COLUMN, FIELDS, NAMED, NAMED_IMAGE
 from beam_tfrecords.index import INDEX_SCHEMA
+from beam_tfrecords.transforms.sources.registry import FILE_EXTENSIONS, NAMES
 from tests.docs.pages import PAGES, PROJECT, prose_of
-from transforms.sources.registry import FILE_EXTENSIONS, NAMES
 
 README = PROJECT / "README.md"
 DOCS = PROJECT / "docs"
-_MARKER = "<!-- The rest of this page is the output of: python -m beam_pipelines.settings.definitions -->\n\n"
+_MARKER = (
+    "<!-- The rest of this page is the output of: python -m beam_tfrecords.beam_pipelines.settings.definitions -->\n\n"
+)
 # Flags of the commands that are not settings of a build.
 _OTHER_FLAGS = {
     "help",

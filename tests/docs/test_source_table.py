@@ -8,9 +8,9 @@ import shlex
 import pytest
 
 from beam_tfrecords import open_dataset
+from beam_tfrecords.transforms.sources.registry import NAMES
 from tests.conftest import run_command
 from tests.docs.pages import PROJECT
-from transforms.sources.registry import NAMES
 
 README = PROJECT / "README.md"
 ROW = re.compile(r"^\| (?P<sources>.*?) \|(?P<input>.*)\| `(?P<flags>--.*)` \|$", re.MULTILINE)

@@ -86,7 +86,9 @@ def test_the_launcher_returns_and_its_job_publishes_the_dataset(server, tmp_path
     run_job(server)
 
     local = tmp_path / "out"
-    built = run(server, "-m", "beam_pipelines.convert", f"--input={PHOTOS}", f"--output={local}", *REQUEST[:-1])
+    built = run(
+        server, "-m", "beam_tfrecords.beam_pipelines.convert", f"--input={PHOTOS}", f"--output={local}", *REQUEST[:-1]
+    )
     assert built.returncode == 0, built.stderr
     bucket = server.client().bucket("datasets")
     shards = [path.relative_to(tmp_path).as_posix() for path in local.rglob("*.tfrecord-*")]

@@ -14,14 +14,14 @@ import pytest
 from apache_beam.metrics import MetricsFilter
 from PIL import Image
 
-from beam_pipelines.execution.jobs import read_job
-from beam_pipelines.execution.runners import Execution, find_runner
 from beam_tfrecords import WriteTFRecordShards
+from beam_tfrecords.beam_pipelines.execution.jobs import read_job
+from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
 from beam_tfrecords.tfrecord import read_records
+from beam_tfrecords.transforms.blocks.stage import NAMESPACE, report_block
+from beam_tfrecords.transforms.stats import Stats
 from tests.integration.cluster_builds import PROGRAM, hashes
 from tests.integration.servers import flink, processes
-from transforms.blocks.stage import NAMESPACE, report_block
-from transforms.stats import Stats
 
 FLAGS = ["--image_size=64", "--splits=train=0.8,validation=0.2", "--num_shards=2"]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from beam_pipelines import planning
+from beam_tfrecords.beam_pipelines import planning
 from tests.hostile import Hostile
 from tests.integration.cluster_builds import PROGRAM, SLOW, ClusterBuild, check, slow_hashes, slow_photos
 from tests.integration.servers import flink, processes

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from beam_tfrecords.storage import local
+from beam_tfrecords.transforms.sources.folders import image_folder
 from tests.integration.cluster_builds import hashes
 from tests.integration.servers import flink
 from tests.source_forms import FORMS, flags_of, write_form
 from tests.web_server import web_server
-from transforms.sources.folders import image_folder
 
 # They are listed by the same functions as others.
 LISTED_ALIKE = {

@@ -19,7 +19,7 @@ FLAGS = ["--name=photos", "--image_size=32"]
 # `convert`, but an object is replaced when the input has been listed.
 CHANGE_AND_CONVERT = """
 import sys
-from beam_pipelines import building, cli
+from beam_tfrecords.beam_pipelines import building, cli
 from beam_tfrecords import storage
 
 def change_and_run(*arguments, run=building._run, **named):

@@ -12,9 +12,9 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.files import ShardNames
 from beam_tfrecords.manifest import Shard
+from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter
+from beam_tfrecords.transforms.shards.compose import compose_shard
 from tests.integration.servers import gcs
-from transforms.parts import Part, PartPolicy, PartWriter
-from transforms.shards.compose import compose_shard
 
 RECORDS = [b"%03d" % number * 20 for number in range(70)]
 

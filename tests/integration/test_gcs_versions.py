@@ -17,11 +17,11 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import faults, gcs_download
 from beam_tfrecords.storage import gcs as gcs_files
 from beam_tfrecords.storage.lease import Lease
+from beam_tfrecords.transforms.sources.folders.image_folder import ImageFolder
+from beam_tfrecords.transforms.sources.folders.roots import root_of
+from beam_tfrecords.transforms.sources.inputs import find_files, has_wildcards
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from tests.integration.servers import gcs
-from transforms.sources.folders.image_folder import ImageFolder
-from transforms.sources.folders.roots import root_of
-from transforms.sources.inputs import find_files, has_wildcards
-from transforms.sources.source_spec import SourceSpec
 
 
 @pytest.fixture

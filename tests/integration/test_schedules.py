@@ -14,8 +14,8 @@ from pathlib import Path
 import croniter
 import pytest
 
-from beam_pipelines.settings.command_line import parse_arguments
-from beam_pipelines.settings.definitions import SETTINGS
+from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
+from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
 from beam_tfrecords.dataset import open_dataset
 from tests.integration.servers.processes import PROJECT
 

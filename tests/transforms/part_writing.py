@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from transforms.parts import Part, PartPolicy, PartWriter
+from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter
 
 
 def write_parts(folder: Path, payloads: dict[int, list[bytes]]) -> list[Part]:

@@ -22,9 +22,9 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.examples.layouts import parse_layout
 from beam_tfrecords.examples.serialize import serialize_example
 from beam_tfrecords.tfrecord import read_records
-from transforms.duplicates.drop import drop_rows
-from transforms.duplicates.groups import MOST_IMAGES, DuplicatesFound, describe_groups
-from transforms.duplicates.search import (
+from beam_tfrecords.transforms.duplicates.drop import drop_rows
+from beam_tfrecords.transforms.duplicates.groups import MOST_IMAGES, DuplicatesFound, describe_groups
+from beam_tfrecords.transforms.duplicates.search import (
     BUCKET_SAMPLES,
     DuplicateSearch,
     find_bucket,
@@ -33,8 +33,8 @@ from transforms.duplicates.search import (
     read_hashes,
     read_images,
 )
-from transforms.parts import Part, PartPolicy, PartWriter
-from transforms.stats import Stats
+from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter
+from beam_tfrecords.transforms.stats import Stats
 
 SEVERAL = parse_layout({"image": "image.encoded", "labels": {"field": "labels.index", "type": "int64"}})
 

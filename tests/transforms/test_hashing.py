@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from transforms.hashing import content_hash, order_hash, split_hash
+from beam_tfrecords.transforms.hashing import content_hash, order_hash, split_hash
 
 # Recipe: blake2b(key, digest_size=8, key=b"<seed>", person=b"order" or b"split"), big-endian.
 KEY = "train/cat/Größe 1.jpg"

@@ -13,13 +13,13 @@ import pytest
 
 from beam_tfrecords.dataset import DatasetRef
 from beam_tfrecords.examples.layouts import parse_layout
-from transforms.blocks.convert_block import BlockPlan
-from transforms.blocks.convert_sample import ConvertSample
-from transforms.blocks.reuse import ReusePlan
-from transforms.identity import digest
-from transforms.images.image_spec import ImageSpec
-from transforms.labels import ClassNames
-from transforms.parts import PartPolicy
+from beam_tfrecords.transforms.blocks.convert_block import BlockPlan
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
+from beam_tfrecords.transforms.blocks.reuse import ReusePlan
+from beam_tfrecords.transforms.identity import digest
+from beam_tfrecords.transforms.images.image_spec import ImageSpec
+from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.transforms.parts import PartPolicy
 
 CONVERT = ConvertSample(ImageSpec(image_size=(16, 16)), parse_layout("tfds"), ClassNames(("cat", "dog")))
 REUSE = ReusePlan(DatasetRef("/out/1", "ab"), 0, {"train": 3}, True, False)
@@ -73,7 +73,7 @@ def test_every_field_of_what_is_executed_changes_the_digest(value):
 
 
 def test_a_digest_is_the_same_in_every_process():
-    program = "from transforms.identity import digest; print(digest({'b': 1, 'a': frozenset('xyz')}))"
+    program = "from beam_tfrecords.transforms.identity import digest; print(digest({'b': 1, 'a': frozenset('xyz')}))"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == digest({"a": frozenset("zyx"), "b": 1})
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords.errors import RequestError, SampleError
-from transforms.labels import (
+from beam_tfrecords.transforms.labels import (
     MAX_CLASSES,
     ClassNames,
     ClassOrder,

@@ -12,13 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam_tfrecords.transforms.duplicates import near
+from beam_tfrecords.transforms.duplicates.groups import MOST_IMAGES, DuplicatesFound
+from beam_tfrecords.transforms.duplicates.near import (
+    count_bits,
+    describe_near,
+    find_near,
+    read_near_images,
+    read_phashes,
+)
+from beam_tfrecords.transforms.duplicates.search import BUCKET_SAMPLES, DuplicateSearch, part_id
+from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter
+from beam_tfrecords.transforms.stats import Stats
 from tests.transforms.test_duplicates import group_by_key, make_search
-from transforms.duplicates import near
-from transforms.duplicates.groups import MOST_IMAGES, DuplicatesFound
-from transforms.duplicates.near import count_bits, describe_near, find_near, read_near_images, read_phashes
-from transforms.duplicates.search import BUCKET_SAMPLES, DuplicateSearch, part_id
-from transforms.parts import Part, PartPolicy, PartWriter
-from transforms.stats import Stats
 
 # Key, content hash, label and perceptual hash.
 Row = tuple[str, str, str, "int | None"]

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords.tfrecord import masked_crc32c_each, read_records
-from transforms.parts import PART_BYTES, PartPolicy, PartWriter
+from beam_tfrecords.transforms.parts import PART_BYTES, PartPolicy, PartWriter
 
 ROW = {
     "key": "a",

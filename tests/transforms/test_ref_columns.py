@@ -7,9 +7,9 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_tfrecords.transforms.ref_columns import RefColumns, by_column, join_packed, one_by_one, pack_refs, unpack_refs
+from beam_tfrecords.transforms.refs import SampleRef
 from tests.transforms.test_refs import REFS, photo
-from transforms.ref_columns import RefColumns, by_column, join_packed, one_by_one, pack_refs, unpack_refs
-from transforms.refs import SampleRef
 
 
 def unpack(joined: bytes) -> list[SampleRef]:

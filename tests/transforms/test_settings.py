@@ -8,7 +8,7 @@ import enum
 import pytest
 
 from beam_tfrecords.errors import RequestError
-from transforms.settings import (
+from beam_tfrecords.transforms.settings import (
     FAILURES,
     IMAGES,
     number_of_bytes,

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from transforms.sink import WriteTFRecordShards
+from beam_tfrecords.transforms.sink import WriteTFRecordShards
 
 RECORDS = [f"record {number}".encode() * 10 for number in range(2_000)]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from transforms.ref_columns import RefColumns
-from transforms.refs import File, SampleRef, one_image
-from transforms.splits import Splits, assign_splits, read_splits, write_splits
+from beam_tfrecords.transforms.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs import File, SampleRef, one_image
+from beam_tfrecords.transforms.splits import Splits, assign_splits, read_splits, write_splits
 
 
 def refs(count: int) -> list[SampleRef]:

@@ -17,27 +17,27 @@ import numpy as np
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.tfrecord import Compression
-from transforms.blocks.convert_rows import write_rows
-from transforms.blocks.convert_sample import ConvertedSample, ConvertSample
-from transforms.blocks.fetching import Fetched, fetch, read_images, with_fingerprints
-from transforms.blocks.files_seen import FilesSeen, look_again
-from transforms.blocks.results import BlockResult, read_marker
-from transforms.blocks.reuse import BlockReuse, ReusePlan
-from transforms.blocks.rows import keep_last, merge_rows, reject_duplicates
-from transforms.blocks.stopwatch import Stopwatch
-from transforms.blocks.write_samples import Outcome, ReadSample, SampleWriter, group_small
-from transforms.hashing import order_hashes
-from transforms.images.quality import measure_quality
-from transforms.libraries import check_libraries
-from transforms.parts import PartPolicy, PartWriter
-from transforms.processes.isolation import TimeLimit, isolated
-from transforms.processes.memory_left import check_memory_left
-from transforms.ref_columns import RefColumns, unpack_refs
-from transforms.refs import MASK, BlockKey, SampleRef
-from transforms.service_faults import describe_fault
-from transforms.stats import Change, Key, Stats
-from transforms.workspace.build_folder import BuildFolder
-from transforms.workspace.counts import add_block
+from beam_tfrecords.transforms.blocks.convert_rows import write_rows
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertedSample, ConvertSample
+from beam_tfrecords.transforms.blocks.fetching import Fetched, fetch, read_images, with_fingerprints
+from beam_tfrecords.transforms.blocks.files_seen import FilesSeen, look_again
+from beam_tfrecords.transforms.blocks.results import BlockResult, read_marker
+from beam_tfrecords.transforms.blocks.reuse import BlockReuse, ReusePlan
+from beam_tfrecords.transforms.blocks.rows import keep_last, merge_rows, reject_duplicates
+from beam_tfrecords.transforms.blocks.stopwatch import Stopwatch
+from beam_tfrecords.transforms.blocks.write_samples import Outcome, ReadSample, SampleWriter, group_small
+from beam_tfrecords.transforms.hashing import order_hashes
+from beam_tfrecords.transforms.images.quality import measure_quality
+from beam_tfrecords.transforms.libraries import check_libraries
+from beam_tfrecords.transforms.parts import PartPolicy, PartWriter
+from beam_tfrecords.transforms.processes.isolation import TimeLimit, isolated
+from beam_tfrecords.transforms.processes.memory_left import check_memory_left
+from beam_tfrecords.transforms.ref_columns import RefColumns, unpack_refs
+from beam_tfrecords.transforms.refs import MASK, BlockKey, SampleRef
+from beam_tfrecords.transforms.service_faults import describe_fault
+from beam_tfrecords.transforms.stats import Change, Key, Stats
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
+from beam_tfrecords.transforms.workspace.counts import add_block
 
 Made = TypeVar("Made")
 # (reference, bytes of its images by their names)

@@ -6,12 +6,12 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from transforms.blocks.convert_sample import ConvertedRows, ConvertSample
-from transforms.blocks.stopwatch import Stopwatch
-from transforms.parts import PartWriter
-from transforms.ref_columns import RefColumns
-from transforms.refs import SampleRef
-from transforms.stats import Key
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertedRows, ConvertSample
+from beam_tfrecords.transforms.blocks.stopwatch import Stopwatch
+from beam_tfrecords.transforms.parts import PartWriter
+from beam_tfrecords.transforms.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.stats import Key
 
 _TOGETHER = 256
 

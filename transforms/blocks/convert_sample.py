@@ -15,17 +15,17 @@ from beam_tfrecords.examples.layouts import COLUMN, NAMED_IMAGE, Layout
 from beam_tfrecords.examples.serialize import read_fields, serialize_example, serialize_examples
 from beam_tfrecords.index import HASH_DIGITS, seal
 from beam_tfrecords.tfrecord import masked_crc32c, masked_crc32c_each
-from transforms.blocks.place_objects import PlacedObjects, place_objects
-from transforms.hashing import content_hash
-from transforms.images.convert_image import convert_image
-from transforms.images.converted_image import ConvertedImage
-from transforms.images.geometry import Geometry, plan_geometry
-from transforms.images.image_spec import ImageSpec
-from transforms.images.masks import convert_mask
-from transforms.labels import ClassNames
-from transforms.objects import InvalidBoxes, Objects
-from transforms.ref_columns import RefColumns
-from transforms.refs import MASK, SampleRef, Value
+from beam_tfrecords.transforms.blocks.place_objects import PlacedObjects, place_objects
+from beam_tfrecords.transforms.hashing import content_hash
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.converted_image import ConvertedImage
+from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
+from beam_tfrecords.transforms.images.image_spec import ImageSpec
+from beam_tfrecords.transforms.images.masks import convert_mask
+from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.transforms.objects import InvalidBoxes, Objects
+from beam_tfrecords.transforms.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs import MASK, SampleRef, Value
 
 # A new packer for each sample would take as long as packing; the interpreter's lock is held while it packs.
 _pack = msgpack.Packer().pack

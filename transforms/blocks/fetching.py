@@ -11,11 +11,11 @@ from typing import TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
-from transforms.images.raw_pixels import as_file
-from transforms.ref_columns import RefColumns
-from transforms.refs import File, Locator, PixelRange, SampleRef, ZipMember
-from transforms.service_faults import retry_faults
-from transforms.zip_member import unpack_member
+from beam_tfrecords.transforms.images.raw_pixels import as_file
+from beam_tfrecords.transforms.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs import File, Locator, PixelRange, SampleRef, ZipMember
+from beam_tfrecords.transforms.service_faults import retry_faults
+from beam_tfrecords.transforms.zip_member import unpack_member
 
 # An object store takes some 50 ms for an image, whatever its size; this many requests run at once.
 _THREADS = 16

@@ -6,9 +6,9 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 
-from transforms.blocks.fetching import fetch, with_fingerprint
-from transforms.hashing import content_hash
-from transforms.refs import SampleRef
+from beam_tfrecords.transforms.blocks.fetching import fetch, with_fingerprint
+from beam_tfrecords.transforms.hashing import content_hash
+from beam_tfrecords.transforms.refs import SampleRef
 
 
 class FilesSeen:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
 from beam_tfrecords import storage
-from transforms.blocks.results import BlockResult
-from transforms.parts import RANGE_BLOCKS, RangeKey
-from transforms.workspace.build_folder import BuildFolder
+from beam_tfrecords.transforms.blocks.results import BlockResult
+from beam_tfrecords.transforms.parts import RANGE_BLOCKS, RangeKey
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
 Kind: TypeAlias = Literal["failures", "changes"]
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_tfrecords import storage
-from transforms.parts import Part
-from transforms.stats import Stats
+from beam_tfrecords.transforms.parts import Part
+from beam_tfrecords.transforms.stats import Stats
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,11 +28,11 @@ from beam_tfrecords.files import DUPLICATES
 from beam_tfrecords.index import FACTS, INDEX_SCHEMA, fits_seal, unseal
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.tfrecord import RecordError, read_records
-from transforms.blocks.convert_sample import ConvertedSample, ConvertSample, hash_images
-from transforms.hashing import SPACE, order_hash, order_hashes
-from transforms.refs import BlockKey, SampleRef
-from transforms.service_faults import retry_faults
-from transforms.stats import MOST_KEYS, Change, Key
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertedSample, ConvertSample, hash_images
+from beam_tfrecords.transforms.hashing import SPACE, order_hash, order_hashes
+from beam_tfrecords.transforms.refs import BlockKey, SampleRef
+from beam_tfrecords.transforms.service_faults import retry_faults
+from beam_tfrecords.transforms.stats import MOST_KEYS, Change, Key
 
 # Bytes read at once of an earlier shard; a worker holds so many.
 _WINDOW_BYTES = 4 << 20

@@ -13,10 +13,10 @@ from typing import Any
 import msgpack
 
 from beam_tfrecords.errors import FailureReason
-from transforms.objects import Objects
-from transforms.ref_columns import RefColumns
-from transforms.refs import File, SampleRef
-from transforms.stats import Key
+from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs import File, SampleRef
+from beam_tfrecords.transforms.stats import Key
 
 DUPLICATE_KEY = FailureReason.DUPLICATE_KEY.value, "another sample has the same key, and says the same"
 CONFLICTING_ROWS = (

@@ -9,13 +9,13 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 
 from beam_tfrecords import storage
-from transforms.blocks.convert_block import BlockPlan, Convert, convert_block
-from transforms.blocks.joining import Kind, find_file, join_files
-from transforms.blocks.results import BlockResult
-from transforms.parts import RANGE_BLOCKS
-from transforms.processes.stage import MapInProcesses
-from transforms.refs import BlockKey
-from transforms.stats import Stats
+from beam_tfrecords.transforms.blocks.convert_block import BlockPlan, Convert, convert_block
+from beam_tfrecords.transforms.blocks.joining import Kind, find_file, join_files
+from beam_tfrecords.transforms.blocks.results import BlockResult
+from beam_tfrecords.transforms.parts import RANGE_BLOCKS
+from beam_tfrecords.transforms.processes.stage import MapInProcesses
+from beam_tfrecords.transforms.refs import BlockKey
+from beam_tfrecords.transforms.stats import Stats
 
 NAMESPACE = "beam_tfrecords"
 

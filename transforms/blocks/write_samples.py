@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 from beam_tfrecords.errors import TRIED_AGAIN, FailureReason, SampleError, Stage
 from beam_tfrecords.tfrecord import masked_crc32c_each
-from transforms.blocks.convert_sample import ConvertedSample, ConvertSample, PreparedSample
-from transforms.blocks.fetching import Fetched
-from transforms.blocks.reuse import BlockReuse
-from transforms.parts import PartWriter
-from transforms.refs import SampleRef, describe_locator
-from transforms.stats import Change, Key, count_record
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertedSample, ConvertSample, PreparedSample
+from beam_tfrecords.transforms.blocks.fetching import Fetched
+from beam_tfrecords.transforms.blocks.reuse import BlockReuse
+from beam_tfrecords.transforms.parts import PartWriter
+from beam_tfrecords.transforms.refs import SampleRef, describe_locator
+from beam_tfrecords.transforms.stats import Change, Key, count_record
 
 _log = logging.getLogger(__name__)
 # Also told to the log of the worker whose child died.

@@ -7,7 +7,7 @@ import sys
 
 from beam_tfrecords import storage
 from beam_tfrecords.tfrecord import Compression, open_stream, read_records
-from transforms.parts import Part, PartPolicy, PartWriter, read_index
+from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter, read_index
 
 
 def drop_rows(part_and_rows: tuple[Part, frozenset[int]], *, folder: str, compression: Compression) -> Part | None:

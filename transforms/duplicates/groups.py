@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from beam_tfrecords import storage
-from transforms.duplicates.search import DuplicateSearch, Image, PartId, unpack_images
-from transforms.stats import Key, Stats, count_record
-from transforms.workspace.build_folder import BuildFolder
+from beam_tfrecords.transforms.duplicates.search import DuplicateSearch, Image, PartId, unpack_images
+from beam_tfrecords.transforms.stats import Key, Stats, count_record
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
 # An image may occur a million times, such as a site's "not available"; its line names the first ones.
 MOST_IMAGES = 1000

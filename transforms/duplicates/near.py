@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 import msgpack
 import numpy as np
 
-from transforms.duplicates.groups import DuplicatesFound, Group, place_image, write_lists
-from transforms.duplicates.search import (
+from beam_tfrecords.transforms.duplicates.groups import DuplicatesFound, Group, place_image, write_lists
+from beam_tfrecords.transforms.duplicates.search import (
     IMAGE_COLUMNS,
     DuplicateSearch,
     Image,
@@ -26,8 +26,8 @@ from transforms.duplicates.search import (
     part_id,
     read_labels,
 )
-from transforms.parts import Part, read_index
-from transforms.stats import Stats
+from beam_tfrecords.transforms.parts import Part, read_index
+from beam_tfrecords.transforms.stats import Stats
 
 # Band and range of its values.
 Range: TypeAlias = "tuple[int, int]"

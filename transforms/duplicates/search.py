@@ -16,8 +16,8 @@ from beam_tfrecords import storage
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.tfrecord import Compression, open_stream, read_records
-from transforms.parts import Part, pack_hashes, read_index
-from transforms.stats import COUNTED
+from beam_tfrecords.transforms.parts import Part, pack_hashes, read_index
+from beam_tfrecords.transforms.stats import COUNTED
 
 # Samples per range of the hash space: one worker compares their hashes, then the index rows of those that repeat.
 BUCKET_SAMPLES = 100_000

@@ -14,13 +14,20 @@ import apache_beam as beam
 
 from beam_tfrecords import storage
 from beam_tfrecords.tfrecord import Compression
-from transforms.duplicates.drop import drop_rows
-from transforms.duplicates.groups import DuplicatesFound, describe_groups
-from transforms.duplicates.near import describe_near, find_near, read_near_images, read_phashes
-from transforms.duplicates.search import DuplicateSearch, PartId, find_repeated, part_id, read_hashes, read_images
-from transforms.parts import Part, without_hashes
-from transforms.processes.stage import MapInProcesses
-from transforms.stats import Stats
+from beam_tfrecords.transforms.duplicates.drop import drop_rows
+from beam_tfrecords.transforms.duplicates.groups import DuplicatesFound, describe_groups
+from beam_tfrecords.transforms.duplicates.near import describe_near, find_near, read_near_images, read_phashes
+from beam_tfrecords.transforms.duplicates.search import (
+    DuplicateSearch,
+    PartId,
+    find_repeated,
+    part_id,
+    read_hashes,
+    read_images,
+)
+from beam_tfrecords.transforms.parts import Part, without_hashes
+from beam_tfrecords.transforms.processes.stage import MapInProcesses
+from beam_tfrecords.transforms.stats import Stats
 
 
 class FindDuplicates(beam.PTransform):

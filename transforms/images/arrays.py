@@ -5,7 +5,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from transforms.images.geometry import Geometry
+from beam_tfrecords.transforms.images.geometry import Geometry
 
 
 def turn(pixels: np.ndarray, orientation: int) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageCms
 
 from beam_tfrecords.errors import FailureReason
-from transforms.images.decode_errors import decode_error, decoder_errors
+from beam_tfrecords.transforms.images.decode_errors import decode_error, decoder_errors
 
 _GREY_MODES = ("1", "L", "I", "F", "I;16", "I;16L", "I;16B", "I;16N")
 _COLOR_MODES = ("P", "RGB", "RGBX", "CMYK", "YCbCr", "LAB", "HSV")

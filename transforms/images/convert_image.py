@@ -6,16 +6,16 @@ import dataclasses
 
 from PIL import Image
 
-from transforms.images.color import largest_value, stored_channels, to_channels, to_srgb
-from transforms.images.converted_image import ConvertedImage
-from transforms.images.decode import check_whole_jpeg, load_pixels, open_image, stored_size
-from transforms.images.decode_errors import check_pixels
-from transforms.images.deep import convert_deep, is_deep
-from transforms.images.encode import COLORSPACES, encode
-from transforms.images.fast_jpeg import convert_plain_jpeg
-from transforms.images.fast_resize import fast_resize
-from transforms.images.geometry import Geometry, plan_geometry
-from transforms.images.image_spec import (
+from beam_tfrecords.transforms.images.color import largest_value, stored_channels, to_channels, to_srgb
+from beam_tfrecords.transforms.images.converted_image import ConvertedImage
+from beam_tfrecords.transforms.images.decode import check_whole_jpeg, load_pixels, open_image, stored_size
+from beam_tfrecords.transforms.images.decode_errors import check_pixels
+from beam_tfrecords.transforms.images.deep import convert_deep, is_deep
+from beam_tfrecords.transforms.images.encode import COLORSPACES, encode
+from beam_tfrecords.transforms.images.fast_jpeg import convert_plain_jpeg
+from beam_tfrecords.transforms.images.fast_resize import fast_resize
+from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
+from beam_tfrecords.transforms.images.image_spec import (
     IMPOSSIBLE_CHANNELS,
     Check,
     Codec,
@@ -24,14 +24,14 @@ from transforms.images.image_spec import (
     Metadata,
     Resample,
 )
-from transforms.images.jpeg_header import JPEG_START, parse_jpeg_header
-from transforms.images.memory import check_memory, converting_memory, jpeg_coefficients
-from transforms.images.orient import orient, orientation_of
-from transforms.images.plain_png import parse_plain_png
-from transforms.images.quality import Quality
-from transforms.images.resize import FILTERS, resize
-from transforms.images.shrink import shrink_large, strip_factor
-from transforms.images.tensorflow_formats import unreadable_by_tensorflow
+from beam_tfrecords.transforms.images.jpeg_header import JPEG_START, parse_jpeg_header
+from beam_tfrecords.transforms.images.memory import check_memory, converting_memory, jpeg_coefficients
+from beam_tfrecords.transforms.images.orient import orient, orientation_of
+from beam_tfrecords.transforms.images.plain_png import parse_plain_png
+from beam_tfrecords.transforms.images.quality import Quality
+from beam_tfrecords.transforms.images.resize import FILTERS, resize
+from beam_tfrecords.transforms.images.shrink import shrink_large, strip_factor
+from beam_tfrecords.transforms.images.tensorflow_formats import unreadable_by_tensorflow
 
 _OWN_ENCODINGS = {"jpeg": ImageEncoding.JPEG, "png": ImageEncoding.PNG, "webp": ImageEncoding.WEBP}
 

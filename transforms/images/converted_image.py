@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from transforms.images.geometry import Geometry
-from transforms.images.quality import Quality
+from beam_tfrecords.transforms.images.geometry import Geometry
+from beam_tfrecords.transforms.images.quality import Quality
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,14 +21,14 @@ from PIL import (
 )
 
 from beam_tfrecords.errors import FailureReason, SampleError
-from transforms.images import formats
-from transforms.images.decode_errors import DECODER_ERRORS, check_pixels, decode_error, decoder_errors
-from transforms.images.deep_color import has_wrong_white, restore_white
-from transforms.images.image_spec import ImageSpec
-from transforms.images.jpeg_header import JpegHeader, bare_jpeg, parse_jpeg_header
-from transforms.images.libtiff_errors import libtiff_errors
-from transforms.images.memory import check_memory, decoding_memory, webp_memory
-from transforms.images.tiff import check_tiff_checksums, check_tiff_kind, correct_tiff, open_tiff
+from beam_tfrecords.transforms.images import formats
+from beam_tfrecords.transforms.images.decode_errors import DECODER_ERRORS, check_pixels, decode_error, decoder_errors
+from beam_tfrecords.transforms.images.deep_color import has_wrong_white, restore_white
+from beam_tfrecords.transforms.images.image_spec import ImageSpec
+from beam_tfrecords.transforms.images.jpeg_header import JpegHeader, bare_jpeg, parse_jpeg_header
+from beam_tfrecords.transforms.images.libtiff_errors import libtiff_errors
+from beam_tfrecords.transforms.images.memory import check_memory, decoding_memory, webp_memory
+from beam_tfrecords.transforms.images.tiff import check_tiff_checksums, check_tiff_kind, correct_tiff, open_tiff
 
 # Pillow's classes are called directly, not through Image.open: no other decoder (Ghostscript, for example) ever sees
 # a file, and Pillow's process-wide limit on pixels does not apply.

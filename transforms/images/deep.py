@@ -7,21 +7,21 @@ import numpy as np
 from PIL import Image, TiffImagePlugin
 
 from beam_tfrecords.errors import FailureReason
-from transforms.images.arrays import fit, turn
-from transforms.images.color import stretch, to_srgb, to_srgb_transform
-from transforms.images.converted_image import ConvertedImage
-from transforms.images.decode import load_pixels, open_image
-from transforms.images.decode_errors import decode_error
-from transforms.images.deep_color import decode_color, swap_red_and_blue
-from transforms.images.encode import COLORSPACES
-from transforms.images.formats import png_depth
-from transforms.images.geometry import Geometry, plan_geometry
-from transforms.images.image_spec import ImageSpec, Metadata, Resample
-from transforms.images.memory import check_memory, deep_memory
-from transforms.images.orient import orientation_of
-from transforms.images.quality import Quality
-from transforms.images.resize import FILTERS
-from transforms.images.tiff import bits_of
+from beam_tfrecords.transforms.images.arrays import fit, turn
+from beam_tfrecords.transforms.images.color import stretch, to_srgb, to_srgb_transform
+from beam_tfrecords.transforms.images.converted_image import ConvertedImage
+from beam_tfrecords.transforms.images.decode import load_pixels, open_image
+from beam_tfrecords.transforms.images.decode_errors import decode_error
+from beam_tfrecords.transforms.images.deep_color import decode_color, swap_red_and_blue
+from beam_tfrecords.transforms.images.encode import COLORSPACES
+from beam_tfrecords.transforms.images.formats import png_depth
+from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
+from beam_tfrecords.transforms.images.image_spec import ImageSpec, Metadata, Resample
+from beam_tfrecords.transforms.images.memory import check_memory, deep_memory
+from beam_tfrecords.transforms.images.orient import orientation_of
+from beam_tfrecords.transforms.images.quality import Quality
+from beam_tfrecords.transforms.images.resize import FILTERS
+from beam_tfrecords.transforms.images.tiff import bits_of
 
 _WHITE = 65535
 # From 8 bits: 255 becomes 65535.

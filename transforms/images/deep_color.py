@@ -7,8 +7,8 @@ import numpy as np
 from PIL import Image, ImageFile
 
 from beam_tfrecords.errors import FailureReason
-from transforms.images.decode_errors import decode_error
-from transforms.images.formats import jpeg2000_depth
+from beam_tfrecords.transforms.images.decode_errors import decode_error
+from beam_tfrecords.transforms.images.formats import jpeg2000_depth
 
 _THREE_CHANNELS = cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH | cv2.IMREAD_IGNORE_ORIENTATION
 

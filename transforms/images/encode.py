@@ -8,9 +8,9 @@ from typing import Any
 from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from transforms.images.converted_image import ConvertedImage
-from transforms.images.image_spec import ImageEncoding
-from transforms.images.plain_png import encode_plain_png
+from beam_tfrecords.transforms.images.converted_image import ConvertedImage
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding
+from beam_tfrecords.transforms.images.plain_png import encode_plain_png
 
 COLORSPACES = {1: "Grayscale", 3: "RGB", 4: "RGBA"}
 # Longest side in pixels that libjpeg and libwebp can write.

@@ -12,18 +12,18 @@ import numpy as np
 import simplejpeg
 from PIL import Image
 
-from transforms.images.arrays import fit, turn
-from transforms.images.color import apply_profile, to_channels, to_srgb_transform
-from transforms.images.converted_image import ConvertedImage
-from transforms.images.decode_errors import check_pixels
-from transforms.images.encode import COLORSPACES, check_side, encode
-from transforms.images.fast_resize import fast_resize_array
-from transforms.images.geometry import Geometry, plan_geometry
-from transforms.images.image_spec import ImageEncoding, ImageSpec, Metadata, Resample
-from transforms.images.jpeg_header import JpegHeader, parse_jpeg_header
-from transforms.images.memory import check_memory, plain_jpeg_memory
-from transforms.images.quality import Quality
-from transforms.images.scratch import SCRATCH
+from beam_tfrecords.transforms.images.arrays import fit, turn
+from beam_tfrecords.transforms.images.color import apply_profile, to_channels, to_srgb_transform
+from beam_tfrecords.transforms.images.converted_image import ConvertedImage
+from beam_tfrecords.transforms.images.decode_errors import check_pixels
+from beam_tfrecords.transforms.images.encode import COLORSPACES, check_side, encode
+from beam_tfrecords.transforms.images.fast_resize import fast_resize_array
+from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec, Metadata, Resample
+from beam_tfrecords.transforms.images.jpeg_header import JpegHeader, parse_jpeg_header
+from beam_tfrecords.transforms.images.memory import check_memory, plain_jpeg_memory
+from beam_tfrecords.transforms.images.quality import Quality
+from beam_tfrecords.transforms.images.scratch import SCRATCH
 
 # A reduced image keeps at least this many times the target: 47 dB and more on the test photos; 1.5 has 41 dB.
 _SPARE = 2

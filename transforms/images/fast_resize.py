@@ -16,9 +16,9 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from transforms.images.image_spec import Resample
-from transforms.images.resize import FILTERS
-from transforms.images.scratch import SCRATCH
+from beam_tfrecords.transforms.images.image_spec import Resample
+from beam_tfrecords.transforms.images.resize import FILTERS
+from beam_tfrecords.transforms.images.scratch import SCRATCH
 
 # Beyond this scale the filter is so long that Pillow's reduce-then-resize is faster.
 _LARGEST_SCALE = 4.0

@@ -8,8 +8,8 @@ import zlib
 from typing import Literal
 
 from beam_tfrecords.errors import FailureReason, SampleError
-from transforms.images.decode_errors import decode_error
-from transforms.images.jpeg_header import JPEG_START
+from beam_tfrecords.transforms.images.decode_errors import decode_error
+from beam_tfrecords.transforms.images.jpeg_header import JPEG_START
 
 # What `sniff` looks at, at most.
 SNIFFED_BYTES = 1024

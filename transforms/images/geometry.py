@@ -6,8 +6,8 @@ import dataclasses
 
 import numpy as np
 
-from transforms.images.decode_errors import check_pixels
-from transforms.images.image_spec import ImageSpec, ResizeMode
+from beam_tfrecords.transforms.images.decode_errors import check_pixels
+from beam_tfrecords.transforms.images.image_spec import ImageSpec, ResizeMode
 
 # EXIF orientation -> (x, y) in the upright image, each as factors of (x, y, width, height) in the file.
 _UPRIGHT = {

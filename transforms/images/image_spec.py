@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
-from transforms.settings import FAILURES, IMAGES, number_of_bytes, one_of, setting, switch, whole_number
+from beam_tfrecords.transforms.settings import FAILURES, IMAGES, number_of_bytes, one_of, setting, switch, whole_number
 
 
 class ResizeMode(str, enum.Enum):

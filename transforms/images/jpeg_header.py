@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from PIL import Image
 
-from transforms.images.orient import orientation_of
+from beam_tfrecords.transforms.images.orient import orientation_of
 
 JPEG_START = b"\xff\xd8\xff"
 _SOI, _SOS = 0xD8, 0xDA

@@ -8,12 +8,12 @@ import numpy as np
 from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from transforms.images.arrays import fit, turn
-from transforms.images.decode import load_pixels, open_image
-from transforms.images.deep import is_deep
-from transforms.images.formats import png_depth
-from transforms.images.geometry import Geometry
-from transforms.images.image_spec import ImageSpec
+from beam_tfrecords.transforms.images.arrays import fit, turn
+from beam_tfrecords.transforms.images.decode import load_pixels, open_image
+from beam_tfrecords.transforms.images.deep import is_deep
+from beam_tfrecords.transforms.images.formats import png_depth
+from beam_tfrecords.transforms.images.geometry import Geometry
+from beam_tfrecords.transforms.images.image_spec import ImageSpec
 
 # EXIF orientation -> the one that turns back.
 _BACK = {6: 8, 8: 6}

@@ -9,13 +9,13 @@ from __future__ import annotations
 from PIL import Image, ImageFile, TiffImagePlugin
 
 from beam_tfrecords.errors import FailureReason
-from transforms.images.color import stored_channels, to_srgb_transform
-from transforms.images.decode_errors import decode_error
-from transforms.images.deep_color import has_wrong_white
-from transforms.images.geometry import Geometry
-from transforms.images.image_spec import ImageEncoding, ImageSpec, Metadata
-from transforms.images.jpeg_header import JpegHeader, parse_jpeg_header
-from transforms.images.tiff import bits_of
+from beam_tfrecords.transforms.images.color import stored_channels, to_srgb_transform
+from beam_tfrecords.transforms.images.decode_errors import decode_error
+from beam_tfrecords.transforms.images.deep_color import has_wrong_white
+from beam_tfrecords.transforms.images.geometry import Geometry
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec, Metadata
+from beam_tfrecords.transforms.images.jpeg_header import JpegHeader, parse_jpeg_header
+from beam_tfrecords.transforms.images.tiff import bits_of
 
 # What decoders hold besides the image; of the formats in the second line until it is closed. Pillow decodes
 # the formats in the third line in Python.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PIL import ExifTags, Image
 
-from transforms.images.decode_errors import DECODER_ERRORS
+from beam_tfrecords.transforms.images.decode_errors import DECODER_ERRORS
 
 _TRANSPOSE = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,

@@ -12,10 +12,10 @@ import zlib
 
 from PIL import Image
 
-from transforms.images.decode_errors import check_pixels
-from transforms.images.formats import PNG_START
-from transforms.images.image_spec import ImageSpec
-from transforms.images.memory import check_memory, pixels_memory
+from beam_tfrecords.transforms.images.decode_errors import check_pixels
+from beam_tfrecords.transforms.images.formats import PNG_START
+from beam_tfrecords.transforms.images.image_spec import ImageSpec
+from beam_tfrecords.transforms.images.memory import check_memory, pixels_memory
 
 # Bytes of a file, and of its pixels. So small, the pixels fit into one chunk, as Pillow's encoder writes them.
 _MOST_BYTES = 60_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from PIL import Image
 
-from transforms.images.geometry import Geometry
-from transforms.images.image_spec import Resample
+from beam_tfrecords.transforms.images.geometry import Geometry
+from beam_tfrecords.transforms.images.image_spec import Resample
 
 FILTERS = {resample: Image.Resampling[resample.name] for resample in Resample}
 

@@ -6,9 +6,9 @@ import struct
 
 from PIL import Image
 
-from transforms.images.color import largest_value
-from transforms.images.formats import sniff
-from transforms.images.jpeg_header import parse_jpeg_header
+from beam_tfrecords.transforms.images.color import largest_value
+from beam_tfrecords.transforms.images.formats import sniff
+from beam_tfrecords.transforms.images.jpeg_header import parse_jpeg_header
 
 # TensorFlow reads WebP since 2.20, and 2.21 aborts the process on an animated one.
 _UNREADABLE = {

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import ImageFile, TiffImagePlugin
 
 from beam_tfrecords.errors import FailureReason
-from transforms.images.decode_errors import decode_error
+from beam_tfrecords.transforms.images.decode_errors import decode_error
 
 # Tags (TIFF 6.0).
 _SUBFILE, _BITS, _COMPRESSION, _PHOTOMETRIC, _SAMPLE_FORMAT, _DNG_VERSION = 254, 258, 259, 262, 339, 50706

@@ -14,14 +14,14 @@ import msgpack
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import TRIED_AGAIN, BuildError, FailureReason
-from transforms.listing.listing import Listing, ListPlan, read_shared, write_listing
-from transforms.ref_columns import RefColumns
-from transforms.refs import SampleRef
-from transforms.service_faults import PAUSES, describe_fault
-from transforms.sources.containers import Container, ReadContainer, Spool, until_damage
-from transforms.sources.source_spec import Damage, Skipped
-from transforms.workspace.build_folder import BuildFolder
-from transforms.workspace.state_files import naming_damage
+from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_shared, write_listing
+from beam_tfrecords.transforms.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.service_faults import PAUSES, describe_fault
+from beam_tfrecords.transforms.sources.containers import Container, ReadContainer, Spool, until_damage
+from beam_tfrecords.transforms.sources.source_spec import Damage, Skipped
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
+from beam_tfrecords.transforms.workspace.state_files import naming_damage
 
 Result = TypeVar("Result")
 

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from beam_tfrecords import storage
-from transforms.hashing import order_hash
-from transforms.listing.listing import CHUNK_REFS, Listing, read_refs
-from transforms.ref_columns import RefColumns, join_packed
-from transforms.refs import SampleRef
+from beam_tfrecords.transforms.hashing import order_hash
+from beam_tfrecords.transforms.listing.listing import CHUNK_REFS, Listing, read_refs
+from beam_tfrecords.transforms.ref_columns import RefColumns, join_packed
+from beam_tfrecords.transforms.refs import SampleRef
 
 
 def limit_listing(listing: Listing, *, limit: int, seed: int, folder: str) -> Listing:

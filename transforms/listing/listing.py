@@ -13,14 +13,21 @@ import msgpack
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from transforms.ref_columns import RefColumns, by_column, join_alike, join_packed, one_by_one, unpack_refs
-from transforms.refs import SampleRef, Scalar
-from transforms.sources.folder_tree import FolderSummary
-from transforms.sources.selection import EVERYTHING, Selection
-from transforms.sources.source_spec import Skipped
-from transforms.splits import Splits, assign_splits
-from transforms.workspace.build_folder import BuildFolder
-from transforms.workspace.state_files import naming_damage
+from beam_tfrecords.transforms.ref_columns import (
+    RefColumns,
+    by_column,
+    join_alike,
+    join_packed,
+    one_by_one,
+    unpack_refs,
+)
+from beam_tfrecords.transforms.refs import SampleRef, Scalar
+from beam_tfrecords.transforms.sources.folder_tree import FolderSummary
+from beam_tfrecords.transforms.sources.selection import EVERYTHING, Selection
+from beam_tfrecords.transforms.sources.source_spec import Skipped
+from beam_tfrecords.transforms.splits import Splits, assign_splits
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
+from beam_tfrecords.transforms.workspace.state_files import naming_damage
 
 CHUNK_REFS = 10_000
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from transforms.hashing import order_hashes
-from transforms.listing.listing import read_chunk
-from transforms.ref_columns import RefColumns
-from transforms.refs import BlockKey
+from beam_tfrecords.transforms.hashing import order_hashes
+from beam_tfrecords.transforms.listing.listing import read_chunk
+from beam_tfrecords.transforms.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs import BlockKey
 
 BLOCK_BYTES = 16 << 20
 # A small dataset still gets enough blocks for every core: first a few of few samples, then, as a block takes six

@@ -11,13 +11,13 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_tfrecords import storage
-from transforms.listing.indexing import IndexPlan, index_container, read_containers
-from transforms.listing.listing import read_chunk_names
-from transforms.listing.ordering import order_chunk
-from transforms.processes.stage import MapInProcesses
-from transforms.ref_columns import join_packed
-from transforms.refs import BlockKey
-from transforms.sources.containers import Container
+from beam_tfrecords.transforms.listing.indexing import IndexPlan, index_container, read_containers
+from beam_tfrecords.transforms.listing.listing import read_chunk_names
+from beam_tfrecords.transforms.listing.ordering import order_chunk
+from beam_tfrecords.transforms.processes.stage import MapInProcesses
+from beam_tfrecords.transforms.ref_columns import join_packed
+from beam_tfrecords.transforms.refs import BlockKey
+from beam_tfrecords.transforms.sources.containers import Container
 
 # A worker holds up to this many references, some hundred bytes each, so that those of one block travel together.
 _MOST_REFS = 100_000

@@ -7,10 +7,10 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from transforms.hashing import split_hash
-from transforms.listing.listing import Listing, ListPlan, read_refs, write_listing
-from transforms.refs import SampleRef, Value
-from transforms.splits import Splits
+from beam_tfrecords.transforms.hashing import split_hash
+from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_refs, write_listing
+from beam_tfrecords.transforms.refs import SampleRef, Value
+from beam_tfrecords.transforms.splits import Splits
 
 
 def stratify(listing: Listing, folder: str, *, fractions: Mapping[str, float], seed: int) -> Listing:

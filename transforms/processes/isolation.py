@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
-from transforms.processes.worker import OUT_OF_MEMORY, Worker, WorkerDiedError, WorkerTimeoutError
+from beam_tfrecords.transforms.processes.worker import OUT_OF_MEMORY, Worker, WorkerDiedError, WorkerTimeoutError
 
 Result = TypeVar("Result")
 

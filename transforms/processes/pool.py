@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from beam_tfrecords.errors import BuildError
-from transforms.processes.worker import OUT_OF_MEMORY, Worker, WorkerDiedError
+from beam_tfrecords.transforms.processes.worker import OUT_OF_MEMORY, Worker, WorkerDiedError
 
 
 class WorkerPool:

@@ -5,4 +5,4 @@ from __future__ import annotations
 import importlib
 
 for _module in ("blocks.convert_block", "listing.indexing", "shards.compose", "verifying.checks", "duplicates.drop"):
-    importlib.import_module(f"transforms.{_module}")
+    importlib.import_module(f"beam_tfrecords.transforms.{_module}")

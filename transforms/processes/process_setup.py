@@ -15,7 +15,7 @@ _KEPT_BYTES = {_M_MMAP_THRESHOLD: 32 << 20, _M_TRIM_THRESHOLD: 64 << 20}
 @functools.cache
 def prepare_process() -> None:
     """Prepares this process for converting; the second call does nothing."""
-    from transforms.images.process_setup import prepare_images
+    from beam_tfrecords.transforms.images.process_setup import prepare_images
 
     prepare_images()
     # What is imported by now stays; scanning it again and again took 5% of the time of a build.

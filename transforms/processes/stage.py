@@ -13,8 +13,8 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_tfrecords import storage
-from transforms.processes.pool import WorkerPool
-from transforms.processes.process_setup import prepare_process
+from beam_tfrecords.transforms.processes.pool import WorkerPool
+from beam_tfrecords.transforms.processes.process_setup import prepare_process
 
 # Elements that wait for a process: enough that none is idle, few enough that holding them costs nothing.
 _WAITING_PER_PROCESS = 2

@@ -21,7 +21,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, SampleError
-from transforms.processes.process_setup import prepare_process
+from beam_tfrecords.transforms.processes.process_setup import prepare_process
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _server_lock = threading.Lock()
@@ -142,7 +142,7 @@ def start_fork_server(*modules: str) -> None:
       modules: that it imports besides, if they are there.
     """
     with _server_lock:
-        multiprocessing.set_forkserver_preload(["transforms.processes.preload", *modules])
+        multiprocessing.set_forkserver_preload(["beam_tfrecords.transforms.processes.preload", *modules])
         # Started first, because it resets the signal mask.
         multiprocessing.resource_tracker.ensure_running()
         # Ctrl-C reaches every process of a terminal, and systemd's SIGTERM every process of a service; the server and

@@ -11,10 +11,10 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, DatasetRef
 from beam_tfrecords.files import CHANGES
-from transforms.publishing.guards import Verdict, judge
-from transforms.request.schedule_spec import ScheduleSpec
-from transforms.stats import MOST_KEYS, Change, Stats
-from transforms.workspace.state_files import naming_damage
+from beam_tfrecords.transforms.publishing.guards import Verdict, judge
+from beam_tfrecords.transforms.request.schedule_spec import ScheduleSpec
+from beam_tfrecords.transforms.stats import MOST_KEYS, Change, Stats
+from beam_tfrecords.transforms.workspace.state_files import naming_damage
 
 # What a manifest says about its own build, and not about the dataset: the index has the fingerprints that matter.
 _OF_THE_BUILD = ("reuse", "input_fingerprint", "read_with")

@@ -16,7 +16,7 @@ import pyarrow as pa
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.files import INDEX_FOLDER
 from beam_tfrecords.index import INDEX_SCHEMA
-from transforms.publishing.tfds_metadata import VERSION
+from beam_tfrecords.transforms.publishing.tfds_metadata import VERSION
 
 _CROISSANT = "http://mlcommons.org/croissant/"
 # That of the specification.

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from transforms.request.schedule_spec import Guard, GuardMode, ScheduleSpec
+from beam_tfrecords.transforms.request.schedule_spec import Guard, GuardMode, ScheduleSpec
 
 Manifest = Mapping[str, Any]
 # Of the settings that decide bytes, these change with the data of a nightly build.

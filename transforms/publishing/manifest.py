@@ -9,7 +9,7 @@ from typing import Any
 
 from beam_tfrecords.dataset import FORMAT
 from beam_tfrecords.manifest import Shard
-from transforms.stats import FACTS, Stats
+from beam_tfrecords.transforms.stats import FACTS, Stats
 
 
 def manifest_json(

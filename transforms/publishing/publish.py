@@ -28,20 +28,20 @@ from beam_tfrecords.files import (
 )
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage.fence import Fence
+from beam_tfrecords.transforms.images.image_spec import ImageSpec
+from beam_tfrecords.transforms.publishing.card import write_card
+from beam_tfrecords.transforms.publishing.changes import History, describe_version, judge_version, repeats_earlier
+from beam_tfrecords.transforms.publishing.croissant import write_croissant
+from beam_tfrecords.transforms.publishing.dali_index import write_dali_indices
+from beam_tfrecords.transforms.publishing.guards import Verdict, trips
+from beam_tfrecords.transforms.publishing.manifest import dump_json, manifest_json
+from beam_tfrecords.transforms.publishing.tfds_metadata import write_metadata
+from beam_tfrecords.transforms.request.build_spec import Duplicates
+from beam_tfrecords.transforms.request.schedule_spec import GuardMode
+from beam_tfrecords.transforms.stats import Stats
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
+from beam_tfrecords.transforms.workspace.output_folder import claim_files, remove_old_files
 from beam_tfrecords.versions import point_to, remove
-from transforms.images.image_spec import ImageSpec
-from transforms.publishing.card import write_card
-from transforms.publishing.changes import History, describe_version, judge_version, repeats_earlier
-from transforms.publishing.croissant import write_croissant
-from transforms.publishing.dali_index import write_dali_indices
-from transforms.publishing.guards import Verdict, trips
-from transforms.publishing.manifest import dump_json, manifest_json
-from transforms.publishing.tfds_metadata import write_metadata
-from transforms.request.build_spec import Duplicates
-from transforms.request.schedule_spec import GuardMode
-from transforms.stats import Stats
-from transforms.workspace.build_folder import BuildFolder
-from transforms.workspace.output_folder import claim_files, remove_old_files
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,8 +6,8 @@ import apache_beam as beam
 
 from beam_tfrecords import storage
 from beam_tfrecords.manifest import Shard
-from transforms.publishing.publish import Decision, Publication, open_output, publish_dataset
-from transforms.stats import Stats
+from beam_tfrecords.transforms.publishing.publish import Decision, Publication, open_output, publish_dataset
+from beam_tfrecords.transforms.stats import Stats
 
 
 class OpenOutput(beam.PTransform):

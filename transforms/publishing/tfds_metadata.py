@@ -14,7 +14,7 @@ from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, Feature, L
 from beam_tfrecords.files import DATASET_INFO, FEATURES
 from beam_tfrecords.label_files import label_files, label_map
 from beam_tfrecords.manifest import Shard
-from transforms.images.image_spec import ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 
 VERSION = "1.0.0"
 _PACKAGE = "tensorflow_datasets.core.features"

@@ -12,11 +12,11 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.layouts import Layout, parse_layout
 from beam_tfrecords.tfrecord import Compression
-from transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
-from transforms.labels import ClassOrder
-from transforms.objects import InvalidBoxes
-from transforms.request.schedule_spec import NO_REUSE, ScheduleSpec
-from transforms.settings import (
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
+from beam_tfrecords.transforms.labels import ClassOrder
+from beam_tfrecords.transforms.objects import InvalidBoxes
+from beam_tfrecords.transforms.request.schedule_spec import NO_REUSE, ScheduleSpec
+from beam_tfrecords.transforms.settings import (
     FAILURES,
     INPUT,
     OUTPUT,
@@ -29,8 +29,8 @@ from transforms.settings import (
     whole_number,
     write_settings,
 )
-from transforms.sources.source_spec import SourceSpec
-from transforms.splits import NAME_RULE, Splits, is_name, read_splits, write_splits
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.splits import NAME_RULE, Splits, is_name, read_splits, write_splits
 
 # What names a file rather than a class.
 _FILE_NAME = re.compile(r"\.(?:txt|names|csv|tsv|lst|list|json|ya?ml)$", re.IGNORECASE)

@@ -10,7 +10,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from transforms.settings import SCHEDULED, as_number, one_of, setting, share, switch, whole_number
+from beam_tfrecords.transforms.settings import SCHEDULED, as_number, one_of, setting, share, switch, whole_number
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _setting = functools.partial(setting, group=SCHEDULED, decides_bytes=False, in_spec=False)

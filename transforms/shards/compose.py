@@ -15,8 +15,8 @@ from beam_tfrecords.index import INDEX_SCHEMA
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.storage.threads import map_in_threads
-from transforms.parts import Part, read_index
-from transforms.shards.plan import part_order
+from beam_tfrecords.transforms.parts import Part, read_index
+from beam_tfrecords.transforms.shards.plan import part_order
 
 _READERS = 8
 

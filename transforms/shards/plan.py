@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from beam_tfrecords.files import ShardKey
-from transforms.parts import RANGE_BLOCKS, Part, RangeKey
+from beam_tfrecords.transforms.parts import RANGE_BLOCKS, Part, RangeKey
 
 # (bytes, records)
 Size: TypeAlias = "tuple[int, int]"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from beam_tfrecords import storage
 from beam_tfrecords.tfrecord import Compression, open_stream, read_records
-from transforms.parts import PARTS_PER_SHARD, Part, PartPolicy, PartWriter
-from transforms.shards.plan import Size
+from beam_tfrecords.transforms.parts import PARTS_PER_SHARD, Part, PartPolicy, PartWriter
+from beam_tfrecords.transforms.shards.plan import Size
 
 
 def split_part(part: Part, total: Size, *, shards: int, compression: Compression) -> Iterator[Part]:

@@ -10,10 +10,17 @@ import apache_beam as beam
 from beam_tfrecords.files import ShardKey, ShardNames
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage.fence import Fence
-from transforms.parts import Part
-from transforms.processes.stage import MapInProcesses
-from transforms.shards.compose import compose_shard
-from transforms.shards.plan import ShardPolicy, add_sizes, every_shard, key_by_range, place_parts, size_of
+from beam_tfrecords.transforms.parts import Part
+from beam_tfrecords.transforms.processes.stage import MapInProcesses
+from beam_tfrecords.transforms.shards.compose import compose_shard
+from beam_tfrecords.transforms.shards.plan import (
+    ShardPolicy,
+    add_sizes,
+    every_shard,
+    key_by_range,
+    place_parts,
+    size_of,
+)
 
 
 class PlanShards(beam.PTransform):

@@ -8,9 +8,9 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Choice
-from transforms.sources.folder_roles import join
-from transforms.sources.folder_tree import FolderTree
-from transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.folder_roles import join
+from beam_tfrecords.transforms.sources.folder_tree import FolderTree
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 _COCO = re.compile(r"(?:^|[_.])(?:instances|captions|keypoints|annotations?|coco)[_.].*json$", re.IGNORECASE)
 # Files of COCO's form without boxes of their own, or with those of `instances` once more.

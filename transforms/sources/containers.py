@@ -13,10 +13,10 @@ import msgpack
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import SampleError
-from transforms.ref_columns import RefColumns
-from transforms.refs import File, Range, SampleRef, one_image
-from transforms.sources.names import printable
-from transforms.sources.source_spec import Damage, Skipped
+from beam_tfrecords.transforms.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs import File, Range, SampleRef, one_image
+from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.source_spec import Damage, Skipped
 
 # Few enough files for a listing, and small enough for any disk or object store.
 _MOST_SPOOL_BYTES = 1 << 30

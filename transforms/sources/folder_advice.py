@@ -12,15 +12,15 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Choice, RequestError
-from transforms.sources.annotations_beside import describe_annotations, find_annotations
-from transforms.sources.folder_names import guess_split, is_container, is_known
-from transforms.sources.folder_roles import Request, UnclearError, find_roles, join
-from transforms.sources.folder_tree import FolderTree
-from transforms.sources.masks_beside import find_masks, find_masks_beside
-from transforms.sources.registry import source_of_file
-from transforms.sources.source_spec import MASK_SETTINGS
-from transforms.sources.tables_beside import find_tables, list_tables
-from transforms.splits import read_splits
+from beam_tfrecords.transforms.sources.annotations_beside import describe_annotations, find_annotations
+from beam_tfrecords.transforms.sources.folder_names import guess_split, is_container, is_known
+from beam_tfrecords.transforms.sources.folder_roles import Request, UnclearError, find_roles, join
+from beam_tfrecords.transforms.sources.folder_tree import FolderTree
+from beam_tfrecords.transforms.sources.masks_beside import find_masks, find_masks_beside
+from beam_tfrecords.transforms.sources.registry import source_of_file
+from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS
+from beam_tfrecords.transforms.sources.tables_beside import find_tables, list_tables
+from beam_tfrecords.transforms.splits import read_splits
 
 _MOST_CHOICES = 3
 _MOST_STEPS = 5

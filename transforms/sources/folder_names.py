@@ -6,7 +6,7 @@ import functools
 import re
 import unicodedata
 
-from transforms.splits import SPLIT_NAMES, split_of_folder
+from beam_tfrecords.transforms.splits import SPLIT_NAMES, split_of_folder
 
 # fmt: off
 # Names in lower case that say what is in a folder, but not what is in the pictures.

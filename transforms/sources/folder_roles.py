@@ -21,11 +21,17 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from beam_tfrecords import storage
-from transforms.sources.folder_names import guess_split, is_annotation, is_container, is_wrapper, normalize
-from transforms.sources.folder_tree import FolderTree
-from transforms.sources.names import printable
-from transforms.sources.source_spec import SourceSpec
-from transforms.splits import SPLIT_NAMES, split_of_folder
+from beam_tfrecords.transforms.sources.folder_names import (
+    guess_split,
+    is_annotation,
+    is_container,
+    is_wrapper,
+    normalize,
+)
+from beam_tfrecords.transforms.sources.folder_tree import FolderTree
+from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.splits import SPLIT_NAMES, split_of_folder
 
 _MOST_NAMES = 10
 _MOST_DEPTH = 20

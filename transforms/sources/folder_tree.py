@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
-from transforms.sources.folder_names import is_known
-from transforms.sources.names import has_extension, skipped_kind
+from beam_tfrecords.transforms.sources.folder_names import is_known
+from beam_tfrecords.transforms.sources.names import has_extension, skipped_kind
 
 # Of more folders, those are kept whose names have the smallest hashes: the same names in every folder.
 _MOST_FOLDERS = 20_000

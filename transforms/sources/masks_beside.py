@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from transforms.sources.folder_names import is_mask_folder, plain_path
-from transforms.sources.folder_tree import FolderTree
-from transforms.sources.mask_names import find_suffixes
+from beam_tfrecords.transforms.sources.folder_names import is_mask_folder, plain_path
+from beam_tfrecords.transforms.sources.folder_tree import FolderTree
+from beam_tfrecords.transforms.sources.mask_names import find_suffixes
 
 _MOST_FOLDERS = 4
 # They do not keep numbers, so that no mask in one is read.

@@ -9,9 +9,9 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
-from transforms.service_faults import describe_fault
-from transforms.sources.containers import Container
-from transforms.sources.inputs import (
+from beam_tfrecords.transforms.service_faults import describe_fault
+from beam_tfrecords.transforms.sources.containers import Container
+from beam_tfrecords.transforms.sources.inputs import (
     find_entries,
     keep_inputs,
     name_inputs,
@@ -19,11 +19,18 @@ from transforms.sources.inputs import (
     quote_input,
     refuse_settings,
 )
-from transforms.sources.names import has_extension, skipped_kind
-from transforms.sources.other_forms import START_BYTES, find_form, refuse_form, refuse_json, refuse_text
-from transforms.sources.registry import FILE_EXTENSIONS, NAMES, SOURCES, Entry, find_source, source_of_file
-from transforms.sources.source import Source
-from transforms.sources.source_spec import MASK_SETTINGS, SourceSpec
+from beam_tfrecords.transforms.sources.names import has_extension, skipped_kind
+from beam_tfrecords.transforms.sources.other_forms import START_BYTES, find_form, refuse_form, refuse_json, refuse_text
+from beam_tfrecords.transforms.sources.registry import (
+    FILE_EXTENSIONS,
+    NAMES,
+    SOURCES,
+    Entry,
+    find_source,
+    source_of_file,
+)
+from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS, SourceSpec
 
 
 def open_source(spec: SourceSpec) -> Source:
@@ -80,7 +87,7 @@ def _recognise(entry: Entry, paths: Sequence[str], spec: SourceSpec) -> Entry:
 
 
 def _module(entry: Entry) -> Any:
-    return importlib.import_module(f"transforms.sources.{entry.module}")
+    return importlib.import_module(f"beam_tfrecords.transforms.sources.{entry.module}")
 
 
 def _choose(path: str, spec: SourceSpec) -> Entry:

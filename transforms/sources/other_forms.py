@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Choice, RequestError
-from transforms.sources import form_programs as programs
-from transforms.sources.inputs import has_wildcards, quote_input
-from transforms.sources.names import is_image_name
+from beam_tfrecords.transforms.sources import form_programs as programs
+from beam_tfrecords.transforms.sources.inputs import has_wildcards, quote_input
+from beam_tfrecords.transforms.sources.names import is_image_name
 
 # Enough to know a form by.
 START_BYTES = 1 << 18

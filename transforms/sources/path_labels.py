@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from beam_tfrecords.errors import RequestError
-from transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 OUTSIDE_SPLITS = "outside the split folders"
 

@@ -7,14 +7,14 @@ import re
 from collections.abc import Mapping
 
 from beam_tfrecords.errors import Choice, FailureReason, RequestError
-from transforms.refs import SampleRef
-from transforms.sources.folder_advice import Place, refusal
-from transforms.sources.folder_roles import Guess, Request, Roles, UnclearError, find_roles
-from transforms.sources.folder_tree import FolderSummary, FolderTree
-from transforms.sources.names import printable
-from transforms.sources.path_labels import compile_pattern, named_split_folders, path_label
-from transforms.sources.source_spec import SourceSpec
-from transforms.sources.tables_beside import list_tables
+from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.sources.folder_advice import Place, refusal
+from beam_tfrecords.transforms.sources.folder_roles import Guess, Request, Roles, UnclearError, find_roles
+from beam_tfrecords.transforms.sources.folder_tree import FolderSummary, FolderTree
+from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.path_labels import compile_pattern, named_split_folders, path_label
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables_beside import list_tables
 
 _BESIDE_SPLITS = (FailureReason.UNKNOWN_SPLIT.value, "beside the split folders, not in one of them")
 _MOST_TABLES = 3

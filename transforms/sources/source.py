@@ -7,11 +7,11 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from beam_tfrecords.errors import Choice
-from transforms.refs import IMAGE, SampleRef
-from transforms.sources.containers import Container, ReadContainer
-from transforms.sources.folder_tree import FolderSummary
-from transforms.sources.inputs import InputFile
-from transforms.sources.source_spec import Skipped
+from beam_tfrecords.transforms.refs import IMAGE, SampleRef
+from beam_tfrecords.transforms.sources.containers import Container, ReadContainer
+from beam_tfrecords.transforms.sources.folder_tree import FolderSummary
+from beam_tfrecords.transforms.sources.inputs import InputFile
+from beam_tfrecords.transforms.sources.source_spec import Skipped
 
 
 class Source:

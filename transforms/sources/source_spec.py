@@ -13,11 +13,11 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from transforms.settings import INPUT, one_of, setting, switch
-from transforms.sources.braces import split_list
-from transforms.sources.folder_tree import FolderSummary
-from transforms.sources.registry import NAMES, source_of_file
-from transforms.sources.selection import Selection, read_globs, read_names
+from beam_tfrecords.transforms.settings import INPUT, one_of, setting, switch
+from beam_tfrecords.transforms.sources.braces import split_list
+from beam_tfrecords.transforms.sources.folder_tree import FolderSummary
+from beam_tfrecords.transforms.sources.registry import NAMES, source_of_file
+from beam_tfrecords.transforms.sources.selection import Selection, read_globs, read_names
 
 # They decide which samples there are, and what their references say.
 _setting = functools.partial(setting, group=INPUT, decides_records=False)

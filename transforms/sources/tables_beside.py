@@ -10,16 +10,16 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, Choice, RequestError
-from transforms.sources.folder_names import guess_split
-from transforms.sources.folder_tree import FolderTree
-from transforms.sources.names import IMAGE_EXTENSIONS
-from transforms.sources.registry import source_of_file
-from transforms.sources.source_spec import SourceSpec
-from transforms.sources.tables.any_table import open_table
-from transforms.sources.tables.column_choices import LABEL_NAMES, NOT_LABEL_NAMES, plain_name
-from transforms.sources.tables.object_cells import COLUMN as OBJECTS
-from transforms.sources.tables.object_cells import hold_objects
-from transforms.sources.tables.table import InvalidRow
+from beam_tfrecords.transforms.sources.folder_names import guess_split
+from beam_tfrecords.transforms.sources.folder_tree import FolderTree
+from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS
+from beam_tfrecords.transforms.sources.registry import source_of_file
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.any_table import open_table
+from beam_tfrecords.transforms.sources.tables.column_choices import LABEL_NAMES, NOT_LABEL_NAMES, plain_name
+from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJECTS
+from beam_tfrecords.transforms.sources.tables.object_cells import hold_objects
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow
 
 _MOST_TABLES = 8
 _MOST_FOLDERS = 8
@@ -67,7 +67,7 @@ def find_tables(tree: FolderTree, spec: SourceSpec, root: str | None) -> Iterato
 
 def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Choice] | None:
     """The name of the tables which Hugging Face's datasets looks for beside images, and the choice that reads them."""
-    from transforms.sources.tables.hf_folder import METADATA, is_image
+    from beam_tfrecords.transforms.sources.tables.hf_folder import METADATA, is_image
 
     path = next((path for path in list_tables(tree) if posixpath.basename(path) in METADATA), None)
     cells = _read_cells(storage.join(root, path)) if path else None

@@ -25,15 +25,15 @@ from beam_tfrecords.files import DALI_FOLDER, DATASET_INFO, DUPLICATES, FAILURES
 from beam_tfrecords.label_files import label_files, label_map, read_label_file
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.tfrecord import Compression, Record, RecordError, open_stream, scan_records
-from transforms.images.convert_image import convert_image
-from transforms.images.decode import load_pixels, open_image
-from transforms.images.formats import PNG_START, png_depth
-from transforms.images.image_spec import ImageEncoding, ImageSpec
-from transforms.images.masks import read_mask
-from transforms.images.tensorflow_formats import unreadable_by_tensorflow
-from transforms.settings import read_settings
-from transforms.verifying.classes import ClassCheck, ClassCounts
-from transforms.workspace.counts import add_records
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.decode import load_pixels, open_image
+from beam_tfrecords.transforms.images.formats import PNG_START, png_depth
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.images.masks import read_mask
+from beam_tfrecords.transforms.images.tensorflow_formats import unreadable_by_tensorflow
+from beam_tfrecords.transforms.settings import read_settings
+from beam_tfrecords.transforms.verifying.classes import ClassCheck, ClassCounts
+from beam_tfrecords.transforms.workspace.counts import add_records
 
 # What TensorFlow Datasets reads.
 _INDEX_COLUMNS = ["key", "offset", "length", "label", "height", "width", "objects"]

@@ -6,9 +6,9 @@ import apache_beam as beam
 
 from beam_tfrecords.files import MANIFEST
 from beam_tfrecords.manifest import Shard
-from transforms.processes.stage import MapInProcesses
-from transforms.verifying.checks import Finding, ShardCheck
-from transforms.verifying.classes import ClassCounts, add_counts, compare_counts
+from beam_tfrecords.transforms.processes.stage import MapInProcesses
+from beam_tfrecords.transforms.verifying.checks import Finding, ShardCheck
+from beam_tfrecords.transforms.verifying.classes import ClassCounts, add_counts, compare_counts
 
 
 class VerifyShards(beam.PTransform):

@@ -8,7 +8,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.files import SUCCESS
-from transforms.workspace.build_folder import Workspace
+from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
 # Files that one worker deletes at a time.
 _BATCH = 1000

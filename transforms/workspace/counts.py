@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from beam_tfrecords import storage
-from transforms.stats import Stats
-from transforms.workspace.build_folder import BuildFolder
-from transforms.workspace.state_files import parse_state, write_state
+from beam_tfrecords.transforms.stats import Stats
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
+from beam_tfrecords.transforms.workspace.state_files import parse_state, write_state
 
 
 @dataclasses.dataclass(frozen=True)

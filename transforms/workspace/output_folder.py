@@ -11,9 +11,9 @@ from beam_tfrecords import storage
 from beam_tfrecords.dataset import open_dataset, read_pointer
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.files import DUPLICATES, FAILURES, FOLDERS, LATEST, REPORT, SUCCESS, is_dataset_file
+from beam_tfrecords.transforms.workspace.build_folder import Workspace
+from beam_tfrecords.transforms.workspace.state_files import naming_damage
 from beam_tfrecords.versions import delete_dataset_files, is_damaged, list_versions
-from transforms.workspace.build_folder import Workspace
-from transforms.workspace.state_files import naming_damage
 
 _MOST_SHOWN = 3
 _MOST_LINES = 1000

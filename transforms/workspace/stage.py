@@ -8,7 +8,7 @@ from typing import Any
 import apache_beam as beam
 
 from beam_tfrecords import storage
-from transforms.workspace.cleaning import delete_batch, list_batches
+from beam_tfrecords.transforms.workspace.cleaning import delete_batch, list_batches
 
 
 class RemoveTemporary(beam.PTransform):

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from transforms.service_faults import describe_fault
+from beam_tfrecords.transforms.service_faults import describe_fault
 
 Value = TypeVar("Value")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from beam_pipelines.execution.failures import describe_trace
-from beam_pipelines.execution.jobs import JobRecord, read_job
-from beam_pipelines.execution.runners import find_runner
+from beam_tfrecords.beam_pipelines.execution.failures import describe_trace
+from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord, read_job
+from beam_tfrecords.beam_pipelines.execution.runners import find_runner
 from beam_tfrecords.errors import RequestError
 
 PYTHON_ERROR = """\

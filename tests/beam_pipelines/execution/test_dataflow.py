@@ -6,8 +6,8 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.dataflow.dataflow_runner import DataflowPipelineResult
 
-from beam_pipelines.execution.arguments import BeamArguments
-from beam_pipelines.execution.dataflow import DataflowRunner, refuse_template
+from beam_tfrecords.beam_pipelines.execution.arguments import BeamArguments
+from beam_tfrecords.beam_pipelines.execution.dataflow import DataflowRunner, refuse_template
 from beam_tfrecords.errors import RequestError
 
 OPTIONS = ("--project=project", "--region=europe-west4", "--job_name=photos")

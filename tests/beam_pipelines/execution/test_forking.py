@@ -17,7 +17,7 @@ import pytest
 PROGRAM = """
 import os, sys, time
 from pathlib import Path
-from beam_pipelines.execution import forking
+from beam_tfrecords.beam_pipelines.execution import forking
 
 def work(worker_id, endpoint):
     Path(endpoint, worker_id).write_text(f"{os.getpid()} {os.getppid()}")

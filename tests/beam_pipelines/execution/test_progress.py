@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipelines.execution import progress
-from beam_pipelines.execution.progress import Progress, format_seconds, progress_line
-from transforms.workspace.counts import BlockCounts
+from beam_tfrecords.beam_pipelines.execution import progress
+from beam_tfrecords.beam_pipelines.execution.progress import Progress, format_seconds, progress_line
+from beam_tfrecords.transforms.workspace.counts import BlockCounts
 
 
 def add_worker(folder: Path, name: str, *, blocks: int, written: int, failed: int = 0) -> None:

@@ -11,7 +11,7 @@ from apache_beam.runners.dataflow.dataflow_runner import DataflowRuntimeExceptio
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner
 
-from beam_pipelines.execution.runners import Execution, find_runner
+from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
 from beam_tfrecords.errors import BuildError
 
 FLAGS = ["--name=pets", "--image_size=8"]
@@ -114,7 +114,7 @@ def test_progress_goes_on_after_an_error_of_the_storage(tmp_path, monkeypatch, e
     import io
     import time
 
-    from beam_pipelines.execution import progress
+    from beam_tfrecords.beam_pipelines.execution import progress
 
     monkeypatch.setattr(progress, "_LOG_SECONDS", 0.02)
     read, calls = progress.read_block_counts, []

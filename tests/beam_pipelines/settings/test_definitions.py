@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from beam_pipelines.planning import build_folder, plan_work
-from beam_pipelines.settings.command_line import parse_arguments
-from beam_pipelines.settings.definitions import SETTINGS, flags_table, read_build_spec, show_flags
-from beam_pipelines.versioning import NOTHING
-from transforms.labels import ClassNames
-from transforms.listing.listing import Listing
+from beam_tfrecords.beam_pipelines.planning import build_folder, plan_work
+from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
+from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, flags_table, read_build_spec, show_flags
+from beam_tfrecords.beam_pipelines.versioning import NOTHING
+from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.transforms.listing.listing import Listing
 
 ROOT = Path(__file__).parents[3]
 REQUIRED = {"input": "/photos", "output": "/out"}
@@ -42,7 +42,7 @@ def test_the_table_has_every_setting_with_its_meaning_and_default():
 
 
 def test_the_module_prints_the_table():
-    command = [sys.executable, "-m", "beam_pipelines.settings.definitions"]
+    command = [sys.executable, "-m", "beam_tfrecords.beam_pipelines.settings.definitions"]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout == flags_table()
 
@@ -152,11 +152,11 @@ def test_a_setting_that_decides_no_bytes_keeps_the_folder_of_a_build_and_any_oth
 # Runs where one setting more is defined, and prints what became of it.
 PROGRAM = """
 import contextlib, io, json
-from beam_pipelines.cli import main
-from beam_pipelines.planning import listing_folder
-from beam_pipelines.settings.command_line import make_parser, parse_arguments, refuse_unknown
-from beam_pipelines.settings.beam_flags import flag_names
-from beam_pipelines.settings.definitions import flags_table, read_build_spec
+from beam_tfrecords.beam_pipelines.cli import main
+from beam_tfrecords.beam_pipelines.planning import listing_folder
+from beam_tfrecords.beam_pipelines.settings.command_line import make_parser, parse_arguments, refuse_unknown
+from beam_tfrecords.beam_pipelines.settings.beam_flags import flag_names
+from beam_tfrecords.beam_pipelines.settings.definitions import flags_table, read_build_spec
 from beam_tfrecords.errors import RequestError
 
 out = io.StringIO()
@@ -176,7 +176,8 @@ print(json.dumps([out.getvalue() + flags_table(), values]))
 
 def test_adding_a_setting_takes_one_definition(tmp_path):
     for package in ("transforms", "beam_pipelines", "beam_tfrecords"):
-        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / package, tmp_path / package, symlinks=True, ignore=ignored)
     module = tmp_path / "transforms/request/build_spec.py"
     code = module.read_text()
     new = (

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from beam_pipelines.settings.hints import change_command, explain
+from beam_tfrecords.beam_pipelines.settings.hints import change_command, explain
 from beam_tfrecords.errors import Choice, RequestError
 
 

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from beam_pipelines.execution.heartbeat import Heartbeat, read_runs
 from beam_tfrecords import storage
-from transforms.workspace.build_folder import Workspace
+from beam_tfrecords.beam_pipelines.execution.heartbeat import Heartbeat, read_runs
+from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
 NOW = time.time()
 

@@ -22,22 +22,22 @@ from hypothesis import strategies as st
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import parse_layout
 from beam_tfrecords.tfrecord import read_records
+from beam_tfrecords.transforms.blocks.convert_block import BlockPlan, convert_block, convert_sample, read_block
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertedSample, ConvertSample
+from beam_tfrecords.transforms.blocks.results import BlockResult, read_marker
+from beam_tfrecords.transforms.blocks.write_samples import group_small
+from beam_tfrecords.transforms.hashing import order_hash
+from beam_tfrecords.transforms.images import decode
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.transforms.libraries import library_versions
+from beam_tfrecords.transforms.parts import PartPolicy
+from beam_tfrecords.transforms.processes.worker import Worker, WorkerDiedError
+from beam_tfrecords.transforms.ref_columns import pack_refs
+from beam_tfrecords.transforms.refs import IMAGE, File, SampleRef, one_image
+from beam_tfrecords.transforms.workspace.counts import BlockCounts, read_block_counts
 from tests.hostile import Hostile, echo
 from tests.image_writers import png_file
-from transforms.blocks.convert_block import BlockPlan, convert_block, convert_sample, read_block
-from transforms.blocks.convert_sample import ConvertedSample, ConvertSample
-from transforms.blocks.results import BlockResult, read_marker
-from transforms.blocks.write_samples import group_small
-from transforms.hashing import order_hash
-from transforms.images import decode
-from transforms.images.image_spec import ImageEncoding, ImageSpec
-from transforms.labels import ClassNames
-from transforms.libraries import library_versions
-from transforms.parts import PartPolicy
-from transforms.processes.worker import Worker, WorkerDiedError
-from transforms.ref_columns import pack_refs
-from transforms.refs import IMAGE, File, SampleRef, one_image
-from transforms.workspace.counts import BlockCounts, read_block_counts
 
 ROOT = Path(__file__).parents[3]
 PNG = ConvertSample(ImageSpec(), parse_layout({"image": "image.encoded"}), ClassNames(()))

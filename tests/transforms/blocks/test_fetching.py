@@ -20,10 +20,10 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError
-from transforms.blocks import fetching
-from transforms.blocks.fetching import fetch, read_image
-from transforms.refs import IMAGE, File, Range, SampleRef, ZipMember, one_image
-from transforms.service_faults import PAUSES
+from beam_tfrecords.transforms.blocks import fetching
+from beam_tfrecords.transforms.blocks.fetching import fetch, read_image
+from beam_tfrecords.transforms.refs import IMAGE, File, Range, SampleRef, ZipMember, one_image
+from beam_tfrecords.transforms.service_faults import PAUSES
 
 PICTURE = bytes(range(256)) * 300
 

@@ -8,10 +8,10 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from transforms.blocks.results import BlockResult
-from transforms.blocks.stage import CollectFiles
-from transforms.parts import RANGE_BLOCKS
-from transforms.stats import Stats
+from beam_tfrecords.transforms.blocks.results import BlockResult
+from beam_tfrecords.transforms.blocks.stage import CollectFiles
+from beam_tfrecords.transforms.parts import RANGE_BLOCKS
+from beam_tfrecords.transforms.stats import Stats
 
 NUMBERS = (0, 1, RANGE_BLOCKS - 1, RANGE_BLOCKS, 3 * RANGE_BLOCKS + 7)
 

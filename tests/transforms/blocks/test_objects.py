@@ -15,16 +15,16 @@ from PIL import Image
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.examples.layouts import parse_layout
 from beam_tfrecords.examples.parse import parse_example
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertedSample, ConvertSample
+from beam_tfrecords.transforms.blocks.place_objects import PlacedObjects, place_objects
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.geometry import Geometry
+from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, ResizeMode
+from beam_tfrecords.transforms.images.orient import orient
+from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.transforms.objects import InvalidBoxes, Objects
+from beam_tfrecords.transforms.refs import IMAGE, SampleRef, one_image
 from tests.image_checks import encoded
-from transforms.blocks.convert_sample import ConvertedSample, ConvertSample
-from transforms.blocks.place_objects import PlacedObjects, place_objects
-from transforms.images.convert_image import convert_image
-from transforms.images.geometry import Geometry
-from transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, ResizeMode
-from transforms.images.orient import orient
-from transforms.labels import ClassNames
-from transforms.objects import InvalidBoxes, Objects
-from transforms.refs import IMAGE, SampleRef, one_image
 
 LABELS = ((0, "cat"), (1, "dog"), (2, "rat"))
 

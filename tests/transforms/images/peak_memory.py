@@ -13,10 +13,10 @@ import sys
 from pathlib import Path
 
 from beam_tfrecords.errors import SampleError
-from transforms.images.convert_image import convert_image
-from transforms.images.image_spec import ImageSpec
-from transforms.processes.process_setup import prepare_process
-from transforms.settings import read_settings
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.image_spec import ImageSpec
+from beam_tfrecords.transforms.processes.process_setup import prepare_process
+from beam_tfrecords.transforms.settings import read_settings
 
 
 def status(name: str) -> int:

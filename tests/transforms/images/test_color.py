@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms
 
+from beam_tfrecords.transforms.images.color import to_srgb_transform
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, Resample
 from tests.image_checks import PHOTOS, detailed, encoded, pixels
 from tests.image_writers import P3_COLORANTS, icc_profile, png_file
-from transforms.images.color import to_srgb_transform
-from transforms.images.convert_image import convert_image
-from transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, Resample
 
 
 def stored(data: bytes, *, channels: int | None = 3, color_profile: Metadata = Metadata.APPLY) -> np.ndarray:

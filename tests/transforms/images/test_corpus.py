@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from beam_tfrecords.errors import SampleError
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, ResizeMode
 from tests.image_checks import pixels, psnr
 from tests.make_corpus import corpus
-from transforms.images.convert_image import convert_image
-from transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, ResizeMode
 
 # Worker processes silence these warnings with `prepare_images`; pytest resets filters for each test.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")

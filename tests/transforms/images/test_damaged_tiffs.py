@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from beam_tfrecords.errors import FailureReason, SampleError
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from tests.image_checks import detailed, encoded
-from transforms.images.convert_image import convert_image
-from transforms.images.image_spec import ImageEncoding, ImageSpec
 
 SPECS = [ImageSpec(), ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, keep_any_format=True)]
 

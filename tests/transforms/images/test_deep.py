@@ -14,12 +14,12 @@ import tensorflow as tf
 from PIL import Image, ImageCms
 
 from beam_tfrecords.errors import FailureReason, SampleError
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.converted_image import ConvertedImage
+from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, Resample, ResizeMode
 from tests.image_checks import detailed, encoded
 from tests.image_writers import P3_COLORANTS, icc_profile, png_file, tiff_file
 from tests.make_corpus import corpus
-from transforms.images.convert_image import convert_image
-from transforms.images.converted_image import ConvertedImage
-from transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, Resample, ResizeMode
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 DEEP = ImageSpec(image_encoding=ImageEncoding.PNG, bit_depth=16, channels=None)

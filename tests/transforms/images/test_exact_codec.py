@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, Resample, ResizeMode
+from beam_tfrecords.transforms.images.resize import FILTERS
 from tests.image_checks import PHOTO_IDS, PHOTOS, encoded, pixels, upright, with_profile
 from tests.image_writers import P3_COLORANTS, icc_profile
-from transforms.images.convert_image import convert_image
-from transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, Resample, ResizeMode
-from transforms.images.resize import FILTERS
 
 RAW = ImageSpec(image_encoding=ImageEncoding.RAW, codec=Codec.EXACT)
 RAW_32 = dataclasses.replace(RAW, image_size=(32, 32), resize_mode=ResizeMode.EXACT)

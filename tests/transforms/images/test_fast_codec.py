@@ -13,21 +13,21 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.fast_jpeg import convert_plain_jpeg
+from beam_tfrecords.transforms.images.fast_resize import _taps
+from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, Resample, ResizeMode
 from tests.image_checks import PHOTO_IDS, PHOTOS, detailed, encoded, pixels, psnr, upright, with_profile
 from tests.image_writers import P3_COLORANTS, PROPHOTO_COLORANTS, icc_profile, to_profile
 from tests.make_corpus import corpus
-from transforms.images.convert_image import convert_image
-from transforms.images.fast_jpeg import convert_plain_jpeg
-from transforms.images.fast_resize import _taps
-from transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, Resample, ResizeMode
 
 FILTERED = [Resample.BICUBIC, Resample.BILINEAR, Resample.LANCZOS]
 # Prints a digest of converted photos; it may not depend on the instructions that OpenCV uses.
 CPU_PROGRAM = """
 import hashlib, sys
 from pathlib import Path
-from transforms.images.convert_image import convert_image
-from transforms.images.image_spec import ImageSpec, Resample
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.image_spec import ImageSpec, Resample
 digest = hashlib.sha256()
 for photo in sys.argv[1:]:
     for resample in (Resample.BICUBIC, Resample.BILINEAR, Resample.LANCZOS):

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
+from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
 from tests.image_checks import encoded, pixels
-from transforms.images.convert_image import convert_image
-from transforms.images.geometry import Geometry, plan_geometry
-from transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
 
 SIDES = st.integers(1, 5000)
 COVERING = (ResizeMode.SHORTER, ResizeMode.CROP)

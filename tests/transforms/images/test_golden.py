@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from beam_tfrecords.transforms.images.image_spec import ImageSpec
+from beam_tfrecords.transforms.settings import settings_of
 from tests.make_golden_images import COMMAND, FILE, mask_specs, specs
-from transforms.images.image_spec import ImageSpec
-from transforms.settings import settings_of
 
 ROOT = Path(__file__).parents[3]
 OWNERS = {

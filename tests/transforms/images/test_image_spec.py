@@ -9,8 +9,16 @@ import pytest
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.layouts import parse_layout
-from transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, Metadata, Resample, ResizeMode
-from transforms.settings import read_settings, settings_of, write_settings
+from beam_tfrecords.transforms.images.image_spec import (
+    Check,
+    Codec,
+    ImageEncoding,
+    ImageSpec,
+    Metadata,
+    Resample,
+    ResizeMode,
+)
+from beam_tfrecords.transforms.settings import read_settings, settings_of, write_settings
 
 KEEP = ImageEncoding.KEEP
 

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError
-from transforms.images.convert_image import convert_image
-from transforms.images.image_spec import ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 
 # 8 x 8, 12 bits, without loss: this row in red and blue, 4095 minus it in green.
 ROW_OF_12_BITS = (0, 2047, 4000, 4087, 4088, 4095, 9, 4095)

@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.image_spec import Check, ImageEncoding, ImageSpec, Metadata, ResizeMode
 from tests.image_checks import PHOTOS, detailed, encoded
-from transforms.images.convert_image import convert_image
-from transforms.images.image_spec import Check, ImageEncoding, ImageSpec, Metadata, ResizeMode
 
 KEEP = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None)
 HEADER = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, check=Check.HEADER)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from PIL import Image, ImageFile
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, ResizeMode
 from tests.fuzz_images import SPECS, inputs, outcome, seed_files
 from tests.image_checks import PHOTOS, detailed, encoded, pixels
 from tests.image_writers import png_header
-from transforms.images.convert_image import convert_image
-from transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, ResizeMode
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 FILES = seed_files()

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.formats import PNG_START
+from beam_tfrecords.transforms.images.geometry import plan_geometry
+from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
+from beam_tfrecords.transforms.images.masks import place_mask, read_mask
+from beam_tfrecords.transforms.images.orient import orient
 from tests.image_checks import encoded, pixels
-from transforms.images.convert_image import convert_image
-from transforms.images.formats import PNG_START
-from transforms.images.geometry import plan_geometry
-from transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
-from transforms.images.masks import place_mask, read_mask
-from transforms.images.orient import orient
 
 
 def shape_of(height: int, width: int) -> np.ndarray:

@@ -17,10 +17,10 @@ import pytest
 from PIL import Image, ImageCms
 
 from beam_tfrecords.errors import FailureReason, SampleError
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.image_spec import Check, ImageEncoding, ImageSpec
 from tests.image_checks import detailed, encoded
 from tests.image_writers import png_chunk, png_file
-from transforms.images.convert_image import convert_image
-from transforms.images.image_spec import Check, ImageEncoding, ImageSpec
 
 # Bytes that a process takes beyond the estimate: libraries, and freed memory that it keeps (`prepare_process`).
 CONSTANT = 60_000_000

@@ -13,15 +13,15 @@ from PIL import Image
 from pycocotools import mask as coco
 
 from beam_tfrecords.errors import FailureReason, SampleError
+from beam_tfrecords.transforms.blocks.place_objects import place_objects
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.geometry import Geometry
+from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
+from beam_tfrecords.transforms.images.object_masks import draw_outline, encode_mask
+from beam_tfrecords.transforms.images.orient import orient
+from beam_tfrecords.transforms.objects import InvalidBoxes, Objects
+from beam_tfrecords.transforms.outlines import pack_segmentation, unpack_outline
 from tests.image_checks import encoded
-from transforms.blocks.place_objects import place_objects
-from transforms.images.convert_image import convert_image
-from transforms.images.geometry import Geometry
-from transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, ResizeMode
-from transforms.images.object_masks import draw_outline, encode_mask
-from transforms.images.orient import orient
-from transforms.objects import InvalidBoxes, Objects
-from transforms.outlines import pack_segmentation, unpack_outline
 
 UNMOVED = np.eye(3)[:2]
 

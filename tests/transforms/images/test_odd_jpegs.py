@@ -10,10 +10,10 @@ import pytest
 from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, Metadata
+from beam_tfrecords.transforms.images.jpeg_header import JPEG_START, parse_jpeg_header
 from tests.image_checks import PHOTOS, detailed, encoded, pixels, psnr, with_profile
-from transforms.images.convert_image import convert_image
-from transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, Metadata
-from transforms.images.jpeg_header import JPEG_START, parse_jpeg_header
 
 RAW = ImageSpec(image_encoding=ImageEncoding.RAW, color_profile=Metadata.IGNORE, orientation=Metadata.IGNORE)
 KEEP = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None)

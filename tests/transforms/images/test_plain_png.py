@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError
+from beam_tfrecords.transforms.images import convert_image as module
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.converted_image import ConvertedImage
+from beam_tfrecords.transforms.images.encode import encode
+from beam_tfrecords.transforms.images.image_spec import Check, ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.images.plain_png import encode_plain_png, parse_plain_png
 from tests.image_checks import detailed
 from tests.image_writers import PROPHOTO_COLORANTS, icc_profile, png_chunk, png_file
-from transforms.images import convert_image as module
-from transforms.images.convert_image import convert_image
-from transforms.images.converted_image import ConvertedImage
-from transforms.images.encode import encode
-from transforms.images.image_spec import Check, ImageEncoding, ImageSpec
-from transforms.images.plain_png import encode_plain_png, parse_plain_png
 
 PNG = ImageSpec(image_encoding=ImageEncoding.PNG, channels=None)
 KEEP = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None)

@@ -13,9 +13,9 @@ from tests.image_checks import PHOTOS
 PROGRAM = """
 import hashlib, logging, sys, warnings
 from pathlib import Path
-from transforms.images.convert_image import convert_image
-from transforms.images.image_spec import ImageSpec
-from transforms.images.process_setup import prepare_images
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.image_spec import ImageSpec
+from beam_tfrecords.transforms.images.process_setup import prepare_images
 if sys.argv[1] == "prepared":
     prepare_images()
     warnings.warn_explicit("odd tag", UserWarning, "TiffImagePlugin.py", 1, module="PIL.TiffImagePlugin")

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFilter
 
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.images.quality import Quality, band_rows, measure_quality, measure_sharpness, pick_grey
 from tests.image_checks import PHOTOS, detailed, encoded, upright
 from tests.image_writers import png_file
-from transforms.images.convert_image import convert_image
-from transforms.images.image_spec import Codec, ImageEncoding, ImageSpec
-from transforms.images.quality import Quality, band_rows, measure_quality, measure_sharpness, pick_grey
 
 SPEC = ImageSpec(image_size=(256, 256))
 Change = Callable[[Image.Image], Image.Image]

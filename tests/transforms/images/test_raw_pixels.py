@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError
-from transforms.images.convert_image import convert_image
-from transforms.images.image_spec import ImageEncoding, ImageSpec
-from transforms.images.raw_pixels import as_file
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.images.raw_pixels import as_file
 
 PNG = ImageSpec(image_encoding=ImageEncoding.PNG, channels=None)
 DEEP = ImageSpec(image_encoding=ImageEncoding.PNG, channels=None, bit_depth=16)

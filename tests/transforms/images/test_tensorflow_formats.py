@@ -10,13 +10,13 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.converted_image import ConvertedImage
+from beam_tfrecords.transforms.images.image_spec import Check, ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.images.tensorflow_formats import unreadable_by_tensorflow
 from tests.fuzz_images import seed_files
 from tests.image_checks import PHOTO_IDS, PHOTOS, pixels
 from tests.make_corpus import corpus
-from transforms.images.convert_image import convert_image
-from transforms.images.converted_image import ConvertedImage
-from transforms.images.image_spec import Check, ImageEncoding, ImageSpec
-from transforms.images.tensorflow_formats import unreadable_by_tensorflow
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 KEEP = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None)

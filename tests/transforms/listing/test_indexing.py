@@ -19,19 +19,19 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.index import INDEX_SCHEMA
-from transforms.listing import indexing
-from transforms.listing.indexing import IndexPlan, index_container, read_index_markers
-from transforms.listing.listing import Listing, ListPlan, read_chunk, read_refs, write_listing
-from transforms.parts import Part, read_index
-from transforms.publishing.changes import _collect_keys
-from transforms.ref_columns import RefColumns
-from transforms.refs import SampleRef
-from transforms.sources.archives.archive import ReadArchive
-from transforms.sources.archives.tar_reader import open_tar
-from transforms.sources.containers import Container, Spool
-from transforms.sources.folder_roles import Guess
-from transforms.sources.source_spec import Skipped
-from transforms.splits import Splits
+from beam_tfrecords.transforms.listing import indexing
+from beam_tfrecords.transforms.listing.indexing import IndexPlan, index_container, read_index_markers
+from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_chunk, read_refs, write_listing
+from beam_tfrecords.transforms.parts import Part, read_index
+from beam_tfrecords.transforms.publishing.changes import _collect_keys
+from beam_tfrecords.transforms.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
+from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar
+from beam_tfrecords.transforms.sources.containers import Container, Spool
+from beam_tfrecords.transforms.sources.folder_roles import Guess
+from beam_tfrecords.transforms.sources.source_spec import Skipped
+from beam_tfrecords.transforms.splits import Splits
 
 READ_TAR = ReadArchive(open_tar, Guess(splits=False, needs_class=False), only_splits=False, label_pattern=None)
 PLAN = ListPlan(Splits(), seed=0)

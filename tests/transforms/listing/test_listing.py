@@ -12,9 +12,9 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_tfrecords.errors import BuildError
-from transforms.listing import listing as listing_module
-from transforms.listing.indexing import IndexPlan, index_container, read_index_markers, write_containers
-from transforms.listing.listing import (
+from beam_tfrecords.transforms.listing import listing as listing_module
+from beam_tfrecords.transforms.listing.indexing import IndexPlan, index_container, read_index_markers, write_containers
+from beam_tfrecords.transforms.listing.listing import (
     Listing,
     ListPlan,
     read_chunk,
@@ -23,11 +23,11 @@ from transforms.listing.listing import (
     write_chunk_names,
     write_listing,
 )
-from transforms.listing.stage import IndexContainers, ListSource
-from transforms.refs import File, SampleRef, one_image
-from transforms.sources.containers import Container
-from transforms.splits import Splits
-from transforms.workspace.build_folder import BuildFolder
+from beam_tfrecords.transforms.listing.stage import IndexContainers, ListSource
+from beam_tfrecords.transforms.refs import File, SampleRef, one_image
+from beam_tfrecords.transforms.sources.containers import Container
+from beam_tfrecords.transforms.splits import Splits
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
 PLAN = ListPlan(Splits(), seed=0)
 

@@ -10,13 +10,13 @@ from apache_beam.testing.util import assert_that
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.blocks.convert_block import read_block
-from transforms.hashing import SPACE, order_hash
-from transforms.listing import stage as ordering
-from transforms.listing.ordering import BLOCK_BYTES, assign_blocks, count_blocks, find_block
-from transforms.listing.stage import AssignOrder
-from transforms.ref_columns import RefColumns, pack_refs
-from transforms.refs import SampleRef
+from beam_tfrecords.transforms.blocks.convert_block import read_block
+from beam_tfrecords.transforms.hashing import SPACE, order_hash
+from beam_tfrecords.transforms.listing import stage as ordering
+from beam_tfrecords.transforms.listing.ordering import BLOCK_BYTES, assign_blocks, count_blocks, find_block
+from beam_tfrecords.transforms.listing.stage import AssignOrder
+from beam_tfrecords.transforms.ref_columns import RefColumns, pack_refs
+from beam_tfrecords.transforms.refs import SampleRef
 
 ORDERS = st.integers(0, SPACE - 1)
 BLOCKS = st.integers(1, 10**9)

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
+from beam_tfrecords.transforms.blocks.convert_block import convert_sample
+from beam_tfrecords.transforms.processes.isolation import isolated
+from beam_tfrecords.transforms.refs import IMAGE, SampleRef
 from tests.hostile import Hostile, echo
-from transforms.blocks.convert_block import convert_sample
-from transforms.processes.isolation import isolated
-from transforms.refs import IMAGE, SampleRef
 
 OK, CRASH, HANG, BUG = (SampleRef(key, {}) for key in ("ok", "crash", "hang", "bug"))
 NEXT, LARGE = {IMAGE: b"next"}, {IMAGE: b"x" * 10**6}
@@ -90,7 +90,7 @@ def test_the_time_limit_ends_a_process_that_never_returns_to_the_interpreter():
     # re.match keeps the interpreter for years on this pattern: no Python thread could intervene.
     code = (
         "import re\n"
-        "from transforms.processes.isolation import TimeLimit\n"
+        "from beam_tfrecords.transforms.processes.isolation import TimeLimit\n"
         "with TimeLimit(0.3):\n"
         "    pass\n"
         "with TimeLimit(0.3):\n"
@@ -103,7 +103,7 @@ def test_the_time_limit_ends_a_process_that_never_returns_to_the_interpreter():
 def test_a_shorter_limit_of_another_thread_is_kept_when_this_one_ends():
     code = (
         "import re, threading, time\n"
-        "from transforms.processes.isolation import TimeLimit\n"
+        "from beam_tfrecords.transforms.processes.isolation import TimeLimit\n"
         "def hang():\n"
         "    with TimeLimit(0.5):\n"
         "        time.sleep(60)\n"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords.errors import BuildError
-from transforms.processes.pool import WorkerPool
+from beam_tfrecords.transforms.processes.pool import WorkerPool
 
 SEED = 20_240_301
 

@@ -15,7 +15,7 @@ import pytest
 
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.storage.locks import try_lock
-from transforms.processes.worker import Worker, WorkerDiedError, WorkerTimeoutError
+from beam_tfrecords.transforms.processes.worker import Worker, WorkerDiedError, WorkerTimeoutError
 
 ROOT = Path(__file__).parents[3]
 
@@ -113,10 +113,10 @@ def test_the_process_that_workers_are_forked_from_has_a_single_thread():
     # A lock that another thread holds at the fork would stay locked in the worker.
     program = """
         import os
-        from beam_pipelines.cli import run_command
+        from beam_tfrecords.beam_pipelines.cli import run_command
         run_command("convert", ["--input=nowhere", "--output=nowhere"])
         from multiprocessing import forkserver
-        from transforms.processes.worker import Worker
+        from beam_tfrecords.transforms.processes.worker import Worker
         Worker().call(os.getpid)
         print(len(os.listdir(f"/proc/{forkserver._forkserver._forkserver_pid}/task")))
     """
@@ -126,7 +126,7 @@ def test_the_process_that_workers_are_forked_from_has_a_single_thread():
 def test_starting_workers_prints_nothing():
     program = """
         import os
-        from transforms.processes.worker import Worker
+        from beam_tfrecords.transforms.processes.worker import Worker
         Worker().call(os.getpid)
     """
     ran = run_program(program)
@@ -136,7 +136,7 @@ def test_starting_workers_prints_nothing():
 def test_a_process_ends_although_a_worker_is_still_open():
     program = """
         import os
-        from transforms.processes.worker import Worker
+        from beam_tfrecords.transforms.processes.worker import Worker
         worker = Worker()
         worker.call(os.getpid)
     """
@@ -165,7 +165,7 @@ def test_a_module_of_the_users_working_folder_does_not_shadow_ours(tmp_path):
     program = """
         import os, sys
         os.chdir(sys.argv[1])
-        from transforms.processes.worker import Worker
+        from beam_tfrecords.transforms.processes.worker import Worker
         assert Worker().call(os.getpid) != os.getpid()
     """
     command = [sys.executable, "-P", "-c", textwrap.dedent(program), str(tmp_path)]
@@ -176,7 +176,7 @@ def test_a_lock_is_free_once_its_process_has_ended_even_while_workers_still_run(
     program = """
         import os, sys, time
         from beam_tfrecords.storage.locks import try_lock
-        from transforms.processes.pool import WorkerPool
+        from beam_tfrecords.transforms.processes.pool import WorkerPool
         with try_lock(sys.argv[1]):
             pool = WorkerPool(2)
             pool.submit(os.getpid).result()

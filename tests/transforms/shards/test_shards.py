@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.files import ShardNames
 from beam_tfrecords.tfrecord import read_records
+from beam_tfrecords.transforms.parts import Part
+from beam_tfrecords.transforms.shards.compose import compose_shard
+from beam_tfrecords.transforms.shards.plan import ShardPolicy, find_shard, place_parts
+from beam_tfrecords.transforms.shards.stage import ComposeShards, PlanShards
 from tests.transforms.part_writing import write_parts
-from transforms.parts import Part
-from transforms.shards.compose import compose_shard
-from transforms.shards.plan import ShardPolicy, find_shard, place_parts
-from transforms.shards.stage import ComposeShards, PlanShards
 
 SIZES = st.lists(st.integers(1, 1000), min_size=1, max_size=200)
 PAYLOADS = {block: [f"{block}-{number}".encode() * 5 for number in range(20)] for block in (2, 0, 1)}

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from transforms.ref_columns import one_by_one
-from transforms.refs import SampleRef
-from transforms.sources.containers import Container, Spool, until_damage
-from transforms.sources.folder_tree import FolderSummary
-from transforms.sources.opening import open_source
-from transforms.sources.source import Source
-from transforms.sources.source_spec import Skipped, SourceSpec
+from beam_tfrecords.transforms.ref_columns import one_by_one
+from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
+from beam_tfrecords.transforms.sources.folder_tree import FolderSummary
+from beam_tfrecords.transforms.sources.opening import open_source
+from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 
 Touch = Callable[..., Path]
 Open = Callable[..., Source]

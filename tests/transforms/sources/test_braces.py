@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_tfrecords.errors import RequestError
-from transforms.sources.braces import expand_braces, has_braces, split_list
+from beam_tfrecords.transforms.sources.braces import expand_braces, has_braces, split_list
 
 WORDS = st.sampled_from(["a", "b.tar", "é", "-", "/", "x y", ""])
 NUMBERS = st.from_regex(r"0{0,2}[0-9]{1,2}", fullmatch=True)

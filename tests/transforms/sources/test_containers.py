@@ -6,9 +6,9 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from transforms.refs import File, SampleRef, one_image
-from transforms.sources import containers
-from transforms.sources.containers import Container, Spool, member_path
+from beam_tfrecords.transforms.refs import File, SampleRef, one_image
+from beam_tfrecords.transforms.sources import containers
+from beam_tfrecords.transforms.sources.containers import Container, Spool, member_path
 
 
 def content(place):

@@ -28,13 +28,13 @@ import zstandard
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.tfrecord import frame
+from beam_tfrecords.transforms.ref_columns import one_by_one
+from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
+from beam_tfrecords.transforms.sources.opening import open_source
+from beam_tfrecords.transforms.sources.registry import NAMES
+from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from tests.pixel_files import save_cifar, save_idx
-from transforms.ref_columns import one_by_one
-from transforms.sources.containers import Container, Spool, until_damage
-from transforms.sources.opening import open_source
-from transforms.sources.registry import NAMES
-from transforms.sources.source import Source
-from transforms.sources.source_spec import Skipped, SourceSpec
 
 SEED = 11
 COUNT = 12

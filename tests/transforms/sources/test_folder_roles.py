@@ -7,8 +7,8 @@ import tarfile
 import pytest
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.sources.folder_tree import FolderSummary
 from tests.transforms.sources.conftest import settle
-from transforms.sources.folder_tree import FolderSummary
 
 
 def labels(samples):

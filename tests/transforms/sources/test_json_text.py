@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.sources.json_text import read_json
+from beam_tfrecords.transforms.sources.json_text import read_json
 
 
 @given(value=st.recursive(st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()), st.lists))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.sources.path_labels import path_label
+from beam_tfrecords.transforms.sources.path_labels import path_label
 
 WORD = st.text("abcxyz", min_size=1, max_size=5)
 

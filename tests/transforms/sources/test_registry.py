@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from transforms.sources.registry import SOURCES, source_of_file
+from beam_tfrecords.transforms.sources.registry import SOURCES, source_of_file
 
 
 @pytest.mark.parametrize("entry", SOURCES, ids=lambda entry: entry.name)
 def test_the_module_of_every_source_has_an_opener(entry):
-    assert callable(importlib.import_module(f"transforms.sources.{entry.module}").open_source)
+    assert callable(importlib.import_module(f"beam_tfrecords.transforms.sources.{entry.module}").open_source)
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def test_only_parquet_imports_pyarrow(touch, name):
     (root / "m.csv").write_text("image,label\nphotos/cat/1.jpg,cat\n")
     script = (
         "import sys\n"
-        "from transforms.sources.opening import open_source\n"
-        "from transforms.sources.source_spec import SourceSpec\n"
+        "from beam_tfrecords.transforms.sources.opening import open_source\n"
+        "from beam_tfrecords.transforms.sources.source_spec import SourceSpec\n"
         f"samples = list(open_source(SourceSpec(input=({str(root / name)!r},))).samples())\n"
         "print(len(samples), 'pyarrow' in sys.modules)\n"
     )

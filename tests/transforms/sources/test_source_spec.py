@@ -5,9 +5,9 @@ import os
 import pytest
 
 from beam_tfrecords.errors import RequestError
-from transforms.settings import read_settings, settings_of, write_settings
-from transforms.sources.registry import NAMES
-from transforms.sources.source_spec import Skipped, SourceSpec
+from beam_tfrecords.transforms.settings import read_settings, settings_of, write_settings
+from beam_tfrecords.transforms.sources.registry import NAMES
+from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 
 
 def read(**words):

@@ -7,10 +7,10 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 
-from transforms.workspace.build_folder import Workspace
-from transforms.workspace.cleaning import delete_batch, delete_temporary, list_batches
-from transforms.workspace.output_folder import register_version
-from transforms.workspace.stage import RemoveTemporary
+from beam_tfrecords.transforms.workspace.build_folder import Workspace
+from beam_tfrecords.transforms.workspace.cleaning import delete_batch, delete_temporary, list_batches
+from beam_tfrecords.transforms.workspace.output_folder import register_version
+from beam_tfrecords.transforms.workspace.stage import RemoveTemporary
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from pathlib import Path
 import apache_beam as beam
 from apache_beam.metrics import MetricsFilter
 
-from transforms.blocks.stage import NAMESPACE, report_block
-from transforms.blocks.stopwatch import Stopwatch
-from transforms.stats import Stats
-from transforms.workspace.counts import BlockCounts, add_block, read_block_counts
+from beam_tfrecords.transforms.blocks.stage import NAMESPACE, report_block
+from beam_tfrecords.transforms.blocks.stopwatch import Stopwatch
+from beam_tfrecords.transforms.stats import Stats
+from beam_tfrecords.transforms.workspace.counts import BlockCounts, add_block, read_block_counts
 
 STATS = Stats({("written", "train"): 90, ("failed", "train", "corrupt"): 10, ("source_bytes",): 5_000})
 

@@ -9,11 +9,11 @@ from typing import IO, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
-from transforms.objects import Objects
-from transforms.refs import File, SampleRef, Scalar, Value, one_image
-from transforms.sources.inputs import quote_input, refuse_columns
-from transforms.sources.source_spec import SourceSpec
-from transforms.sources.tables.table_source import look
+from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.refs import File, SampleRef, Scalar, Value, one_image
+from beam_tfrecords.transforms.sources.inputs import quote_input, refuse_columns
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.table_source import look
 
 
 def refuse_other_settings(spec: SourceSpec, *, allowed: Collection[str] = ()) -> None:

@@ -16,10 +16,10 @@ import numpy as np
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.examples.layouts import CAPTIONS
-from transforms.objects import Objects
-from transforms.outlines import pack_segmentation
-from transforms.refs import SampleRef, Scalar
-from transforms.sources.annotations.annotated import (
+from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.outlines import pack_segmentation
+from beam_tfrecords.transforms.refs import SampleRef, Scalar
+from beam_tfrecords.transforms.sources.annotations.annotated import (
     as_number,
     open_unchanged,
     reference,
@@ -27,14 +27,14 @@ from transforms.sources.annotations.annotated import (
     refuse_other_settings,
     rejected,
 )
-from transforms.sources.annotations.json_stream import JsonError, read_arrays
-from transforms.sources.folder_names import guess_split
-from transforms.sources.image_files import find_image
-from transforms.sources.inputs import InputFile, describe_splits, find_files, has_wildcards, quote_input
-from transforms.sources.names import is_utf8, printable
-from transforms.sources.other_forms import refuse_json
-from transforms.sources.source import Source
-from transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.annotations.json_stream import JsonError, read_arrays
+from beam_tfrecords.transforms.sources.folder_names import guess_split
+from beam_tfrecords.transforms.sources.image_files import find_image
+from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, has_wildcards, quote_input
+from beam_tfrecords.transforms.sources.names import is_utf8, printable
+from beam_tfrecords.transforms.sources.other_forms import refuse_json
+from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 _ARRAYS = ("images", "annotations", "categories")
 # Near the begin of every such file: `info` and `licenses` come first in COCO's own.

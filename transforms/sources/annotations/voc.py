@@ -14,21 +14,21 @@ from xml.parsers import expat
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.storage.threads import map_in_threads
-from transforms.objects import Objects
-from transforms.refs import SampleRef
-from transforms.service_faults import retry_faults
-from transforms.sources.annotations.annotated import (
+from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.service_faults import retry_faults
+from beam_tfrecords.transforms.sources.annotations.annotated import (
     reference,
     refuse_folders_as_splits,
     refuse_other_settings,
     rejected,
 )
-from transforms.sources.image_files import with_mask
-from transforms.sources.inputs import key_prefixes, quote_input, refuse_settings
-from transforms.sources.names import is_utf8, printable, skipped_kind
-from transforms.sources.source import Source
-from transforms.sources.source_spec import MASK_SETTINGS, SourceSpec
-from transforms.splits import split_of_folder
+from beam_tfrecords.transforms.sources.image_files import with_mask
+from beam_tfrecords.transforms.sources.inputs import key_prefixes, quote_input, refuse_settings
+from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind
+from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS, SourceSpec
+from beam_tfrecords.transforms.splits import split_of_folder
 
 _IMAGES, _ANNOTATIONS, _LISTS = "JPEGImages", "Annotations", "ImageSets/Main"
 _MASKS, _MASK_LISTS = "SegmentationClass", "ImageSets/Segmentation"

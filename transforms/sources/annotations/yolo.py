@@ -16,22 +16,22 @@ import yaml
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.storage.threads import map_in_threads
-from transforms.objects import Objects
-from transforms.outlines import pack_polygons
-from transforms.refs import SampleRef
-from transforms.service_faults import retry_faults
-from transforms.sources.annotations.annotated import (
+from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.outlines import pack_polygons
+from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.service_faults import retry_faults
+from beam_tfrecords.transforms.sources.annotations.annotated import (
     reference,
     refuse_folders_as_splits,
     refuse_other_settings,
     rejected,
 )
-from transforms.sources.inputs import quote_input
-from transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
-from transforms.sources.source import Source
-from transforms.sources.source_spec import SourceSpec
-from transforms.sources.tables.image_paths import resolve
-from transforms.splits import SPLIT_NAMES
+from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
+from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.image_paths import resolve
+from beam_tfrecords.transforms.splits import SPLIT_NAMES
 
 _SPLITS = ("train", "val", "valid", "validation", "test")
 # Labels and caches are beside the images in some datasets.

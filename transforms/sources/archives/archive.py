@@ -11,20 +11,20 @@ from typing import Protocol, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from transforms.images.formats import SNIFFED_BYTES, may_be_an_image
-from transforms.refs import Locator, SampleRef, one_image
-from transforms.sources.containers import Container, Spool, member_path
-from transforms.sources.folder_advice import Place
-from transforms.sources.folder_names import is_known
-from transforms.sources.folder_roles import Guess, Roles
-from transforms.sources.folder_tree import FolderSummary
-from transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input, refuse_columns
-from transforms.sources.names import NOT_AN_IMAGE, has_extension, skipped_kind
-from transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_group, path_label
-from transforms.sources.registry import find_source
-from transforms.sources.settling import Relabel, guess_roles, relabel, settle_roles
-from transforms.sources.source import ContainerSource
-from transforms.sources.source_spec import Skipped, SourceSpec
+from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_image
+from beam_tfrecords.transforms.refs import Locator, SampleRef, one_image
+from beam_tfrecords.transforms.sources.containers import Container, Spool, member_path
+from beam_tfrecords.transforms.sources.folder_advice import Place
+from beam_tfrecords.transforms.sources.folder_names import is_known
+from beam_tfrecords.transforms.sources.folder_roles import Guess, Roles
+from beam_tfrecords.transforms.sources.folder_tree import FolderSummary
+from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input, refuse_columns
+from beam_tfrecords.transforms.sources.names import NOT_AN_IMAGE, has_extension, skipped_kind
+from beam_tfrecords.transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_group, path_label
+from beam_tfrecords.transforms.sources.registry import find_source
+from beam_tfrecords.transforms.sources.settling import Relabel, guess_roles, relabel, settle_roles
+from beam_tfrecords.transforms.sources.source import ContainerSource
+from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 
 # An archive that expands to more than this, and to more than so many times its size, is a bomb. Apache POI takes the
 # same ratio; photos hardly shrink at all.

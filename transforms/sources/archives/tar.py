@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from transforms.sources.archives.archive import ArchiveSource, open_archives
-from transforms.sources.archives.tar_reader import open_tar
-from transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.archives.archive import ArchiveSource, open_archives
+from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 
 def open_source(spec: SourceSpec) -> ArchiveSource:

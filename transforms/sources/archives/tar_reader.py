@@ -15,9 +15,9 @@ from typing import IO, Any, TypeVar, cast
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Stage
-from transforms.refs import Range
-from transforms.sources.archives.archive import Member, check_expansion
-from transforms.sources.containers import Container, Spool
+from beam_tfrecords.transforms.refs import Range
+from beam_tfrecords.transforms.sources.archives.archive import Member, check_expansion
+from beam_tfrecords.transforms.sources.containers import Container, Spool
 
 _MOST_MAGIC_BYTES = 10
 # Zeros behind the last member: the marker of two blocks, and what fills a record of 20. A file that was allocated, and

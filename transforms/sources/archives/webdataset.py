@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from transforms.refs import Locator, SampleRef, one_image
-from transforms.sources.archives.archive import Member
-from transforms.sources.archives.tar_reader import TarReader, open_tar
-from transforms.sources.archives.webdataset_members import (
+from beam_tfrecords.transforms.refs import Locator, SampleRef, one_image
+from beam_tfrecords.transforms.sources.archives.archive import Member
+from beam_tfrecords.transforms.sources.archives.tar_reader import TarReader, open_tar
+from beam_tfrecords.transforms.sources.archives.webdataset_members import (
     PICKLES,
     decode,
     is_image,
@@ -25,15 +25,21 @@ from transforms.sources.archives.webdataset_members import (
     meta_kind,
     split_name,
 )
-from transforms.sources.containers import Container, Spool, member_path
-from transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input, refuse_settings
-from transforms.sources.source import ContainerSource
-from transforms.sources.source_spec import Skipped, SourceSpec
-from transforms.sources.tables.cells import invalid_row, read_text
-from transforms.sources.tables.object_cells import find_objects
-from transforms.sources.tables.row_values import RowReader, choose_cells, splits_of, without_label
-from transforms.sources.tables.table import MOST_ROW_SIZE, FirstRows
-from transforms.sources.tables.table_columns import guess_label
+from beam_tfrecords.transforms.sources.containers import Container, Spool, member_path
+from beam_tfrecords.transforms.sources.inputs import (
+    InputFile,
+    describe_splits,
+    find_files,
+    quote_input,
+    refuse_settings,
+)
+from beam_tfrecords.transforms.sources.source import ContainerSource
+from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_text
+from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
+from beam_tfrecords.transforms.sources.tables.row_values import RowReader, choose_cells, splits_of, without_label
+from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, FirstRows
+from beam_tfrecords.transforms.sources.tables.table_columns import guess_label
 
 # Samples of the first archive that show which columns there are, and members that show whether it is a WebDataset.
 _SAMPLES = 32

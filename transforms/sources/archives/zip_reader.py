@@ -16,10 +16,10 @@ from typing import IO, TypeVar
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Stage
-from transforms.refs import Range, ZipMember
-from transforms.sources.archives.archive import Member, check_expansion
-from transforms.sources.containers import Container, Spool
-from transforms.zip_member import HEADER_BYTES, unpack_start
+from beam_tfrecords.transforms.refs import Range, ZipMember
+from beam_tfrecords.transforms.sources.archives.archive import Member, check_expansion
+from beam_tfrecords.transforms.sources.containers import Container, Spool
+from beam_tfrecords.transforms.zip_member import HEADER_BYTES, unpack_start
 
 # The end of the directory, 64-bit and not; where the first of them is; and an entry (4.3.12 to 4.3.16).
 _END = struct.Struct("<4s4H2LH")

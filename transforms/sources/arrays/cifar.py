@@ -9,10 +9,10 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from transforms.sources.arrays.stacks import Stack, StackSource, read_exactly, reading
-from transforms.sources.containers import Container
-from transforms.sources.inputs import find_files_below, quote_input, refuse_settings
-from transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.arrays.stacks import Stack, StackSource, read_exactly, reading
+from beam_tfrecords.transforms.sources.containers import Container
+from beam_tfrecords.transforms.sources.inputs import find_files_below, quote_input, refuse_settings
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 _TEN = re.compile(r"(?:data_batch_\d|test_batch)\.bin", re.IGNORECASE)
 _HUNDRED = re.compile(r"(?:train|test)\.bin", re.IGNORECASE)

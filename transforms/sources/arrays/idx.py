@@ -15,10 +15,10 @@ import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from transforms.sources.arrays.stacks import Stack, StackSource, find_axes, read_exactly, reading
-from transforms.sources.containers import Container
-from transforms.sources.inputs import InputFile, find_files_below, quote_input, refuse_settings
-from transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.arrays.stacks import Stack, StackSource, find_axes, read_exactly, reading
+from beam_tfrecords.transforms.sources.containers import Container
+from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input, refuse_settings
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 # train-images-idx3-ubyte, as they are distributed, and t10k-images.idx3-ubyte, as some programs call them.
 _FILE = re.compile(r"[^/]*(?:images|labels)[.-]idx\d-(?:ubyte|int)(?:\.gz)?", re.IGNORECASE)

@@ -19,12 +19,12 @@ import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from transforms.sources.arrays.stacks import Stack, StackSource, find_axes, read_exactly, reading
-from transforms.sources.containers import Container
-from transforms.sources.inputs import find_files_below, quote_input
-from transforms.sources.source_spec import SourceSpec
-from transforms.splits import SPLIT_NAMES
-from transforms.zip_member import HEADER_BYTES, content_start
+from beam_tfrecords.transforms.sources.arrays.stacks import Stack, StackSource, find_axes, read_exactly, reading
+from beam_tfrecords.transforms.sources.containers import Container
+from beam_tfrecords.transforms.sources.inputs import find_files_below, quote_input
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.splits import SPLIT_NAMES
+from beam_tfrecords.transforms.zip_member import HEADER_BYTES, content_start
 
 _FILE = re.compile(r"[^/]*\.np[yz]", re.IGNORECASE)
 _IMAGE_WORDS = ("x", "images", "image", "imgs", "img", "data", "pixels")

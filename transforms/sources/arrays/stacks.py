@@ -15,16 +15,22 @@ from typing import IO, Any, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from transforms.refs import PixelRange, SampleRef, Value, one_image
-from transforms.sources.archives.archive import check_expansion
-from transforms.sources.containers import Container, Spool, reject_missing
-from transforms.sources.inputs import InputFile, describe_splits, quote_input, refuse_settings, splits_of_names
-from transforms.sources.source import ContainerSource
-from transforms.sources.source_spec import LabelType, Skipped, SourceSpec
-from transforms.sources.tables.cells import invalid_row, read_text
-from transforms.sources.tables.row_values import RowReader, choose_cells, without_label
-from transforms.sources.tables.table import FirstRows
-from transforms.sources.tables.table_columns import guess_label
+from beam_tfrecords.transforms.refs import PixelRange, SampleRef, Value, one_image
+from beam_tfrecords.transforms.sources.archives.archive import check_expansion
+from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
+from beam_tfrecords.transforms.sources.inputs import (
+    InputFile,
+    describe_splits,
+    quote_input,
+    refuse_settings,
+    splits_of_names,
+)
+from beam_tfrecords.transforms.sources.source import ContainerSource
+from beam_tfrecords.transforms.sources.source_spec import LabelType, Skipped, SourceSpec
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_text
+from beam_tfrecords.transforms.sources.tables.row_values import RowReader, choose_cells, without_label
+from beam_tfrecords.transforms.sources.tables.table import FirstRows
+from beam_tfrecords.transforms.sources.tables.table_columns import guess_label
 
 # Usual names of labels besides those of tables.
 _LABELS = ("y", "target", "targets")

@@ -9,22 +9,35 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError
-from transforms.images.formats import SNIFFED_BYTES, may_be_an_image
-from transforms.refs import File, SampleRef, one_image
-from transforms.service_faults import retry_faults
-from transforms.sources.containers import Container, Spool
-from transforms.sources.folder_advice import Place
-from transforms.sources.folder_roles import Roles, show_names
-from transforms.sources.folder_tree import FolderSummary, FolderTree
-from transforms.sources.folders.mask_files import MaskFiles, find_mask_files
-from transforms.sources.folders.roots import Root, check_named_splits, root_of
-from transforms.sources.image_files import with_mask
-from transforms.sources.inputs import describe_splits, key_prefixes, quote_input, refuse_columns, splits_of_names
-from transforms.sources.names import FOLDER_MARKER, NOT_AN_IMAGE, has_extension, is_utf8, printable, skipped_kind
-from transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_group, path_label
-from transforms.sources.settling import guess_roles, relabel, settle_roles
-from transforms.sources.source import Source
-from transforms.sources.source_spec import Skipped, SourceSpec
+from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_image
+from beam_tfrecords.transforms.refs import File, SampleRef, one_image
+from beam_tfrecords.transforms.service_faults import retry_faults
+from beam_tfrecords.transforms.sources.containers import Container, Spool
+from beam_tfrecords.transforms.sources.folder_advice import Place
+from beam_tfrecords.transforms.sources.folder_roles import Roles, show_names
+from beam_tfrecords.transforms.sources.folder_tree import FolderSummary, FolderTree
+from beam_tfrecords.transforms.sources.folders.mask_files import MaskFiles, find_mask_files
+from beam_tfrecords.transforms.sources.folders.roots import Root, check_named_splits, root_of
+from beam_tfrecords.transforms.sources.image_files import with_mask
+from beam_tfrecords.transforms.sources.inputs import (
+    describe_splits,
+    key_prefixes,
+    quote_input,
+    refuse_columns,
+    splits_of_names,
+)
+from beam_tfrecords.transforms.sources.names import (
+    FOLDER_MARKER,
+    NOT_AN_IMAGE,
+    has_extension,
+    is_utf8,
+    printable,
+    skipped_kind,
+)
+from beam_tfrecords.transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_group, path_label
+from beam_tfrecords.transforms.sources.settling import guess_roles, relabel, settle_roles
+from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 
 # Of fewer images, starting a pipeline would take longer than it gains; of more, listing these once more costs little.
 MOST_LISTED_HERE = 1_000_000

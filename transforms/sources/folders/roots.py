@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from transforms.sources.folder_roles import show_names
-from transforms.sources.inputs import has_wildcards, quote_input
-from transforms.sources.names import is_system_folder, printable
-from transforms.sources.path_labels import named_split_folders
-from transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.folder_roles import show_names
+from beam_tfrecords.transforms.sources.inputs import has_wildcards, quote_input
+from beam_tfrecords.transforms.sources.names import is_system_folder, printable
+from beam_tfrecords.transforms.sources.path_labels import named_split_folders
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,9 +7,9 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from transforms.objects import Objects
-from transforms.sources.records.tfds_features import Features
-from transforms.sources.tables.cells import invalid_row
+from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.sources.records.tfds_features import Features
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _API = "image/object"

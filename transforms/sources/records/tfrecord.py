@@ -19,23 +19,28 @@ from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.files import DATASET_INFO, FEATURES, LABEL_MAP, label_file
 from beam_tfrecords.label_files import read_label_file, read_label_map
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError, masked_crc32c, scan_records
-from transforms.images.formats import sniff
-from transforms.refs import PixelRange, Range, SampleRef, Value, one_image
-from transforms.sources.archives.archive import check_expansion
-from transforms.sources.containers import Container, Spool, reject_missing
-from transforms.sources.inputs import InputFile, find_files_below, quote_input, refuse_settings
-from transforms.sources.records.object_features import (
+from beam_tfrecords.transforms.images.formats import sniff
+from beam_tfrecords.transforms.refs import PixelRange, Range, SampleRef, Value, one_image
+from beam_tfrecords.transforms.sources.archives.archive import check_expansion
+from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
+from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input, refuse_settings
+from beam_tfrecords.transforms.sources.records.object_features import (
     CLASSES_OF_OBJECTS,
     ObjectFeatures,
     find_object_features,
     read_objects,
 )
-from transforms.sources.records.tfds_features import Features, parse_features, parse_shard_lengths, shard_of
-from transforms.sources.source import ContainerSource
-from transforms.sources.source_spec import Skipped, SourceSpec
-from transforms.sources.tables.cells import invalid_row, read_text
-from transforms.sources.tables.object_cells import wants_objects
-from transforms.sources.tables.row_values import (
+from beam_tfrecords.transforms.sources.records.tfds_features import (
+    Features,
+    parse_features,
+    parse_shard_lengths,
+    shard_of,
+)
+from beam_tfrecords.transforms.sources.source import ContainerSource
+from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_text
+from beam_tfrecords.transforms.sources.tables.object_cells import wants_objects
+from beam_tfrecords.transforms.sources.tables.row_values import (
     RowReader,
     choose_cells,
     note_splits,
@@ -43,8 +48,8 @@ from transforms.sources.tables.row_values import (
     splits_of,
     without_label,
 )
-from transforms.sources.tables.table import FirstRows
-from transforms.sources.tables.table_columns import available, choose_mask, guess_label
+from beam_tfrecords.transforms.sources.tables.table import FirstRows
+from beam_tfrecords.transforms.sources.tables.table_columns import available, choose_mask, guess_label
 
 _SHARD = r"-\d{5,}-of-\d{5,}"
 # Directly in a folder.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from transforms.sources.registry import source_of_file
-from transforms.sources.tables.table import TableFile
+from beam_tfrecords.transforms.sources.registry import source_of_file
+from beam_tfrecords.transforms.sources.tables.table import TableFile
 
 
 def open_table(path: str, *, delimiter: str | None = None, encoding: str | None = None) -> TableFile:
@@ -19,13 +19,13 @@ def open_table(path: str, *, delimiter: str | None = None, encoding: str | None 
     # Each format is imported when it is read.
     kind = source_of_file(path)
     if kind == "parquet":
-        from transforms.sources.tables.parquet_table import open_parquet
+        from beam_tfrecords.transforms.sources.tables.parquet_table import open_parquet
 
         return open_parquet(path)
     if kind == "csv":
-        from transforms.sources.tables.csv_table import open_csv
+        from beam_tfrecords.transforms.sources.tables.csv_table import open_csv
 
         return open_csv(path, delimiter, encoding)
-    from transforms.sources.tables.jsonl_table import open_jsonl
+    from beam_tfrecords.transforms.sources.tables.jsonl_table import open_jsonl
 
     return open_jsonl(path, encoding)

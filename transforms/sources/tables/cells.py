@@ -9,9 +9,9 @@ from types import NoneType
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from transforms.refs import Scalar, Value
-from transforms.sources.tables.image_paths import shorten
-from transforms.sources.tables.table import InvalidRow, Row
+from beam_tfrecords.transforms.refs import Scalar, Value
+from beam_tfrecords.transforms.sources.tables.image_paths import shorten
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
 
 # A list as Python or NumPy prints it, and a text in it.
 _LIST = re.compile(r"\s*[\[(](.*)[\])]\s*", re.DOTALL)

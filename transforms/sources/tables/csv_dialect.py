@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from transforms.sources.names import is_image_name, printable
-from transforms.sources.tables.text_file import find_encoding, note_encoding
+from beam_tfrecords.transforms.sources.names import is_image_name, printable
+from beam_tfrecords.transforms.sources.tables.text_file import find_encoding, note_encoding
 
 _DELIMITERS = (",", ";", "\t", "|")
 _LINES = 50

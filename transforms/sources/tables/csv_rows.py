@@ -6,9 +6,9 @@ import csv
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from transforms.sources.names import is_image_name
-from transforms.sources.tables.table import MOST_ROW_SIZE, InvalidRow
-from transforms.sources.tables.text_file import Line, Lines
+from beam_tfrecords.transforms.sources.names import is_image_name
+from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, InvalidRow
+from beam_tfrecords.transforms.sources.tables.text_file import Line, Lines
 
 # All lines of a row are kept until its end is found.
 _MOST_LINES = 10_000

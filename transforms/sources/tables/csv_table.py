@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from beam_tfrecords.errors import RequestError
-from transforms.sources.other_forms import name_columns, refuse_json
-from transforms.sources.source_spec import SourceSpec
-from transforms.sources.tables.csv_dialect import Dialect, find_dialect, looks_like_data
-from transforms.sources.tables.csv_rows import Cells, count_rows, read_rows
-from transforms.sources.tables.table import InvalidRow, Row, RowRange
-from transforms.sources.tables.table_source import TableSource, open_tables
-from transforms.sources.tables.text_file import Lines, cut_text, open_bytes, read_start
+from beam_tfrecords.transforms.sources.other_forms import name_columns, refuse_json
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.csv_dialect import Dialect, find_dialect, looks_like_data
+from beam_tfrecords.transforms.sources.tables.csv_rows import Cells, count_rows, read_rows
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
+from beam_tfrecords.transforms.sources.tables.table_source import TableSource, open_tables
+from beam_tfrecords.transforms.sources.tables.text_file import Lines, cut_text, open_bytes, read_start
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from transforms.refs import SampleRef
-from transforms.sources.inputs import InputFile, key_prefixes, quote_input, refuse_settings
-from transforms.sources.selection import read_names
-from transforms.sources.source_spec import SourceSpec
-from transforms.sources.tables.any_table import open_table
-from transforms.sources.tables.column_choices import plain_name
-from transforms.sources.tables.table import Table, TableFile
-from transforms.sources.tables.table_columns import MASK_NAMES, available
-from transforms.sources.tables.table_source import TableSource
-from transforms.splits import split_of_folder
+from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.sources.inputs import InputFile, key_prefixes, quote_input, refuse_settings
+from beam_tfrecords.transforms.sources.selection import read_names
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.any_table import open_table
+from beam_tfrecords.transforms.sources.tables.column_choices import plain_name
+from beam_tfrecords.transforms.sources.tables.table import Table, TableFile
+from beam_tfrecords.transforms.sources.tables.table_columns import MASK_NAMES, available
+from beam_tfrecords.transforms.sources.tables.table_source import TableSource
+from beam_tfrecords.transforms.splits import split_of_folder
 
 METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 IMAGE, IMAGES = "file_name", "file_names"

@@ -18,16 +18,16 @@ import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from transforms.refs import IMAGE, MASK, File, Locator, Range, SampleRef, Value
-from transforms.sources.containers import Container, Spool, reject_missing
-from transforms.sources.inputs import InputFile, find_files, quote_input, refuse_settings
-from transforms.sources.source import ContainerSource
-from transforms.sources.source_spec import Skipped, SourceSpec
-from transforms.sources.tables.cells import invalid_row, read_text
-from transforms.sources.tables.image_paths import resolve
-from transforms.sources.tables.object_cells import COLUMN as OBJECTS
-from transforms.sources.tables.object_cells import find_objects
-from transforms.sources.tables.parquet_table import (
+from beam_tfrecords.transforms.refs import IMAGE, MASK, File, Locator, Range, SampleRef, Value
+from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
+from beam_tfrecords.transforms.sources.inputs import InputFile, find_files, quote_input, refuse_settings
+from beam_tfrecords.transforms.sources.source import ContainerSource
+from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_text
+from beam_tfrecords.transforms.sources.tables.image_paths import resolve
+from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJECTS
+from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
+from beam_tfrecords.transforms.sources.tables.parquet_table import (
     ParquetTable,
     is_binary,
     may_hold_images,
@@ -35,7 +35,7 @@ from transforms.sources.tables.parquet_table import (
     opened,
     to_python,
 )
-from transforms.sources.tables.row_values import (
+from beam_tfrecords.transforms.sources.tables.row_values import (
     RowReader,
     choose_cells,
     note_splits,
@@ -43,9 +43,15 @@ from transforms.sources.tables.row_values import (
     splits_of,
     without_label,
 )
-from transforms.sources.tables.table import InvalidRow
-from transforms.sources.tables.table_columns import available, choose_mask, guess_image, guess_label, name_images
-from transforms.sources.tables.table_source import look, of_path
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow
+from beam_tfrecords.transforms.sources.tables.table_columns import (
+    available,
+    choose_mask,
+    guess_image,
+    guess_label,
+    name_images,
+)
+from beam_tfrecords.transforms.sources.tables.table_source import look, of_path
 
 # train-00000-of-00004.parquet, also with a hash behind the numbers.
 _SPLIT = re.compile(r"(?P<split>[A-Za-z]\w*)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?\.parquet", re.IGNORECASE)

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError
-from transforms.sources.json_text import read_json
-from transforms.sources.other_forms import refuse_json
-from transforms.sources.source_spec import SourceSpec
-from transforms.sources.tables.table import InvalidRow, Row, RowRange
-from transforms.sources.tables.table_source import TableSource, open_tables
-from transforms.sources.tables.text_file import (
+from beam_tfrecords.transforms.sources.json_text import read_json
+from beam_tfrecords.transforms.sources.other_forms import refuse_json
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
+from beam_tfrecords.transforms.sources.tables.table_source import TableSource, open_tables
+from beam_tfrecords.transforms.sources.tables.text_file import (
     Line,
     Lines,
     cut_text,

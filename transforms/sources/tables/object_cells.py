@@ -7,11 +7,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from transforms.objects import Objects
-from transforms.sources.source_spec import SourceSpec
-from transforms.sources.tables.cells import invalid_row, read_label
-from transforms.sources.tables.image_paths import shorten
-from transforms.sources.tables.table import InvalidRow, Table
+from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_label
+from beam_tfrecords.transforms.sources.tables.image_paths import shorten
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
 
 COLUMN = "objects"
 _BOX = ("bbox", "bboxes")

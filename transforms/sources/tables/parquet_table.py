@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from transforms.sources.containers import MOST_MISSING
-from transforms.sources.source_spec import SourceSpec
-from transforms.sources.tables.table import InvalidRow, Row, RowRange
-from transforms.sources.tables.table_source import TableSource, open_tables
+from beam_tfrecords.transforms.sources.containers import MOST_MISSING
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
+from beam_tfrecords.transforms.sources.tables.table_source import TableSource, open_tables
 
 _BATCH_ROWS = 512
 # Without a buffer size, pyarrow reads whole column chunks, which may be as large as the file.

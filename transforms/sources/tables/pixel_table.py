@@ -11,18 +11,30 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
-from transforms.refs import PixelRange, Range, SampleRef, one_image
-from transforms.sources.containers import Container, Spool
-from transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input, refuse_settings
-from transforms.sources.names import printable
-from transforms.sources.source import ContainerSource
-from transforms.sources.source_spec import Skipped, SourceSpec
-from transforms.sources.tables.any_table import open_table
-from transforms.sources.tables.cells import check_end, invalid_row, read_text
-from transforms.sources.tables.column_choices import LABEL_NAMES, NOT_LABEL_NAMES, find_pixels, plain_name, square_shape
-from transforms.sources.tables.row_values import RowReader, choose_cells, splits_of, without_label
-from transforms.sources.tables.table import FirstRows, InvalidRow, Row, Table
-from transforms.sources.tables.table_columns import guess_image, guess_label
+from beam_tfrecords.transforms.refs import PixelRange, Range, SampleRef, one_image
+from beam_tfrecords.transforms.sources.containers import Container, Spool
+from beam_tfrecords.transforms.sources.inputs import (
+    InputFile,
+    describe_splits,
+    find_files,
+    quote_input,
+    refuse_settings,
+)
+from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.source import ContainerSource
+from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
+from beam_tfrecords.transforms.sources.tables.any_table import open_table
+from beam_tfrecords.transforms.sources.tables.cells import check_end, invalid_row, read_text
+from beam_tfrecords.transforms.sources.tables.column_choices import (
+    LABEL_NAMES,
+    NOT_LABEL_NAMES,
+    find_pixels,
+    plain_name,
+    square_shape,
+)
+from beam_tfrecords.transforms.sources.tables.row_values import RowReader, choose_cells, splits_of, without_label
+from beam_tfrecords.transforms.sources.tables.table import FirstRows, InvalidRow, Row, Table
+from beam_tfrecords.transforms.sources.tables.table_columns import guess_image, guess_label
 
 _NO_SETTINGS = ("label_pattern", "image_path", "image_root")
 

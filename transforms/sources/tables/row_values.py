@@ -10,16 +10,16 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from transforms.objects import Objects
-from transforms.refs import Value
-from transforms.sources.inputs import InputFile, quote_input
-from transforms.sources.source_spec import SourceSpec
-from transforms.sources.tables.cells import plain_labels, read_flag, read_label, read_value, read_values
-from transforms.sources.tables.column_choices import column_choices
-from transforms.sources.tables.object_cells import find_objects, read_objects
-from transforms.sources.tables.table import Table
-from transforms.sources.tables.table_columns import Columns, available, choose_columns, guess_label
-from transforms.splits import SPLIT_NAMES
+from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.refs import Value
+from beam_tfrecords.transforms.sources.inputs import InputFile, quote_input
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.cells import plain_labels, read_flag, read_label, read_value, read_values
+from beam_tfrecords.transforms.sources.tables.column_choices import column_choices
+from beam_tfrecords.transforms.sources.tables.object_cells import find_objects, read_objects
+from beam_tfrecords.transforms.sources.tables.table import Table
+from beam_tfrecords.transforms.sources.tables.table_columns import Columns, available, choose_columns, guess_label
+from beam_tfrecords.transforms.splits import SPLIT_NAMES
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from transforms.sources.inputs import quote_input
-from transforms.sources.source_spec import SourceSpec
-from transforms.sources.tables.cells import invalid_row
-from transforms.sources.tables.table import InvalidRow, Table
-from transforms.splits import SPLIT_NAMES
+from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
+from beam_tfrecords.transforms.splits import SPLIT_NAMES
 
 # The usual names, without regard to case, spaces, dashes and underscores. The first is the documented one: whatever it
 # holds are splits. The others are taken if their words are names of splits.

@@ -11,17 +11,17 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from transforms.refs import IMAGE, MASK
-from transforms.sources.inputs import quote_input
-from transforms.sources.names import printable
-from transforms.sources.selection import read_names
-from transforms.sources.source_spec import SourceSpec
-from transforms.sources.tables.cells import is_path_list
-from transforms.sources.tables.column_choices import column_choices, plain_name
-from transforms.sources.tables.image_paths import fill_pattern, pattern_columns
-from transforms.sources.tables.object_cells import find_objects
-from transforms.sources.tables.split_column import SplitColumn, find_split_column
-from transforms.sources.tables.table import InvalidRow, Table
+from beam_tfrecords.transforms.refs import IMAGE, MASK
+from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.selection import read_names
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.cells import is_path_list
+from beam_tfrecords.transforms.sources.tables.column_choices import column_choices, plain_name
+from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
+from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
+from beam_tfrecords.transforms.sources.tables.split_column import SplitColumn, find_split_column
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
 
 # The usual names, in order of preference, without regard to case, spaces and underscores. The first is the
 # documented one: it is taken without a note.

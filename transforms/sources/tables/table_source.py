@@ -10,22 +10,29 @@ from typing import Any, cast
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, Choice, FailureReason, RequestError, SampleError, Stage
-from transforms.ref_columns import RefColumns, one_by_one
-from transforms.refs import IMAGE, MASK, File, Locator, SampleRef
-from transforms.service_faults import retry_faults
-from transforms.sources.containers import Container, Spool, until_damage
-from transforms.sources.image_files import find_image
-from transforms.sources.inputs import InputFile, describe_splits, find_files, keep_inputs, quote_input, refuse_settings
-from transforms.sources.names import printable
-from transforms.sources.source import Source
-from transforms.sources.source_spec import Skipped, SourceSpec
-from transforms.sources.tables.cells import check_end, invalid_row, read_paths, read_text
-from transforms.sources.tables.column_choices import column_choices, one_hot_columns
-from transforms.sources.tables.image_paths import fill_pattern, pattern_columns, shorten
-from transforms.sources.tables.missing_images import refuse_missing
-from transforms.sources.tables.row_values import RowReader, row_reader
-from transforms.sources.tables.table import InvalidRow, Row, RowRange, TableFile
-from transforms.sources.tables.table_columns import Columns, available, choose_columns, has_labels
+from beam_tfrecords.transforms.ref_columns import RefColumns, one_by_one
+from beam_tfrecords.transforms.refs import IMAGE, MASK, File, Locator, SampleRef
+from beam_tfrecords.transforms.service_faults import retry_faults
+from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
+from beam_tfrecords.transforms.sources.image_files import find_image
+from beam_tfrecords.transforms.sources.inputs import (
+    InputFile,
+    describe_splits,
+    find_files,
+    keep_inputs,
+    quote_input,
+    refuse_settings,
+)
+from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
+from beam_tfrecords.transforms.sources.tables.cells import check_end, invalid_row, read_paths, read_text
+from beam_tfrecords.transforms.sources.tables.column_choices import column_choices, one_hot_columns
+from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns, shorten
+from beam_tfrecords.transforms.sources.tables.missing_images import refuse_missing
+from beam_tfrecords.transforms.sources.tables.row_values import RowReader, row_reader
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange, TableFile
+from beam_tfrecords.transforms.sources.tables.table_columns import Columns, available, choose_columns, has_labels
 
 # Listing less by workers would take longer than it gains.
 _LEAST_BYTES = 4 << 20

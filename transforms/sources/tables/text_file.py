@@ -15,10 +15,10 @@ from typing import IO, NamedTuple
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.storage.range_reader import open_ranges
-from transforms.sources.inputs import quote_input
-from transforms.sources.names import printable
-from transforms.sources.other_forms import find_form, refuse_form
-from transforms.sources.tables.table import MOST_ROW_SIZE, InvalidRow, Row, RowRange
+from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.other_forms import find_form, refuse_form
+from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, InvalidRow, Row, RowRange
 
 _SAMPLE_BYTES = 1 << 20
 # Bytes of a range of rows, about.

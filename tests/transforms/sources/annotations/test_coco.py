@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.outlines import unpack_outline
+from beam_tfrecords.transforms.refs import SampleRef
 from tests.annotated_inputs import CATEGORIES, PICTURES, coco_of, save_pictures, write_coco
-from transforms.objects import Objects
-from transforms.outlines import unpack_outline
-from transforms.refs import SampleRef
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.sources.annotations import json_stream
-from transforms.sources.annotations.json_stream import JsonError, read_arrays
+from beam_tfrecords.transforms.sources.annotations import json_stream
+from beam_tfrecords.transforms.sources.annotations.json_stream import JsonError, read_arrays
 
 TEXTS = st.text(max_size=4)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords.errors import RequestError, SampleError
+from beam_tfrecords.transforms.sources.annotations.yolo import label_file, read_objects
 from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_yolo, yolo_rows
-from transforms.sources.annotations.yolo import label_file, read_objects
 
 NAMES = dict(enumerate(CATEGORIES))
 TRAIN = {name: PICTURES[name] for name in ("a.jpg", "b.jpg", "c.jpg")}

@@ -12,9 +12,9 @@ import zstandard
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from transforms.refs import Range
-from transforms.settings import read_settings
-from transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.refs import Range
+from beam_tfrecords.transforms.settings import read_settings
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 MODES = {".tar": "w", ".tar.gz": "w:gz", ".tgz": "w:gz", ".tar.bz2": "w:bz2", ".tar.xz": "w:xz", ".tar.zst": "w"}
 

@@ -14,8 +14,8 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from transforms.refs import Range, SampleRef
-from transforms.sources.source_spec import Skipped
+from beam_tfrecords.transforms.refs import Range, SampleRef
+from beam_tfrecords.transforms.sources.source_spec import Skipped
 
 Members = list[tuple[str, bytes]]
 

@@ -18,15 +18,15 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError
-from transforms.blocks.fetching import read_image
-from transforms.ref_columns import one_by_one
-from transforms.refs import SampleRef
-from transforms.sources.archives import archive
-from transforms.sources.archives.archive import ReadArchive
-from transforms.sources.archives.zip_reader import open_zip
-from transforms.sources.containers import Container, Spool, until_damage
-from transforms.sources.folder_roles import Guess
-from transforms.sources.source_spec import Skipped
+from beam_tfrecords.transforms.blocks.fetching import read_image
+from beam_tfrecords.transforms.ref_columns import one_by_one
+from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.sources.archives import archive
+from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
+from beam_tfrecords.transforms.sources.archives.zip_reader import open_zip
+from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
+from beam_tfrecords.transforms.sources.folder_roles import Guess
+from beam_tfrecords.transforms.sources.source_spec import Skipped
 
 READ = ReadArchive(open_zip, Guess(splits=False, needs_class=True), only_splits=False, label_pattern=None)
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.blocks.fetching import read_image
+from beam_tfrecords.transforms.images.convert_image import convert_image
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.refs import PixelRange, SampleRef
+from beam_tfrecords.transforms.sources.source_spec import LabelType
 from tests.pixel_files import save_cifar, save_idx, save_mnist
-from transforms.blocks.fetching import read_image
-from transforms.images.convert_image import convert_image
-from transforms.images.image_spec import ImageEncoding, ImageSpec
-from transforms.refs import PixelRange, SampleRef
-from transforms.sources.source_spec import LabelType
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 8, 9), dtype=np.uint8)
 COLORS = np.random.default_rng(1).integers(0, 256, (6, 32, 32, 3), dtype=np.uint8)

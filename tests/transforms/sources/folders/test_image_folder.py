@@ -7,10 +7,10 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from transforms.refs import File
-from transforms.sources.folders.image_folder import ImageFolder
-from transforms.sources.folders.roots import Root
-from transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.refs import File
+from beam_tfrecords.transforms.sources.folders.image_folder import ImageFolder
+from beam_tfrecords.transforms.sources.folders.roots import Root
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 
 def labels(samples):

@@ -17,8 +17,8 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples import example_pb2
 from beam_tfrecords.tfrecord import frame, masked_crc32c
-from transforms.refs import PixelRange, SampleRef
-from transforms.sources.source_spec import Skipped
+from beam_tfrecords.transforms.refs import PixelRange, SampleRef
+from beam_tfrecords.transforms.sources.source_spec import Skipped
 
 PHOTOS = sorted((Path(__file__).parents[3] / "data/photos").glob("*/*_01.jpg"))
 IMAGES = [path.read_bytes() for path in PHOTOS]

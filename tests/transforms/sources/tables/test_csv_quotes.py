@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from transforms.sources.tables.csv_table import open_csv
-from transforms.sources.tables.table import InvalidRow
+from beam_tfrecords.transforms.sources.tables.csv_table import open_csv
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow
 
 ROWS = 300
 

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beam_tfrecords.errors import RequestError
-from transforms.sources.tables.csv_table import open_csv
-from transforms.sources.tables.table import MOST_ROW_SIZE, InvalidRow
+from beam_tfrecords.transforms.sources.tables.csv_table import open_csv
+from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, InvalidRow
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from transforms.refs import File, SampleRef
-from transforms.sources.source_spec import Skipped
+from beam_tfrecords.transforms.refs import File, SampleRef
+from beam_tfrecords.transforms.sources.source_spec import Skipped
 
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 FEATURES = {"image": {"_type": "Image"}, "label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}

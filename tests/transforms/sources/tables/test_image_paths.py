@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from beam_tfrecords.errors import SampleError
-from transforms.sources.tables.image_paths import resolve, shorten
+from beam_tfrecords.transforms.sources.tables.image_paths import resolve, shorten
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beam_tfrecords.errors import RequestError
-from transforms.sources.tables.jsonl_table import open_jsonl
-from transforms.sources.tables.table import MOST_ROW_SIZE, InvalidRow
+from beam_tfrecords.transforms.sources.tables.jsonl_table import open_jsonl
+from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, InvalidRow
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from beam_tfrecords.errors import FailureReason, SampleError
-from transforms.objects import Objects
-from transforms.sources.tables.object_cells import hold_objects, read_objects
+from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.sources.tables.object_cells import hold_objects, read_objects
 
 BOXES = (1.0, 2.0, 31.0, 42.0, 5.0, 5.0, 6.0, 7.0)
 PAIR = [[1, 2, 30, 40], [5.0, 5, 1, 2]]

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_tfrecords.errors import RequestError
-from transforms.sources.tables.parquet_table import open_parquet
-from transforms.sources.tables.table import InvalidRow, RowRange
+from beam_tfrecords.transforms.sources.tables.parquet_table import open_parquet
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, RowRange
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from transforms.refs import PixelRange, SampleRef
-from transforms.sources.source import Source
+from beam_tfrecords.transforms.refs import PixelRange, SampleRef
+from beam_tfrecords.transforms.sources.source import Source
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 8, 8), dtype=np.uint8)
 COLORS = np.random.default_rng(1).integers(0, 256, (6, 8, 8, 3), dtype=np.uint8)

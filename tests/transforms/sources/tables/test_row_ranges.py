@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from transforms.sources.tables import parquet_table, text_file
-from transforms.sources.tables.csv_table import open_csv
-from transforms.sources.tables.jsonl_table import open_jsonl
-from transforms.sources.tables.parquet_table import open_parquet
-from transforms.sources.tables.table import RowRange
+from beam_tfrecords.transforms.sources.tables import parquet_table, text_file
+from beam_tfrecords.transforms.sources.tables.csv_table import open_csv
+from beam_tfrecords.transforms.sources.tables.jsonl_table import open_jsonl
+from beam_tfrecords.transforms.sources.tables.parquet_table import open_parquet
+from beam_tfrecords.transforms.sources.tables.table import RowRange
 
 TEXTS = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
 PIECES = [

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from transforms.refs import File, SampleRef, one_image
-from transforms.sources.opening import open_source
-from transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.refs import File, SampleRef, one_image
+from beam_tfrecords.transforms.sources.opening import open_source
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from beam_tfrecords.errors import RequestError
-from transforms.sources.tables.text_file import find_encoding
+from beam_tfrecords.transforms.sources.tables.text_file import find_encoding
 
 TEXT = "image,label\na.jpg,Hündin\nb.jpg,Kätzchen\n"
 ROWS = [("a.jpg", "Hündin"), ("b.jpg", "Kätzchen")]

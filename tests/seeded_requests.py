@@ -1,0 +1,120 @@
+"""Digests of what seeded requests over all sources give: two commits that mean the same print the same.
+
+    python -m tests.seeded_requests --requests=150 > before.json
+
+The digest of a request covers its shards, its index and its other files of data; a refused request has its first line.
+Run on two commits, the outputs are compared by `diff`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import logging
+import os
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from tests.beam_pipelines.listed_records import PICTURE
+from tests.beam_pipelines.public_layouts import LAYOUTS
+from tests.conftest import run_command
+from tests.identity_inputs import INPUTS, flags_of
+from tests.plain_runner import plain_pipelines
+
+# Files that say when, where and with which libraries a dataset was built.
+_UNSTABLE = {"manifest.json", "README.md", "croissant.json", "report.html", "_SUCCESS"}
+_FLAGS = (
+    (
+        "--image_size=24",
+        "--image_size=16x32 --resize_mode=crop",
+        "--image_size=24 --resize_mode=pad --image_encoding=png --channels=4",
+        "--image_size=20 --resize_mode=shorter --channels=1",
+        "--image_size=16 --image_encoding=raw",
+        "--image_encoding=webp",
+        "--image_encoding=keep",
+    ),
+    ("--splits=train=0.6,test=0.4", "--splits=train=0.5,validation=0.5 --stratify"),
+    ("--limit=4",),
+    ("--num_shards=2", "--shard_size=1KB"),
+    ("--compression=gzip",),
+    ("--duplicates=drop", "--near_duplicates=8"),
+    ("--layout=image",),
+    ("--seed=7",),
+)
+
+
+def write_inputs(root: Path) -> Iterator[tuple[str, list[str]]]:
+    """Writes an input of each source in two states, and the public layouts: name and flags of each."""
+    for source, (write, _) in INPUTS.items():
+        for state in (0, 1):
+            folder = root / f"{source}-{state}"
+            folder.mkdir()
+            write(folder, state)
+            yield folder.name, flags_of(source, folder)
+    for number, layout in enumerate(LAYOUTS):
+        folder = root / f"layout-{number}" / (layout.root or "input")
+        for name in layout.paths():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(PICTURE)
+        for name, text in layout.tables.items():
+            (folder / name).write_text(text)
+        yield layout.name, [f"--input={folder}"]
+
+
+def choose_flags(chance: random.Random) -> list[str]:
+    """Some settings, each at random."""
+    return [word for choices in _FLAGS if chance.random() < 0.5 for word in chance.choice(choices).split()]
+
+
+def digest_of(dataset: Path, root: Path) -> str:
+    """Of the files of data of a dataset; paths below `root` count without it."""
+    total = hashlib.sha256()
+    for path in sorted(path for path in dataset.rglob("*") if path.is_file()):
+        name = path.relative_to(dataset)
+        if name.name in _UNSTABLE or name.parts[0] in (".build", "dali"):
+            continue
+        content = path.read_bytes()
+        if path.suffix == ".parquet":
+            content = json.dumps(pq.read_table(path).to_pylist(), default=str).encode()
+        total.update(f"{name} {hashlib.sha256(content.replace(os.fsencode(root), b'')).hexdigest()}\n".encode())
+    return total.hexdigest()[:16]
+
+
+def run(words: Sequence[str], root: Path) -> str:
+    """What a request gives, in a line."""
+    output = root / "out"
+    shutil.rmtree(output, ignore_errors=True)
+    with plain_pipelines():
+        ran = run_command("convert", *words, f"--output={output}", "--no_report", "--max_failures=1", "--name=x")
+    if ran.code:
+        first = next(iter(ran.err.strip().splitlines()), "")
+        return f"{ran.code} {first.replace(str(root), '')}"
+    return digest_of(output, root)
+
+
+def main() -> None:
+    """Prints a JSON object: request -> what it gives."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", type=int, default=150, help="number of requests with settings at random")
+    count = parser.parse_args().requests
+    logging.disable(logging.CRITICAL)
+    chance, found = random.Random(0), {}
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).resolve()
+        inputs = list(write_inputs(root))
+        requests = [(name, words, []) for name, words in inputs]
+        requests += [(*inputs[chance.randrange(2 * len(INPUTS))], choose_flags(chance)) for _ in range(count)]
+        for name, words, flags in requests:
+            found[" ".join([name, *flags])] = run([*words, *flags], root)
+    json.dump(found, sys.stdout, indent=1)
+
+
+if __name__ == "__main__":
+    main()
