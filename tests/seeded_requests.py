@@ -74,7 +74,7 @@ def choose_flags(chance: random.Random) -> list[str]:
 
 
 def digest_of(dataset: Path, root: Path) -> str:
-    """Of the files of data of a dataset; paths below `root` count without it."""
+    """Of the files of data of a dataset, without what paths below `root` and times decide."""
     total = hashlib.sha256()
     for path in sorted(path for path in dataset.rglob("*") if path.is_file()):
         name = path.relative_to(dataset)
@@ -82,7 +82,8 @@ def digest_of(dataset: Path, root: Path) -> str:
             continue
         content = path.read_bytes()
         if path.suffix == ".parquet":
-            content = json.dumps(pq.read_table(path).to_pylist(), default=str).encode()
+            rows = [{**row, "fingerprint": None, "sample_hash": None} for row in pq.read_table(path).to_pylist()]
+            content = json.dumps(rows, default=str).encode()
         total.update(f"{name} {hashlib.sha256(content.replace(os.fsencode(root), b'')).hexdigest()}\n".encode())
     return total.hexdigest()[:16]
 
