@@ -190,10 +190,14 @@ def _measured() -> str:
     return _format(["results", "rounds", "machine", "Python", "date"], rows)
 
 
+# Contestants that README leaves to the page of benchmarks.
+_ON_ITS_PAGE_ONLY = ("pillow", "daft", "litdata", "tfds_generator", "ray_data")
 _READING = ("images/s", "slowest to fastest", "against")
 _KEEP = ("images/s", "slowest to fastest", "peak memory")
 TABLES: dict[str, Callable[[], str]] = {
-    "summary": lambda: _contest("imagenet_like_8000", ("images/s", "peak memory"), without=(_CODEC,)),
+    "summary": lambda: _contest(
+        "imagenet_like_8000", ("images/s", "peak memory"), without=(_CODEC, *_ON_ITS_PAGE_ONLY)
+    ),
     "peers": lambda: _contest("imagenet_like_8000", _COLUMNS, without=(_CODEC,)),
     "large_photos": lambda: _contest("4000x3000x400", _COLUMNS),
     "overhead": lambda: _overhead(("imagenet_like_8000", "imagenet_like_40000")),

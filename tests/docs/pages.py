@@ -8,7 +8,7 @@ import textwrap
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
-PAGES = (PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md")))
+PAGES = (PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").glob("*.md")))
 SCRIPTS = PROJECT / "docs" / "scripts.md"
 
 _PASSAGE = re.compile(

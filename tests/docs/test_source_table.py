@@ -1,4 +1,4 @@
-"""README's table of sources: every source is in it, and every command runs as it stands there."""
+"""The tables of sources: every source is in that of docs/sources.md, and every command runs as it stands."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from beam_tfrecords.transforms.sources.registry import NAMES
 from tests.conftest import run_command
 from tests.docs.pages import PROJECT
 
-README = PROJECT / "README.md"
-ROW = re.compile(r"^\| (?P<sources>.*?) \|(?P<input>.*)\| `(?P<flags>--.*)` \|$", re.MULTILINE)
-ROWS = [match for match in ROW.finditer(README.read_text(encoding="utf-8")) if "--input=" in match["flags"]]
+ROW = re.compile(r"^\| (?P<input>.*) \| `(?P<flags>--(?:source|input)=.*)` \|$", re.MULTILINE)
+PAGES = (PROJECT / "README.md", PROJECT / "docs" / "sources.md")
+ROWS = [(page, match) for page in PAGES for match in ROW.finditer(page.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row["sources"] for row in ROWS])
-def test_the_command_of_a_source_makes_a_dataset(row, follower, tmp_path, monkeypatch):
-    monkeypatch.chdir(follower(README).folder)
+@pytest.mark.parametrize(("page", "row"), ROWS, ids=[f"{page.name} {row['flags']}" for page, row in ROWS])
+def test_the_command_of_a_source_makes_a_dataset(page, row, follower, tmp_path, monkeypatch):
+    monkeypatch.chdir(follower(page).folder)
     flags = shlex.split(row["flags"].replace(r"\|", "|"))
     ran = run_command("convert", f"--output={tmp_path / 'out'}", "--image_size=32", *flags)
     assert ran.code == 0, ran.err
@@ -27,4 +27,5 @@ def test_the_command_of_a_source_makes_a_dataset(row, follower, tmp_path, monkey
 
 
 def test_every_source_is_in_the_table():
-    assert set(re.findall(r"`(\w+)`", "".join(row["sources"] for row in ROWS))) == set(NAMES)
+    listed = [re.match("`(\\w+)`", row["input"]) for page, row in ROWS if page.name == "sources.md"]
+    assert sorted(match[1] for match in listed if match) == sorted(NAMES)
