@@ -44,8 +44,9 @@ _OPENERS: dict[str, Callable[[io.BytesIO], ImageFile.ImageFile]] = {
     "webp": WebPImagePlugin.WebPImageFile,
 }
 _TIFF_WIDTH, _TIFF_HEIGHT = 256, 257
-# Baseline, extended, progressive, lossless, and the arithmetic-coded ones.
-_JPEG_PROCESSES = (0xC0, 0xC1, 0xC2, 0xC3, 0xC9, 0xCA)
+# Baseline, extended and progressive, and the arithmetic-coded ones of them.
+_DCT_PROCESSES = (0xC0, 0xC1, 0xC2, 0xC9, 0xCA)
+_LOSSLESS = 0xC3
 # libjpeg's messages about lost pixels. The others are about headers, and kinds that only Pillow reads.
 _SCAN_DAMAGE = ("Premature end", "Inconsistent progression")
 
@@ -123,7 +124,8 @@ def load_pixels(data: bytes, name: str, image: ImageFile.ImageFile, spec: ImageS
 def check_whole_jpeg(data: bytes) -> bool:
     """Checks that a JPEG is whole, which Pillow does not.
 
-    Every coefficient is decoded, but only an eighth of the rows and columns, which takes half the time of decoding.
+    Every coefficient is decoded, but only an eighth of the rows and columns, which takes half the time of decoding. A
+    file that is not known to have coefficients is decoded whole.
 
     Returns:
       Whether the check was possible; with an unusual subsampling, for example, it is not.
@@ -134,10 +136,12 @@ def check_whole_jpeg(data: bytes) -> bool:
     header = parse_jpeg_header(data)
     if header is not None and not header.has_end(data):
         raise decode_error(FailureReason.TRUNCATED, f"JPEG ends at byte {len(data)} without an end marker")
-    message = _first_jpeg_warning(data)
+    # libjpeg-turbo writes a lossless file at its whole size, also behind the end of the array of a reduced one.
+    reduces = header is not None and header.process in _DCT_PROCESSES
+    message = _first_jpeg_warning(data, reduces=reduces)
     if message and not message.startswith(_SCAN_DAMAGE):
         # libjpeg reports one thing only; behind an oddity of the header, damage would go unnoticed.
-        message = _first_jpeg_warning(bare_jpeg(data) or data)
+        message = _first_jpeg_warning(bare_jpeg(data) or data, reduces=reduces)
     if message.startswith("Premature end"):
         raise decode_error(FailureReason.TRUNCATED, message)
     if message.startswith((*_SCAN_DAMAGE, "Corrupt JPEG data")):
@@ -145,10 +149,11 @@ def check_whole_jpeg(data: bytes) -> bool:
     return not message
 
 
-def _first_jpeg_warning(data: bytes) -> str:
-    """The first error or warning of libjpeg about a file, or ""."""
+def _first_jpeg_warning(data: bytes, *, reduces: bool) -> str:
+    """The first error or warning of libjpeg about a file that is decoded whole, or at an eighth of its size; or ""."""
+    size = {"min_height": 1, "min_width": 1, "min_factor": 8} if reduces else {}
     try:
-        simplejpeg.decode_jpeg(data, "GRAY", min_height=1, min_width=1, min_factor=8)
+        simplejpeg.decode_jpeg(data, "GRAY", **size)
     except ValueError as error:
         return str(error)
     return ""
@@ -199,7 +204,7 @@ def _check_jpeg_kind(header: JpegHeader) -> None:
         kind = f"{header.precision} bits per channel"
     elif header.components not in (1, 3, 4):
         kind = f"{header.components} channels"
-    elif header.process not in _JPEG_PROCESSES:
+    elif header.process not in (*_DCT_PROCESSES, _LOSSLESS):
         kind = f"process 0x{header.process:x} (hierarchical or differential)"
     else:
         return
