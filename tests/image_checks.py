@@ -62,3 +62,26 @@ def detailed(height: int, width: int, seed: int = 0) -> Image.Image:
         ]
         total += np.stack(layers, -1)
     return Image.fromarray((128 + 8 * total).clip(0, 255).astype(np.uint8))
+
+
+def lossless_jpeg(pixels: np.ndarray) -> bytes:
+    """A grey lossless JPEG of [H, W] uint8, each value predicted by the one to its left (ITU T.81, H)."""
+    height, width = pixels.shape
+    values = pixels.astype(int)
+    predicted = np.empty_like(values)
+    predicted[:, 1:], predicted[1:, 0], predicted[0, 0] = values[:, :-1], values[:-1, 0], 128
+    bits = ""
+    for difference in (values - predicted).ravel().tolist():
+        size = abs(difference).bit_length()
+        bits += f"{size:04b}"  # nine codes of four bits
+        if size:
+            bits += f"{difference if difference > 0 else difference + (1 << size) - 1:0{size}b}"
+    bits += "1" * (-len(bits) % 8)
+    scan = int(bits, 2).to_bytes(len(bits) // 8, "big").replace(b"\xff", b"\xff\0")
+    segments = {
+        0xC3: struct.pack(">BHHB", 8, height, width, 1) + bytes([1, 0x11, 0]),
+        0xC4: bytes([0, 0, 0, 0, 9, *[0] * 12, *range(9)]),
+        0xDA: bytes([1, 1, 0, 1, 0, 0]),
+    }
+    header = b"".join(struct.pack(">BBH", 0xFF, kind, len(body) + 2) + body for kind, body in segments.items())
+    return b"\xff\xd8" + header + scan + b"\xff\xd9"

@@ -29,6 +29,7 @@ from beam_tfrecords.examples.layouts import IMAGE_FIELDS
 from beam_tfrecords.examples.parse import find_class
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.tfrecord import open_stream, read_records
+from beam_tfrecords.transforms.images.jpeg_header import parse_jpeg_header
 
 _SIDE, _SIDE_WITH_BOXES, _QUALITY = 128, 256, 70
 # Drawn on one picture.
@@ -142,8 +143,12 @@ def _describe(dataset: Dataset, chosen: Chosen, data: bytes) -> Sample:
 
 def _open(data: bytes, side: int) -> Image.Image:
     image = Image.open(io.BytesIO(data))
-    # Decodes a large JPEG at a fraction of its size.
-    image.draft("L" if image.mode == "L" else "RGB", (2 * side, 2 * side))
+    header = parse_jpeg_header(data) if image.format == "JPEG" else None
+    if header is not None and header.is_reducible:
+        # Decodes a large JPEG at a fraction of its size.
+        image.draft("L" if image.mode == "L" else "RGB", (2 * side, 2 * side))
+    # Pillow's `thumbnail` would reduce any other JPEG too.
+    image.load()
     if image.mode in ("L", "RGB", "RGBA"):
         return image
     return image.convert("RGBA" if image.has_transparency_data else "RGB")

@@ -30,6 +30,7 @@ from beam_tfrecords.beam_pipelines.report.page import render_report
 from beam_tfrecords.index import INDEX_SCHEMA
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.beam_pipelines.version_builds import make_source
+from tests.image_checks import PHOTOS, lossless_jpeg, psnr
 
 ROOT = Path(__file__).parents[2]
 # Elements without an end.
@@ -486,3 +487,16 @@ def test_an_installation_is_one_package_with_the_template(tmp_path):
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     assert (tmp_path / "beam_tfrecords/beam_pipelines/report/report.html.jinja").is_file()
     assert not {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*.py")} - {"beam_tfrecords"}
+
+
+def test_a_lossless_jpeg_that_was_kept_is_shown(tmp_path, convert):
+    picture = np.asarray(Image.open(PHOTOS[0]).convert("L").resize((640, 480)))
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/1.jpg").write_bytes(lossless_jpeg(picture))
+    ran = convert(
+        f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--image_encoding=keep", "--layout=image"
+    )
+    assert ran.code == 0, ran.err
+    (image,) = page_of(tmp_path / "out").images
+    shown = np.asarray(thumbnail(image).convert("L"))
+    assert psnr(shown, np.asarray(Image.fromarray(picture).resize(shown.shape[::-1]))) > 25

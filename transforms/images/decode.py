@@ -44,8 +44,6 @@ _OPENERS: dict[str, Callable[[io.BytesIO], ImageFile.ImageFile]] = {
     "webp": WebPImagePlugin.WebPImageFile,
 }
 _TIFF_WIDTH, _TIFF_HEIGHT = 256, 257
-# Baseline, extended and progressive, and the arithmetic-coded ones of them.
-_DCT_PROCESSES = (0xC0, 0xC1, 0xC2, 0xC9, 0xCA)
 _LOSSLESS = 0xC3
 # libjpeg's messages about lost pixels. The others are about headers, and kinds that only Pillow reads.
 _SCAN_DAMAGE = ("Premature end", "Inconsistent progression")
@@ -136,8 +134,7 @@ def check_whole_jpeg(data: bytes) -> bool:
     header = parse_jpeg_header(data)
     if header is not None and not header.has_end(data):
         raise decode_error(FailureReason.TRUNCATED, f"JPEG ends at byte {len(data)} without an end marker")
-    # libjpeg-turbo writes a lossless file at its whole size, also behind the end of the array of a reduced one.
-    reduces = header is not None and header.process in _DCT_PROCESSES
+    reduces = header is not None and header.is_reducible
     message = _first_jpeg_warning(data, reduces=reduces)
     if message and not message.startswith(_SCAN_DAMAGE):
         # libjpeg reports one thing only; behind an oddity of the header, damage would go unnoticed.
@@ -204,7 +201,7 @@ def _check_jpeg_kind(header: JpegHeader) -> None:
         kind = f"{header.precision} bits per channel"
     elif header.components not in (1, 3, 4):
         kind = f"{header.components} channels"
-    elif header.process not in (*_DCT_PROCESSES, _LOSSLESS):
+    elif not (header.is_reducible or header.process == _LOSSLESS):
         kind = f"process 0x{header.process:x} (hierarchical or differential)"
     else:
         return

@@ -16,6 +16,8 @@ _APP0, _APP1, _APP2, _APP15, _COM = 0xE0, 0xE1, 0xE2, 0xEF, 0xFE
 _EOI = b"\xff\xd9"
 _PLAIN_PROCESSES = (0xC0, 0xC1, 0xC2)
 _PROGRESSIVE = (0xC2, 0xCA)
+# Baseline, extended and progressive, and the arithmetic-coded ones of them.
+_DCT_PROCESSES = (0xC0, 0xC1, 0xC2, 0xC9, 0xCA)
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 # Behind 0xFF, what begins no segment: a stuffed byte, padding, restart markers.
 _ALONE = frozenset((0, 0xFF, *range(0xD0, 0xD8)))
@@ -53,6 +55,14 @@ class JpegHeader:
     def is_plain(self) -> bool:
         """Whether it is of the usual kind: 8 bits, grey or three colors, Huffman-coded."""
         return self.precision == 8 and self.components in (1, 3) and self.process in _PLAIN_PROCESSES
+
+    @property
+    def is_reducible(self) -> bool:
+        """Whether it may be decoded at a fraction of its size.
+
+        libjpeg-turbo writes a lossless file at its whole size, also behind the end of the array of a reduced image.
+        """
+        return self.process in _DCT_PROCESSES
 
     def has_end(self, data: bytes) -> bool:
         """Whether an end-of-image marker follows the first scan; scan data cannot contain one."""

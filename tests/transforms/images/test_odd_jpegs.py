@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import struct
 import subprocess
 import sys
 
@@ -16,7 +15,7 @@ from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, Metadata
 from beam_tfrecords.transforms.images.jpeg_header import JPEG_START, parse_jpeg_header
-from tests.image_checks import PHOTOS, detailed, encoded, pixels, psnr, with_profile
+from tests.image_checks import PHOTOS, detailed, encoded, lossless_jpeg, pixels, psnr, with_profile
 
 RAW = ImageSpec(image_encoding=ImageEncoding.RAW, color_profile=Metadata.IGNORE, orientation=Metadata.IGNORE)
 KEEP = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None)
@@ -166,40 +165,17 @@ def test_junk_without_a_scan_is_no_header() -> None:
     assert parse_jpeg_header(JPEG_START + b"\xff" * 100 + b"\0" * 100 + b"\xff\0" * 100) is None
 
 
-def lossless(pixels: np.ndarray) -> bytes:
-    """A grey lossless JPEG of [H, W] uint8, each value predicted by the one to its left (ITU T.81, H)."""
-    height, width = pixels.shape
-    values = pixels.astype(int)
-    predicted = np.empty_like(values)
-    predicted[:, 1:], predicted[1:, 0], predicted[0, 0] = values[:, :-1], values[:-1, 0], 128
-    bits = ""
-    for difference in (values - predicted).ravel().tolist():
-        size = abs(difference).bit_length()
-        bits += f"{size:04b}"  # nine codes of four bits
-        if size:
-            bits += f"{difference if difference > 0 else difference + (1 << size) - 1:0{size}b}"
-    bits += "1" * (-len(bits) % 8)
-    scan = int(bits, 2).to_bytes(len(bits) // 8, "big").replace(b"\xff", b"\xff\0")
-    segments = {
-        0xC3: struct.pack(">BHHB", 8, height, width, 1) + bytes([1, 0x11, 0]),
-        0xC4: bytes([0, 0, 0, 0, 9, *[0] * 12, *range(9)]),
-        0xDA: bytes([1, 1, 0, 1, 0, 0]),
-    }
-    header = b"".join(struct.pack(">BBH", 0xFF, kind, len(body) + 2) + body for kind, body in segments.items())
-    return b"\xff\xd8" + header + scan + b"\xff\xd9"
-
-
 GREY = np.asarray(detailed(64, 80).convert("L"))
 
 
 @pytest.mark.parametrize("codec", Codec)
 def test_a_lossless_jpeg_is_read_exactly(codec: Codec) -> None:
-    converted = convert_image(lossless(GREY), dataclasses.replace(RAW, channels=1, codec=codec))
+    converted = convert_image(lossless_jpeg(GREY), dataclasses.replace(RAW, channels=1, codec=codec))
     np.testing.assert_array_equal(pixels(converted)[..., 0], GREY)
 
 
 def test_a_lossless_jpeg_with_damage_is_rejected() -> None:
-    data = lossless(GREY)
+    data = lossless_jpeg(GREY)
     cut = data[: len(data) // 2]
     assert failure(cut, RAW) is FailureReason.TRUNCATED
     assert failure(cut + b"\xff\xd9", RAW) is FailureReason.CORRUPT
@@ -208,9 +184,9 @@ def test_a_lossless_jpeg_with_damage_is_rejected() -> None:
 def test_no_decoder_writes_behind_its_array(tmp_path) -> None:
     kinds = {
         **KINDS,
-        "lossless": lossless(GREY),
-        "odd lossless": with_junk(lossless(GREY), b"left over"),
-        "cut lossless": lossless(GREY)[:-500] + b"\xff\xd9",
+        "lossless": lossless_jpeg(GREY),
+        "odd lossless": with_junk(lossless_jpeg(GREY), b"left over"),
+        "cut lossless": lossless_jpeg(GREY)[:-500] + b"\xff\xd9",
         **{f"{size}": encoded(detailed(*size).convert("L"), "JPEG") for size in ((1, 1), (7, 9), (65, 127))},
     }
     for name, data in kinds.items():
