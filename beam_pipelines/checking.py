@@ -32,13 +32,13 @@ from beam_tfrecords.transforms.labels import (
 )
 from beam_tfrecords.transforms.refs import Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.sources.detect.table_sidecars import is_table
 from beam_tfrecords.transforms.sources.opening import open_source
 from beam_tfrecords.transforms.sources.other_forms import find_form
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.selection import OTHER_CLASS
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS, LabelType, Skipped
-from beam_tfrecords.transforms.sources.tables_beside import is_table
 from beam_tfrecords.transforms.workspace.output_folder import check_versions_root, find_old_files
 from beam_tfrecords.versions import check_pointers, list_versions
 
@@ -141,7 +141,7 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
         layout = _with_label_values(layout, spec, source)
         source = open_source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=False))
     if layout is None or (layout.needs_image and not source.has_images):
-        choices = [*source.column_choices(needs_label=layout is None or layout.needs_label)]
+        choices = [*source.column_suggestions(needs_label=layout is None or layout.needs_label)]
         alone = f"; a spec file may say a dataset of columns alone: {_column_layout(source)}"
         if source.column_types:
             choices, alone = [*choices, Choice("a dataset of the columns alone", {"layout": "columns"})], ""

@@ -13,7 +13,7 @@ import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.checking import check_listing, check_output, open_spec_source
-from beam_tfrecords.beam_pipelines.list_input import list_samples, plan_listing, settle_listing
+from beam_tfrecords.beam_pipelines.list_input import infer_listing, list_samples, plan_listing
 from beam_tfrecords.beam_pipelines.notes import describe_request
 from beam_tfrecords.beam_pipelines.places import check_place
 from beam_tfrecords.beam_pipelines.planning import estimate_output
@@ -182,7 +182,7 @@ def list_containers(
         listed, skipped_there = read_unchanged(container, read)
         listing.merge(listed)
         skipped.merge(skipped_there)
-    return settle_listing(listing, spec, source, skipped, folder), skipped
+    return infer_listing(listing, spec, source, skipped, folder), skipped
 
 
 def _list_container(

@@ -33,7 +33,7 @@ def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
     needs_label = spec.layout is None or spec.layout.needs_label or spec.layout.needs_objects
     count_labels = needs_label or spec.source.label_pattern is not None or bool(spec.source.classes)
     selection = spec.source.selection
-    if source.is_settled_later:
+    if source.is_inferred_later:
         # Whose class nobody knows yet.
         selection = dataclasses.replace(selection, classes=())
     return ListPlan(
@@ -41,7 +41,7 @@ def plan_listing(spec: BuildSpec, source: Source) -> ListPlan:
         spec.seed,
         count_labels=count_labels,
         selection=selection,
-        summarizes_folders=source.is_settled_later,
+        summarizes_folders=source.is_inferred_later,
     )
 
 
@@ -69,7 +69,7 @@ def list_samples(spec: BuildSpec, source: Source, folder: str, *, most: float = 
         listing = _refuse_unreadable(attempt, spec, source)
     finally:
         gc.unfreeze()
-    return settle_listing(listing, spec, source, source.skipped, folder)
+    return infer_listing(listing, spec, source, source.skipped, folder)
 
 
 def _up_to(most: float, samples: Iterator[SampleRef]) -> Iterator[SampleRef]:
@@ -105,7 +105,7 @@ def unreadable_input(error: OSError, spec: BuildSpec, source: Source) -> Request
     )
 
 
-def settle_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: Skipped, folder: str) -> Listing:
+def infer_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: Skipped, folder: str) -> Listing:
     """A listing of all samples with their final labels and splits, and with no more samples than `limit`.
 
     Args:
@@ -124,10 +124,10 @@ def settle_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: S
         source.notes.append(allow_damage(spec, skipped.damaged))
     examples = (key for keys in skipped.examples.values() for key in keys)
     spec.source.selection.check_globs(listing.unmatched or (), examples)
-    if source.is_settled_later and listing.total:
-        relabel = source.settle(listing.folders)
-        if relabel is not None or spec.source.classes:
-            listing = _relabel(listing, spec, source, skipped, folder, relabel or _as_it_is)
+    if source.is_inferred_later and listing.total:
+        change = source.infer(listing.folders)
+        if change is not None or spec.source.classes:
+            listing = _infer_labels(listing, spec, source, skipped, folder, change or _as_it_is)
     if spec.stratify and spec.splits.fractions is not None:
         listing = stratify(listing, folder, fractions=spec.splits.fractions, seed=spec.seed)
     if spec.limit is not None:
@@ -157,13 +157,13 @@ def allow_damage(spec: BuildSpec, damaged: Sequence[Damage]) -> str:
     raise LimitError(f"{found}; get a whole one, or say `allow_damaged_containers` to leave out what is lost")
 
 
-def _relabel(
+def _infer_labels(
     listing: Listing,
     spec: BuildSpec,
     source: Source,
     skipped: Skipped,
     folder: str,
-    relabel: Callable[[SampleRef], SampleRef],
+    change: Callable[[SampleRef], SampleRef],
 ) -> Listing:
     """The listing with the final label and split of every sample, and with those of the wanted classes only."""
     plan = dataclasses.replace(
@@ -172,7 +172,7 @@ def _relabel(
         selection=Selection(classes=spec.source.classes),
         summarizes_folders=False,
     )
-    return write_listing(map(relabel, read_refs(listing)), folder, plan=plan, skipped=skipped, stem="settled-")
+    return write_listing(map(change, read_refs(listing)), folder, plan=plan, skipped=skipped, stem="inferred-")
 
 
 def _as_it_is(ref: SampleRef) -> SampleRef:

@@ -210,7 +210,7 @@ def _list_samples(
     stack: contextlib.ExitStack,
 ) -> _Listed:
     """Lists an input here, or has workers do it; the chunk files are there until the stack is closed."""
-    from beam_tfrecords.beam_pipelines.list_input import ManySamplesError, cut_input, list_samples, settle_listing
+    from beam_tfrecords.beam_pipelines.list_input import ManySamplesError, cut_input, infer_listing, list_samples
 
     # A template is made where no pipeline may run.
     most = math.inf if execution.runner.arguments.given["template_location"] else source.most_listed_here
@@ -223,7 +223,7 @@ def _list_samples(
     if parts:
         shared = stack.enter_context(_folder_of_parts(spec.output))
         listing, source.skipped = _index(parts, source, spec, execution, folder=shared)
-        listing = settle_listing(listing, spec, source, source.skipped, BuildFolder(shared).listing)
+        listing = infer_listing(listing, spec, source, source.skipped, BuildFolder(shared).listing)
     listing = listing or list_samples(spec, source, here)
     class_names = check_listing(spec, source, listing, source.skipped, earlier=earlier_classes(spec, earlier))
     return _Listed(listing.fingerprint, listing, source.skipped, class_names, shared)
@@ -265,7 +265,7 @@ def _list_containers(
     What is in containers follows from their fingerprints and those of the files that they are read with, so unchanged
     ones are not read.
     """
-    from beam_tfrecords.beam_pipelines.list_input import settle_listing
+    from beam_tfrecords.beam_pipelines.list_input import infer_listing
     from beam_tfrecords.beam_pipelines.planning import identify_request, listing_folder
 
     fingerprint = _fingerprint(containers, source.read_with)
@@ -284,7 +284,7 @@ def _list_containers(
         # The others are in the fingerprint.
         read_with = {file: found for file, found in sorted(read_with.items()) if file not in beside}
     try:
-        listing = settle_listing(listing, spec, source, skipped, BuildFolder(folder).listing)
+        listing = infer_listing(listing, spec, source, skipped, BuildFolder(folder).listing)
         class_names = check_listing(spec, source, listing, skipped, earlier=earlier_classes(spec, earlier))
     except RequestError:
         delete_temporary(spec.output)

@@ -22,7 +22,7 @@ from beam_tfrecords.transforms.ref_columns import (
     unpack_refs,
 )
 from beam_tfrecords.transforms.refs import SampleRef, Scalar
-from beam_tfrecords.transforms.sources.folder_tree import FolderSummary
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.selection import EVERYTHING, Selection
 from beam_tfrecords.transforms.sources.source_spec import Skipped
 from beam_tfrecords.transforms.splits import Splits, assign_splits

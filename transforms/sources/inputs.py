@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Choice, RequestError
 from beam_tfrecords.transforms.sources.braces import braces_as_glob, expand_braces, has_braces
-from beam_tfrecords.transforms.sources.folder_names import guess_split
+from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.splits import SPLIT_NAMES
@@ -62,7 +62,7 @@ def splits_of_names(paths: Sequence[str], spec: SourceSpec) -> list[str | None]:
     They count only if all say one, and not all the same.
     """
     names = [storage.basename(path) for path in paths]
-    splits = [guess_split(name) or guess_split(name.partition(".")[0]) for name in names]
+    splits = [split_in_name(name) or split_in_name(name.partition(".")[0]) for name in names]
     is_said = spec.splits_auto and not spec.split_column and None not in splits and len(set(splits)) > 1
     return splits if is_said else [None] * len(paths)
 
@@ -276,7 +276,7 @@ def _keep_inputs(choice: Choice, paths: Sequence[str], splits: Mapping[str, str]
 def _guess(path: str, splits: Mapping[str, str]) -> str:
     """The split that an input may be, beside those that say theirs."""
     unused = (split for split in ("train", "validation", "test") if split not in splits.values())
-    return guess_split(storage.basename(path)) or next(unused, "train")
+    return split_in_name(storage.basename(path)) or next(unused, "train")
 
 
 def _is_there(path: str) -> bool:

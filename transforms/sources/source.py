@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from beam_tfrecords.errors import Choice
 from beam_tfrecords.transforms.refs import IMAGE, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, ReadContainer
-from beam_tfrecords.transforms.sources.folder_tree import FolderSummary
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.inputs import InputFile
 from beam_tfrecords.transforms.sources.source_spec import Skipped
 
@@ -30,7 +30,7 @@ class Source:
       has_captions: whether images have captions, in the column `captions`, and nothing else.
       unit: what a message calls one sample: "image" or "row".
       last_member_wins: whether a member of an archive replaces those before it with the same name, as when extracted.
-      is_settled_later: whether folders give labels or splits, so that `settle` has the last word on them.
+      is_inferred_later: whether folders give labels or splits, so that `infer` has the last word on them.
       class_names: the classes in the order of their indices, if the source names them; its labels are then names.
       labels_may_be_indices: whether a label that is a number is a class index. The name of a folder never is.
       skipped: files that are not samples; complete when `samples` has ended. Containers are not included.
@@ -54,7 +54,7 @@ class Source:
     has_captions = False
     unit = "image"
     last_member_wins = False
-    is_settled_later = False
+    is_inferred_later = False
     class_names: Sequence[str] = ()
     labels_may_be_indices = False
     most_listed_here: float = math.inf
@@ -65,7 +65,7 @@ class Source:
         self.skipped = Skipped()
         self.notes: list[str] = []
 
-    def column_choices(self, *, needs_label: bool) -> Sequence[Choice]:
+    def column_suggestions(self, *, needs_label: bool) -> Sequence[Choice]:
         """The settings that find images and labels of a table whose columns have no usual names, as its rows look."""
         return ()
 
@@ -86,7 +86,7 @@ class Source:
         """
         return ()
 
-    def settle(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
+    def infer(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
         """Decides what the folders mean, once all samples are listed; adds notes on what was recognised.
 
         Args:

@@ -15,7 +15,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.settings import INPUT, one_of, setting, switch
 from beam_tfrecords.transforms.sources.braces import split_list
-from beam_tfrecords.transforms.sources.folder_tree import FolderSummary
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.registry import NAMES, source_of_file
 from beam_tfrecords.transforms.sources.selection import Selection, read_globs, read_names
 

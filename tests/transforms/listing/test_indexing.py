@@ -29,11 +29,11 @@ from beam_tfrecords.transforms.refs import SampleRef
 from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
 from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar
 from beam_tfrecords.transforms.sources.containers import Container, Spool
-from beam_tfrecords.transforms.sources.folder_roles import Guess
+from beam_tfrecords.transforms.sources.detect.layouts import Assumption
 from beam_tfrecords.transforms.sources.source_spec import Skipped
 from beam_tfrecords.transforms.splits import Splits
 
-READ_TAR = ReadArchive(open_tar, Guess(splits=False, needs_class=False), only_splits=False, label_pattern=None)
+READ_TAR = ReadArchive(open_tar, Assumption(splits=False, needs_class=False), only_splits=False, label_pattern=None)
 PLAN = ListPlan(Splits(), seed=0)
 
 

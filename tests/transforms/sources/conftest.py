@@ -12,7 +12,7 @@ import pytest
 from beam_tfrecords.transforms.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs import SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
-from beam_tfrecords.transforms.sources.folder_tree import FolderSummary
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.opening import open_source
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
@@ -45,15 +45,15 @@ def opened() -> Open:
     return make
 
 
-def settle(source: Source, samples: list[SampleRef], skipped: Skipped) -> list[SampleRef]:
+def infer(source: Source, samples: list[SampleRef], skipped: Skipped) -> list[SampleRef]:
     """The samples with their final labels and splits."""
     folders = FolderSummary()
     for sample in samples:
         if sample.failure is None:
             folders.add_image(sample.key)
     folders.merge(skipped.folders)
-    relabel = source.settle(folders) if source.is_settled_later else None
-    return [relabel(sample) for sample in samples] if relabel else samples
+    change = source.infer(folders) if source.is_inferred_later else None
+    return [change(sample) for sample in samples] if change else samples
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def listed() -> Callable[[Source], dict[str, SampleRef]]:
 
     def read(source: Source) -> dict[str, SampleRef]:
         samples = list(source.samples())
-        samples = settle(source, samples, source.skipped)
+        samples = infer(source, samples, source.skipped)
         assert [SampleRef.unpack(sample.pack()) for sample in samples] == samples
         by_key = {sample.key: sample for sample in samples}
         assert len(by_key) == len(samples)

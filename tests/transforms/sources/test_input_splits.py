@@ -7,7 +7,7 @@ import tarfile
 import pytest
 
 from beam_tfrecords.errors import RequestError
-from tests.transforms.sources.conftest import settle
+from tests.transforms.sources.conftest import infer
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def place(tmp_path, opened, listed, read_containers):
         words = [f"{split}{sign}{tmp_path / name}" for split, sign, name in (word.rpartition("=") for word in inputs)]
         source = opened(*words, **fields)
         is_folder = source.containers() is None
-        samples = listed(source).values() if is_folder else settle(source, *read_containers(source))
+        samples = listed(source).values() if is_folder else infer(source, *read_containers(source))
         return {sample.key: (sample.label, sample.split) for sample in samples}, source.notes
 
     return read

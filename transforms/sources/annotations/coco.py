@@ -28,7 +28,7 @@ from beam_tfrecords.transforms.sources.annotations.annotated import (
     rejected,
 )
 from beam_tfrecords.transforms.sources.annotations.json_stream import JsonError, read_arrays
-from beam_tfrecords.transforms.sources.folder_names import guess_split
+from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.image_files import find_image
 from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, has_wildcards, quote_input
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
@@ -352,8 +352,8 @@ def _splits_by_name(paths: Iterable[str]) -> dict[str, str | None]:
     """Path of a file -> the split that its name says; None for all unless all say one, and not the same."""
     # `instances_train2017.json`; Roboflow has `train/_annotations.coco.json`.
     found = {
-        path: guess_split(storage.basename(path).partition(".")[0])
-        or guess_split(storage.basename(storage.dirname(path)))
+        path: split_in_name(storage.basename(path).partition(".")[0])
+        or split_in_name(storage.basename(storage.dirname(path)))
         for path in paths
     }
     return found if None not in found.values() and len(set(found.values())) > 1 else dict.fromkeys(found)

@@ -14,15 +14,20 @@ from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stag
 from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_image
 from beam_tfrecords.transforms.refs import Locator, SampleRef, one_image
 from beam_tfrecords.transforms.sources.containers import Container, Spool, member_path
-from beam_tfrecords.transforms.sources.folder_advice import Place
-from beam_tfrecords.transforms.sources.folder_names import is_known
-from beam_tfrecords.transforms.sources.folder_roles import Guess, Roles
-from beam_tfrecords.transforms.sources.folder_tree import FolderSummary
+from beam_tfrecords.transforms.sources.detect.inference import (
+    ApplyInterpretations,
+    assume_folders,
+    change_refs,
+    infer_folders,
+)
+from beam_tfrecords.transforms.sources.detect.layouts import Assumption, Interpretation
+from beam_tfrecords.transforms.sources.detect.names import is_known
+from beam_tfrecords.transforms.sources.detect.suggestions import Place
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input, refuse_columns
 from beam_tfrecords.transforms.sources.names import NOT_AN_IMAGE, has_extension, skipped_kind
 from beam_tfrecords.transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_group, path_label
 from beam_tfrecords.transforms.sources.registry import find_source
-from beam_tfrecords.transforms.sources.settling import Relabel, guess_roles, relabel, settle_roles
 from beam_tfrecords.transforms.sources.source import ContainerSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 
@@ -84,7 +89,7 @@ class ArchiveSource(ContainerSource):
 
     # GNU tar, unzip and Python extract them so; `tar -r` adds the newer one at the end.
     last_member_wins = True
-    is_settled_later = True
+    is_inferred_later = True
 
     def __init__(self, files: Sequence[InputFile], read: ReadArchive, spec: SourceSpec) -> None:
         super().__init__(files)
@@ -106,8 +111,8 @@ class ArchiveSource(ContainerSource):
             where = quote_input(self._containers[0].uri)
             raise RequestError(f"{where} is not a {self.name} archive: {error.detail}") from error
 
-    def settle(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
-        """See `Source.settle`; the folders of all archives are taken together."""
+    def infer(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
+        """See `Source.infer`; the folders of all archives are taken together."""
         prefix = self._containers[0].key_prefix
         tree = folders.joined() if prefix else folders.tree()
         names = [storage.basename(container.uri) for container in self._containers]
@@ -115,12 +120,12 @@ class ArchiveSource(ContainerSource):
         if prefix and tree.images("") == tree.total() and self._names_are_classes(names):
             self.notes.append(f"{where}: the archives have no folders; the name of each is the class")
             keeps_splits = not self._spec.splits_auto and self._spec.split_folders is None
-            return Relabel({"*": Roles()}, _archive_name(self.name), keeps_splits, self._splits)
+            return ApplyInterpretations({"*": Interpretation()}, _archive_name(self.name), keeps_splits, self._splits)
         place = Place(where, None, prefix, names if prefix else ())
-        roles, notes = settle_roles(tree, self._spec, place, name=names[0].partition(".")[0])
+        roles, notes = infer_folders(tree, self._spec, place, name=names[0].partition(".")[0])
         self.notes += notes
         key = "*" if prefix else ""
-        return relabel({key: roles}, {key: tree}, self._spec, folders=folders, splits=self._splits)
+        return change_refs({key: roles}, {key: tree}, self._spec, folders=folders, splits=self._splits)
 
     def _names_are_classes(self, names: Sequence[str]) -> bool:
         """Whether the names of archives say what is in the pictures, and are no numbered parts, splits or the like."""
@@ -146,7 +151,7 @@ class ReadArchive:
     """
 
     open: OpenArchive
-    guess: Guess | Roles
+    guess: Assumption | Interpretation
     only_splits: bool
     label_pattern: re.Pattern[str] | None
 
@@ -189,7 +194,7 @@ def open_archives(spec: SourceSpec, open_archive: OpenArchive) -> ArchiveSource:
     """
     refuse_columns(spec)
     pattern = compile_pattern(spec)
-    read = ReadArchive(open_archive, guess_roles(spec), spec.split_folders is not None, pattern)
+    read = ReadArchive(open_archive, assume_folders(spec), spec.split_folders is not None, pattern)
     return ArchiveSource(find_files(spec), read, spec)
 
 

@@ -26,6 +26,7 @@ from beam_tfrecords.transforms.sources.archives.webdataset_members import (
     split_name,
 )
 from beam_tfrecords.transforms.sources.containers import Container, Spool, member_path
+from beam_tfrecords.transforms.sources.detect.columns import find_label
 from beam_tfrecords.transforms.sources.inputs import (
     InputFile,
     describe_splits,
@@ -39,7 +40,6 @@ from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_tex
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
 from beam_tfrecords.transforms.sources.tables.row_values import RowReader, choose_cells, splits_of, without_label
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, FirstRows
-from beam_tfrecords.transforms.sources.tables.table_columns import guess_label
 
 # Samples of the first archive that show which columns there are, and members that show whether it is a WebDataset.
 _SAMPLES = 32
@@ -353,7 +353,7 @@ def _choose_label(start: _Start, spec: SourceSpec) -> str | None:
         )
     if spec.label_column is not None or spec.label_columns or not spec.needs_label:
         return spec.label_column
-    label = "cls" if "cls" in start.columns else guess_label(start)
+    label = "cls" if "cls" in start.columns else find_label(start)
     if label is None and find_objects(start, spec, None) is None:
         raise without_label(start, "no .cls and no field 'label'")
     return label

@@ -18,6 +18,7 @@ from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stag
 from beam_tfrecords.transforms.refs import PixelRange, SampleRef, Value, one_image
 from beam_tfrecords.transforms.sources.archives.archive import check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
+from beam_tfrecords.transforms.sources.detect.columns import find_label
 from beam_tfrecords.transforms.sources.inputs import (
     InputFile,
     describe_splits,
@@ -30,7 +31,6 @@ from beam_tfrecords.transforms.sources.source_spec import LabelType, Skipped, So
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_text
 from beam_tfrecords.transforms.sources.tables.row_values import RowReader, choose_cells, without_label
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
-from beam_tfrecords.transforms.sources.tables.table_columns import guess_label
 
 # Usual names of labels besides those of tables.
 _LABELS = ("y", "target", "targets")
@@ -300,7 +300,7 @@ def _key(stack: Stack, number: int) -> str:
 def _choose_label(table: FirstRows, spec: SourceSpec) -> str | None:
     if spec.label_column is not None or spec.label_columns or not spec.needs_label:
         return spec.label_column
-    usual = guess_label(table) or next((name for name in _LABELS if name in table.columns), None)
+    usual = find_label(table) or next((name for name in _LABELS if name in table.columns), None)
     label = usual or (table.columns[0] if len(table.columns) == 1 else None)
     if label is None:
         raise without_label(table, "no labels of a usual name" if table.columns else "no labels")

@@ -13,9 +13,10 @@ from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_im
 from beam_tfrecords.transforms.refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container, Spool
-from beam_tfrecords.transforms.sources.folder_advice import Place
-from beam_tfrecords.transforms.sources.folder_roles import Roles, show_names
-from beam_tfrecords.transforms.sources.folder_tree import FolderSummary, FolderTree
+from beam_tfrecords.transforms.sources.detect.inference import assume_folders, change_refs, infer_folders
+from beam_tfrecords.transforms.sources.detect.layouts import Interpretation, show_names
+from beam_tfrecords.transforms.sources.detect.suggestions import Place
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
 from beam_tfrecords.transforms.sources.folders.mask_files import MaskFiles, find_mask_files
 from beam_tfrecords.transforms.sources.folders.roots import Root, check_named_splits, root_of
 from beam_tfrecords.transforms.sources.image_files import with_mask
@@ -35,7 +36,6 @@ from beam_tfrecords.transforms.sources.names import (
     skipped_kind,
 )
 from beam_tfrecords.transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_group, path_label
-from beam_tfrecords.transforms.sources.settling import guess_roles, relabel, settle_roles
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 
@@ -72,7 +72,7 @@ class ImageFolder(Source):
       spec: the request; its label pattern makes the source "filename_pattern".
     """
 
-    is_settled_later = True
+    is_inferred_later = True
 
     def __init__(self, roots: Sequence[Root], spec: SourceSpec) -> None:
         super().__init__()
@@ -102,24 +102,24 @@ class ImageFolder(Source):
             for part in storage.cut_listing(root.listing, literal=root.is_folder)
         ]
 
-    def settle(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
-        """See `Source.settle`."""
+    def infer(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
+        """See `Source.infer`."""
         for masks in self._masks.values():
             self.notes += masks.describe()
         trees = {root.key_prefix: folders.tree(root.key_prefix) for root in self._roots}
         names = [storage.basename(root.folder) for root in self._roots]
-        roles: dict[str, Roles] = {}
+        roles: dict[str, Interpretation] = {}
         for root in self._roots:
             tree = trees[root.key_prefix]
             if not tree.total():
-                roles[root.key_prefix] = Roles()
+                roles[root.key_prefix] = Interpretation()
                 self.notes.append(f"no image in {quote_input(root.listing)}")
                 continue
             is_whole = root.is_folder and len(self._roots) == 1 and not self._names_paths()
             path = root.folder if is_whole else None
             place = Place(quote_input(root.listing), path, root.key_prefix, names)
             name = storage.basename(root.folder)
-            roles[root.key_prefix], notes = settle_roles(tree, self._spec, place, name=name)
+            roles[root.key_prefix], notes = infer_folders(tree, self._spec, place, name=name)
             self.notes += notes
             if root.is_folder and self._spec.needs_label and self._label_pattern is None:
                 self.notes += self._empty_folders(root, tree, roles[root.key_prefix])
@@ -129,14 +129,14 @@ class ImageFolder(Source):
                 "or what their names have at their ends with `mask_suffix`"
             )
         splits = {root.key_prefix: root.split for root in self._roots if root.split}
-        return relabel(roles, trees, self._spec, folders=folders, splits=splits)
+        return change_refs(roles, trees, self._spec, folders=folders, splits=splits)
 
     def _names_paths(self) -> bool:
         """Whether the request says something about the input or paths below it that another input would lose."""
         spec = self._spec
         return bool(spec.include or spec.exclude or spec.split_folders or spec.label_pattern or spec.input_splits)
 
-    def _empty_folders(self, root: Root, tree: FolderTree, roles: Roles) -> Iterator[str]:
+    def _empty_folders(self, root: Root, tree: FolderTree, roles: Interpretation) -> Iterator[str]:
         """A note on the folders among those of the classes that hold no image."""
         bases: Mapping[str, str | None] = roles.bases if len(roles.bases) < _MOST_FOLDERS else {}
         for base in bases:
@@ -159,7 +159,7 @@ def _list_images(
     files: Iterable[storage.FileEntry], root: Root, spec: SourceSpec, skipped: Skipped, masks: MaskFiles | None = None
 ) -> Iterator[SampleRef]:
     """One reference per image among the listed files of a root; counts the others."""
-    guess, pattern, start = guess_roles(spec), compile_pattern(spec), root.start
+    guess, pattern, start = assume_folders(spec), compile_pattern(spec), root.start
     only_splits = spec.split_folders is not None
     # Images of one folder come one after the other.
     last: str | None = None

@@ -9,10 +9,10 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Choice, FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.transforms.sources.folder_names import is_annotation, plain_path
+from beam_tfrecords.transforms.sources.detect.mask_names import find_suffixes
+from beam_tfrecords.transforms.sources.detect.names import is_annotation, plain_path
 from beam_tfrecords.transforms.sources.folders.roots import Root
 from beam_tfrecords.transforms.sources.inputs import quote_input
-from beam_tfrecords.transforms.sources.mask_names import find_suffixes
 from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 

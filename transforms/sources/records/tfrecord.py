@@ -23,6 +23,7 @@ from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.refs import PixelRange, Range, SampleRef, Value, one_image
 from beam_tfrecords.transforms.sources.archives.archive import check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
+from beam_tfrecords.transforms.sources.detect.columns import available, choose_mask, find_label
 from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input, refuse_settings
 from beam_tfrecords.transforms.sources.records.object_features import (
     CLASSES_OF_OBJECTS,
@@ -49,7 +50,6 @@ from beam_tfrecords.transforms.sources.tables.row_values import (
     without_label,
 )
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
-from beam_tfrecords.transforms.sources.tables.table_columns import available, choose_mask, guess_label
 
 _SHARD = r"-\d{5,}-of-\d{5,}"
 # Directly in a folder.
@@ -440,7 +440,7 @@ def _as_pixels(place: Range, shape: Sequence[Any]) -> PixelRange:
 def _choose_label(table: FirstRows, features: Features, spec: SourceSpec) -> str | None:
     if spec.label_column is not None or spec.label_columns or not spec.needs_label:
         return spec.label_column
-    usual = next((name for name in _LABELS if name in table.columns), None) or guess_label(table)
+    usual = next((name for name in _LABELS if name in table.columns), None) or find_label(table)
     label = features.labels[0] if len(features.labels) == 1 and features.labels[0] in table.columns else usual
     if label is None:
         raise without_label(table, "no feature 'label'")

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.sources.detect.column_suggestions import plain_name
+from beam_tfrecords.transforms.sources.detect.columns import MASK_NAMES, available
 from beam_tfrecords.transforms.sources.inputs import InputFile, key_prefixes, quote_input, refuse_settings
 from beam_tfrecords.transforms.sources.selection import read_names
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
-from beam_tfrecords.transforms.sources.tables.column_choices import plain_name
 from beam_tfrecords.transforms.sources.tables.table import Table, TableFile
-from beam_tfrecords.transforms.sources.tables.table_columns import MASK_NAMES, available
 from beam_tfrecords.transforms.sources.tables.table_source import TableSource
 from beam_tfrecords.transforms.splits import split_of_folder
 

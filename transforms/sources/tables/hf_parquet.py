@@ -20,6 +20,13 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.transforms.refs import IMAGE, MASK, File, Locator, Range, SampleRef, Value
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
+from beam_tfrecords.transforms.sources.detect.columns import (
+    available,
+    choose_mask,
+    find_image_column,
+    find_label,
+    name_images,
+)
 from beam_tfrecords.transforms.sources.inputs import InputFile, find_files, quote_input, refuse_settings
 from beam_tfrecords.transforms.sources.source import ContainerSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
@@ -44,13 +51,6 @@ from beam_tfrecords.transforms.sources.tables.row_values import (
     without_label,
 )
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow
-from beam_tfrecords.transforms.sources.tables.table_columns import (
-    available,
-    choose_mask,
-    guess_image,
-    guess_label,
-    name_images,
-)
 from beam_tfrecords.transforms.sources.tables.table_source import look, of_path
 
 # train-00000-of-00004.parquet, also with a hash behind the numbers.
@@ -313,7 +313,7 @@ def recognises(container: Container, spec: SourceSpec) -> bool:
     if any(map(_is_image, schema.types)):
         return True
     paths = [field.name for field in schema if not is_binary(field.type)]
-    return guess_image(paths) is None and any(map(may_hold_images, schema))
+    return find_image_column(paths) is None and any(map(may_hold_images, schema))
 
 
 def open_source(spec: SourceSpec) -> HfParquetSource:
@@ -359,7 +359,7 @@ def _choose_images(table: ParquetTable, schema: pa.Schema, spec: SourceSpec) -> 
     images = name_images(found, table, spec)
     if images and images.get(IMAGE) != "":
         return images | masks
-    usual = guess_image(found)
+    usual = find_image_column(found)
     if usual is None and len(found) != 1:
         has = f"the columns {', '.join(map(repr, found))}" if found else "no column"
         raise RequestError(
@@ -373,7 +373,7 @@ def _choose_label(table: ParquetTable, names: Mapping[str, Sequence[str]], spec:
     if spec.label_column is not None or spec.label_columns or not spec.needs_label:
         return spec.label_column
     classes = [name for name in names if name in table.columns]
-    label = classes[0] if len(classes) == 1 else guess_label(table)
+    label = classes[0] if len(classes) == 1 else find_label(table)
     if label is None and find_objects(table, spec, None) is None:
         raise without_label(table, "no column 'label'")
     return label

@@ -13,6 +13,14 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.transforms.refs import PixelRange, Range, SampleRef, one_image
 from beam_tfrecords.transforms.sources.containers import Container, Spool
+from beam_tfrecords.transforms.sources.detect.column_suggestions import (
+    LABEL_NAMES,
+    NOT_LABEL_NAMES,
+    find_pixels,
+    plain_name,
+    square_shape,
+)
+from beam_tfrecords.transforms.sources.detect.columns import find_image_column, find_label
 from beam_tfrecords.transforms.sources.inputs import (
     InputFile,
     describe_splits,
@@ -25,16 +33,8 @@ from beam_tfrecords.transforms.sources.source import ContainerSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.cells import check_end, invalid_row, read_text
-from beam_tfrecords.transforms.sources.tables.column_choices import (
-    LABEL_NAMES,
-    NOT_LABEL_NAMES,
-    find_pixels,
-    plain_name,
-    square_shape,
-)
 from beam_tfrecords.transforms.sources.tables.row_values import RowReader, choose_cells, splits_of, without_label
 from beam_tfrecords.transforms.sources.tables.table import FirstRows, InvalidRow, Row, Table
-from beam_tfrecords.transforms.sources.tables.table_columns import guess_image, guess_label
 
 _NO_SETTINGS = ("label_pattern", "image_path", "image_root")
 
@@ -73,7 +73,7 @@ class PixelTableSource(ContainerSource):
     def _choose_label(self, table: FirstRows, spec: SourceSpec) -> str | None:
         if spec.label_column is not None or spec.label_columns or not spec.needs_label:
             return spec.label_column
-        usual = guess_label(table)
+        usual = find_label(table)
         plain = {name: plain_name(name) for name in table.columns}
         named = [name for name, one in plain.items() if LABEL_NAMES.search(one) and not NOT_LABEL_NAMES.search(one)]
         if usual is None and len(named) == 1:
@@ -165,7 +165,7 @@ def recognises(container: Container, spec: SourceSpec) -> bool:
             raise
         return False  # Opening it as another table says why.
     found = find_pixels(table)
-    return found is not None and guess_image(table.columns) in (None, *found[0])
+    return found is not None and find_image_column(table.columns) in (None, *found[0])
 
 
 def open_source(spec: SourceSpec) -> PixelTableSource:

@@ -12,13 +12,13 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.refs import Value
+from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
+from beam_tfrecords.transforms.sources.detect.columns import Columns, available, choose_columns, find_label
 from beam_tfrecords.transforms.sources.inputs import InputFile, quote_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import plain_labels, read_flag, read_label, read_value, read_values
-from beam_tfrecords.transforms.sources.tables.column_choices import column_choices
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects, read_objects
 from beam_tfrecords.transforms.sources.tables.table import Table
-from beam_tfrecords.transforms.sources.tables.table_columns import Columns, available, choose_columns, guess_label
 from beam_tfrecords.transforms.splits import SPLIT_NAMES
 
 
@@ -125,7 +125,7 @@ def choose_cells(
         image=None,
         images={},
         lists=frozenset(),
-        objects=find_objects(table, spec, label or guess_label(table)),
+        objects=find_objects(table, spec, label or find_label(table)),
     )
     cells = row_reader(table, columns, spec)
     return dataclasses.replace(cells, object_classes=object_classes), notes
@@ -161,7 +161,7 @@ def without_label(table: Table, what: str) -> RequestError:
     return RequestError(
         f"{quote_input(table.path)} has {what}, which the layout needs; name another with `label_column`; "
         f"{available(table)}",
-        column_choices(table, image=None, needs_image=False, needs_label=True),
+        column_suggestions(table, image=None, needs_image=False, needs_label=True),
     )
 
 

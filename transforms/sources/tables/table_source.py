@@ -14,6 +14,9 @@ from beam_tfrecords.transforms.ref_columns import RefColumns, one_by_one
 from beam_tfrecords.transforms.refs import IMAGE, MASK, File, Locator, SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
+from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions, one_hot_columns
+from beam_tfrecords.transforms.sources.detect.columns import Columns, available, choose_columns, has_labels
+from beam_tfrecords.transforms.sources.detect.missing_images import refuse_missing
 from beam_tfrecords.transforms.sources.image_files import find_image
 from beam_tfrecords.transforms.sources.inputs import (
     InputFile,
@@ -27,12 +30,9 @@ from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import check_end, invalid_row, read_paths, read_text
-from beam_tfrecords.transforms.sources.tables.column_choices import column_choices, one_hot_columns
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns, shorten
-from beam_tfrecords.transforms.sources.tables.missing_images import refuse_missing
 from beam_tfrecords.transforms.sources.tables.row_values import RowReader, row_reader
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange, TableFile
-from beam_tfrecords.transforms.sources.tables.table_columns import Columns, available, choose_columns, has_labels
 
 # Listing less by workers would take longer than it gains.
 _LEAST_BYTES = 4 << 20
@@ -267,12 +267,14 @@ class TableSource(Source):
                     "column with images and the other has none; convert them separately"
                 )
 
-    def column_choices(self, *, needs_label: bool) -> Sequence[Choice]:
-        """See `Source.column_choices`; those of the first table."""
+    def column_suggestions(self, *, needs_label: bool) -> Sequence[Choice]:
+        """See `Source.column_suggestions`; those of the first table."""
         reader = self._readers[0]
         has_label = reader.columns.label is not None or bool(reader.columns.labels)
         try:
-            return column_choices(reader.table, image=None, needs_image=True, needs_label=needs_label and not has_label)
+            return column_suggestions(
+                reader.table, image=None, needs_image=True, needs_label=needs_label and not has_label
+            )
         except RequestError as error:
             raise keep_inputs(error, *self._inputs) from error.__cause__
 

@@ -23,10 +23,10 @@ from beam_tfrecords.transforms.sources.archives import archive
 from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
 from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar
 from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
-from beam_tfrecords.transforms.sources.folder_roles import Guess
+from beam_tfrecords.transforms.sources.detect.layouts import Assumption
 from beam_tfrecords.transforms.sources.source_spec import Skipped
 
-READ = ReadArchive(open_tar, Guess(splits=False, needs_class=False), only_splits=False, label_pattern=None)
+READ = ReadArchive(open_tar, Assumption(splits=False, needs_class=False), only_splits=False, label_pattern=None)
 
 
 def list_archive(container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:

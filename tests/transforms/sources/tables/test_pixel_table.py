@@ -88,7 +88,7 @@ def test_other_tables_of_pixels_are_read_if_the_request_says_so(opened, listed, 
     table = pa.table({"label": LABELS, "pixels": list(map(text, PIXELS))})
     pq.write_table(table, tmp_path / "a.parquet")
     with pytest.raises(RequestError) as refused:
-        opened(tmp_path / "a.parquet").column_choices(needs_label=False)
+        opened(tmp_path / "a.parquet").column_suggestions(needs_label=False)
     (choice,) = refused.value.choices
     assert choice.settings["source"] == "pixel_table"
     _, samples = listed(tmp_path / "a.parquet", source="pixel_table")

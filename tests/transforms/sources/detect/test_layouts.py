@@ -7,8 +7,8 @@ import tarfile
 import pytest
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.sources.folder_tree import FolderSummary
-from tests.transforms.sources.conftest import settle
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
+from tests.transforms.sources.conftest import infer
 
 
 def labels(samples):
@@ -37,7 +37,7 @@ def check_tar(tmp_path, opened, read_containers):
                 archive.addfile(tarfile.TarInfo(name))
         source = opened(tmp_path / "photos.tar", **fields)
         samples, skipped = read_containers(source)
-        return {sample.key: sample for sample in settle(source, samples, skipped)}
+        return {sample.key: sample for sample in infer(source, samples, skipped)}
 
     return check
 
@@ -231,7 +231,7 @@ def test_the_listing_is_made_anew_only_where_the_first_guess_was_wrong(touch, op
     folders = FolderSummary()
     for sample in source.samples():
         folders.add_image(sample.key)
-    assert (source.settle(folders) is None) == is_right
+    assert (source.infer(folders) is None) == is_right
 
 
 def test_one_damaged_archive_does_not_change_what_the_folders_mean(tmp_path, opened, read_containers):
@@ -242,5 +242,5 @@ def test_one_damaged_archive_does_not_change_what_the_folders_mean(tmp_path, ope
     (tmp_path / "2.tar").write_bytes(b"no archive")
     source = opened(tmp_path / "*.tar")
     samples, skipped = read_containers(source)
-    settled = settle(source, samples, skipped)
-    assert [sample.label for sample in settled if sample.failure is None] == ["cat", "dog"] * 2
+    inferred = infer(source, samples, skipped)
+    assert [sample.label for sample in inferred if sample.failure is None] == ["cat", "dog"] * 2

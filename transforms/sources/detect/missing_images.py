@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Choice, RequestError, SampleError
+from beam_tfrecords.transforms.sources.detect.column_suggestions import FOLDERS, find_pattern
+from beam_tfrecords.transforms.sources.detect.columns import Columns
 from beam_tfrecords.transforms.sources.form_programs import REWRITE
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import read_text
-from beam_tfrecords.transforms.sources.tables.column_choices import FOLDERS, find_pattern
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns, shorten
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
-from beam_tfrecords.transforms.sources.tables.table_columns import Columns
 
 # Rows that are looked at, and folders before a name that may be those of another machine.
 _ROWS = 5

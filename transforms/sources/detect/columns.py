@@ -12,15 +12,15 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs import IMAGE, MASK
+from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions, plain_name
+from beam_tfrecords.transforms.sources.detect.split_column import SplitColumn, find_split_column
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.selection import read_names
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import is_path_list
-from beam_tfrecords.transforms.sources.tables.column_choices import column_choices, plain_name
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
-from beam_tfrecords.transforms.sources.tables.split_column import SplitColumn, find_split_column
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
 
 # The usual names, in order of preference, without regard to case, spaces and underscores. The first is the
@@ -135,14 +135,16 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
         raise RequestError(
             f"{quote_input(table.path)}: the values in column {wrong!r} are not strings, but an image is given by its "
             f"path; name the column with the paths with `image_column`; {available(table)}",
-            column_choices(table, image=None, needs_image=True, needs_label=label is None and spec.needs_label),
+            column_suggestions(table, image=None, needs_image=True, needs_label=label is None and spec.needs_label),
         )
-    objects = find_objects(table, spec, guess_label(table))
+    objects = find_objects(table, spec, find_label(table))
     if label is None and spec.needs_label and not spec.label_columns and objects is None:
         raise RequestError(
             f"{quote_input(table.path)} has no column 'label', which the layout needs; name another with "
             f"`label_column`; {available(table)}",
-            column_choices(table, image=image, needs_image=image is None and spec.image_path is None, needs_label=True),
+            column_suggestions(
+                table, image=image, needs_image=image is None and spec.image_path is None, needs_label=True
+            ),
         )
     if spec.needs_mask and mask is None:
         raise RequestError(
@@ -164,10 +166,10 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
 
 def has_labels(table: Table, named: Sequence[str]) -> bool:
     """Whether a table has the columns of labels that the request names, or else one of a usual name."""
-    return set(named) <= set(table.columns) if named else guess_label(table) is not None
+    return set(named) <= set(table.columns) if named else find_label(table) is not None
 
 
-def guess_image(columns: Sequence[str]) -> str | None:
+def find_image_column(columns: Sequence[str]) -> str | None:
     """The column of the images by its usual name; None if there is none."""
     return _find_name(columns, _IMAGES, lambda _: True)
 
@@ -191,7 +193,7 @@ def choose_mask(columns: Sequence[str], table: Table, spec: SourceSpec) -> str |
     return mask
 
 
-def guess_label(table: Table) -> str | None:
+def find_label(table: Table) -> str | None:
     """The column of the labels by its usual name; None if there is none."""
     return _guess(table, _LABELS, text=False)
 

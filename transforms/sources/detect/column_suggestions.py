@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Choice
+from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS
 from beam_tfrecords.transforms.sources.names import is_image_name
 from beam_tfrecords.transforms.sources.other_forms import refuse_embedded, refuse_pixels
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern
-from beam_tfrecords.transforms.sources.tables.split_column import SPLIT_FLAGS
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
 
 _ROWS = 100
@@ -48,7 +48,7 @@ _LEAST_PIXELS = 64
 _Cells: TypeAlias = Mapping[str, Sequence[str | int]]
 
 
-def column_choices(table: Table, *, image: str | None, needs_image: bool, needs_label: bool) -> list[Choice]:
+def column_suggestions(table: Table, *, image: str | None, needs_image: bool, needs_label: bool) -> list[Choice]:
     """The settings that read a table, as the first rows look.
 
     Args:

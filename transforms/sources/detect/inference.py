@@ -1,4 +1,4 @@
-"""Settles labels and splits once all files are listed: what the folders are, and what that changes."""
+"""Infers labels and splits once all files are listed: what the folders are, and what that changes."""
 
 from __future__ import annotations
 
@@ -8,20 +8,26 @@ from collections.abc import Mapping
 
 from beam_tfrecords.errors import Choice, FailureReason, RequestError
 from beam_tfrecords.transforms.refs import SampleRef
-from beam_tfrecords.transforms.sources.folder_advice import Place, refusal
-from beam_tfrecords.transforms.sources.folder_roles import Guess, Request, Roles, UnclearError, find_roles
-from beam_tfrecords.transforms.sources.folder_tree import FolderSummary, FolderTree
+from beam_tfrecords.transforms.sources.detect.layouts import (
+    Assumption,
+    Interpretation,
+    Request,
+    UnclearError,
+    interpret,
+)
+from beam_tfrecords.transforms.sources.detect.suggestions import Place, refusal
+from beam_tfrecords.transforms.sources.detect.table_sidecars import list_tables
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.path_labels import compile_pattern, named_split_folders, path_label
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.sources.tables_beside import list_tables
 
 _BESIDE_SPLITS = (FailureReason.UNKNOWN_SPLIT.value, "beside the split folders, not in one of them")
 _MOST_TABLES = 3
 
 
 @dataclasses.dataclass(frozen=True)
-class Relabel:
+class ApplyInterpretations:
     """Gives a reference the label and the split that its folders turned out to mean.
 
     Attributes:
@@ -32,7 +38,7 @@ class Relabel:
       splits: prefix of keys -> split of all samples below it, if the inputs say it.
     """
 
-    roles: Mapping[str, Roles]
+    roles: Mapping[str, Interpretation]
     pattern: re.Pattern[str] | None
     keeps_splits: bool
     splits: Mapping[str, str]
@@ -68,7 +74,7 @@ class Relabel:
                     [by_folders] if spec.input_splits else [],
                 )
 
-    def _find(self, key: str) -> tuple[Roles, str, str | None]:
+    def _find(self, key: str) -> tuple[Interpretation, str, str | None]:
         """The roles of the folders of a key, the path that they are about, and the split that its input says."""
         head, _, rest = key.partition("/")
         for prefix, path in ((f"{head}/", rest), ("*", rest), ("", key)):
@@ -77,16 +83,16 @@ class Relabel:
         raise KeyError(key)
 
 
-def guess_roles(spec: SourceSpec) -> Guess | Roles:
+def assume_folders(spec: SourceSpec) -> Assumption | Interpretation:
     """What the folders are taken for while they are listed."""
     named = named_split_folders(spec)
     if named is not None:
-        return Roles(named)
+        return Interpretation(named)
     by_folders = spec.label_pattern is None and spec.needs_label
-    return Guess(splits=spec.splits_auto, needs_class=by_folders, class_names=spec.class_names)
+    return Assumption(splits=spec.splits_auto, needs_class=by_folders, class_names=spec.class_names)
 
 
-def settle_roles(tree: FolderTree, spec: SourceSpec, place: Place, *, name: str) -> tuple[Roles, list[str]]:
+def infer_folders(tree: FolderTree, spec: SourceSpec, place: Place, *, name: str) -> tuple[Interpretation, list[str]]:
     """The roles of the folders of one input, and notes on what was recognised.
 
     Args:
@@ -100,7 +106,7 @@ def settle_roles(tree: FolderTree, spec: SourceSpec, place: Place, *, name: str)
     """
     request = Request(spec, name, is_only=not place.key_prefix)
     try:
-        roles, found = find_roles(tree, request)
+        roles, found = interpret(tree, request)
     except UnclearError as error:
         raise refusal(error, tree, request, place) from None
     notes = [f"{place.where}: {one}" for one in found]
@@ -114,27 +120,27 @@ def settle_roles(tree: FolderTree, spec: SourceSpec, place: Place, *, name: str)
     return roles, notes
 
 
-def relabel(
-    roles: Mapping[str, Roles],
+def change_refs(
+    roles: Mapping[str, Interpretation],
     trees: Mapping[str, FolderTree],
     spec: SourceSpec,
     *,
     folders: FolderSummary,
     splits: Mapping[str, str],
-) -> Relabel | None:
+) -> ApplyInterpretations | None:
     """What gives the references their labels and splits anew; None if the guess was right for all of them.
 
     Args:
       folders: of all inputs.
-      splits: as in `Relabel`.
+      splits: as in `ApplyInterpretations`.
 
     Raises:
       RequestError: an input says its split, and its folders another one.
     """
     keeps_splits = not spec.splits_auto and spec.split_folders is None
-    change = Relabel(roles, compile_pattern(spec), keeps_splits, splits)
+    change = ApplyInterpretations(roles, compile_pattern(spec), keeps_splits, splits)
     change.check_splits(folders, spec)
-    guess = guess_roles(spec)
+    guess = assume_folders(spec)
     for prefix, tree in trees.items():
         for path, folder in tree.walk():
             at = f"{path}/" if path else ""

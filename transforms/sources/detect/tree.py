@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
-from beam_tfrecords.transforms.sources.folder_names import is_known
+from beam_tfrecords.transforms.sources.detect.names import is_known
 from beam_tfrecords.transforms.sources.names import has_extension, skipped_kind
 
 # Of more folders, those are kept whose names have the smallest hashes: the same names in every folder.

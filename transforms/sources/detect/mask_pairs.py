@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.transforms.sources.folder_names import is_mask_folder, plain_path
-from beam_tfrecords.transforms.sources.folder_tree import FolderTree
-from beam_tfrecords.transforms.sources.mask_names import find_suffixes
+from beam_tfrecords.transforms.sources.detect.mask_names import find_suffixes
+from beam_tfrecords.transforms.sources.detect.names import is_mask_folder, plain_path
+from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 
 _MOST_FOLDERS = 4
 # They do not keep numbers, so that no mask in one is read.
@@ -56,7 +56,7 @@ def find_masks(tree: FolderTree, folders: Sequence[str], root: str) -> dict[str,
     return {**settings, "mask_root": storage.join(root, mask_base) if mask_base else root, **suffixes}
 
 
-def find_masks_beside(tree: FolderTree, ending: str) -> dict[str, Any] | None:
+def find_mask_files_by_suffix(tree: FolderTree, ending: str) -> dict[str, Any] | None:
     """The settings by which images whose names have an ending belong to those without it; None if they are no masks.
 
     Args:

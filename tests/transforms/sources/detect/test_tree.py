@@ -8,8 +8,8 @@ import tracemalloc
 import msgpack
 import pytest
 
-from beam_tfrecords.transforms.sources import folder_tree
-from beam_tfrecords.transforms.sources.folder_tree import FolderSummary
+from beam_tfrecords.transforms.sources.detect import tree as folder_tree
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 
 KEYS = [
     *(f"train/{name}/{number}.jpg" for name in ("cat", "dog") for number in range(100)),

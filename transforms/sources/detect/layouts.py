@@ -21,14 +21,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.transforms.sources.folder_names import (
-    guess_split,
+from beam_tfrecords.transforms.sources.detect.names import (
     is_annotation,
     is_container,
     is_wrapper,
     normalize,
+    split_in_name,
 )
-from beam_tfrecords.transforms.sources.folder_tree import FolderTree
+from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.splits import SPLIT_NAMES, split_of_folder
@@ -43,7 +43,7 @@ _MASK_ENDING = re.compile(r"([_-](?:mask|seg|gt|label|annotation))(?:[_-]?\d+)?(
 
 
 @dataclasses.dataclass(frozen=True)
-class Roles:
+class Interpretation:
     """What the folders of an input are.
 
     Attributes:
@@ -79,7 +79,7 @@ class Roles:
 
 
 @dataclasses.dataclass(frozen=True)
-class Guess:
+class Assumption:
     """What the folders of an input usually are; the listing goes by it until all folders are known.
 
     Attributes:
@@ -93,7 +93,7 @@ class Guess:
     class_names: tuple[str, ...] = ()
 
     def place(self, path: str) -> tuple[str | None, str | None]:
-        """As `Roles.place`."""
+        """As `Interpretation.place`."""
         folders = path.split("/")[:-1]
         if not folders:
             return None, None
@@ -159,7 +159,7 @@ class UnclearError(Exception):
         self.others = others
 
 
-def find_roles(tree: FolderTree, request: Request) -> tuple[Roles, list[str]]:
+def interpret(tree: FolderTree, request: Request) -> tuple[Interpretation, list[str]]:
     """The roles of the folders, and notes on what was recognised.
 
     Raises:
@@ -177,8 +177,8 @@ class _Rules:
         self._request = request
         self.notes: list[str] = []
 
-    def find(self) -> Roles:
-        """See `find_roles`."""
+    def find(self) -> Interpretation:
+        """See `interpret`."""
         spec = self._request.spec
         if spec.split_folders is not None:
             named = {folder.strip("/"): split for folder, split in spec.split_folders.items()}
@@ -186,7 +186,7 @@ class _Rules:
                 folder: split for folder, split in named.items() if self._tree.total(folder)
             }
             if not bases:
-                return Roles(dict(named))
+                return Interpretation(dict(named))
             self._refuse_annotations("")
         else:
             base = self._peel("") if self._request.by_folders or spec.splits_auto else ""
@@ -204,7 +204,7 @@ class _Rules:
                 )
             bases = {join(base, name): split for name, split in splits.items()} if splits else {base: None}
         if not self._request.by_folders:
-            return Roles(bases if any(bases.values()) else {"": None})
+            return Interpretation(bases if any(bases.values()) else {"": None})
         return self._find_classes(bases)
 
     def _note(self, recognised: str) -> None:
@@ -228,7 +228,7 @@ class _Rules:
         outer = storage.basename(path) if path else self._request.name
         if name == outer or self._only(join(path, name)) == name:
             return name
-        if guess_split(name) is not None and not is_container(name):
+        if split_in_name(name) is not None and not is_container(name):
             return None
         return name if is_wrapper(name) or self._leads_on(join(path, name)) else None
 
@@ -294,7 +294,7 @@ class _Rules:
     def _annotates(self, parent: str, name: str) -> bool:
         """Whether the folder of a name that annotations have is beside what they can annotate, and not a class."""
         beside = [one for one in self._tree.below(parent) if not is_annotation(one)]
-        if self._tree.images(parent) or any(is_container(one) or guess_split(one) for one in beside):
+        if self._tree.images(parent) or any(is_container(one) or split_in_name(one) for one in beside):
             return True
         inner = set(self._tree.below(join(parent, name)))
         if inner and any(inner & set(self._tree.below(join(parent, one))) for one in beside):
@@ -317,7 +317,7 @@ class _Rules:
         """The split folders in a folder; None if there are none."""
         names, named = self._tree.below(base), self._request.named
         known = {name: split for name in names if (split := split_of_folder(name))}
-        suspects = {name: split for name in names if (split := guess_split(name))}
+        suspects = {name: split for name in names if (split := split_in_name(name))}
         others = [name for name in names if name not in suspects]
         if not suspects or any(normalize(name) in named for name in names):
             return None
@@ -363,17 +363,17 @@ class _Rules:
 
     # Classes
 
-    def _find_classes(self, given: Mapping[str, str | None]) -> Roles:
+    def _find_classes(self, given: Mapping[str, str | None]) -> Interpretation:
         bases = {self._peel(base): split for base, split in given.items()}
         by_name = self._level_of_named(bases)
         if by_name is not None:
-            return Roles(by_name)
+            return Interpretation(by_name)
         flat = [base for base in bases if not self._tree.below(base)]
         if len(flat) == len(bases):
             where = "its split folders" if any(bases.values()) else printable(flat[0]) or "it"
             what = f"the images are directly in {where}, so that no folder names their class"
             if not any(map(self._tree.images, flat)):
-                return Roles(bases)  # No image at all: the caller counts them and says so.
+                return Interpretation(bases)  # No image at all: the caller counts them and says so.
             raise UnclearError(what, "flat", bases=bases)
         direct, total = sum(map(self._tree.images, bases)), sum(map(self._tree.total, bases))
         if not flat and direct * 2 > total:
@@ -424,7 +424,7 @@ class _Rules:
                 splits={base: split for base, split in bases.items() if split},
             )
 
-    def _check_classes(self, bases: Mapping[str, str | None]) -> Roles:
+    def _check_classes(self, bases: Mapping[str, str | None]) -> Interpretation:
         """The roles if the folders in the bases are the classes, or only wrap them."""
         tree = self._tree
         paths: dict[str, list[str]] = {}
@@ -466,7 +466,7 @@ class _Rules:
             self._note(f"images in folders of the class folder {printable(with_inner[0])} are of that class")
         if len(names) == 1 and self._request.is_only:
             self._note(f"all images are of one class, {printable(names[0])}")
-        return Roles(bases)
+        return Interpretation(bases)
 
     def _nested(
         self,
@@ -476,7 +476,7 @@ class _Rules:
         paths: Mapping[str, Sequence[str]],
         *,
         is_mixed: bool,
-    ) -> Roles:
+    ) -> Interpretation:
         """The roles of folders that hold folders with the images."""
         found = {one for below in inner.values() for one in below}
         splits = {name: split for name in found if (split := split_of_folder(name))}
@@ -484,16 +484,16 @@ class _Rules:
         is_flat = not is_mixed and not any(map(self._tree.below, inner_paths))
         if is_flat and len(splits) == len(found) and not any(bases.values()) and self._request.spec.splits_auto:
             self._note(f"the folders {show_names(sorted(splits))} in the class folders are the splits")
-            return Roles(bases, inner_splits=splits)
+            return Interpretation(bases, inner_splits=splits)
         if is_flat and all(map(is_container, found)):
             self._note(f"the folders {show_names(sorted(found))} in the class folders are no classes")
-            return Roles(bases)
+            return Interpretation(bases)
         if not is_mixed and all(
             len(name) == 1 and all(one[:1].lower() == name.lower() for one in inner[name]) for name in names
         ):
             self._note(f"the folders {show_names(names)} are the first letters of the class folders in them")
             letters = {join(base, name): split for base, split in bases.items() for name in self._tree.below(base)}
-            return Roles(letters, is_nested=True)
+            return Interpretation(letters, is_nested=True)
         shared = set.intersection(*(set(inner[name]) for name in names)) if names else set()
         hold = "the same folders" if shared and len(shared) == len(found) else "other folders"
         depths = "the images lie at different depths: " if is_mixed else ""

@@ -45,7 +45,7 @@ def normalize(name: str) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def guess_split(name: str) -> str | None:
+def split_in_name(name: str) -> str | None:
     """The split that a folder holds by its name, or by a word in it, as in `train2017`, `seg_test` or `trainLabels`."""
     known = split_of_folder(name)
     if known is not None:
@@ -97,13 +97,13 @@ def plain_path(path: str) -> str:
 def without_kind(name: str) -> str:
     """What a folder's name says besides whether images or masks are in it: a split, "" for nothing, or all of it."""
     found = _SPLIT_AND_ANNOTATIONS.fullmatch(name.lower())
-    split = guess_split(found[1] if found else name)
+    split = split_in_name(found[1] if found else name)
     return split or ("" if is_container(name) or is_annotation(name) else name)
 
 
 def is_known(name: str) -> bool:
     """Whether the name alone says something."""
-    return guess_split(name) is not None or is_container(name) or is_annotation(name)
+    return split_in_name(name) is not None or is_container(name) or is_annotation(name)
 
 
 def _words(name: str) -> list[str]:

@@ -12,14 +12,14 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Choice, RequestError
-from beam_tfrecords.transforms.sources.annotations_beside import describe_annotations, find_annotations
-from beam_tfrecords.transforms.sources.folder_names import guess_split, is_container, is_known
-from beam_tfrecords.transforms.sources.folder_roles import Request, UnclearError, find_roles, join
-from beam_tfrecords.transforms.sources.folder_tree import FolderTree
-from beam_tfrecords.transforms.sources.masks_beside import find_masks, find_masks_beside
+from beam_tfrecords.transforms.sources.detect.annotation_sidecars import describe_annotations, find_annotations
+from beam_tfrecords.transforms.sources.detect.layouts import Request, UnclearError, interpret, join
+from beam_tfrecords.transforms.sources.detect.mask_pairs import find_mask_files_by_suffix, find_masks
+from beam_tfrecords.transforms.sources.detect.names import is_container, is_known, split_in_name
+from beam_tfrecords.transforms.sources.detect.table_sidecars import find_tables, list_tables
+from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS
-from beam_tfrecords.transforms.sources.tables_beside import find_tables, list_tables
 from beam_tfrecords.transforms.splits import read_splits
 
 _MOST_CHOICES = 3
@@ -164,7 +164,7 @@ class _Advisor:
         if root is None or self._says_masks:
             return
         is_beside = self._error.kind == "mask files"
-        settings = find_masks_beside(self._tree, names[0]) if is_beside else find_masks(self._tree, names, root)
+        settings = find_mask_files_by_suffix(self._tree, names[0]) if is_beside else find_masks(self._tree, names, root)
         if settings is not None:
             yield from self._fit("the images with their masks", {**settings, "layout": "segmentation"}, "")
 
@@ -185,7 +185,7 @@ class _Advisor:
     def _is_clear(self, path: str) -> bool:
         """Whether a folder is clear as an input of its own."""
         try:
-            find_roles(self._tree.inside(path), Request(self._request.spec, storage.basename(path)))
+            interpret(self._tree.inside(path), Request(self._request.spec, storage.basename(path)))
         except UnclearError:
             return False
         return True
@@ -230,7 +230,7 @@ class _Advisor:
             self._error.kind == "annotations"
             and set(self._error.names) <= {join(base, name) for name in beside}
             and not any(
-                is_container(name) or guess_split(name) or self._tree.below(join(base, name)) for name in beside
+                is_container(name) or split_in_name(name) or self._tree.below(join(base, name)) for name in beside
             )
         )
 
@@ -265,7 +265,7 @@ class _Advisor:
             assert fitted is not None
             tree, request = self._apply(fitted)
             try:
-                roles, _ = find_roles(tree, request)
+                roles, _ = interpret(tree, request)
             except UnclearError as error:
                 fitted = self._mend(fitted, error, tree, request, goal)
                 if fitted is None:

@@ -10,13 +10,13 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, Choice, RequestError
-from beam_tfrecords.transforms.sources.folder_names import guess_split
-from beam_tfrecords.transforms.sources.folder_tree import FolderTree
+from beam_tfrecords.transforms.sources.detect.column_suggestions import LABEL_NAMES, NOT_LABEL_NAMES, plain_name
+from beam_tfrecords.transforms.sources.detect.names import split_in_name
+from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
-from beam_tfrecords.transforms.sources.tables.column_choices import LABEL_NAMES, NOT_LABEL_NAMES, plain_name
 from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJECTS
 from beam_tfrecords.transforms.sources.tables.object_cells import hold_objects
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow
@@ -115,7 +115,7 @@ def _find_images(
     """The column that names images, and the settings that find them."""
     beside = posixpath.dirname(path)
     folders = ["", *(one for one, folder in tree.walk() if folder.images and one)][: _MOST_FOLDERS + 1]
-    split = guess_split(posixpath.basename(path).rpartition(".")[0])
+    split = split_in_name(posixpath.basename(path).rpartition(".")[0])
     # Names with an extension say more than numbers.
     for column, values in sorted(cells.items(), key=lambda item: not _has_extension(map(str, item[1]))):
         # From all parts of the rows: their images may be in different folders.
@@ -126,7 +126,7 @@ def _find_images(
         found = [(folder, ending) for folder in folders if (ending := _ending(words, folder, tree, root)) is not None]
         if len(found) > 1:
             # The same numbers name images of other splits too.
-            found = [one for one in found if guess_split(one[0].partition("/")[0]) == (split or "train")]
+            found = [one for one in found if split_in_name(one[0].partition("/")[0]) == (split or "train")]
         if len(found) != 1:
             continue
         folder, ending = found[0]

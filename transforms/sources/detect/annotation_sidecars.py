@@ -8,8 +8,8 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Choice
-from beam_tfrecords.transforms.sources.folder_roles import join
-from beam_tfrecords.transforms.sources.folder_tree import FolderTree
+from beam_tfrecords.transforms.sources.detect.layouts import join
+from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 _COCO = re.compile(r"(?:^|[_.])(?:instances|captions|keypoints|annotations?|coco)[_.].*json$", re.IGNORECASE)
