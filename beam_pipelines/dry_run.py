@@ -31,7 +31,7 @@ from beam_tfrecords.errors import SampleError
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.rows import CONFLICTING_ROWS, DUPLICATE_KEY, content_of
-from beam_tfrecords.transforms.hashing import order_hash
+from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.listing.indexing import read_unchanged
 from beam_tfrecords.transforms.listing.limiting import choose_refs
@@ -86,7 +86,7 @@ class _Failures:
         """Passes references through."""
         for sample in samples:
             if sample.failure is None and not self._shares_keys:
-                self._keys.append(order_hash(seed=0, key=f"{sample.split}/{sample.key}"))
+                self._keys.extend(order_hashes(seed=0, keys=[f"{sample.split}/{sample.key}"]))
                 self._contents.append(zlib.crc32(content_of(sample)))
             failure = sample.failure or self._reject(sample)
             if failure is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import sys
+from array import array
 from collections.abc import Iterable
 
 from blake3 import blake3
@@ -12,19 +14,14 @@ _SPLIT = b"split"
 SPACE = 1 << 64
 
 
-def order_hash(*, seed: int, key: str) -> int:
-    """The place of a sample in the shuffled dataset, uniform over [0, 2**64)."""
-    return int.from_bytes(_hash64(_ORDER, seed, [key]), "big")
-
-
-def order_hashes(*, seed: int, keys: Iterable[str]) -> bytes:
-    """The places of several samples, of eight bytes each, the highest first."""
+def order_hashes(*, seed: int, keys: Iterable[str]) -> array[int]:
+    """The place of each sample in the shuffled dataset, uniform over [0, 2**64)."""
     return _hash64(_ORDER, seed, keys)
 
 
-def split_hash(*, seed: int, key: str) -> int:
-    """The value that fractions of splits are cut from, uniform over [0, 2**64), independent of the order."""
-    return int.from_bytes(_hash64(_SPLIT, seed, [key]), "big")
+def split_hashes(*, seed: int, keys: Iterable[str]) -> array[int]:
+    """The values that fractions of splits are cut from, uniform over [0, 2**64), independent of the order."""
+    return _hash64(_SPLIT, seed, keys)
 
 
 def content_hash(data: bytes) -> str:
@@ -34,7 +31,7 @@ def content_hash(data: bytes) -> str:
     return str(blake3(data).hexdigest())
 
 
-def _hash64(purpose: bytes, seed: int, keys: Iterable[str]) -> bytes:
+def _hash64(purpose: bytes, seed: int, keys: Iterable[str]) -> array[int]:
     # This hash may never change: with another one every image would move, and with fractions also to another
     # split, so that test images of yesterday's build would train tomorrow's model.
     # blake2b is stable across platforms and Python versions; Python's own hash() is neither.
@@ -44,4 +41,7 @@ def _hash64(purpose: bytes, seed: int, keys: Iterable[str]) -> bytes:
         digest = begun.copy()
         digest.update(key.encode())
         digests.append(digest.digest())
-    return b"".join(digests)
+    hashes = array("Q", b"".join(digests))
+    if sys.byteorder == "little":
+        hashes.byteswap()
+    return hashes

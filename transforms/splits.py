@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason
-from beam_tfrecords.transforms.hashing import SPACE, split_hash
+from beam_tfrecords.transforms.hashing import SPACE, split_hashes
 from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.settings import as_number, check_unique
 
@@ -113,7 +113,7 @@ def assign_splits(refs: RefColumns, *, splits: Splits, seed: int) -> RefColumns:
     """The references with their final splits; with failures where the source's word is not a valid split."""
     if splits.fractions:
         groups = [group or key for group, key in zip(refs.each("group"), refs.keys, strict=True)]
-        cuts = [_cut(split_hash(seed=seed, key=group), splits.fractions) for group in groups]
+        cuts = [_cut(value, splits.fractions) for value in split_hashes(seed=seed, keys=groups)]
         return refs.replace(split=cuts, group=None)
     words = refs.shared["split"]
     if not isinstance(words, list) and (named := _name_split(words)) is not None:

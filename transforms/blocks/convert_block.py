@@ -152,7 +152,7 @@ def read_block(joined: Iterable[bytes], *, seed: int) -> Iterator[RefColumns]:
         by_names.setdefault(tuple(refs.columns), []).append(refs)
     kinds = list(map(RefColumns.join, by_names.values()))
     starts = [0, *itertools.accumulate(map(len, kinds))]
-    orders = np.frombuffer(order_hashes(seed=seed, keys=[key for refs in kinds for key in refs.keys]), ">u8")
+    orders = np.asarray(order_hashes(seed=seed, keys=[key for refs in kinds for key in refs.keys]))
     places = np.argsort(orders, kind="stable").tolist()
 
     def kind_of(place: int) -> int:
@@ -164,7 +164,7 @@ def read_block(joined: Iterable[bytes], *, seed: int) -> Iterator[RefColumns]:
         return ref.key, ref.pack()
 
     if len(np.unique(orders)) < len(orders):
-        equal = (list(group) for _, group in itertools.groupby(places, key=orders.__getitem__))
+        equal = (list(group) for _, group in itertools.groupby(places, key=orders.tolist().__getitem__))
         places = [place for some in equal for place in (sorted(some, key=identify) if len(some) > 1 else some)]
     for kind, run in itertools.groupby(places, key=kind_of) if len(kinds) != 1 else [(0, places)]:
         yield kinds[kind].take(place - starts[kind] for place in run)

@@ -29,7 +29,7 @@ from beam_tfrecords.index import FACTS, INDEX_SCHEMA, fits_seal, unseal
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.tfrecord import RecordError, read_records
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedSample, ConvertSample, hash_images
-from beam_tfrecords.transforms.hashing import SPACE, order_hash, order_hashes
+from beam_tfrecords.transforms.hashing import SPACE, order_hashes
 from beam_tfrecords.transforms.refs import BlockKey, SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.stats import MOST_KEYS, Change, Key
@@ -202,9 +202,9 @@ class BlockReuse:
         dropped = _find_dropped(self._plan.earlier, self._plan.seed)
         if not len(dropped):
             return Change.ADDED
-        order = order_hash(seed=self._plan.seed, key=key)
+        order = order_hashes(seed=self._plan.seed, keys=[key])[0]
         place = int(np.searchsorted(dropped, np.uint64(order)))
-        return Change.DROPPED if place < len(dropped) and int(dropped[place]) == order else Change.ADDED
+        return Change.DROPPED if place < len(dropped) and dropped[place] == order else Change.ADDED
 
     def _read(self, record: EarlierRecord) -> bytes | None:
         """The serialized example of a record; None if the shard no longer holds it."""
@@ -220,7 +220,7 @@ class BlockReuse:
         return stored.data
 
     def _find_unread(self, key: str) -> UnreadIndex | None:
-        order = order_hash(seed=self._plan.seed, key=key) if self._unread else 0
+        order = order_hashes(seed=self._plan.seed, keys=[key])[0] if self._unread else 0
         return next((unread for unread in self._unread if unread.low <= order < unread.high), None)
 
     def _read_range(self, record: EarlierRecord) -> bytes:
@@ -257,14 +257,14 @@ def _find_dropped(earlier: DatasetRef, seed: int) -> np.ndarray[Any, np.dtype[np
             for group in map(json.loads, file):
                 kept = group.get("kept")
                 keys += [image["key"] for image in group["images"] if kept is not None and image["key"] != kept]
-    return np.sort(np.frombuffer(order_hashes(seed=seed, keys=keys), ">u8").astype(np.uint64))
+    return np.sort(np.asarray(order_hashes(seed=seed, keys=keys)))
 
 
 def _find_between(plan: ReusePlan, split: str, low: int, high: int) -> Iterator[EarlierRecord | UnreadIndex]:
     """The records of a split whose order is in [low, high), and the indices there that are damaged."""
 
     def order(key: str | None) -> int:
-        return order_hash(seed=plan.seed, key=key or "")
+        return order_hashes(seed=plan.seed, keys=[key or ""])[0]
 
     shards = _shards_by_split(plan.earlier)[split]
     first = bisect.bisect_right(shards, low, key=lambda shard: order(shard.first_key))

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from beam_tfrecords import storage
-from beam_tfrecords.transforms.hashing import order_hash
+from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.listing.listing import CHUNK_REFS, Listing, read_refs
 from beam_tfrecords.transforms.ref_columns import RefColumns, join_packed
 from beam_tfrecords.transforms.refs import SampleRef
@@ -41,7 +41,7 @@ def choose_refs(refs: Iterable[SampleRef], *, limit: int, seed: int, samples: Ma
     heaps: dict[str, list[tuple[int, bytes]]] = {split: [] for split in shares}
     for ref in refs:
         split = ref.split or ""
-        heap, order = heaps[split], -order_hash(seed=seed, key=ref.key)
+        heap, order = heaps[split], -order_hashes(seed=seed, keys=[ref.key])[0]
         if len(heap) < shares[split]:
             heapq.heappush(heap, (order, ref.pack()))
         elif heap and order > heap[0][0]:

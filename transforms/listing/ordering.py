@@ -39,15 +39,15 @@ def find_block(*, order: Any, blocks: int) -> Any:
 
 def assign_blocks(refs: RefColumns, *, seed: int, blocks: Mapping[str, int]) -> Iterator[tuple[BlockKey, list[int]]]:
     """The blocks of references, and the places of those of each."""
-    orders = np.frombuffer(order_hashes(seed=seed, keys=refs.keys), ">u8").astype(np.uint64)
+    orders = np.asarray(order_hashes(seed=seed, keys=refs.keys))
     splits = [split or "" for split in refs.each("split")]
     for split in dict.fromkeys(splits):
         places = np.flatnonzero([one == split for one in splits])
         numbers = find_block(order=orders[places], blocks=blocks[split])
         by_number = np.argsort(numbers, kind="stable")
         starts = np.flatnonzero(np.diff(numbers[by_number])) + 1
-        for some in np.split(by_number, starts):
-            yield (split, int(numbers[some[0]])), places[some].tolist()
+        for of_block in np.split(by_number, starts):
+            yield (split, int(numbers[of_block[0]])), places[of_block].tolist()
 
 
 def order_chunk(chunk: str, *, seed: int, blocks: Mapping[str, int]) -> list[tuple[BlockKey, int, bytes]]:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from beam_tfrecords.transforms.hashing import split_hash
+from beam_tfrecords.transforms.hashing import split_hashes
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_refs, write_listing
 from beam_tfrecords.transforms.refs import SampleRef, Value
 from beam_tfrecords.transforms.splits import Splits
@@ -25,13 +25,13 @@ def stratify(listing: Listing, folder: str, *, fractions: Mapping[str, float], s
     """
     hashes: defaultdict[object, array[int]] = defaultdict(lambda: array("Q"))
     for ref in read_refs(listing):
-        hashes[_stratum(ref.label)].append(split_hash(seed=seed, key=ref.key))
+        hashes[_stratum(ref.label)].extend(split_hashes(seed=seed, keys=[ref.key]))
     cuts = {stratum: _cuts(sorted(values), fractions) for stratum, values in hashes.items()}
     splits = list(fractions)
 
     def assigned() -> Iterator[SampleRef]:
         for ref in read_refs(listing):
-            place = bisect_right(cuts[_stratum(ref.label)], split_hash(seed=seed, key=ref.key))
+            place = bisect_right(cuts[_stratum(ref.label)], split_hashes(seed=seed, keys=[ref.key])[0])
             yield ref.with_split(splits[place])
 
     plan = ListPlan(Splits(), seed, count_labels=bool(listing.labels))

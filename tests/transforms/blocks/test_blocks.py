@@ -10,7 +10,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,7 @@ from beam_tfrecords.transforms.blocks.convert_block import BlockPlan, convert_bl
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedSample, ConvertSample
 from beam_tfrecords.transforms.blocks.results import BlockResult, read_marker
 from beam_tfrecords.transforms.blocks.write_samples import group_small
-from beam_tfrecords.transforms.hashing import order_hash
+from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.images import decode
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.labels import ClassNames
@@ -48,6 +48,11 @@ def read_refs_of(joined: list[bytes], *, seed: int) -> list[SampleRef]:
     return [ref for together in read_block(joined, seed=seed) for ref in together]
 
 
+def ordered(keys: Iterable[str], *, seed: int) -> list[str]:
+    places = {key: order_hashes(seed=seed, keys=[key])[0] for key in keys}
+    return sorted(keys, key=places.__getitem__)
+
+
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), unique=True), st.randoms())
 def test_the_order_of_a_block_does_not_depend_on_how_its_references_arrive(keys, random):
     # Those of two tables, say, have other columns, and are another run of the block where they change.
@@ -56,7 +61,7 @@ def test_the_order_of_a_block_does_not_depend_on_how_its_references_arrive(keys,
     half = len(refs) // 2
     joined = [pack_refs(shuffled[half:]), pack_refs(shuffled[:half])]
     found = read_refs_of(joined, seed=3)
-    assert found == sorted(refs, key=lambda ref: order_hash(seed=3, key=ref.key))
+    assert [ref.key for ref in found] == ordered([ref.key for ref in refs], seed=3)
     assert found == read_refs_of([pack_refs(refs)], seed=3)
 
 
@@ -65,9 +70,7 @@ def test_references_with_one_key_are_neighbours_in_an_order_of_their_own(random)
     refs = [SampleRef(key, {}, size=size) for key in "abc" for size in range(4)]
     packed = [pack_refs([ref]) for ref in random.sample(refs, len(refs))]
     found = read_refs_of(packed, seed=0)
-    assert [ref.key for ref in found] == [
-        key for key in sorted("abc", key=lambda key: order_hash(seed=0, key=key)) for _ in range(4)
-    ]
+    assert [ref.key for ref in found] == [key for key in ordered("abc", seed=0) for _ in range(4)]
     assert found == read_refs_of([pack_refs(refs)], seed=0)
 
 
@@ -119,7 +122,7 @@ def block(tmp_path) -> Block:
 
 
 def in_order(keys: list[str]) -> list[bytes]:
-    return [key.encode() for key in sorted(keys, key=lambda key: order_hash(seed=5, key=key))]
+    return [key.encode() for key in ordered(keys, seed=5)]
 
 
 def reject_odd(ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
