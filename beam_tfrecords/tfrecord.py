@@ -11,7 +11,7 @@ import functools
 import gzip
 import struct
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import IO, Literal, TypeAlias, cast
 
 from beam_tfrecords import crc32c
@@ -56,28 +56,19 @@ class Record:
 
 def masked_crc32c(data: bytes) -> int:
     """The CRC-32C (Castagnoli) as TFRecord stores it: rotated right by 15 bits, plus a constant."""
-    return _mask(crc32c.value(data))
+    crc = crc32c.value(data)
+    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
 
 
-def masked_crc32c_each(several: Iterable[bytes]) -> list[int]:
-    """`masked_crc32c` of each."""
-    return list(map(_mask, map(crc32c.value, several)))
+def frame(examples: Sequence[bytes], crcs: Sequence[int]) -> list[tuple[bytes, bytes, bytes]]:
+    """The three pieces of each framed record: header, the data itself (not copied), footer.
 
-
-def frame(data: bytes) -> tuple[bytes, bytes, bytes]:
-    """The three pieces of a framed record: header, the data itself (not copied), footer."""
-    return _header(len(data)), data, struct.pack("<I", masked_crc32c(data))
-
-
-def frame_each(several: Sequence[bytes], crcs: Sequence[int]) -> list[tuple[bytes, bytes, bytes]]:
-    """`frame` of each, whose masked CRCs are known."""
+    Args:
+      crcs: the masked CRC of each example.
+    """
     footers = struct.pack(f"<{len(crcs)}I", *crcs)
     pieces = (footers[start : start + FOOTER_BYTES] for start in range(0, len(footers), FOOTER_BYTES))
-    return list(zip(map(_header, map(len, several)), several, pieces, strict=True))
-
-
-def _mask(crc: int) -> int:
-    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
+    return list(zip(map(_header, map(len, examples)), examples, pieces, strict=True))
 
 
 # Small records have a few different lengths.

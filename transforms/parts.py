@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from beam_tfrecords import crc32c, storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.index import INDEX_SCHEMA
-from beam_tfrecords.tfrecord import FRAME_BYTES, Compression, frame, frame_each
+from beam_tfrecords.tfrecord import FRAME_BYTES, Compression, frame
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.state_files import naming_damage
 
@@ -32,9 +32,9 @@ RANGE_BLOCKS = 1024
 _UPLOADS = 4
 # A record of up to so many bytes is copied into its frame, which takes less than writing the three pieces of it.
 _SMALL_BYTES = 4096
-_INDEXED = frozenset(INDEX_SCHEMA.names)
-# Rows whose images are measured in a row; up to 16 KB each are held until then.
-_MEASURED_TOGETHER = 64
+# Rows whose images are measured at once; up to 16 KB each are held until then.
+_MEASURED = 64
+_NO_COLUMNS: Mapping[str, Sequence[Any]] = {}
 RangeKey: TypeAlias = "tuple[str, int]"
 # Hashes, one behind the other. `Part` has another meaning of `bytes`.
 Packed: TypeAlias = bytes
@@ -93,7 +93,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
 
     Args:
       stem: beginning of their names, unique to the content of this writer.
-      measure: makes columns of the index from the `quality` of many rows.
+      measure: makes columns of the index from the `quality` of rows.
     """
 
     def __init__(
@@ -126,68 +126,34 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         if self._threads:
             self._threads.shutdown(cancel_futures=True)
 
-    def add(self, data: bytes, row: Mapping[str, Any] | None = None) -> None:
-        """Appends one record.
+    def add(
+        self, examples: Sequence[bytes], crcs: Sequence[int], columns: Mapping[str, Sequence[Any]] = _NO_COLUMNS
+    ) -> None:
+        """Appends the records of a batch.
 
         Args:
-          row: its index row, and `quality`; offset and length in it do not count, and columns that it lacks are null.
-            All records of a writer have one, or none has.
+          crcs: the masked CRC of each example.
+          columns: of their index rows and `quality`, without offset and length; rows are null in those that it lacks.
+            All batches of a writer have some, or none has.
         """
-        if not self._records:
-            self._file = self._opened.enter_context(storage.open_write(self._uri))
-        if row is not None:
-            for column, value in row.items():
-                if value is None or column not in _INDEXED:
-                    continue
-                values = self._columns[column]
-                if len(values) == self._records:
-                    values.append(value)
-                else:
-                    self._put(column, self._records, value)
-            # An earlier place may be in the row.
-            self._put("offset", self._records, self._stream_bytes)
-            self._put("length", self._records, len(data) + FRAME_BYTES)
-            if self._measure and row.get("quality"):
-                self._unmeasured[self._records] = row["quality"]
-                if len(self._unmeasured) == _MEASURED_TOGETHER:
-                    self._measure_rows()
-        self._write_frames([frame(data)])
-        self._stream_bytes += len(data) + FRAME_BYTES
-        self._records += 1
-        self._roll_if_full()
-
-    def add_many(self, examples: Sequence[bytes], crcs: Sequence[int], columns: Mapping[str, Sequence[Any]]) -> None:
-        """Appends records, as `add` does one by one.
-
-        Args:
-          crcs: the masked CRCs of the examples.
-          columns: of their index rows and `quality`, without offset and length.
-        """
-        frames = frame_each(examples, crcs)
+        frames = frame(examples, crcs)
         lengths = [len(example) + FRAME_BYTES for example in examples]
         ends = [0, *itertools.accumulate(lengths)]
-        columns = dict(columns)
-        unmeasured = columns.pop("quality", ())
         done = 0
         while done < len(frames):
             if not self._records:
                 self._file = self._opened.enter_context(storage.open_write(self._uri))
-            # Up to the one that fills the part; compressed, each says only when it is written whether it does.
+            # Up to the record that fills the part; compressed, each says only when it is written whether it does.
             room = self._policy.bytes - self._bytes
             stop = done + 1 if self._gzip else bisect.bisect_left(ends, ends[done] + room, done + 1)
             if self._policy.records is not None:
                 stop = min(stop, done + self._policy.records - self._records)
             stop = min(stop, len(frames))
-            for column, values in columns.items():
-                self._extend(column, values[done:stop])
-            start = self._stream_bytes - ends[done]
-            self._extend("offset", [start + end for end in ends[done:stop]])
-            self._extend("length", lengths[done:stop])
-            for row, quality in enumerate(unmeasured[done:stop], start=self._records):
-                if quality and self._measure:
-                    self._unmeasured[row] = quality
-            if len(self._unmeasured) >= _MEASURED_TOGETHER:
-                self._measure_rows()
+            if columns:
+                self._index(columns, slice(done, stop))
+                start = self._stream_bytes - ends[done]
+                self._extend("offset", [start + end for end in ends[done:stop]])
+                self._extend("length", lengths[done:stop])
             self._write_frames(frames[done:stop])
             self._stream_bytes += ends[stop] - ends[done]
             self._records += stop - done
@@ -220,14 +186,16 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         self._stream_bytes = 0
         self._records = 0
 
-    def _put(self, column: str, row: int, value: Any) -> None:
-        """Sets a value of the index."""
-        values = self._columns[column]
-        if row == len(values):
-            values.append(value)
-            return
-        values.extend([None] * (row + 1 - len(values)))
-        values[row] = value
+    def _index(self, columns: Mapping[str, Sequence[Any]], rows: slice) -> None:
+        """Adds rows of columns to the index."""
+        for column, values in columns.items():
+            if column != "quality":
+                self._extend(column, values[rows])
+                continue
+            found = enumerate(values[rows], start=self._records)
+            self._unmeasured |= {row: quality for row, quality in found if quality and self._measure}
+        if len(self._unmeasured) >= _MEASURED:
+            self._measure_rows()
 
     def _extend(self, column: str, values: Sequence[Any]) -> None:
         """Sets the values of the next rows of the index."""
@@ -238,8 +206,10 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
     def _measure_rows(self) -> None:
         if self._measure and self._unmeasured:
             for column, values in self._measure(list(self._unmeasured.values())).items():
+                known = self._columns[column]
+                known.extend([None] * (max(self._unmeasured) + 1 - len(known)))
                 for row, value in zip(self._unmeasured, values, strict=True):
-                    self._put(column, row, value)
+                    known[row] = value
         self._unmeasured.clear()
 
     def _write_frames(self, frames: Sequence[tuple[bytes, bytes, bytes]]) -> None:

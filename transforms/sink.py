@@ -15,7 +15,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_tfrecords import storage
 from beam_tfrecords.files import ShardNames
 from beam_tfrecords.manifest import Shard
-from beam_tfrecords.tfrecord import Compression
+from beam_tfrecords.tfrecord import Compression, masked_crc32c
 from beam_tfrecords.transforms.parts import PART_BYTES, PARTS_PER_SHARD, Part, PartPolicy, PartWriter
 from beam_tfrecords.transforms.shards.plan import ShardPolicy, Size, add_sizes
 from beam_tfrecords.transforms.shards.split import split_part
@@ -129,7 +129,7 @@ class _WriteParts(beam.DoFn):
                 policy=self._policy,
                 compression=self._compression,
             )
-        self._writer.add(record)
+        self._writer.add([record], [masked_crc32c(record)])
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         if self._writer is not None:

@@ -17,8 +17,8 @@ import pytest
 from beam_tfrecords.beam_pipelines.cli import main
 from beam_tfrecords.beam_pipelines.execution import progress
 from beam_tfrecords.beam_pipelines.execution.progress import ReadProgress
-from beam_tfrecords.tfrecord import frame
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS
+from tests.framing import framed
 
 pytestmark = pytest.mark.local_runner
 
@@ -88,7 +88,7 @@ def test_findings_are_not_mixed_with_the_line(tmp_path, monkeypatch):
 def long_file(tmp_path_factory) -> Path:
     """A TFRecord file that takes seconds to check."""
     path = tmp_path_factory.mktemp("long") / "long.tfrecord"
-    path.write_bytes(b"".join(frame(b"\n\0")) * 600_000)  # an example without features
+    path.write_bytes(framed(b"\n\0") * 600_000)  # an example without features
     return path
 
 

@@ -23,12 +23,12 @@ from PIL import Image
 
 from beam_tfrecords import load, open_dataset
 from beam_tfrecords.examples import example_pb2
-from beam_tfrecords.tfrecord import frame
 from tests.annotated_inputs import PICTURES, write_voc
 from tests.annotated_inputs import mask_of as voc_mask
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of
 from tests.beam_pipelines.listed_records import commands_of
 from tests.beam_pipelines.test_verify_records import one_record, rewrite_shard, with_feature
+from tests.framing import framed
 from tests.image_checks import encoded
 
 NAMES = ("a", "b", "c", "d")
@@ -442,7 +442,7 @@ def write_tfrecord(path: Path, folder: Path, mask: str, compression: str) -> Non
         feature["name"].bytes_list.value.append(f"{name}.jpg".encode())
         feature["image"].bytes_list.value.append((folder / f"{name}.jpg").read_bytes())
         feature[mask].bytes_list.value.extend([(folder / f"{name}.png").read_bytes()] * (name != "d"))
-        data += b"".join(frame(example.SerializeToString()))
+        data += framed(example.SerializeToString())
     (path / "data.tfrecord").write_bytes(data if compression == "none" else gzip.compress(data))
 
 

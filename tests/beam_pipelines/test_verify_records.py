@@ -19,6 +19,7 @@ from beam_tfrecords.examples.example_pb2 import Example
 from beam_tfrecords.tfrecord import FRAME_BYTES, open_stream, read_records
 from beam_tfrecords.transforms.parts import PartPolicy, PartWriter
 from tests.beam_pipelines.dataset_checks import find_all, manifest_of
+from tests.transforms.part_writing import add_row
 
 
 def publish_manifest(path: Path, manifest: dict[str, Any]) -> None:
@@ -59,7 +60,7 @@ def rewrite_shard(
     for record, (row, data) in enumerate(zip(rows, stored, strict=True)):
         changed = change(record, row, Example.FromString(data))
         data = data if changed is None else changed
-        writer.add(data, row)
+        add_row(writer, data, {name: value for name, value in row.items() if name not in ("offset", "length")})
         offsets.append(end)
         end += len(data) + FRAME_BYTES
     (part,) = writer.close()

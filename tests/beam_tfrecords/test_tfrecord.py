@@ -10,11 +10,8 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords.tfrecord import RecordError, frame, masked_crc32c, read_records, scan_records
-
-
-def framed(*payloads: bytes) -> bytes:
-    return b"".join(piece for payload in payloads for piece in frame(payload))
+from beam_tfrecords.tfrecord import RecordError, masked_crc32c, read_records, scan_records
+from tests.framing import framed
 
 
 def test_the_masked_crc_is_a_rotation_of_crc32c_plus_a_constant():

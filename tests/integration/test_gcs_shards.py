@@ -15,6 +15,7 @@ from beam_tfrecords.manifest import Shard
 from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter
 from beam_tfrecords.transforms.shards.compose import compose_shard
 from tests.integration.servers import gcs
+from tests.transforms.part_writing import add_row
 
 RECORDS = [b"%03d" % number * 20 for number in range(70)]
 
@@ -40,7 +41,7 @@ def parts(server: gcs.GcsServer) -> list[Part]:
         compression="none",
     )
     for record in RECORDS:
-        writer.add(record)
+        add_row(writer, record, {})
     return writer.close()
 
 

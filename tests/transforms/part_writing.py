@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter
+
+
+def add_row(writer: PartWriter, data: bytes, row: Mapping[str, Any]) -> None:
+    """Adds a record with its index row; {} for none."""
+    writer.add([data], [masked_crc32c(data)], {name: [value] for name, value in row.items()})
 
 
 def write_parts(folder: Path, payloads: dict[int, list[bytes]]) -> list[Part]:
@@ -34,6 +42,6 @@ def write_parts(folder: Path, payloads: dict[int, list[bytes]]) -> list[Part]:
                 "replaced_format": None,
                 "label": None,
             }
-            writer.add(one, {**row, "height": 1, "width": 2})
+            add_row(writer, one, {**row, "height": 1, "width": 2})
         parts += writer.close()
     return parts

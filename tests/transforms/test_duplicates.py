@@ -35,6 +35,7 @@ from beam_tfrecords.transforms.duplicates.search import (
 )
 from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter
 from beam_tfrecords.transforms.stats import Stats
+from tests.transforms.part_writing import add_row
 
 SEVERAL = parse_layout({"image": "image.encoded", "labels": {"field": "labels.index", "type": "int64"}})
 
@@ -75,7 +76,7 @@ def write_part(
             "replaced_format": None,
             "label": label,
         }
-        writer.add(key.encode(), {**row, "height": 1, "width": 2})
+        add_row(writer, key.encode(), {**row, "height": 1, "width": 2})
     (part,) = writer.close()
     return part
 
@@ -226,7 +227,7 @@ def test_several_labels_are_read_from_the_records_and_their_order_makes_no_confl
             "sample_hash": "",
             "replaced_format": None,
         }
-        writer.add(example, {**row, "label": "cat" if len(labels) == 1 else None, "height": 1, "width": 1})
+        add_row(writer, example, {**row, "label": "cat" if len(labels) == 1 else None, "height": 1, "width": 1})
     search = make_search(tmp_path, layout=SEVERAL, compression="gzip")
     (agreeing, conflicting), found = find(writer.close(), search)
     assert [image["label"] for image in agreeing["images"]] == [["cat", "dog"], ["dog", "cat"]]

@@ -24,6 +24,7 @@ from beam_tfrecords.transforms.duplicates.near import (
 from beam_tfrecords.transforms.duplicates.search import BUCKET_SAMPLES, DuplicateSearch, part_id
 from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter
 from beam_tfrecords.transforms.stats import Stats
+from tests.transforms.part_writing import add_row
 from tests.transforms.test_duplicates import group_by_key, make_search
 
 # Key, content hash, label and perceptual hash.
@@ -37,7 +38,7 @@ def write_part(folder: Path, rows: list[Row], *, split="train", block=0) -> Part
     )
     for key, content_hash, label, phash in rows:
         row = {"key": key, "fingerprint": "", "content_hash": content_hash, "sample_hash": "", "label": label}
-        writer.add(key.encode(), {**row, "phash": phash})
+        add_row(writer, key.encode(), {**row, "phash": phash})
     (part,) = writer.close()
     return part
 

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_tfrecords.tfrecord import masked_crc32c_each, read_records
+from beam_tfrecords.tfrecord import masked_crc32c, read_records
 from beam_tfrecords.transforms.parts import PART_BYTES, PartPolicy, PartWriter
+from tests.transforms.part_writing import add_row
 
 ROW = {
     "key": "a",
@@ -34,7 +35,7 @@ def write(tmp_path: Path, payloads: list[bytes], *, policy: PartPolicy, compress
         folder=str(tmp_path), stem="train-000003", split="train", block=3, policy=policy, compression=compression
     )
     for payload in payloads:
-        writer.add(payload, row)
+        add_row(writer, payload, row or {})
     return writer.close()
 
 
@@ -56,7 +57,7 @@ def test_a_part_ends_at_its_number_of_records(tmp_path):
     st.one_of(st.integers(1, 300), st.just(PART_BYTES)),
     st.one_of(st.none(), st.integers(1, 4)),
 )
-def test_records_that_are_added_together_are_written_as_one_by_one(compression, payloads, together, size, records):
+def test_a_batch_is_written_as_batches_of_one(compression, payloads, of_batch, size, records):
     rows = [{**ROW, "key": str(number), "label": "cat" if number % 3 else None} for number in range(len(payloads))]
 
     def write_all(folder: str, add: Callable[[PartWriter], None]) -> list[tuple[object, ...]]:
@@ -67,19 +68,19 @@ def test_records_that_are_added_together_are_written_as_one_by_one(compression, 
 
     def add_each(writer: PartWriter) -> None:
         for payload, row in zip(payloads, rows, strict=True):
-            writer.add(payload, row)
+            add_row(writer, payload, row)
 
-    def add_together(writer: PartWriter) -> None:
-        for start in range(0, len(payloads), together):
-            some = slice(start, start + together)
-            names = [name for name in ROW if name != "label" or any(row["label"] for row in rows[some])]
+    def add_batches(writer: PartWriter) -> None:
+        for start in range(0, len(payloads), of_batch):
+            batch = slice(start, start + of_batch)
+            names = [name for name in ROW if name != "label" or any(row["label"] for row in rows[batch])]
             columns = {
-                name: [row[name] for row in rows[some]] for name in names if ROW[name] is not None or name == "label"
+                name: [row[name] for row in rows[batch]] for name in names if ROW[name] is not None or name == "label"
             }
-            writer.add_many(payloads[some], masked_crc32c_each(payloads[some]), columns)
+            writer.add(payloads[batch], list(map(masked_crc32c, payloads[batch])), columns)
 
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        assert write_all(one, add_each) == write_all(other, add_together)
+        assert write_all(one, add_each) == write_all(other, add_batches)
 
 
 def test_no_records_make_no_part(tmp_path):
@@ -93,7 +94,7 @@ def test_an_error_leaves_no_unfinished_part(tmp_path):
             folder=str(tmp_path), stem="x", split="train", block=0, policy=PartPolicy(records=2), compression="none"
         ) as writer:
             for _ in range(3):
-                writer.add(b"record")
+                add_row(writer, b"record", {})
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -159,8 +160,8 @@ def test_columns_that_only_some_rows_have_are_null_in_the_others(tmp_path):
         compression="none",
         measure=lambda found: {"brightness": [float(one[0]) for one in found]},
     )
-    for more in ({}, {"height": 7}, {"quality": b"\5"}, {"brightness": 9.0, "offset": 99}, {"quality": b"\6"}):
-        writer.add(b"1234", {**ROW, **more})
+    for more in ({}, {"height": 7}, {"quality": b"\5"}, {"brightness": 9.0}, {"quality": b"\6"}):
+        add_row(writer, b"1234", {**ROW, **more})
     rows = [row for part in writer.close() for row in pq.read_table(part.index).to_pylist()]
     assert [row["height"] for row in rows] == [None, 7, None, None, None]
     assert [row["brightness"] for row in rows] == [None, None, 5.0, 9.0, 6.0]

@@ -54,7 +54,7 @@ def write_rows(
                 "sample_hash": converted.sample_hashes,
             }
             known = {name: column for name, column in columns.items() if column.count(None) < len(few)}
-            writer.add_many(converted.examples, converted.crcs, known)
+            writer.add(converted.examples, converted.crcs, known)
             counts["written", split] += len(few)
             for name in itertools.chain.from_iterable(converted.class_names):
                 counts["class", split, name] += 1

@@ -14,7 +14,7 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import COLUMN, NAMED_IMAGE, Layout
 from beam_tfrecords.examples.serialize import read_fields, serialize_example, serialize_examples
 from beam_tfrecords.index import HASH_DIGITS, seal
-from beam_tfrecords.tfrecord import masked_crc32c, masked_crc32c_each
+from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.blocks.place_objects import PlacedObjects, place_objects
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.images.convert_image import convert_image
@@ -172,7 +172,7 @@ class ConvertSample:
                 one.class_names,
                 {**one.facts, "sample_hash": seal(self._hash(ref, one.labels, one.object_labels), crc)},
             )
-            for ref, one, example, crc in zip(refs, prepared, examples, masked_crc32c_each(examples), strict=True)
+            for ref, one, example, crc in zip(refs, prepared, examples, map(masked_crc32c, examples), strict=True)
         ]
 
     def convert_rows(self, refs: RefColumns) -> ConvertedRows:
@@ -192,7 +192,7 @@ class ConvertSample:
             others = others or [_other_values(ref, found) for ref, found in zip(refs, labels, strict=True)]
             columns.append([values.get(feature.field) for values in others])
         examples = serialize_examples(self.layout, columns)
-        crcs = masked_crc32c_each(examples)
+        crcs = list(map(masked_crc32c, examples))
         hashes = self._hash_each(refs, labels)
         return ConvertedRows(
             examples,

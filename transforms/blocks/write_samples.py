@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from beam_tfrecords.errors import TRIED_AGAIN, FailureReason, SampleError, Stage
-from beam_tfrecords.tfrecord import masked_crc32c_each
+from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedSample, ConvertSample, PreparedSample
 from beam_tfrecords.transforms.blocks.fetching import Fetched
 from beam_tfrecords.transforms.blocks.reuse import BlockReuse
@@ -126,11 +126,8 @@ class SampleWriter:
             self._counts["source_bytes",] += source_bytes
         rows = [_index_row(ref, made) for ref, made in written]
         examples = [made.example for _, made in written]
-        if len(rows) == 1:
-            # By columns, one alone would take twice as long.
-            self._writer.add(examples[0], rows[0])
-        elif rows:
-            self._writer.add_many(examples, masked_crc32c_each(examples), _to_columns(rows))
+        if rows:
+            self._writer.add(examples, list(map(masked_crc32c, examples)), _to_columns(rows))
 
     def _finish(self, samples: Sequence[ReadSample]) -> list[ConvertedSample | SampleError]:
         """The examples of all that are only prepared."""

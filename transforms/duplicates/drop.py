@@ -6,7 +6,7 @@ import dataclasses
 import sys
 
 from beam_tfrecords import storage
-from beam_tfrecords.tfrecord import Compression, open_stream, read_records
+from beam_tfrecords.tfrecord import Compression, masked_crc32c, open_stream, read_records
 from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter, read_index
 
 
@@ -17,7 +17,7 @@ def drop_rows(part_and_rows: tuple[Part, frozenset[int]], *, folder: str, compre
       The new part in place of the old one, or None if nothing is left.
     """
     part, dropped = part_and_rows
-    rows = read_index(part).to_pylist()
+    columns = read_index(part).drop_columns(["offset", "length"]).to_pydict()
     with (
         storage.open_read(part.uri) as file,
         PartWriter(
@@ -31,6 +31,7 @@ def drop_rows(part_and_rows: tuple[Part, frozenset[int]], *, folder: str, compre
     ):
         for record in read_records(open_stream(file, compression)):
             if record.number not in dropped:
-                writer.add(record.data, rows[record.number])
+                row = {name: values[record.number : record.number + 1] for name, values in columns.items()}
+                writer.add([record.data], [masked_crc32c(record.data)], row)
         written = writer.close()
     return dataclasses.replace(written[0], number=part.number) if written else None

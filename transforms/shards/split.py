@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from beam_tfrecords import storage
-from beam_tfrecords.tfrecord import Compression, open_stream, read_records
+from beam_tfrecords.tfrecord import Compression, masked_crc32c, open_stream, read_records
 from beam_tfrecords.transforms.parts import PARTS_PER_SHARD, Part, PartPolicy, PartWriter
 from beam_tfrecords.transforms.shards.plan import Size
 
@@ -35,5 +35,5 @@ def split_part(part: Part, total: Size, *, shards: int, compression: Compression
     )
     with storage.open_read(part.uri) as file, writer:
         for record in read_records(open_stream(file, compression)):
-            writer.add(record.data)
+            writer.add([record.data], [masked_crc32c(record.data)])
         yield from writer.close()

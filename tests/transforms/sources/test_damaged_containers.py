@@ -27,13 +27,13 @@ import zstandard
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.tfrecord import frame
 from beam_tfrecords.transforms.ref_columns import one_by_one
 from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
 from beam_tfrecords.transforms.sources.opening import open_source
 from beam_tfrecords.transforms.sources.registry import NAMES
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
+from tests.framing import framed
 from tests.pixel_files import save_cifar, save_idx
 
 SEED = 11
@@ -81,7 +81,7 @@ def records() -> list[bytes]:
         example = tf.train.Example()
         example.features.feature["image"].bytes_list.value.append(image)
         example.features.feature["label"].int64_list.value.append(number % 3)
-        found.append(b"".join(frame(example.SerializeToString())))
+        found.append(framed(example.SerializeToString()))
     return found
 
 

@@ -16,9 +16,10 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples import example_pb2
-from beam_tfrecords.tfrecord import frame, masked_crc32c
+from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.refs import PixelRange, SampleRef
 from beam_tfrecords.transforms.sources.source_spec import Skipped
+from tests.framing import framed
 
 PHOTOS = sorted((Path(__file__).parents[3] / "data/photos").glob("*/*_01.jpg"))
 IMAGES = [path.read_bytes() for path in PHOTOS]
@@ -37,7 +38,7 @@ def example_of(features: Mapping[str, Any]) -> bytes:
 
 
 def records_of(examples: Sequence[bytes]) -> bytes:
-    return b"".join(b"".join(frame(example)) for example in examples)
+    return framed(*examples)
 
 
 def features_json(**kinds: str) -> str:
