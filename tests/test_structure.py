@@ -1,4 +1,4 @@
-"""The direction of imports, what imports Beam, and where the names of files stand."""
+"""The direction of imports, what imports Beam, who opens files, and where the names of files stand."""
 
 from __future__ import annotations
 
@@ -51,6 +51,26 @@ DISK_QUESTIONS = {
 }
 # Of `pathlib.Path` and `os.DirEntry`.
 PATH_METHODS = {"exists", "is_dir", "is_file", "is_symlink", "is_mount", "is_junction", "glob", "rglob"}
+# What opens, changes or deletes files; module -> its functions.
+FILE_WORK = {
+    "builtins": {"open"},
+    "io": {"open", "open_code", "FileIO"},
+    "os": {
+        *("open", "stat", "lstat", "scandir", "listdir", "link", "symlink", "readlink", "mkdir", "makedirs", "mkfifo"),
+        *("remove", "unlink", "rmdir", "rename", "renames", "replace", "truncate", "chmod", "chown", "utime", "pread"),
+    },
+    "shutil": {"copy", "copy2", "copyfile", "copytree", "move", "rmtree", "disk_usage"},
+    "tempfile": {"NamedTemporaryFile", "TemporaryFile", "SpooledTemporaryFile", "mkstemp"},
+    "pa": {"OSFile", "memory_map", "output_stream", "input_stream"},
+    "np": {"memmap", "fromfile", "load", "save", "savez"},
+    "cv2": {"imread", "imwrite"},
+}
+# They open files of this machine alone: a socket of their own, the terminal's end, and the kernel's view of a process.
+WORK_ON_OWN_FILES = {
+    "beam_tfrecords.beam_pipelines.execution.forking",
+    "beam_tfrecords.beam_pipelines.terminal",
+    "beam_tfrecords.transforms.processes.worker",
+}
 # Whose functions of these names are others; `files` and `blob_at` are of stores.
 ASKED_RIGHTLY = {"storage", "_system", "looks", "ast", "files", "blob_at"}
 
@@ -212,6 +232,52 @@ def test_every_question_to_a_disk_is_found(code: str) -> None:
 @pytest.mark.parametrize("code", ["storage.exists(path)", "_system(path).is_file(path)", "glob.escape(path)"])
 def test_a_question_to_storage_is_none_to_a_disk(code: str) -> None:
     assert not questions_to_disks(code)
+
+
+def work_on_files(code: str) -> set[str]:
+    """Names of the calls that open, change or delete files, and of `pathlib`, which does all of that."""
+    found = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            found.update({alias.name for alias in node.names} & {"pathlib"})
+        elif isinstance(node, ast.ImportFrom):
+            found.update({node.module} & {"pathlib"})
+            found.update({alias.name for alias in node.names} & FILE_WORK.get(node.module or "", set()))
+        elif isinstance(node, ast.Attribute):
+            found.update({node.attr} & FILE_WORK.get(ast.unparse(node.value), set()))
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found.update({node.id} & FILE_WORK["builtins"])
+    return found
+
+
+@pytest.mark.parametrize(
+    "module",
+    sorted(name for name in MODULES.keys() - WORK_ON_OWN_FILES if not name.startswith("beam_tfrecords.storage")),
+)
+def test_files_are_opened_by_storage_alone(module: str) -> None:
+    assert not work_on_files(MODULES[module].read_text())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "with open(path) as file: pass",
+        "reading = open",
+        "number = os.open(path, os.O_RDONLY)",
+        "from os import replace",
+        "import pathlib",
+        "from pathlib import Path",
+        "shutil.rmtree(folder)",
+        "pixels = np.load(path)",
+    ],
+)
+def test_all_work_on_files_is_found(code: str) -> None:
+    assert work_on_files(code)
+
+
+@pytest.mark.parametrize("code", ["storage.open_read(path)", "Image.open(io.BytesIO(data))", "os.fspath(path)"])
+def test_work_through_storage_is_allowed(code: str) -> None:
+    assert not work_on_files(code)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
+import contextlib
 import time
 import uuid
 from typing import TYPE_CHECKING
 
+from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.flink import FlinkCluster, FlinkJob
 from beam_tfrecords.beam_pipelines.execution.jar_files import find_jar
 from beam_tfrecords.beam_pipelines.execution.jobs import Job, JobRecord
@@ -104,4 +105,5 @@ def _remove_submitted(result: PipelineResult) -> None:
         job.delete_jar()
     folder = getattr(service, "_temp_dir", None)
     if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            storage.delete_tree(folder)

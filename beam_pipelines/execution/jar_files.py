@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 
 
-def jar_folder() -> Path:
+def jar_folder() -> str:
     """Where `deploy/*/job-server/build.sh` puts what it builds."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "beam-tfrecords" / "jars"
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(cache, "beam-tfrecords", "jars")
 
 
 def find_jar(name: str, target: str) -> str:
@@ -26,9 +26,9 @@ def find_jar(name: str, target: str) -> str:
     """
     from apache_beam.utils.subprocess_server import JavaJarServer
 
-    jar = jar_folder() / name
-    if storage.exists(str(jar)):
-        return str(jar)
+    jar = os.path.join(jar_folder(), name)
+    if storage.exists(jar):
+        return jar
     runner = target.split(":")[0]
     try:
         return str(JavaJarServer.local_jar(JavaJarServer.path_to_beam_jar(f":runners:{target}:job-server:shadowJar")))

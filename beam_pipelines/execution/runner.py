@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sysconfig
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
@@ -102,13 +102,13 @@ class Runner:
         """Workers are processes of the environment that runs this program, unless the user says what they are."""
         if any(word is not None for name, word in self.arguments.given.items() if name.startswith("environment_")):
             return {}
-        command = Path(sysconfig.get_path("scripts")) / WORKER
-        if not storage.exists(str(command)):
+        command = os.path.join(sysconfig.get_path("scripts"), WORKER)
+        if not storage.exists(command):
             raise RequestError(
                 f"{command} is missing, by which the cluster would start Python workers; install beam-tfrecords with "
                 "pip, or set `environment_type` and `environment_config`"
             )
-        config = {"command": str(command), "env": {JOB_VARIABLE: job_name}}
+        config = {"command": command, "env": {JOB_VARIABLE: job_name}}
         return {"environment_type": "PROCESS", "environment_config": json.dumps(config)}
 
 

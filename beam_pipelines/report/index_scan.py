@@ -153,8 +153,9 @@ def _read(dataset: Dataset, shards: Sequence[Shard]) -> Iterator[Iterator[pa.Rec
     """The batches of each shard's index; files in a store are fetched whole, several at once."""
     paths = [storage.join(dataset.path, shard.index or "") for shard in shards]
     fetch = functools.partial(map_in_threads, storage.read_bytes, threads=_THREADS)
-    for file in map(pa.BufferReader, fetch(paths)) if storage.has_scheme(dataset.path) else paths:
-        with pq.ParquetFile(file) as table:
+    files = map(pa.BufferReader, fetch(paths)) if storage.has_scheme(dataset.path) else map(storage.open_read, paths)
+    for opened in files:
+        with opened as file, pq.ParquetFile(file) as table:
             there = set(table.schema_arrow.names)
             columns = [name for name in (*_COLUMNS, *_QUALITY) if name in there]
             yield table.iter_batches(batch_size=_BATCH_ROWS, columns=columns, use_threads=False)

@@ -23,6 +23,7 @@ from beam_tfrecords.missing import explain_missing
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.index_files import read_places, replaced
+from beam_tfrecords.storage.open_file import OpenFile
 from beam_tfrecords.tfrecord import FOOTER_BYTES, HEADER_BYTES, RecordError, read_records
 
 # Local files that are open at once, in each process.
@@ -201,7 +202,7 @@ class Records(Sequence[Any]):
                 file = _open(path, named.crc32c or named.sha256)  # stays open while somebody holds it
                 if file.size != named.bytes:
                     raise replaced(self._path, named.file)
-                data = os.pread(file.number, length, offset)
+                data = file.read_range(offset, length)
         except FileNotFoundError as error:
             raise explain_missing(self._path, named.file) from error
         if len(data) != length:
@@ -241,22 +242,10 @@ def _merge(places: Iterable[tuple[int, int, int]]) -> list[_Request]:
     return requests
 
 
-class _File:
-    """An open file, closed when it is forgotten. `pread` has no position, so that forked processes may share it."""
-
-    def __init__(self, path: str) -> None:
-        self.number = os.open(path, os.O_RDONLY)
-        self.size = os.fstat(self.number).st_size
-
-    def __del__(self) -> None:
-        if hasattr(self, "number"):
-            os.close(self.number)
-
-
 @functools.lru_cache(maxsize=_OPEN_FILES)
-def _open(path: str, checksum: str | None) -> _File:
+def _open(path: str, checksum: str | None) -> OpenFile:
     # The checksum tells a file from an earlier one at the same path.
-    return _File(path)
+    return OpenFile(path)
 
 
 def _pool() -> ThreadPoolExecutor:

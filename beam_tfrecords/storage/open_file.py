@@ -1,0 +1,28 @@
+"""A local file that stays open, for reads at random places."""
+
+from __future__ import annotations
+
+import os
+
+
+class OpenFile:
+    """An open file of this machine, closed when it is forgotten.
+
+    Reads have no position, so threads and forked processes may share it. It stays the same file when another takes its
+    path.
+
+    Attributes:
+      size: in bytes, when it was opened.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._number = os.open(path, os.O_RDONLY)
+        self.size = os.fstat(self._number).st_size
+
+    def read_range(self, offset: int, length: int) -> bytes:
+        """Up to `length` bytes from `offset`; fewer only at the end of the file."""
+        return os.pread(self._number, length, offset)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_number"):
+            os.close(self._number)
