@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.checking import open_spec_source
-from beam_tfrecords.beam_pipelines.execution.dataflow import add_nothing
 from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
 from beam_tfrecords.beam_pipelines.limits import check_limits
@@ -26,7 +25,6 @@ from beam_tfrecords.beam_pipelines.versioning import Earlier, clean_versions, po
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.files import REPORT, SUCCESS
-from beam_tfrecords.transforms.processes.worker import start_fork_server
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.stats import DUPLICATE_COUNTS, Stats
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
@@ -203,9 +201,8 @@ def _build(
         runner.check_detached()
     runner.arguments.check_known()
     with hold_output(spec, runner) as output:
-        if runner.processes:
-            # It imports what the workers need while this process does.
-            start_fork_server(*storage.modules_for([spec.output, *spec.source.input]))
+        # They import what they need while this process does.
+        runner.start_workers(*storage.modules_for([spec.output, *spec.source.input]))
         spec, source = open_spec_source(spec)
         execution = Execution.prepare(runner, verbose=verbose, quiet=quiet)
         plan = prepare_build(spec, source, execution, output=output)
@@ -213,8 +210,7 @@ def _build(
         outcome: Published | Unpublished | JobRecord
         if isinstance(plan, Earlier):
             assert plan.newest
-            if runner.arguments.given["template_location"]:
-                execution.run(add_nothing)
+            execution.run_nothing()
             outcome = Published(plan.newest.path, is_unchanged=True)
         else:
             outcome = _run(plan, execution, quiet=quiet, wait=wait)

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import math
 import os
 import socket
 import tempfile
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.checking import check_listing, check_output
-from beam_tfrecords.beam_pipelines.execution.dataflow import refuse_template
 from beam_tfrecords.beam_pipelines.execution.runners import Execution, RunningJob, find_job
 from beam_tfrecords.beam_pipelines.places import check_place
 from beam_tfrecords.beam_pipelines.versioning import (
@@ -144,7 +142,7 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, outp
         if containers is None:
             listed = _list_samples(spec, source, execution, earlier=earlier, output=output, stack=stack)
         else:
-            refuse_template(execution.runner.arguments.given["template_location"])
+            execution.runner.check_listing_job()
             found = _list_containers(containers, spec, source, execution, earlier=earlier, output=output)
             if found is None:
                 return earlier
@@ -212,8 +210,7 @@ def _list_samples(
     """Lists an input here, or has workers do it; the chunk files are there until the stack is closed."""
     from beam_tfrecords.beam_pipelines.list_input import ManySamplesError, cut_input, infer_listing, list_samples
 
-    # A template is made where no pipeline may run.
-    most = math.inf if execution.runner.arguments.given["template_location"] else source.most_listed_here
+    most = execution.runner.most_listed_here(source.most_listed_here)
     here = stack.enter_context(tempfile.TemporaryDirectory(prefix="beam-tfrecords-"))
     listing: Listing | None = None
     # What began to list ends with the block.

@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import sys
-import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -24,10 +23,9 @@ from beam_tfrecords.beam_pipelines.opening import open_dataset_or_files
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, argument
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.dataset import Dataset, open_dataset
-from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.errors import BuildError
 from beam_tfrecords.files import SUCCESS
 from beam_tfrecords.missing import explain_missing
-from beam_tfrecords.transforms.processes.worker import start_fork_server
 from beam_tfrecords.transforms.settings import whole_number
 
 if TYPE_CHECKING:
@@ -101,8 +99,7 @@ def verify_dataset(path: str | os.PathLike[str], *, beam_arguments: Sequence[str
 
 def _prepare(beam_arguments: Sequence[str], *, verbose: bool = False) -> Execution:
     runner = find_runner(beam_arguments)
-    if runner.processes:
-        start_fork_server()
+    runner.start_workers()
     return Execution.prepare(runner, verbose=verbose)
 
 
@@ -127,10 +124,7 @@ def _find_all(dataset: Dataset, execution: Execution, *, shows_progress: bool) -
     from beam_tfrecords.transforms.verifying.checks import Finding, ShardCheck, verify_files
 
     yield from verify_files(dataset)
-    with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as local:
-        location = local if execution.runner.is_local else execution.runner.arguments.given["temp_location"]
-        if location is None:
-            raise RequestError("`temp_location` is missing; expected a folder that all workers can write to")
+    with execution.runner.shared_folder() as location:
         # Of this run alone: several may share a location.
         folder = storage.join(location, f"verify-{uuid.uuid4().hex}")
         written = storage.join(folder, "findings")

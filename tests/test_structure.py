@@ -280,6 +280,48 @@ def test_work_through_storage_is_allowed(code: str) -> None:
     assert not work_on_files(code)
 
 
+def questions_about_runners(code: str) -> set[str]:
+    """What asks which runner it is: the names of the classes, and the arguments and facts that are theirs to ask."""
+    found = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Attribute):
+            found.update({node.attr} & {"given", "is_detached", "resubmits", "idle_flags"})
+        elif isinstance(node, ast.Name | ast.alias):
+            name = node.id if isinstance(node, ast.Name) else node.name
+            found.update(
+                {name} if re.fullmatch(r"(?:Local|Prism|Flink|Spark|Dataflow|Fn\w+|Direct)Runner", name) else ()
+            )
+        elif isinstance(node, ast.Compare):
+            found.update(word for word in map(ast.unparse, node.comparators) if re.search("(?i)runner[\"']$", word))
+    return found
+
+
+# The classes; the table of their names; and where Beam's arguments are read.
+RUNNERS = {"runner", "dataflow", "flink_runner", "runners", "arguments"}
+
+
+@pytest.mark.parametrize(
+    "module",
+    sorted(MODULES.keys() - {f"beam_tfrecords.beam_pipelines.execution.{name}" for name in RUNNERS}),
+)
+def test_nothing_asks_which_runner_it_is(module: str) -> None:
+    assert not questions_about_runners(MODULES[module].read_text())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "isinstance(runner, LocalRunner)",
+        "from beam_tfrecords.beam_pipelines.execution.dataflow import DataflowRunner",
+        "if record.runner == 'FlinkRunner': pass",
+        "if runner.is_detached: pass",
+        "template = runner.arguments.given['template_location']",
+    ],
+)
+def test_every_question_about_runners_is_found(code: str) -> None:
+    assert questions_about_runners(code)
+
+
 @pytest.mark.parametrize(
     "module",
     [

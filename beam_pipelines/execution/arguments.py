@@ -32,17 +32,8 @@ _FLAGS = (
     "temp_location",
     "template_location",
 )
-# Flags of Beam that look as if they did something: name -> what they are, and what does it.
-_LABELS = ("label", "labels")
-_OF_DATAFLOW = {
-    **dict.fromkeys(
-        _LABELS,
-        "names a job of Dataflow; the classes of images come from folders, `label_column` or `label_pattern`",
-    ),
-    **dict.fromkeys(
-        ("num_workers", "max_num_workers"), "counts machines of Dataflow; expected --direct_num_workers=NUMBER"
-    ),
-}
+# Flags that every scheduler may set.
+JOB_LABELS = ("label", "labels")
 _OF_BEAMS_S3 = dict.fromkeys(
     (
         "s3_access_key_id",
@@ -91,20 +82,20 @@ class BeamArguments:
         missing = (f"--{name}={word}" for name, word in flags.items() if self.given.get(name) is None)
         return " ".join(missing) or "nothing"
 
-    def check_used(self, *, is_local: bool) -> None:
+    def check_used(self, idle: Mapping[str, str]) -> None:
         """Checks that no argument is given that would do nothing.
 
         Args:
-          is_local: whether the pipeline runs in this process.
+          idle: name of a flag that does nothing on the runner -> what it is, and what does it.
 
         Raises:
-          RequestError: one is.
+          RequestError: such an argument is given.
         """
-        idle = {**_OF_BEAMS_S3, **(_OF_DATAFLOW if is_local else {})}
+        idle = {**_OF_BEAMS_S3, **idle}
         for flag, following in itertools.pairwise([*self.others, ""]):
             name, _, word = flag.removeprefix("--").partition("=")
             # Schedulers such as Airflow give every job labels: key=value, or JSON.
-            is_label = name in _LABELS and ("=" in (word or following) or (word or following).startswith("{"))
+            is_label = name in JOB_LABELS and ("=" in (word or following) or (word or following).startswith("{"))
             if flag.startswith("--") and name in idle and not is_label:
                 raise RequestError(f"--{name}: {idle[name]}")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords.beam_pipelines.execution.jobs import Job, JobRecord, PipelineJob
 from beam_tfrecords.beam_pipelines.execution.runner import Runner
@@ -21,6 +23,11 @@ class DataflowRunner(Runner):
 
     is_detached = True
 
+    @property
+    def _template(self) -> str | None:
+        """The file that this process writes a job to; None if it starts jobs itself."""
+        return self.arguments.given["template_location"]
+
     def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
         from apache_beam.options.pipeline_options import GoogleCloudOptions
 
@@ -31,25 +38,23 @@ class DataflowRunner(Runner):
         # A template: the service starts the job once this process has ended. Until then it has a name only.
         return PipelineJob(JobRecord(self.name, cloud.job_name, f"{_PAGE}?project={cloud.project}"), result)
 
+    def check_listing_job(self) -> None:
+        if self._template:
+            raise RequestError(
+                f"`template_location={self._template}`: archives are listed by a job of their own, which a template "
+                "cannot wait for; unpack them, or run `convert` without the template"
+            )
 
-def add_nothing(root: beam.Pipeline) -> None:
-    """Adds a stage that does nothing: a template has to leave a job, or the service takes it for failed."""
+    def most_listed_here(self, most: float) -> float:
+        # A template is made where no pipeline may run.
+        return math.inf if self._template else most
+
+    def add_nothing(self) -> Callable[[beam.Pipeline], Any] | None:
+        # A template has to leave a job, or the service takes it for failed.
+        return _add_nothing if self._template else None
+
+
+def _add_nothing(root: beam.Pipeline) -> None:
     import apache_beam as beam
 
     root | "NothingHasChanged" >> beam.Create([])
-
-
-def refuse_template(template: str | None) -> None:
-    """Refuses an input that is listed by a job of its own, where this process may not wait for one.
-
-    Args:
-      template: the file that this process writes a job to; None if it starts jobs itself.
-
-    Raises:
-      RequestError: this process makes a template.
-    """
-    if template:
-        raise RequestError(
-            f"`template_location={template}`: archives are listed by a job of their own, which a template cannot wait "
-            "for; unpack them, or run `convert` without the template"
-        )

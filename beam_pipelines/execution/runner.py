@@ -2,42 +2,60 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import sysconfig
+import tempfile
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.execution.arguments import BeamArguments
+from beam_tfrecords.beam_pipelines.execution.arguments import JOB_LABELS, BeamArguments
 from beam_tfrecords.beam_pipelines.execution.forking import JOB_VARIABLE
 from beam_tfrecords.beam_pipelines.execution.jar_files import find_jar
 from beam_tfrecords.beam_pipelines.execution.jobs import Job, JobRecord, PipelineJob, is_advancing
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.processes.pool import usable_cores
+from beam_tfrecords.transforms.processes.worker import start_fork_server
 from beam_tfrecords.transforms.settings import whole_number
 
 if TYPE_CHECKING:
+    import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.runners.runner import PipelineResult, PipelineRunner
 
 WORKER = "beam-tfrecords-worker"
+_OF_DATAFLOW = {
+    **dict.fromkeys(
+        JOB_LABELS,
+        "names a job of Dataflow; the classes of images come from folders, `label_column` or `label_pattern`",
+    ),
+    **dict.fromkeys(
+        ("num_workers", "max_num_workers"), "counts machines of Dataflow; expected --direct_num_workers=NUMBER"
+    ),
+}
 
 
 class Runner:
     """A runner that Beam knows by its name, such as Prism or a job server; the others build on it.
 
     Attributes:
-      is_local: whether the pipeline runs in this process.
       is_detached: whether its jobs need neither this process nor one that it starts.
+      resubmits: whether a failed job is submitted again, because it may have lost its workers.
+      idle_flags: flags of Beam that look as if they did something here -> what they are, and what does it.
       processes: worker processes of `MapInProcesses`; 0 leaves the work to the runner.
       note: what `complete` has filled in, for a person; empty if nothing was.
     """
 
-    is_local = False
     is_detached = False
+    resubmits = True
+    idle_flags: Mapping[str, str] = MappingProxyType({})
     processes = 0
 
     def __init__(self, arguments: BeamArguments) -> None:
@@ -73,6 +91,39 @@ class Runner:
 
     def before(self) -> None:
         """Called before a pipeline is submitted."""
+
+    def start_workers(self, *modules: str) -> None:
+        """Starts what the worker processes of this machine are made from, if the runner has some.
+
+        Args:
+          modules: that they need.
+        """
+
+    def shared_folder(self) -> AbstractContextManager[str]:
+        """A folder that this process and all workers reach.
+
+        Raises:
+          RequestError: the user has to name it, and has not.
+        """
+        location = self.arguments.given["temp_location"]
+        if location is None:
+            raise RequestError("`temp_location` is missing; expected a folder that all workers can write to")
+        return contextlib.nullcontext(location)
+
+    def check_listing_job(self) -> None:
+        """Checks that an input can be listed by a job of its own, before that of the build.
+
+        Raises:
+          RequestError: it cannot.
+        """
+
+    def most_listed_here(self, most: float) -> float:
+        """Samples that this process lists itself, if jobs list the inputs that have more than `most`."""
+        return most
+
+    def add_nothing(self) -> Callable[[beam.Pipeline], Any] | None:
+        """The stages of a build for which there is nothing to do; None if it needs no job."""
+        return None
 
     def find_running(self, record: JobRecord) -> Job | None:
         """The job of an earlier launcher, if the runner says that it still runs."""
@@ -130,7 +181,8 @@ class LocalRunner(Runner):
       RequestError: the number of workers is not one.
     """
 
-    is_local = True
+    resubmits = False
+    idle_flags = _OF_DATAFLOW
 
     def __init__(self, arguments: BeamArguments) -> None:
         super().__init__(arguments)
@@ -149,6 +201,13 @@ class LocalRunner(Runner):
             direct = options.view_as(DirectOptions)
             direct.direct_running_mode, direct.direct_num_workers = "in_memory", 1
         return FnApiRunner()
+
+    def start_workers(self, *modules: str) -> None:
+        if self.processes:
+            start_fork_server(*modules)
+
+    def shared_folder(self) -> AbstractContextManager[str]:
+        return tempfile.TemporaryDirectory(prefix="beam-tfrecords-")
 
     def find_job(self, result: PipelineResult, options: PipelineOptions) -> Job:
         return PipelineJob(None, result)

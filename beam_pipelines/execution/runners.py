@@ -49,7 +49,7 @@ def find_runner(words: Sequence[str]) -> Runner:
     arguments = BeamArguments.parse(words)
     name = str(arguments.given["runner"] or "")
     runner = _RUNNERS.get(name.rpartition(".")[2].lower(), Runner)(arguments)
-    arguments.check_used(is_local=runner.is_local)
+    arguments.check_used(runner.idle_flags)
     return runner
 
 
@@ -122,6 +122,11 @@ class Execution:
                     raise
                 show(f"the job failed: {error}; a new one resumes from the finished blocks", file=sys.stderr)
 
+    def run_nothing(self) -> None:
+        """Runs what a build leaves on its runner that has nothing to do."""
+        if (add_stages := self.runner.add_nothing()) is not None:
+            self.run(add_stages)
+
     def _run_once(
         self, add_stages: Callable[[beam.Pipeline], Any], folder: str | None, *, wait: bool
     ) -> JobRecord | None:
@@ -143,7 +148,7 @@ class Execution:
             logging.getLogger(__name__).error("the pipeline failed", exc_info=error)
             why = describe_error(error)
             is_the_builds = isinstance(error, BuildError) or bool(find_build_error(str(error)))
-            may_be_lost = not (self.runner.is_local or is_the_builds)
+            may_be_lost = self.runner.resubmits and not is_the_builds
             raise (JobFailedError if may_be_lost else BuildError)(why) from error
 
     def _follow(self, job: Job, *, wait: bool) -> JobRecord | None:

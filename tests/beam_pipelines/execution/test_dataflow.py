@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.dataflow.dataflow_runner import DataflowPipelineResult
 
 from beam_tfrecords.beam_pipelines.execution.arguments import BeamArguments
-from beam_tfrecords.beam_pipelines.execution.dataflow import DataflowRunner, refuse_template
+from beam_tfrecords.beam_pipelines.execution.dataflow import DataflowRunner
+from beam_tfrecords.beam_pipelines.execution.runners import find_runner
 from beam_tfrecords.errors import RequestError
 
 OPTIONS = ("--project=project", "--region=europe-west4", "--job_name=photos")
@@ -21,7 +24,19 @@ def test_the_job_of_a_template_has_no_number_yet():
     assert job.url == "https://console.cloud.google.com/dataflow/jobs?project=project"
 
 
-def test_a_template_waits_for_no_other_job():
-    refuse_template(None)
-    with pytest.raises(RequestError, match="archives are listed by a job of their own"):
-        refuse_template("gs://bucket/job_object")
+TEMPLATE = "--template_location=gs://bucket/job_object"
+
+
+def test_a_template_waits_for_no_other_job_and_leaves_one():
+    runner = find_runner(["--runner=DataflowRunner", *OPTIONS, TEMPLATE])
+    assert runner.most_listed_here(5) == math.inf
+    assert runner.add_nothing() is not None
+    with pytest.raises(RequestError, match="template_location=gs://bucket/job_object`: archives are listed by a job"):
+        runner.check_listing_job()
+
+
+@pytest.mark.parametrize("words", [[], ["--runner=DataflowRunner", *OPTIONS], ["--runner=FlinkRunner"]])
+def test_without_a_template_jobs_list_inputs(words):
+    runner = find_runner(words)
+    assert (runner.most_listed_here(5), runner.add_nothing()) == (5, None)
+    runner.check_listing_job()
