@@ -9,7 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.exit_codes import DONE, FAILED, INTERRUPTED, TERMINATED, UNPUBLISHED, WRONG_REQUEST
@@ -17,7 +17,30 @@ from beam_tfrecords.beam_pipelines.interrupts import Terminated
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError, LimitError, RequestError
 from beam_tfrecords.storage.traffic import KINDS
-from beam_tfrecords.transforms.stats import FACTS
+from beam_tfrecords.transforms.stats import find_fact
+
+# Facts that the JSON summary has.
+SUMMARIZED = (
+    *("records", "failures", "dropped_duplicates", "merged_rows", "replaced_members", "failure_reasons"),
+    *("near_duplicates", "reuse"),
+)
+
+
+class _Metric(NamedTuple):
+    """Attributes: name, help, and what it counts by; "" if it is one number."""
+
+    name: str
+    help: str
+    label: str = ""
+
+
+# Fact -> its metric.
+METRICS = {
+    "records": _Metric("records", "Records of the dataset."),
+    "bytes": _Metric("dataset_bytes", "Size of the shards."),
+    "failure_reasons": _Metric("failures", "Samples rejected, by reason.", "reason"),
+    "reuse": _Metric("records_by_origin", "Records copied, reserialized or converted.", "origin"),
+}
 
 
 @dataclasses.dataclass
@@ -98,7 +121,7 @@ class Report:
             "seconds": round(end - begin, 3),
             "listed": self.manifest.get("listed"),
             "damaged_containers": self.manifest.get("damaged_containers"),
-            **{fact.name: fact.value_of(self.manifest) for fact in FACTS if fact.in_summary},
+            **{name: find_fact(self.manifest, name) for name in SUMMARIZED},
             "splits": self.manifest.get("splits"),
             "object_store": dict(sorted(self.traffic.items())),
             **self.facts,
@@ -121,13 +144,13 @@ class Report:
         add("end_timestamp_seconds", "When the last run ended.", end)
         if "listed" in self.manifest:
             add("listed", "Samples listed.", self.manifest["listed"])
-        for fact in FACTS:
-            value = fact.value_of(self.manifest) if fact.metric else None
-            if fact.label:
+        for fact, metric in METRICS.items():
+            value = find_fact(self.manifest, fact)
+            if metric.label:
                 for name, count in (value or {}).items():
-                    add(fact.metric, fact.help, count, **{fact.label: name})
+                    add(metric.name, metric.help, count, **{metric.label: name})
             elif value is not None:
-                add(fact.metric, fact.help, value)
+                add(metric.name, metric.help, value)
         for kind in KINDS if self.traffic else ():
             add("object_store_requests", "Requests to object stores, by kind.", self.traffic[kind], kind=kind)
         for kind in ("retries", "bytes_read", "bytes_written") if self.traffic else ():

@@ -18,14 +18,14 @@ from beam_tfrecords.beam_pipelines.execution.jobs import is_advancing, read_job
 from beam_tfrecords.beam_pipelines.execution.progress import Progress
 from beam_tfrecords.beam_pipelines.exit_codes import DONE, FAILED, UNPUBLISHED
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser
-from beam_tfrecords.beam_pipelines.summary import describe_reasons, format_bytes, format_fact, format_table
+from beam_tfrecords.beam_pipelines.summary import HEADERS, describe_reasons, format_bytes, format_cells, format_table
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.beam_pipelines.versioning import open_newest, read_version
 from beam_tfrecords.dataset import Dataset, open_dataset, open_whole, read_latest
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.files import CHANGES, LATEST, REMOVED, SUCCESS
 from beam_tfrecords.transforms.request.build_spec import read_output
-from beam_tfrecords.transforms.stats import FACTS
+from beam_tfrecords.transforms.stats import find_fact
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
 from beam_tfrecords.transforms.workspace.counts import read_block_counts, read_last_block_time
 from beam_tfrecords.transforms.workspace.output_folder import is_open
@@ -36,8 +36,6 @@ _FOLLOW_SECONDS = 2.0
 _GOING = ("running", "submitted")
 # How a build ended that was followed -> exit code.
 _ENDED = {"dead": FAILED, "unpublished": UNPUBLISHED}
-# Shown of a version.
-_FACTS = [fact for fact in FACTS if fact.in_status]
 
 
 def status(argv: Sequence[str]) -> int:
@@ -240,7 +238,7 @@ def _describe_version(output: str, name: str) -> dict[str, Any]:
         dataset, damage = None, None
     if dataset is not None:
         return {"name": name, **_describe_dataset(dataset), "damage": None}
-    return {"name": name, "published": None, **dict.fromkeys(fact.name for fact in _FACTS), "damage": damage}
+    return {"name": name, "published": None, **dict.fromkeys(HEADERS), "damage": damage}
 
 
 def _is_ours(output: str, name: str, registered: Sequence[str]) -> bool:
@@ -261,7 +259,7 @@ def _find_removed(output: str, versions: Iterable[dict[str, Any]]) -> list[str]:
 def _describe_dataset(dataset: Dataset) -> dict[str, Any]:
     return {
         "published": _time(storage.stat(storage.join(dataset.path, SUCCESS)).modified),
-        **{fact.name: fact.value_of(dataset.manifest) for fact in _FACTS},
+        **{name: find_fact(dataset.manifest, name) for name in HEADERS},
     }
 
 
@@ -278,14 +276,14 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     if found["dataset"]:
         yield f"dataset: {_counts(found['dataset'])}, published {found['dataset']['published']}"
     if found["versions"]:
-        rows = [["version", *(fact.column for fact in _FACTS), ""]]
+        rows = [["version", *HEADERS.values(), ""]]
         for version in found["versions"]:
             marks = [LATEST] * (version["name"] == found["latest"]) + ["pinned"] * (version["name"] == found["pinned"])
             mark = ", ".join(marks)
             if version["records"] is None:
-                rows.append([version["name"], *[""] * len(_FACTS), "damaged" if version["damage"] else "not finished"])
+                rows.append([version["name"], *[""] * len(HEADERS), "damaged" if version["damage"] else "not finished"])
             else:
-                rows.append([version["name"], *(format_fact(fact, version[fact.name]) for fact in _FACTS), mark])
+                rows.append([version["name"], *format_cells(version), mark])
         yield from format_table(rows)
     if found["removed_versions"]:
         yield f"removed: {', '.join(found['removed_versions'])}"

@@ -14,10 +14,22 @@ from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.files import FAILURES
 from beam_tfrecords.storage.traffic import KINDS
 from beam_tfrecords.transforms.publishing.guards import Verdict
-from beam_tfrecords.transforms.stats import FACTS, Change, Fact
+from beam_tfrecords.transforms.stats import Change
 
 # Key and detail of a failure.
 Example: TypeAlias = "tuple[str, str]"
+# Fact -> header of its column in the tables of splits and versions.
+HEADERS = {"records": "records", "failures": "failures", "bytes": "size"}
+# Fact -> its line, with `{}` for the number or the counts by name, or `{name}` for one of these.
+LINES = {
+    "replaced_members": "members of archives that a later one of the same name replaced: {}",
+    "stored_as_png": "stored as PNG, because tf.io.decode_image does not read them: {}",
+    "kept_turned": "note: kept files with an EXIF orientation, which no reader of the dataset applies: {}; "
+    "`image_encoding=jpeg` stores them upright, `orientation=ignore` says that they are meant as they are",
+    "dim_images": "note: images of 16 bits that are nearly black in 8: {images:,}, with {maximum} of 255 as the "
+    "largest stored value; `image_encoding=png` `bit_depth=16` stores their values as they are",
+    "objects": "objects: {}",
+}
 _MOST_CLASSES = 10
 _MOST_LINES = 100_000
 
@@ -31,9 +43,9 @@ def format_bytes(size: float) -> str:
     return f"{size:.1f} TB"
 
 
-def format_fact(fact: Fact, value: int) -> str:
-    """A number for the cell of a table."""
-    return format_bytes(value) if fact.is_size else f"{value:,}"
+def format_cells(facts: Mapping[str, Any]) -> list[str]:
+    """The cells of `HEADERS`, of a split or a version."""
+    return [format_bytes(facts[name]) if name == "bytes" else f"{facts[name]:,}" for name in HEADERS]
 
 
 def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -68,17 +80,17 @@ def summarize(
       changes: the content of `changes.json`, if there is one.
       traffic: what object stores were asked for.
     """
-    counts, sizes = ([fact for fact in FACTS if fact.column and fact.is_size == is_size] for is_size in (False, True))
-    rows = [["split", *(fact.column for fact in counts), "shards", *(fact.column for fact in sizes)]]
+    *counts, size = HEADERS.values()
+    rows = [["split", *counts, "shards", size]]
     for split, entry in manifest["splits"].items():
-        before, after = ([format_fact(fact, entry[fact.name]) for fact in facts] for facts in (counts, sizes))
-        rows.append([split, *before, f"{entry['shards']:,}", *after])
+        *counts, size = format_cells(entry)
+        rows.append([split, *counts, f"{entry['shards']:,}", size])
     lines = format_table(rows)
     lines += describe_classes({split: entry["classes"] for split, entry in manifest["splits"].items()})
     lines += describe_duplicates(manifest["duplicates"], dropped=manifest["dropped_duplicates"])
     lines += describe_near_duplicates(manifest.get("near_duplicates", {}))
     lines += describe_reasons(manifest["failure_reasons"], examples)
-    lines += [_describe(fact, value) for fact in FACTS if fact.line and (value := manifest.get(fact.name))]
+    lines += [_describe(line, value) for name, line in LINES.items() if (value := manifest.get(name))]
     lines += describe_skipped(
         {kind: (entry["files"], entry["examples"]) for kind, entry in manifest["skipped"].items()}
     )
@@ -206,11 +218,10 @@ def describe_near_duplicates(counts: Mapping[str, int]) -> list[str]:
     return lines
 
 
-def _describe(fact: Fact, value: int | Mapping[str, int]) -> str:
-    """The line of a fact."""
+def _describe(line: str, value: int | Mapping[str, int]) -> str:
     if isinstance(value, int):
-        return show_flags(fact.line.format(f"{value:,}"))
-    return show_flags(fact.line.format(_counts(value), **value))
+        return show_flags(line.format(f"{value:,}"))
+    return show_flags(line.format(_counts(value), **value))
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -13,16 +13,21 @@ Key: TypeAlias = "tuple[str, ...]"
 # Counts of images with the same bytes: groups of them, their copies, and groups by what is wrong.
 DUPLICATE_COUNTS = ("groups", "images", "groups_across_splits", "groups_with_conflicting_labels")
 
-# Column of the index -> what is counted of the annotated objects.
-OBJECT_COUNTS = {
-    "objects": "written",
-    "objects_clipped": "clipped",
-    "objects_outside": "outside",
-    "objects_invalid": "invalid",
+# Index column -> what a record is counted as that has a value in it.
+_COUNTED_AS: Mapping[str, Callable[[Any], Key]] = {
+    "replaced_format": lambda value: ("stored_as_png", value),
+    "kept_orientation": lambda _: ("kept_turned",),
+    "stored_maximum": lambda value: ("stored_maximum", str(value)),
 }
-
-# Columns of the index that `count_record` counts, besides those of classes.
-COUNTED = ("height", "width", "replaced_format", "kept_orientation", "stored_maximum", *OBJECT_COUNTS)
+# Index column of numbers of annotated objects -> the count that these are added to.
+_ADDED_TO: Mapping[str, Key] = {
+    "objects": ("objects", "written"),
+    "objects_clipped": ("objects", "clipped"),
+    "objects_outside": ("objects", "outside"),
+    "objects_invalid": ("objects", "invalid"),
+}
+# Index columns that `count_record` counts, besides those of classes.
+COUNTED = ("height", "width", *_COUNTED_AS, *_ADDED_TO)
 
 # Keys that are listed of each kind of change; all are counted.
 MOST_KEYS = 1000
@@ -59,7 +64,7 @@ class Stats:
         ("stored_as_png", format) -> images that were to be kept;
         ("kept_turned",) -> kept files with an EXIF orientation; ("stored_maximum", value) -> images that had more than
         8 bits and are stored with 8;
-        ("objects", what) -> annotated objects, see `OBJECT_COUNTS`; ("class", …) counts these, where there are some;
+        ("objects", what) -> annotated objects, see `_ADDED_TO`; ("class", …) counts these, where there are some;
         ("duplicates", what) -> groups or images; ("near", what) -> groups of near-duplicates, images without a hash and
         ranges of hashes not compared in full; ("source_bytes",) -> bytes read; ("bytes", split) -> bytes of the
         parts that become shards. Later stages correct counts with negative values.
@@ -106,44 +111,17 @@ class Stats:
 
 @dataclasses.dataclass(frozen=True)
 class Fact:
-    """What the counts of a build tell, and where it is shown.
-
-    A new one is an entry of `FACTS`, and a key in `Stats.counts` where it is measured.
+    """What the counts of a build tell.
 
     Attributes:
-      name: in the manifest, and in the summary for machines.
-      read: from the counts, and the split if it is asked of one.
+      read: from the counts, and the split if it is asked of a split.
       of_build: whether the manifest says it of the build.
       of_splits: whether the manifest says it of every split.
-      in_summary: whether the summary for machines has it.
-      column: header in the tables of the summary for people; "" if it is in none.
-      is_size: whether it is a number of bytes.
-      in_status: whether `status` shows it of a version.
-      line: of the summary for people, with `{}` for the number or the counts by name, or `{name}` for one of these; ""
-        if none is made of it alone.
-      metric: name in the metrics; "" if it is not there.
-      help: of the metric.
-      label: what the metric counts by; "" if it is one number.
     """
 
-    name: str
     read: Callable[..., Any]
     of_build: bool = True
     of_splits: bool = False
-    in_summary: bool = False
-    column: str = ""
-    is_size: bool = False
-    in_status: bool = False
-    line: str = ""
-    metric: str = ""
-    help: str = ""
-    label: str = ""
-
-    def value_of(self, manifest: Mapping[str, Any]) -> Any:
-        """What a manifest says of the build; None if it does not."""
-        if self.of_build or "splits" not in manifest:
-            return manifest.get(self.name)
-        return sum(split[self.name] for split in manifest["splits"].values())
 
 
 def _total(kind: str) -> Callable[..., int]:
@@ -181,77 +159,33 @@ def _median(counts: Mapping[str, int]) -> int | None:
     return None
 
 
-FACTS = (
-    Fact(
-        "records",
-        _total("written"),
-        of_splits=True,
-        in_summary=True,
-        column="records",
-        in_status=True,
-        metric="records",
-        help="Records of the dataset.",
-    ),
-    Fact("failures", _total("failed"), of_splits=True, in_summary=True, column="failures", in_status=True),
-    Fact("dropped_duplicates", _total("dropped"), of_splits=True, in_summary=True),
-    Fact("merged_rows", _total("merged"), in_summary=True),
-    Fact(
-        "replaced_members",
-        _total("replaced"),
-        in_summary=True,
-        line="members of archives that a later one of the same name replaced: {}",
-    ),
-    Fact(
-        "bytes",
-        _total("bytes"),
-        of_build=False,
-        of_splits=True,
-        column="size",
-        is_size=True,
-        in_status=True,
-        metric="dataset_bytes",
-        help="Size of the shards.",
-    ),
-    Fact("classes", _by("class"), of_build=False, of_splits=True),
-    Fact(
-        "failure_reasons",
-        Stats.failure_reasons,
-        in_summary=True,
-        metric="failures",
-        help="Samples rejected, by reason.",
-        label="reason",
-    ),
-    Fact(
-        "stored_as_png",
-        _by("stored_as_png"),
-        line="stored as PNG, because tf.io.decode_image does not read them: {}",
-    ),
-    Fact(
-        "kept_turned",
-        _total("kept_turned"),
-        line="note: kept files with an EXIF orientation, which no reader of the dataset applies: {}; "
-        "`image_encoding=jpeg` stores them upright, `orientation=ignore` says that they are meant as they are",
-    ),
-    Fact(
-        "dim_images",
-        _find_dim,
-        line="note: images of 16 bits that are nearly black in 8: {images:,}, with {maximum} of 255 as the largest "
-        "stored value; `image_encoding=png` `bit_depth=16` stores their values as they are",
-    ),
-    Fact("objects", _by("objects"), line="objects: {}"),
-    Fact("duplicates", lambda stats: {what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS}),
-    Fact("near_duplicates", _by("near"), in_summary=True),
-    Fact("source_bytes", _total("source_bytes")),
-    Fact("median_pixels", lambda stats: _median(stats.by("pixels"))),
-    Fact(
-        "reuse",
-        _count_origins,
-        in_summary=True,
-        metric="records_by_origin",
-        help="Records copied, reserialized or converted.",
-        label="origin",
-    ),
-)
+# Name in the manifest -> fact. Where a fact is shown stand its words: `summary`, `reports`, `status`.
+FACTS: Mapping[str, Fact] = {
+    "records": Fact(_total("written"), of_splits=True),
+    "failures": Fact(_total("failed"), of_splits=True),
+    "dropped_duplicates": Fact(_total("dropped"), of_splits=True),
+    "merged_rows": Fact(_total("merged")),
+    "replaced_members": Fact(_total("replaced")),
+    "bytes": Fact(_total("bytes"), of_build=False, of_splits=True),
+    "classes": Fact(_by("class"), of_build=False, of_splits=True),
+    "failure_reasons": Fact(Stats.failure_reasons),
+    "stored_as_png": Fact(_by("stored_as_png")),
+    "kept_turned": Fact(_total("kept_turned")),
+    "dim_images": Fact(_find_dim),
+    "objects": Fact(_by("objects")),
+    "duplicates": Fact(lambda stats: {what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS}),
+    "near_duplicates": Fact(_by("near")),
+    "source_bytes": Fact(_total("source_bytes")),
+    "median_pixels": Fact(lambda stats: _median(stats.by("pixels"))),
+    "reuse": Fact(_count_origins),
+}
+
+
+def find_fact(manifest: Mapping[str, Any], name: str) -> Any:
+    """What a manifest says of the build; None if it does not."""
+    if FACTS[name].of_build or "splits" not in manifest:
+        return manifest.get(name)
+    return sum(split[name] for split in manifest["splits"].values())
 
 
 def count_record(
@@ -268,16 +202,12 @@ def count_record(
         counts["class", split, name] += times
     if facts.get("height") and facts.get("width"):
         counts["pixels", str(_round_down(facts["height"] * facts["width"]))] += times
-    if facts.get("replaced_format"):
-        counts["stored_as_png", facts["replaced_format"]] += times
-    if facts.get("kept_orientation"):
-        counts["kept_turned",] += times
-    if facts.get("stored_maximum") is not None:
-        counts["stored_maximum", str(facts["stored_maximum"])] += times
-    if facts.get("objects") is not None:
-        for column, what in OBJECT_COUNTS.items():
-            if facts.get(column):
-                counts["objects", what] += times * facts[column]
+    for column, key_of in _COUNTED_AS.items():
+        if (value := facts.get(column)) is not None:
+            counts[key_of(value)] += times
+    for column, key in _ADDED_TO.items():
+        if value := facts.get(column):
+            counts[key] += times * value
 
 
 def _round_down(pixels: int) -> int:

@@ -22,8 +22,8 @@ OF_THE_INPUT = {"dropped_duplicates", "merged_rows", "duplicates", "source_bytes
 
 def facts_of(path: Path) -> dict[str, Any]:
     manifest = manifest_of(path)
-    facts = {fact.name: manifest[fact.name] for fact in FACTS if fact.of_build and fact.name not in OF_THE_INPUT}
-    of_splits = [fact.name for fact in FACTS if fact.of_splits and fact.name not in OF_THE_INPUT]
+    facts = {name: manifest[name] for name, fact in FACTS.items() if fact.of_build and name not in OF_THE_INPUT}
+    of_splits = [name for name, fact in FACTS.items() if fact.of_splits and name not in OF_THE_INPUT]
     return {**facts, **{name: [split[name] for split in manifest["splits"].values()] for name in of_splits}}
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from beam_tfrecords.beam_pipelines.reports import METRICS, SUMMARIZED
+from beam_tfrecords.beam_pipelines.summary import HEADERS, LINES
+from beam_tfrecords.transforms.stats import FACTS
 from tests.beam_pipelines.version_builds import Source, make_source
 
 
@@ -91,38 +92,5 @@ def test_a_report_that_cannot_be_written_is_a_note(source, tmp_path):
     assert "run.json could not be written: " in ran.err
 
 
-_WITH_ANOTHER_FACT = """
-import sys
-from beam_tfrecords.transforms import stats
-
-def count_twice(counts, *split):
-    return 2 * counts.total("written", *split)
-
-fact = stats.Fact(
-    "twice", count_twice, of_splits=True, in_summary=True, column="twice", in_status=True, metric="twice", help="Twice."
-)
-stats.FACTS = (*stats.FACTS, fact, stats.Fact("kinds", lambda _: {"a": 1}, line="kinds: {}"))
-from beam_tfrecords.beam_pipelines.cli import main
-
-code = main(["convert", *sys.argv[2:], f"--output={sys.argv[1]}"])
-print("status:")
-sys.exit(code or main(["status", f"--output={sys.argv[1]}"]))
-"""
-
-
-def test_what_is_counted_is_shown_where_its_one_entry_says(source, tmp_path):
-    """Another entry, in a process of its own, is in the manifest, both summaries, the metrics and `status`."""
-    words = [f"--input={source.folder}", "--image_size=8", "--versioned", "--splits=train=0.5,test=0.5"]
-    files = [f"--json_summary={tmp_path / 'run.json'}", f"--metrics_file={tmp_path / 'run.prom'}"]
-    command = [sys.executable, "-c", _WITH_ANOTHER_FACT, str(source.output), *words, *files]
-    ran = subprocess.run(command, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    manifest = json.loads((source.latest / "manifest.json").read_text())
-    assert (manifest["twice"], manifest["kinds"]) == (24, {"a": 1})
-    assert sum(split["twice"] for split in manifest["splits"].values()) == 24
-    assert json.loads((tmp_path / "run.json").read_text())["twice"] == 24
-    assert "# HELP beam_tfrecords_twice Twice.\n" in (tmp_path / "run.prom").read_text()
-    shown, _, status = ran.stdout.partition("status:\n")
-    assert shown.split("\n")[0].split() == ["split", "records", "failures", "twice", "shards", "size"]
-    assert "kinds: a 1\n" in shown
-    assert ["version", "records", "failures", "size", "twice"] in map(str.split, status.splitlines())
+def test_everything_that_is_shown_is_a_fact():
+    assert FACTS.keys() >= {*HEADERS, *LINES, *METRICS, *SUMMARIZED}

@@ -39,7 +39,7 @@ def manifest_json(
         split: {
             "listed": samples,
             "shards": sum(shard.split == split for shard in shards),
-            **{fact.name: fact.read(stats, split) for fact in FACTS if fact.of_splits},
+            **{name: fact.read(stats, split) for name, fact in FACTS.items() if fact.of_splits},
         }
         for split, samples in sorted(listed.items())
         if split
@@ -48,7 +48,7 @@ def manifest_json(
         "format": FORMAT,
         "name": name,
         "listed": sum(listed.values()),
-        **{fact.name: fact.read(stats) for fact in FACTS if fact.of_build},
+        **{name: fact.read(stats) for name, fact in FACTS.items() if fact.of_build},
         "class_names": list(class_names),
         "splits": splits,
         "shards": [shard.to_json() for shard in shards],
