@@ -374,7 +374,7 @@ ELSEWHERE = {
     "and there is none; say `versioned` or `reuse`": "tests/beam_pipelines/test_class_order.py",
     "which says the splits itself; leave `splits` out": "tests/transforms/sources/annotations",
     "say the folder that it is in with `image_root`": "tests/transforms/sources/annotations/test_yolo.py",
-    "or say `source=tar` to read a folder": "test_a_pattern_for_a_webdataset_is_for_the_folders_of_an_archive",
+    "or say `source={}` to read a folder of images": "test_a_pattern_for_a_webdataset_is_for_the_folders_of_an_archive",
     "the layout has no masks; say `layout=segmentation`": "test_what_messages_about_masks_offer_is_right",
     "8 bits hold up to 255; say `mask_bit_depth=16`": "test_what_messages_about_masks_offer_is_right",
     "would be compressed as a photo; say `mask_column=": "test_what_messages_about_several_images_offer_is_right",

@@ -263,7 +263,7 @@ def test_masks_of_archives_are_refused(flags, folders, convert):
     words = [flag.replace("{}", str(folders)) for flag in flags]
     ran = convert(f"--input={archive}", f"--output={folders / 'out'}", *words)
     assert ran.code == 2
-    assert "is read as zip, which has no" in ran.err
+    assert "is read as zip, which " in ran.err
 
 
 def rgb(mask: np.ndarray) -> Image.Image:
@@ -403,7 +403,7 @@ def test_a_table_without_masks_is_refused(tmp_path, pair, convert):
         assert message in ran.err
     ran = convert(f"--input={table}", "--mask_column=m", "--mask_suffix=_m", f"--output={tmp_path}/out")
     assert ran.code == 2
-    assert "which has a column with the masks' paths; leave it out" in ran.err
+    assert "which takes no files of masks; leave it out" in ran.err
 
 
 # Files that hold images and masks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -17,10 +17,6 @@ from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.splits import SPLIT_NAMES
 
 _NAMED_INPUT = re.compile(r"([a-z][a-z0-9_]*)=(.+)", re.DOTALL)
-_COLUMN_SETTINGS = (
-    "image_column", "label_column", "label_columns", "split_column", "key_column", "group_column", "image_path",
-    "image_root", "mask_column", "label_separator", "delimiter", "encoding",
-)  # fmt: skip
 _MOST_NAMES = 5
 
 
@@ -206,44 +202,6 @@ def find_entries(path: str) -> list[storage.FileEntry]:
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
         raise RequestError(f"{quote_input(path)}: of {len(names):,} files, {printable(missing[0])}{more} do not exist")
     return [entries[name] for name in dict.fromkeys(names)]
-
-
-def refuse_settings(spec: SourceSpec, names: Iterable[str], *, why: str = "which has none", way: str = "") -> None:
-    """Refuses settings that have no meaning for the source.
-
-    Args:
-      names: of the settings.
-      why: they have none.
-      way: what to do instead of leaving one out; "" for nothing else.
-
-    Raises:
-      RequestError: names the setting.
-    """
-    for name in names:
-        value = getattr(spec, name)
-        if value not in (None, ()):
-            shown = ",".join(value) if isinstance(value, tuple) else value
-            raise RequestError(
-                f"`{name}={shown}`: {quote_input(spec.input[0])} is read as {spec.source}, {why}; leave it out{way}"
-            )
-
-
-def refuse_columns(spec: SourceSpec, *, allowed: Collection[str] = ()) -> None:
-    """Refuses settings and layouts that name columns, for a source that has none.
-
-    Args:
-      allowed: settings that have a meaning there all the same.
-    """
-    where = f"{quote_input(spec.input[0])} is read as {spec.source}, which has no columns"
-    for name in _COLUMN_SETTINGS:
-        value = getattr(spec, name)
-        if value not in (None, ()) and name not in allowed:
-            shown = ",".join(value) if isinstance(value, tuple) else value
-            raise RequestError(f"`{name}={shown}`: {where}; leave `{name}` out or give a table as `input`")
-    if spec.columns:
-        raise RequestError(
-            f"`layout` asks for column.{min(spec.columns)}, but {where}; give a table as `input` or another `layout`"
-        )
 
 
 def keep_inputs(error: RequestError, paths: Sequence[str], splits: Mapping[str, str]) -> RequestError:

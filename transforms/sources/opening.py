@@ -17,7 +17,6 @@ from beam_tfrecords.transforms.sources.inputs import (
     name_inputs,
     names_several,
     quote_input,
-    refuse_settings,
 )
 from beam_tfrecords.transforms.sources.names import has_extension, skipped_kind
 from beam_tfrecords.transforms.sources.other_forms import START_BYTES, find_form, refuse_form, refuse_json, refuse_text
@@ -30,7 +29,8 @@ from beam_tfrecords.transforms.sources.registry import (
     source_of_file,
 )
 from beam_tfrecords.transforms.sources.source import Source
-from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS, SourceSpec
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.taken_settings import refuse_settings
 
 
 def open_source(spec: SourceSpec) -> Source:
@@ -65,13 +65,12 @@ def _open(paths: Sequence[str], splits: Mapping[str, str], spec: SourceSpec) -> 
             _recognise(entries[0], paths, spec) if spec.source == "auto" and spec.label_pattern is None else entries[0]
         )
         request = dataclasses.replace(spec, input=tuple(paths), input_splits=splits, source=entry.name)
+        refuse_settings(entry, request)
         source: Source = _module(entry).open_source(request)
     except OSError as error:
         if storage.is_service_fault(error):
             raise BuildError(describe_fault(", ".join(paths), error)) from error
         raise RequestError(f"{quote_input(','.join(paths))} cannot be read: {error}") from error
-    if request.needs_mask and not source.has_masks:
-        refuse_settings(request, MASK_SETTINGS, why="which has no masks", way=", or give folders or a table")
     if entry != entries[0]:
         source.notes.insert(0, f"{quote_input(paths[0])} is read as {entry.name}, not as {entry.among} (`source`)")
     return source

@@ -19,6 +19,8 @@ class Entry:
       among: name of the source that has these extensions; the module's function `recognises` tells which files are of
         this source. "" for a source with extensions of its own.
       reads_folders: whether it reads folders of these files too.
+      takes: settings that it takes, of those that some source does not.
+      columns: that a layout may ask for, of a source without a table.
     """
 
     name: str
@@ -26,29 +28,69 @@ class Entry:
     extensions: tuple[str, ...] = ()
     among: str = ""
     reads_folders: bool = False
+    takes: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether its samples have columns of any name."""
+        return "label_column" in self.takes
 
 
+# Settings of folders and of rows, those that name files, and those of texts.
+_FOLDERS = ("label_pattern", "classes")
+MASK_FILES = ("mask_root", "mask_suffix", "image_suffix")
+_ROWS = (
+    "label_column", "label_columns", "label_separator", "split_column", "key_column", "group_column", "classes",
+)  # fmt: skip
+_TABLE = (*_ROWS, "image_column", "image_path", "image_root", "mask_column", "mask_root")
+_TEXT = ("delimiter", "encoding")
 _CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tzst")
+_JSONL = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 SOURCES = (
-    Entry("image_folder", "folders.image_folder"),
-    Entry("filename_pattern", "folders.image_folder"),
-    Entry("csv", "tables.csv_table", _CSV),
-    Entry("jsonl", "tables.jsonl_table", (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")),
-    Entry("parquet", "tables.parquet_table", (".parquet",)),
-    Entry("hf_parquet", "tables.hf_parquet", (".parquet",), among="parquet"),
-    Entry("pixel_table", "tables.pixel_table", (*_CSV, ".parquet", ".jsonl"), among="csv"),
-    Entry("hf_folder", "tables.hf_folder"),
-    Entry("coco", "annotations.coco", (".json",)),
-    Entry("yolo", "annotations.yolo", (".yaml", ".yml")),
+    Entry("image_folder", "folders.image_folder", takes=("classes", *MASK_FILES)),
+    Entry("filename_pattern", "folders.image_folder", takes=(*_FOLDERS, *MASK_FILES)),
+    Entry("csv", "tables.csv_table", _CSV, takes=(*_TABLE, *_TEXT)),
+    Entry("jsonl", "tables.jsonl_table", _JSONL, takes=(*_TABLE, "encoding")),
+    Entry("parquet", "tables.parquet_table", (".parquet",), takes=_TABLE),
+    Entry(
+        "hf_parquet",
+        "tables.hf_parquet",
+        (".parquet",),
+        among="parquet",
+        takes=(*_ROWS, "image_column", "image_root", "mask_column"),
+    ),
+    Entry(
+        "pixel_table",
+        "tables.pixel_table",
+        (*_CSV, ".parquet", ".jsonl"),
+        among="csv",
+        takes=(*_ROWS, *_TEXT),
+    ),
+    Entry("hf_folder", "tables.hf_folder", takes=(*_ROWS, *_TEXT, "image_column", "mask_column", "mask_root")),
+    Entry("coco", "annotations.coco", (".json",), takes=("image_root",), columns=("captions",)),
+    Entry("yolo", "annotations.yolo", (".yaml", ".yml"), takes=("image_root",)),
     Entry("voc", "annotations.voc"),
-    Entry("tar", "archives.tar", _TAR),
-    Entry("zip", "archives.zip", (".zip",)),
-    Entry("tfrecord", "records.tfrecord", (".tfrecord", ".tfrecords", ".tfrecord.gz"), reads_folders=True),
-    Entry("numpy", "arrays.numpy_arrays", (".npz", ".npy"), reads_folders=True),
-    Entry("idx", "arrays.idx", ("-ubyte", "-ubyte.gz"), reads_folders=True),
-    Entry("cifar", "arrays.cifar", (".bin",), reads_folders=True),
-    Entry("webdataset", "archives.webdataset", _TAR, among="tar"),
+    Entry("tar", "archives.tar", _TAR, takes=_FOLDERS),
+    Entry("zip", "archives.zip", (".zip",), takes=_FOLDERS),
+    Entry(
+        "tfrecord",
+        "records.tfrecord",
+        (".tfrecord", ".tfrecords", ".tfrecord.gz"),
+        reads_folders=True,
+        takes=(*_ROWS, "image_column", "mask_column"),
+    ),
+    Entry("numpy", "arrays.numpy_arrays", (".npz", ".npy"), reads_folders=True, takes=(*_ROWS, "image_column")),
+    Entry("idx", "arrays.idx", ("-ubyte", "-ubyte.gz"), reads_folders=True, takes=_ROWS),
+    Entry("cifar", "arrays.cifar", (".bin",), reads_folders=True, takes=_ROWS),
+    Entry(
+        "webdataset",
+        "archives.webdataset",
+        _TAR,
+        among="tar",
+        takes=(*_ROWS, "image_column", "mask_column"),
+    ),
 )
 NAMES = tuple(entry.name for entry in SOURCES)
 FILE_EXTENSIONS = tuple(extension for entry in SOURCES if not entry.among for extension in entry.extensions)

@@ -95,13 +95,13 @@ def test_a_pattern_and_its_source_need_each_other(touch, opened):
     root = touch("cat/1.jpg")
     with pytest.raises(RequestError, match="needs `label_pattern`"):
         opened(root, source="filename_pattern")
-    with pytest.raises(RequestError, match="exclude each other"):
+    with pytest.raises(RequestError, match="image_folder, which takes no `label_pattern`; leave it out"):
         opened(root, source="image_folder", label_pattern="(?P<label>cat)")
 
 
 def test_settings_of_folders_are_refused_with_a_table(tmp_path, opened):
     (tmp_path / "m.csv").write_text("image,label\n")
-    with pytest.raises(RequestError, match=r"`label_pattern=.*is a csv table.*`label_column`"):
+    with pytest.raises(RequestError, match=r"`label_pattern=.*is read as csv, which has no folders.*`label_column`"):
         opened(tmp_path / "m.csv", label_pattern="(?P<label>cat)")
 
 

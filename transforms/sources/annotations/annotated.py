@@ -4,34 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import IO, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.refs import File, SampleRef, Scalar, Value, one_image
-from beam_tfrecords.transforms.sources.inputs import quote_input, refuse_columns
+from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.table_source import look
-
-
-def refuse_other_settings(spec: SourceSpec, *, allowed: Collection[str] = ()) -> None:
-    """Refuses settings that say how labels are found, because annotations say them.
-
-    Args:
-      allowed: settings of tables that have a meaning all the same.
-
-    Raises:
-      RequestError: names the setting.
-    """
-    refuse_columns(spec, allowed=allowed)
-    where = f"{quote_input(spec.input[0])} is read as {spec.source}, whose annotations say the classes"
-    for name in ("label_pattern", "classes"):
-        value = getattr(spec, name)
-        if value:
-            shown = value if isinstance(value, str) else ",".join(value)
-            raise RequestError(f"`{name}={shown}`: {where}; leave `{name}` out")
 
 
 def refuse_folders_as_splits(spec: SourceSpec) -> None:

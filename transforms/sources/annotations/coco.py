@@ -24,7 +24,6 @@ from beam_tfrecords.transforms.sources.annotations.annotated import (
     open_unchanged,
     reference,
     refuse_folders_as_splits,
-    refuse_other_settings,
     rejected,
 )
 from beam_tfrecords.transforms.sources.annotations.json_stream import JsonError, read_arrays
@@ -49,8 +48,6 @@ def open_source(spec: SourceSpec) -> CocoSource:
     Raises:
       RequestError: a file is not one of COCO's form, or the request does not fit it.
     """
-    columns = spec.columns and spec.columns - {CAPTIONS}
-    refuse_other_settings(dataclasses.replace(spec, columns=columns), allowed=("image_root",))
     refuse_folders_as_splits(spec)
     splits = _expand(spec)
     named = splits if spec.input_splits else _splits_by_name(splits)

@@ -20,14 +20,13 @@ from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.annotations.annotated import (
     reference,
     refuse_folders_as_splits,
-    refuse_other_settings,
     rejected,
 )
 from beam_tfrecords.transforms.sources.image_files import with_mask
-from beam_tfrecords.transforms.sources.inputs import key_prefixes, quote_input, refuse_settings
+from beam_tfrecords.transforms.sources.inputs import key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind
 from beam_tfrecords.transforms.sources.source import Source
-from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS, SourceSpec
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.splits import split_of_folder
 
 _IMAGES, _ANNOTATIONS, _LISTS = "JPEGImages", "Annotations", "ImageSets/Main"
@@ -47,9 +46,7 @@ def open_source(spec: SourceSpec) -> VocSource:
     Raises:
       RequestError: a folder lacks what makes it one.
     """
-    refuse_other_settings(spec)
     refuse_folders_as_splits(spec)
-    refuse_settings(spec, MASK_SETTINGS, why=f"which has its masks in {_MASKS}")
     needed = (_MASKS, _MASK_LISTS) if spec.needs_mask else (_ANNOTATIONS, _LISTS)
     for root in spec.input:
         for folder in (_IMAGES, needed[0]):

@@ -23,7 +23,6 @@ from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.annotations.annotated import (
     reference,
     refuse_folders_as_splits,
-    refuse_other_settings,
     rejected,
 )
 from beam_tfrecords.transforms.sources.inputs import quote_input
@@ -46,7 +45,6 @@ def open_source(spec: SourceSpec) -> YoloSource:
     Raises:
       RequestError: it is not one of YOLO's form, or what it names is not there.
     """
-    refuse_other_settings(spec, allowed=("image_root",))
     refuse_folders_as_splits(spec)
     shown = quote_input(spec.input[0])
     if len(spec.input) > 1 or spec.input_splits:

@@ -24,7 +24,7 @@ from beam_tfrecords.transforms.sources.detect.layouts import Assumption, Interpr
 from beam_tfrecords.transforms.sources.detect.names import is_known
 from beam_tfrecords.transforms.sources.detect.suggestions import Place
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
-from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input, refuse_columns
+from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input
 from beam_tfrecords.transforms.sources.names import NOT_AN_IMAGE, has_extension, skipped_kind
 from beam_tfrecords.transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_group, path_label
 from beam_tfrecords.transforms.sources.registry import find_source
@@ -192,7 +192,6 @@ def open_archives(spec: SourceSpec, open_archive: OpenArchive) -> ArchiveSource:
     Raises:
       RequestError: an archive does not exist.
     """
-    refuse_columns(spec)
     pattern = compile_pattern(spec)
     read = ReadArchive(open_archive, assume_folders(spec), spec.split_folders is not None, pattern)
     return ArchiveSource(find_files(spec), read, spec)

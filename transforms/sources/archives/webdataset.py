@@ -32,7 +32,6 @@ from beam_tfrecords.transforms.sources.inputs import (
     describe_splits,
     find_files,
     quote_input,
-    refuse_settings,
 )
 from beam_tfrecords.transforms.sources.source import ContainerSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
@@ -44,7 +43,6 @@ from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, FirstR
 # Samples of the first archive that show which columns there are, and members that show whether it is a WebDataset.
 _SAMPLES = 32
 _MEMBERS = 64
-_NO_SETTINGS = ("label_pattern", "image_path", "delimiter", "encoding", "mask_root", "mask_suffix", "image_suffix")
 # The usual suffixes of masks, such as .mask.png and .seg.png.
 _MASK = re.compile(r"(?:masks?|seg|segmentation)\.")
 _CROSSES = "; samples that cross archives are not read"
@@ -256,7 +254,6 @@ def open_source(spec: SourceSpec) -> WebDatasetSource:
     Raises:
       RequestError: an archive does not exist, or they do not fit the request.
     """
-    refuse_settings(spec, _NO_SETTINGS, way=", or say `source=tar` to read a folder of images")
     files = find_files(spec)
     try:
         start = _read_start(Container.of(files[0].entry, key_prefix=""))

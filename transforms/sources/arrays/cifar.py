@@ -11,7 +11,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, StackSource, read_exactly, reading
 from beam_tfrecords.transforms.sources.containers import Container
-from beam_tfrecords.transforms.sources.inputs import find_files_below, quote_input, refuse_settings
+from beam_tfrecords.transforms.sources.inputs import find_files_below, quote_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 _TEN = re.compile(r"(?:data_batch_\d|test_batch)\.bin", re.IGNORECASE)
@@ -30,7 +30,6 @@ def open_source(spec: SourceSpec) -> StackSource:
     Raises:
       RequestError: a file does not exist, or they do not fit the request.
     """
-    refuse_settings(spec, ("image_column",))
     files = find_files_below(spec, _FILE, "file of CIFAR's binary version in it, such as data_batch_1.bin or train.bin")
     kinds = [_columns_of(file.entry.path) for file in files]
     if any(kind != kinds[0] for kind in kinds):

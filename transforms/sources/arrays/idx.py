@@ -17,7 +17,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, StackSource, find_axes, read_exactly, reading
 from beam_tfrecords.transforms.sources.containers import Container
-from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input, refuse_settings
+from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 # train-images-idx3-ubyte, as they are distributed, and t10k-images.idx3-ubyte, as some programs call them.
@@ -35,7 +35,6 @@ def open_source(spec: SourceSpec) -> StackSource:
     Raises:
       RequestError: a file does not exist, or they do not fit the request.
     """
-    refuse_settings(spec, ("image_column",))
     files = find_files_below(spec, _FILE, "IDX file in it, such as train-images-idx3-ubyte.gz")
     images = [_of_images(file) for file in files if "images" in storage.basename(file.entry.path).lower()]
     if not images:

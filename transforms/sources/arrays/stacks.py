@@ -23,7 +23,6 @@ from beam_tfrecords.transforms.sources.inputs import (
     InputFile,
     describe_splits,
     quote_input,
-    refuse_settings,
     splits_of_names,
 )
 from beam_tfrecords.transforms.sources.source import ContainerSource
@@ -35,7 +34,6 @@ from beam_tfrecords.transforms.sources.tables.table import FirstRows
 # Usual names of labels besides those of tables.
 _LABELS = ("y", "target", "targets")
 _ROWS = 100
-_NO_SETTINGS = ("label_pattern", "image_path", "image_root", "delimiter", "encoding")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +106,6 @@ class StackSource(ContainerSource):
         read_name: Callable[[str], str] = str,
     ) -> None:
         super().__init__(files)
-        refuse_settings(spec, _NO_SETTINGS)
         self.name = spec.source
         first = files[0].entry.path
         try:

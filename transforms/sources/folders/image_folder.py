@@ -24,7 +24,6 @@ from beam_tfrecords.transforms.sources.inputs import (
     describe_splits,
     key_prefixes,
     quote_input,
-    refuse_columns,
     splits_of_names,
 )
 from beam_tfrecords.transforms.sources.names import (
@@ -202,17 +201,11 @@ def open_source(spec: SourceSpec) -> ImageFolder:
     Raises:
       RequestError: a folder does not exist, or its layout does not fit the request.
     """
-    if spec.source == "image_folder" and spec.label_pattern is not None:
-        raise RequestError(
-            f"`label_pattern={spec.label_pattern}` and `source=image_folder` exclude each other, because folders give "
-            "the labels there; leave one of them out"
-        )
     if spec.source == "filename_pattern" and spec.label_pattern is None:
         raise RequestError(
             "`source=filename_pattern` needs `label_pattern`; say for instance `label_pattern=(?P<label>cat|dog)`"
         )
     compile_pattern(spec)
-    refuse_columns(spec)
     roots = [root_of(path) for path in spec.input]
     for root in roots:
         if not storage.is_folder(root.folder):

@@ -24,7 +24,7 @@ from beam_tfrecords.transforms.refs import PixelRange, Range, SampleRef, Value, 
 from beam_tfrecords.transforms.sources.archives.archive import check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
 from beam_tfrecords.transforms.sources.detect.columns import available, choose_mask, find_label
-from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input, refuse_settings
+from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input
 from beam_tfrecords.transforms.sources.records.object_features import (
     CLASSES_OF_OBJECTS,
     ObjectFeatures,
@@ -60,16 +60,6 @@ _SPLIT = re.compile(rf"(?:.*-)?(?P<split>[a-z]\w*)(?:\.[a-z]+)?{_SHARD}(?:\.\w+)
 _RECORDS = 32
 # A longer record is damaged: no image has as many bytes, and they are held in memory.
 _MOST_BYTES = 1 << 30
-_NO_SETTINGS = (
-    "label_pattern",
-    "image_path",
-    "image_root",
-    "delimiter",
-    "encoding",
-    "mask_root",
-    "mask_suffix",
-    "image_suffix",
-)
 _LABELS = ("label", "image/class/label")
 
 
@@ -263,7 +253,6 @@ def open_source(spec: SourceSpec) -> TfrecordSource:
     Raises:
       RequestError: a file does not exist, or they do not fit the request.
     """
-    refuse_settings(spec, _NO_SETTINGS)
     files = find_files_below(spec, RECORD_FILE, "TFRecord file in it, such as x.tfrecord-00000-of-00001")
     described = {folder: _describe(folder) for folder in {storage.dirname(file.entry.path) for file in files}}
     try:

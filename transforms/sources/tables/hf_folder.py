@@ -10,7 +10,7 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs import SampleRef
 from beam_tfrecords.transforms.sources.detect.column_suggestions import plain_name
 from beam_tfrecords.transforms.sources.detect.columns import MASK_NAMES, available
-from beam_tfrecords.transforms.sources.inputs import InputFile, key_prefixes, quote_input, refuse_settings
+from beam_tfrecords.transforms.sources.inputs import InputFile, key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.selection import read_names
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
@@ -20,7 +20,6 @@ from beam_tfrecords.transforms.splits import split_of_folder
 
 METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 IMAGE, IMAGES = "file_name", "file_names"
-_NO_SETTINGS = ("label_pattern", "image_path", "image_root")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +48,6 @@ def open_source(spec: SourceSpec) -> TableSource:
     Raises:
       RequestError: there is none, or they do not fit the request.
     """
-    refuse_settings(spec, _NO_SETTINGS, why="whose tables say the images and labels")
     tables: dict[str, tuple[InputFile, TableFile]] = {}
     folders = [path.rstrip("/") + "/" for path in spec.input]
     for path, folder, prefix in zip(spec.input, folders, key_prefixes(spec.input), strict=True):

@@ -27,7 +27,7 @@ from beam_tfrecords.transforms.sources.detect.columns import (
     find_label,
     name_images,
 )
-from beam_tfrecords.transforms.sources.inputs import InputFile, find_files, quote_input, refuse_settings
+from beam_tfrecords.transforms.sources.inputs import InputFile, find_files, quote_input
 from beam_tfrecords.transforms.sources.source import ContainerSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_text
@@ -64,7 +64,6 @@ _GAP_BYTES = 16 << 10
 _Image: TypeAlias = "tuple[bytes | None, str | None]"
 # By the names of images.
 _Images: TypeAlias = "Mapping[str, _Image]"
-_NO_SETTINGS = ("label_pattern", "image_path", "delimiter", "encoding", "mask_root", "mask_suffix", "image_suffix")
 
 
 class HfParquetSource(ContainerSource):
@@ -322,7 +321,6 @@ def open_source(spec: SourceSpec) -> HfParquetSource:
     Raises:
       RequestError: a file does not exist, or they do not fit the request.
     """
-    refuse_settings(spec, _NO_SETTINGS)
     files = find_files(spec)
     table = open_parquet(files[0].entry.path)
     return HfParquetSource(files, table, _schema(Container.of(files[0].entry, key_prefix="")), spec)

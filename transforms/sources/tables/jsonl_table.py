@@ -75,8 +75,6 @@ def open_source(spec: SourceSpec) -> TableSource:
     Raises:
       RequestError: a file cannot be read, or does not fit the request.
     """
-    if spec.delimiter is not None:
-        raise RequestError(f"`delimiter={spec.delimiter}`: a jsonl file has none; leave it out")
     return open_tables(spec, functools.partial(open_jsonl, encoding=spec.encoding))
 
 

@@ -127,9 +127,6 @@ def open_source(spec: SourceSpec) -> TableSource:
     Raises:
       RequestError: a file cannot be read, or does not fit the request.
     """
-    for name in ("delimiter", "encoding"):
-        if getattr(spec, name) is not None:
-            raise RequestError(f"`{name}={getattr(spec, name)}`: a Parquet file has none; leave it out")
     return open_tables(spec, open_parquet)
 
 

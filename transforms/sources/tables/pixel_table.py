@@ -26,7 +26,6 @@ from beam_tfrecords.transforms.sources.inputs import (
     describe_splits,
     find_files,
     quote_input,
-    refuse_settings,
 )
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.source import ContainerSource
@@ -35,8 +34,6 @@ from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.cells import check_end, invalid_row, read_text
 from beam_tfrecords.transforms.sources.tables.row_values import RowReader, choose_cells, splits_of, without_label
 from beam_tfrecords.transforms.sources.tables.table import FirstRows, InvalidRow, Row, Table
-
-_NO_SETTINGS = ("label_pattern", "image_path", "image_root")
 
 
 class PixelTableSource(ContainerSource):
@@ -174,7 +171,6 @@ def open_source(spec: SourceSpec) -> PixelTableSource:
     Raises:
       RequestError: a file does not exist, or they do not fit the request.
     """
-    refuse_settings(spec, (*_NO_SETTINGS, "image_column"))
     files = find_files(spec)
     table = open_table(files[0].entry.path, delimiter=spec.delimiter, encoding=spec.encoding)
     return PixelTableSource(files, table, spec)

@@ -24,7 +24,6 @@ from beam_tfrecords.transforms.sources.inputs import (
     find_files,
     keep_inputs,
     quote_input,
-    refuse_settings,
 )
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.source import Source
@@ -331,13 +330,6 @@ def open_tables(spec: SourceSpec, open_table: Callable[[str], TableFile]) -> Tab
     Raises:
       RequestError: a table cannot be read, or does not fit the request.
     """
-    where = f"{quote_input(spec.input[0])} is a {spec.source} table"
-    if spec.label_pattern is not None:
-        raise RequestError(
-            f"`label_pattern={spec.label_pattern}` finds labels in the paths of folders, but {where}; "
-            "leave it out and name the column of the labels with `label_column`"
-        )
-    refuse_settings(spec, ("mask_suffix", "image_suffix"), why="which has a column with the masks' paths")
     files = find_files(spec)
     source = TableSource([(file, open_table(file.entry.path)) for file in files], spec)
     source.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], spec)

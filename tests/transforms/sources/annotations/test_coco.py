@@ -210,8 +210,8 @@ def test_another_file_is_refused(tmp_path, opened, text, problem):
     ("fields", "problem"),
     [
         ({"label_column": "x"}, "`label_column=x`: .* is read as coco, which has no columns"),
-        ({"label_pattern": "x"}, "`label_pattern=x`: .* whose annotations say the classes; leave `label_pattern` out"),
-        ({"classes": ("a", "b")}, "`classes=a,b`: .* whose annotations say the classes"),
+        ({"label_pattern": "x"}, "`label_pattern=x`: .* which takes no `label_pattern`; leave it out"),
+        ({"classes": ("a", "b")}, "`classes=a,b`: .* which takes no `classes`"),
         ({"split_folders": {"a": "train"}}, "`splits` names folders, and .* which says the splits itself"),
     ],
 )

@@ -71,7 +71,7 @@ def test_a_folder_without_masks_is_refused(root, opened):
     (root / "SegmentationClass").rename(root / "masks")
     with pytest.raises(RequestError, match=r"has no folder SegmentationClass; .*for splits, ImageSets/Segmentation"):
         opened(root, source="voc", needs_mask=True)
-    with pytest.raises(RequestError, match="which has its masks in SegmentationClass; leave it out"):
+    with pytest.raises(RequestError, match="which takes no files of masks; leave it out"):
         opened(root, source="voc", mask_suffix="_mask")
 
 

@@ -266,7 +266,7 @@ def test_an_archive_without_labels_is_refused_with_its_columns(write, opened):
 
 
 def test_a_setting_of_folders_is_refused(write, opened):
-    with pytest.raises(RequestError, match=r"`label_pattern=x`: .* is read as webdataset, which has none"):
+    with pytest.raises(RequestError, match=r"`label_pattern=x`: .* is read as webdataset, which has labels of its own"):
         opened(write(*PAIR), source="webdataset", label_pattern="x")
 
 

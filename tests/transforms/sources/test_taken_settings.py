@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.sources.registry import SOURCES
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.taken_settings import refuse_settings
+
+SPEC = SourceSpec(input=("/x",))
+SETTINGS = sorted({name for entry in SOURCES for name in entry.takes})
+
+
+@pytest.mark.parametrize("entry", SOURCES, ids=lambda entry: entry.name)
+def test_a_source_refuses_each_setting_that_it_does_not_take(entry):
+    for name in SETTINGS:
+        spec = SourceSpec(input=("/x",), **{name: ("a", "b") if isinstance(getattr(SPEC, name), tuple) else "a"})
+        if name in entry.takes:
+            refuse_settings(entry, spec)
+        else:
+            with pytest.raises(RequestError, match=rf"`{name}=a.*`input=/x` is read as {entry.name}, which .*leave"):
+                refuse_settings(entry, spec)
+
+
+@pytest.mark.parametrize("entry", SOURCES, ids=lambda entry: entry.name)
+def test_a_source_without_columns_refuses_a_layout_that_asks_for_one(entry):
+    spec = SourceSpec(input=("/x",), columns=frozenset({"captions", "width"}))
+    if entry.has_columns:
+        refuse_settings(entry, spec)
+    else:
+        with pytest.raises(RequestError, match=r"`layout` asks for column\.\w+, but .* has no columns"):
+            refuse_settings(entry, spec)

@@ -1,0 +1,46 @@
+"""Refuses settings that mean nothing for the source of a request."""
+
+from __future__ import annotations
+
+import itertools
+
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.registry import MASK_FILES, SOURCES, Entry, find_source
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+
+# That some sources take and others do not.
+_SETTINGS = tuple(dict.fromkeys(itertools.chain.from_iterable(entry.takes for entry in SOURCES)))
+
+
+def refuse_settings(entry: Entry, spec: SourceSpec) -> None:
+    """Refuses a setting, or a column of the layout, that the source of a request does not have.
+
+    Raises:
+      RequestError: names it.
+    """
+    where = f"{quote_input(spec.input[0])} is read as {entry.name}, which"
+    for name in _SETTINGS:
+        value = getattr(spec, name)
+        if value not in (None, ()) and name not in entry.takes:
+            shown = ",".join(value) if isinstance(value, tuple) else value
+            raise RequestError(f"`{name}={shown}`: {where} {_explain(name, entry)}")
+    missing = () if entry.has_columns else {*(spec.columns or ())} - {*entry.columns}
+    if missing:
+        raise RequestError(
+            f"`layout` asks for column.{min(missing)}, but {where} has no columns; give a table as `input` or another "
+            "`layout`"
+        )
+
+
+def _explain(name: str, entry: Entry) -> str:
+    """Why a source does not take a setting, and what to do."""
+    if name == "label_pattern" and entry.among and name in find_source(entry.among, "").takes:
+        return f"has labels of its own; leave it out, or say `source={entry.among}` to read a folder of images"
+    if name == "label_pattern" and entry.has_columns:
+        return "has no folders; leave it out and name the column of the labels with `label_column`"
+    if name in MASK_FILES:
+        return "takes no files of masks; leave it out, or give folders or a table"
+    if name in ("label_pattern", "classes") or entry.has_columns:
+        return f"takes no `{name}`; leave it out"
+    return f"has no columns; leave `{name}` out or give a table as `input`"
