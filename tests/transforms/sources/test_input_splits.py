@@ -37,6 +37,15 @@ def pack(tmp_path):
     return write
 
 
+def test_a_rejected_row_is_in_the_split_of_its_table(tmp_path, opened, listed):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text("id,x,label\n1,2,cat\n,2,cat\n1\n")
+    source = opened(f"train={tmp_path}/a.csv", f"test={tmp_path}/b.csv", key_column="id", needs_image=False)
+    assert [(ref.split, ref.failure is None) for ref in listed(source).values()] == [
+        (split, is_read) for split in ("train", "test") for is_read in (True, False, False)
+    ]
+
+
 def test_folders_may_say_their_splits(touch, place):
     touch("a/photos/cat/1.jpg", "b/photos/cat/1.jpg", "b/photos/dog/2.jpg")
     assert place("train=a/photos", "validation=b/photos") == (

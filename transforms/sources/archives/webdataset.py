@@ -35,9 +35,15 @@ from beam_tfrecords.transforms.sources.inputs import (
 )
 from beam_tfrecords.transforms.sources.source import ContainerSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
-from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_text
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
-from beam_tfrecords.transforms.sources.tables.row_values import RowReader, choose_cells, splits_of, without_label
+from beam_tfrecords.transforms.sources.tables.row_values import (
+    Located,
+    RowReader,
+    choose_cells,
+    splits_of,
+    without_label,
+)
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, FirstRows
 
 # Samples of the first archive that show which columns there are, and members that show whether it is a WebDataset.
@@ -87,7 +93,7 @@ class WebDatasetSource(ContainerSource):
 
 
 @dataclasses.dataclass
-class _Sample:
+class _Sample(Located):
     """A sample while its members are read.
 
     Attributes:
@@ -96,14 +102,11 @@ class _Sample:
       row: column -> value.
     """
 
-    key: str
     edge: str = ""
     suffixes: set[str] = dataclasses.field(default_factory=set)
     row: dict[str, Any] = dataclasses.field(default_factory=dict)
     image: Locator | None = None
     mask: Locator | None = None
-    size: int = 0
-    fingerprint: str = ""
     failure: SampleError | None = None
 
 
@@ -138,7 +141,7 @@ class ReadWebDataset:
             for key, suffix, member in _members(archive, container, skipped):
                 if key != sample.key:
                     if sample.suffixes:
-                        yield self._reference(sample, container)
+                        yield self._read(sample, container)
                     sample = _Sample(key, edge="" if sample.suffixes else "first")
                 try:
                     self._add(sample, suffix, member, container, spool, skipped)
@@ -146,7 +149,7 @@ class ReadWebDataset:
                     sample.failure = sample.failure or error.reason
         if sample.suffixes:
             sample.edge = sample.edge or "last"
-            yield self._reference(sample, container)
+            yield self._read(sample, container)
 
     def _add(
         self, sample: _Sample, suffix: str, member: Member, container: Container, spool: Spool, skipped: Skipped
@@ -183,33 +186,25 @@ class ReadWebDataset:
     def _needs_objects(self) -> bool:
         return not all(map(is_value, self.cells.needed))
 
-    def _reference(self, sample: _Sample, container: Container) -> SampleRef:
-        key, split = container.key_prefix + sample.key, self.splits.get(container.uri)
-        images = one_image(sample.image, sample.mask)
+    def _read(self, sample: _Sample, container: Container) -> SampleRef:
+        sample.images = dict(one_image(sample.image, sample.mask))
         row = {name: sample.row.get(name) for name in self.cells.needed}
-        try:
-            if sample.failure is not None:
-                raise sample.failure
-            of = self.cells.columns
-            missing = [f".{name}" for name in self.cells.needed if is_value(name) and name not in sample.suffixes]
-            if sample.image is None or (sample.edge and missing):
-                found = ", ".join(f".{suffix}" for suffix in sorted(sample.suffixes))
-                what = f"the {sample.edge} sample of its archive has" if sample.edge else "it has"
-                lacks = "no image" if sample.image is None else f"no member {missing[0]}"
-                raise invalid_row(f"{what} {lacks}, but {found}{_CROSSES if sample.edge else ''}")
-            if self.mask and sample.mask is None:
-                raise SampleError(Stage.LIST, FailureReason.MASK_MISSING, f"it has no member .{self.mask}")
-            row = dict(self.cells.blank(row))
-            if of.key is not None:
-                key = container.key_prefix + read_text(row, of.key)
-            split = self.cells.split(row) if of.split else split
-            label, columns, group = self.cells.label(row), self.cells.values(row), self.cells.group(row)
-            objects = self.cells.objects(row)
-            return SampleRef(
-                key, images, sample.size, sample.fingerprint, label, split, columns, group=group, objects=objects
-            )
-        except SampleError as error:
-            return SampleRef(key, images, split=split, failure=(error.reason.value, error.detail))
+        split = self.splits.get(container.uri)
+        return self.cells.sample(self._problem(sample) or row, sample, prefix=container.key_prefix, split=split)
+
+    def _problem(self, sample: _Sample) -> SampleError | None:
+        """Why the members of a sample do not make one."""
+        if sample.failure is not None:
+            return sample.failure
+        missing = [f".{name}" for name in self.cells.needed if is_value(name) and name not in sample.suffixes]
+        if sample.image is None or (sample.edge and missing):
+            found = ", ".join(f".{suffix}" for suffix in sorted(sample.suffixes))
+            what = f"the {sample.edge} sample of its archive has" if sample.edge else "it has"
+            lacks = "no image" if sample.image is None else f"no member {missing[0]}"
+            return invalid_row(f"{what} {lacks}, but {found}{_CROSSES if sample.edge else ''}")
+        if self.mask and sample.mask is None:
+            return SampleError(Stage.LIST, FailureReason.MASK_MISSING, f"it has no member .{self.mask}")
+        return None
 
 
 class _MemberError(Exception):

@@ -15,7 +15,7 @@ from typing import IO, Any, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.transforms.refs import PixelRange, SampleRef, Value, one_image
+from beam_tfrecords.transforms.refs import IMAGE, PixelRange, SampleRef
 from beam_tfrecords.transforms.sources.archives.archive import check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
 from beam_tfrecords.transforms.sources.detect.columns import find_label
@@ -27,8 +27,13 @@ from beam_tfrecords.transforms.sources.inputs import (
 )
 from beam_tfrecords.transforms.sources.source import ContainerSource
 from beam_tfrecords.transforms.sources.source_spec import LabelType, Skipped, SourceSpec
-from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_text
-from beam_tfrecords.transforms.sources.tables.row_values import RowReader, choose_cells, without_label
+from beam_tfrecords.transforms.sources.tables.row_values import (
+    Located,
+    RowReader,
+    choose_cells,
+    number_key,
+    without_label,
+)
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
 
 # Usual names of labels besides those of tables.
@@ -134,7 +139,8 @@ class StackSource(ContainerSource):
         has_flags = bool(marked) and all(isinstance(row, list) and set(row) <= {0, 1} for row in marked)
         if has_flags:
             self.notes.append(f"the labels {label!r} are zeros and ones, one for each class")
-        self.read_container: ReadStacks = ReadStacks(find, cells, splits, by_arrays, has_flags)
+        cells = dataclasses.replace(cells, has_flags=has_flags)
+        self.read_container: ReadStacks = ReadStacks(find, cells, splits, by_arrays)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,14 +152,12 @@ class ReadStacks:
       cells: reads what belongs to an image.
       splits: file -> split of its images.
       by_arrays: whether stacks say the splits.
-      has_flags: whether a label is a list of zeros and ones, one for each class.
     """
 
     find: FindStacks
     cells: RowReader
     splits: Mapping[str, str]
     by_arrays: bool
-    has_flags: bool
 
     def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per image; those that the file announces and does not have are rejected.
@@ -175,7 +179,7 @@ class ReadStacks:
                     rows = stack.rows()
                     for number in range(stack.count):
                         place = _place(container, stack, number, stream, spool)
-                        yield self._reference(container, stack, number, place, next(rows))
+                        yield self._read(container, stack, number, place, next(rows))
                         done += 1
                     _check_end(stack, stream)
             except SampleError as error:
@@ -187,32 +191,14 @@ class ReadStacks:
     def _split(self, container: Container, stack: Stack) -> str | None:
         return stack.split if self.by_arrays else self.splits.get(container.uri)
 
-    def _reference(
+    def _read(
         self, container: Container, stack: Stack, number: int, place: PixelRange, row: Mapping[str, Any]
     ) -> SampleRef:
-        key, split = _key(stack, number), self._split(container, stack)
-        try:
-            values = self.cells.blank({name: row.get(name) for name in self.cells.needed})
-            of = self.cells.columns
-            if of.key is not None:
-                key = read_text(values, of.key)
-            split = self.cells.split(values) if of.split else split
-            label, columns, group = self._label(values), self.cells.values(values), self.cells.group(values)
-            # The shape, so that a file that is read in another way is another one.
-            fingerprint = f"{container.fingerprint}@{stack.name}{number}:{stack.axes}{list(stack.shape)}"
-            key = container.key_prefix + key
-            return SampleRef(key, one_image(place), stack.size, fingerprint, label, split, columns, group=group)
-        except SampleError as error:
-            failure = (error.reason.value, error.detail)
-            return SampleRef(container.key_prefix + key, one_image(place), split=split, failure=failure)
-
-    def _label(self, values: Mapping[str, Any]) -> Value:
-        label = self.cells.label(values)
-        if not self.has_flags or not isinstance(label, list):
-            return label
-        if not set(label) <= {0, 1}:
-            raise invalid_row(f"the label is {label}; expected zeros and ones, as in the first images")
-        return [index for index, flag in enumerate(label) if flag]
+        # The shape, so that a file that is read in another way is another one.
+        fingerprint = f"{container.fingerprint}@{stack.name}{number}:{stack.axes}{list(stack.shape)}"
+        located = Located(_key(stack, number), {IMAGE: place}, stack.size, fingerprint)
+        values = {name: row.get(name) for name in self.cells.needed}
+        return self.cells.sample(values, located, prefix=container.key_prefix, split=self._split(container, stack))
 
 
 def find_axes(shape: Sequence[int]) -> str | None:
@@ -290,8 +276,7 @@ def _cut(detail: str) -> SampleError:
 
 
 def _key(stack: Stack, number: int) -> str:
-    # Wide enough that the keys sort as the images do.
-    return f"{stack.name}{number:012d}"
+    return f"{stack.name}{number_key(number)}"
 
 
 def _choose_label(table: FirstRows, spec: SourceSpec) -> str | None:

@@ -20,7 +20,7 @@ from beam_tfrecords.files import DATASET_INFO, FEATURES, LABEL_MAP, label_file
 from beam_tfrecords.label_files import read_label_file, read_label_map
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError, masked_crc32c, scan_records
 from beam_tfrecords.transforms.images.formats import sniff
-from beam_tfrecords.transforms.refs import PixelRange, Range, SampleRef, Value, one_image
+from beam_tfrecords.transforms.refs import IMAGE, MASK, PixelRange, Range, SampleRef, Value
 from beam_tfrecords.transforms.sources.archives.archive import check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
 from beam_tfrecords.transforms.sources.detect.columns import available, choose_mask, find_label
@@ -39,12 +39,14 @@ from beam_tfrecords.transforms.sources.records.tfds_features import (
 )
 from beam_tfrecords.transforms.sources.source import ContainerSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
-from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_text
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.object_cells import wants_objects
 from beam_tfrecords.transforms.sources.tables.row_values import (
+    Located,
     RowReader,
     choose_cells,
     note_splits,
+    number_key,
     shard_splits,
     splits_of,
     without_label,
@@ -117,7 +119,14 @@ class TfrecordSource(ContainerSource):
             and (length := described[storage.dirname(path)].lengths.get(shard)) is not None
         }
         self.read_container: ReadTfrecord = ReadTfrecord(
-            cells, image, class_names, splits, label in features.several, sides, objects, mask, lengths
+            dataclasses.replace(cells, has_several=label in features.several),
+            image,
+            class_names,
+            splits,
+            sides,
+            objects,
+            mask,
+            lengths,
         )
 
 
@@ -130,7 +139,6 @@ class ReadTfrecord:
       image: feature with the image.
       class_names: folder -> names of the classes whose indices are the labels; empty if the dataset has none.
       splits: file -> split of its records, if its name says it.
-      has_several: whether a record may have any number of labels.
       sides: features with height, width and channels of images that are pixels; the channels may be missing. Empty for
         encoded images.
       objects: features with annotated objects; None if they are not asked for.
@@ -142,7 +150,6 @@ class ReadTfrecord:
     image: str
     class_names: Mapping[str, Sequence[str]]
     splits: Mapping[str, str]
-    has_several: bool
     sides: Sequence[str] = ()
     objects: ObjectFeatures | None = None
     mask: str | None = None
@@ -161,6 +168,7 @@ class ReadTfrecord:
           SampleError: nothing says how many records the file lacks.
         """
         length, number, end = self.lengths.get(container.uri), 0, 0
+        cells = dataclasses.replace(self.cells, class_names=self.class_names.get(storage.dirname(container.uri), ()))
         try:
             for record, is_compressed in scan_file(container):
                 if isinstance(record, RecordError):
@@ -168,7 +176,7 @@ class ReadTfrecord:
                         raise _corrupt(record)
                 else:
                     end = record.offset + record.length
-                yield self._reference(container, record, spool if is_compressed else None)
+                yield self._read(cells, container, record, spool if is_compressed else None)
                 number += 1
             if number < (length or 0):
                 detail = f"the file ends at byte {end:,}, after {number:,} of its {length:,} records"
@@ -179,53 +187,73 @@ class ReadTfrecord:
             split = self.splits.get(container.uri)
             yield from reject_missing(container, range(number, length), error, split=split)
 
-    def _reference(self, container: Container, record: Record | RecordError, spool: Spool | None) -> SampleRef:
+    def _read(
+        self, cells: RowReader, container: Container, record: Record | RecordError, spool: Spool | None
+    ) -> SampleRef:
         number = record.number if isinstance(record, Record) else record.record
-        # Wide enough that the keys sort as the records do.
-        key, split = f"{number:012d}", self.splits.get(container.uri)
-        name = f"{container.uri}#{number}"
-        place = Range(container.uri, record.offset, 0, name)
-        try:
-            if isinstance(record, RecordError):
-                raise _corrupt(record)
+        located = _RecordImages(
+            number_key(number), number=number, record=record, container=container, reader=self, spool=spool
+        )
+        row: Mapping[str, Any] | SampleError
+        if isinstance(record, RecordError):
+            row = _corrupt(record)
+        else:
             try:
-                features = parse_example(record.data)
+                located.features = parse_example(record.data)
+                row = {column: _value(located.features.get(column)) for column in cells.needed}
             except ValueError as error:
-                raise invalid_row(f"record {number} at byte {record.offset:,}: {error}") from error
-            row = {column: _value(features.get(column)) for column in self.cells.needed}
-            values = self.cells.blank(row)
-            of = self.cells.columns
-            if of.key is not None:
-                key = read_text(values, of.key)
-            split = self.cells.split(values) if of.split else split
-            label, columns, group = self._label(values, container), self.cells.values(values), self.cells.group(values)
-            image = _only_image(features, self.image)
-            if image is None:
-                count = len(features.get(self.image, ("", []))[1])
-                raise invalid_row(f"the feature {self.image!r} has {count} images; expected 1")
-            place = _locate(container, record, image, name, spool)
-            mask = _only_image(features, self.mask) if self.mask else None
-            if self.mask and not mask:
-                raise SampleError(Stage.LIST, FailureReason.MASK_MISSING, f"the feature {self.mask!r} has no mask")
-            mask_place = _locate(container, record, mask, name, spool) if mask else None
-            if self.sides:
-                place = _as_pixels(place, [_value(features.get(side)) for side in self.sides])
-            fingerprint = f"{container.fingerprint}@{record.offset}"
-            names = self.class_names.get(storage.dirname(container.uri), ())
-            objects = read_objects(features, self.objects, names) if self.objects else None
-            key = container.key_prefix + key
-            images = one_image(place, mask_place)
-            return SampleRef(key, images, len(image), fingerprint, label, split, columns, group=group, objects=objects)
-        except SampleError as error:
-            failure = (error.reason.value, error.detail)
-            return SampleRef(container.key_prefix + key, one_image(place), split=split, failure=failure)
+                row = invalid_row(f"record {number} at byte {record.offset:,}: {error}")
+        return cells.sample(row, located, prefix=container.key_prefix, split=self.splits.get(container.uri))
 
-    def _label(self, row: Mapping[str, Any], container: Container) -> Value:
-        names = self.class_names.get(storage.dirname(container.uri), ())
-        label = self.cells.label(row)
-        if isinstance(label, list):
-            return [_name(one, names) for one in label]
-        return [] if label is None and self.has_several else _name(label, names)
+
+@dataclasses.dataclass(kw_only=True)
+class _RecordImages(Located):
+    """The image of a record, and its mask and objects.
+
+    Attributes:
+      features: of the record; empty for one that cannot be parsed.
+      spool: receives the images of a compressed file; None for others.
+    """
+
+    number: int
+    record: Record | RecordError
+    container: Container
+    reader: ReadTfrecord
+    spool: Spool | None
+    features: Mapping[str, tuple[str, list[Any]]] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._name = f"{self.container.uri}#{self.number}"
+        self.images[IMAGE] = Range(self.container.uri, self.record.offset, 0, self._name)
+
+    def find(self, row: Mapping[str, Any]) -> None:
+        """See `Located.find`."""
+        reader = self.reader
+        image = _only_image(self.features, reader.image)
+        if image is None:
+            count = len(self.features.get(reader.image, ("", []))[1])
+            raise invalid_row(f"the feature {reader.image!r} has {count} images; expected 1")
+        self.images[IMAGE] = place = self._locate(image)
+        mask = _only_image(self.features, reader.mask) if reader.mask else None
+        if reader.mask and not mask:
+            raise SampleError(Stage.LIST, FailureReason.MASK_MISSING, f"the feature {reader.mask!r} has no mask")
+        mask_place = self._locate(mask) if mask else None
+        if reader.sides:
+            self.images[IMAGE] = _as_pixels(place, [_value(self.features.get(side)) for side in reader.sides])
+        if reader.objects:
+            names = reader.class_names.get(storage.dirname(self.container.uri), ())
+            self.objects = read_objects(self.features, reader.objects, names)
+        if mask_place is not None:
+            self.images[MASK] = mask_place
+        self.size, self.fingerprint = len(image), f"{self.container.fingerprint}@{self.record.offset}"
+
+    def _locate(self, image: bytes) -> Range:
+        """Where an image of the record is."""
+        assert isinstance(self.record, Record)
+        if self.spool is not None:
+            return self.spool.add([image], size=len(image), name=self._name)
+        offset = self.record.offset + HEADER_BYTES + self.record.data.index(image)
+        return Range(self.container.uri, offset, len(image), self._name, self.container.version)
 
 
 def _corrupt(error: RecordError) -> SampleError:
@@ -237,14 +265,6 @@ def _only_image(features: Mapping[str, tuple[str, list[Any]]], name: str) -> byt
     """The only value of a feature, if it is of bytes."""
     kind, values = features.get(name, ("", []))
     return values[0] if kind == "bytes" and len(values) == 1 else None
-
-
-def _locate(container: Container, record: Record, image: bytes, name: str, spool: Spool | None) -> Range:
-    """Where an image of a record is."""
-    if spool is not None:
-        return spool.add([image], size=len(image), name=name)
-    offset = record.offset + HEADER_BYTES + record.data.index(image)
-    return Range(container.uri, offset, len(image), name, container.version)
 
 
 def open_source(spec: SourceSpec) -> TfrecordSource:
@@ -450,10 +470,3 @@ def _value(feature: tuple[str, list[Any]] | None) -> Value:
     """A feature as a cell; None for one without a value."""
     values = feature[1] if feature else []
     return values[0] if len(values) == 1 else values or None
-
-
-def _name(label: Any, names: Sequence[str]) -> Any:
-    """The name of a class; TFDS has -1 where there is none."""
-    if not names or not isinstance(label, int):
-        return label
-    return names[label] if 0 <= label < len(names) else None if label == -1 else label

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.transforms.refs import IMAGE, MASK, File, Locator, Range, SampleRef, Value
+from beam_tfrecords.transforms.refs import IMAGE, MASK, File, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
 from beam_tfrecords.transforms.sources.detect.columns import (
     available,
@@ -30,7 +30,7 @@ from beam_tfrecords.transforms.sources.detect.columns import (
 from beam_tfrecords.transforms.sources.inputs import InputFile, find_files, quote_input
 from beam_tfrecords.transforms.sources.source import ContainerSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
-from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_text
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.image_paths import resolve
 from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJECTS
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
@@ -43,15 +43,17 @@ from beam_tfrecords.transforms.sources.tables.parquet_table import (
     to_python,
 )
 from beam_tfrecords.transforms.sources.tables.row_values import (
+    Located,
     RowReader,
     choose_cells,
     note_splits,
+    number_key,
     shard_splits,
     splits_of,
     without_label,
 )
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow
-from beam_tfrecords.transforms.sources.tables.table_source import look, of_path
+from beam_tfrecords.transforms.sources.tables.table_source import join_fingerprints, look, of_path
 
 # train-00000-of-00004.parquet, also with a hash behind the numbers.
 _SPLIT = re.compile(r"(?P<split>[A-Za-z]\w*)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?\.parquet", re.IGNORECASE)
@@ -98,9 +100,8 @@ class HfParquetSource(ContainerSource):
         splits = splits_of(files) or shard_splits(files, _SPLIT, spec)
         self.notes += note_splits(splits, spec) if cells.columns.split is None else []
         root = spec.image_root[0] if spec.image_root else ""
-        self.read_container: ReadHfParquet = ReadHfParquet(
-            cells, images, self.class_names, splits, root, spec.allow_outside_root
-        )
+        cells = dataclasses.replace(cells, class_names=self.class_names)
+        self.read_container: ReadHfParquet = ReadHfParquet(cells, images, splits, root, spec.allow_outside_root)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,14 +111,12 @@ class ReadHfParquet:
     Attributes:
       cells: reads the values of a row.
       images: name of an image, or of the mask -> its column.
-      class_names: of the labels, which are indices; empty if the file does not name them.
       splits: file -> split of its rows, if its name says it.
       root: folder of images that are given by their paths; "" for that of the file.
     """
 
     cells: RowReader
     images: Mapping[str, str]
-    class_names: Sequence[str]
     splits: Mapping[str, str]
     root: str
     allow_outside_root: bool
@@ -132,6 +131,7 @@ class ReadHfParquet:
           ChangedError: the file is no longer the version that is listed.
           SampleError: the footer, which says how many rows there are, cannot be read.
         """
+        split = self.splits.get(container.uri)
         with contextlib.ExitStack() as stack:
             with _reading():
                 file = stack.enter_context(opened(container.uri, version=container.version))
@@ -144,14 +144,22 @@ class ReadHfParquet:
                     self._check_columns(file)
                     finders = {name: _Finder(container, plain, metadata, of) for name, of in self.images.items()}
                     for images, row in self._rows(file, group):
-                        yield self._reference(container, number, images, row, finders, spool)
+                        located = _CellImages(
+                            number_key(number),
+                            cells=images,
+                            row=number,
+                            container=container,
+                            reader=self,
+                            finders=finders,
+                            spool=spool,
+                        )
+                        yield self.cells.sample(row, located, prefix=container.key_prefix, split=split)
                         number += 1
                     if number < end:
                         detail = f"its group of rows has {metadata.num_rows:,} by the footer, and fewer there"
                         raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
                 except SampleError as error:
                     lost = SampleError(error.stage, error.reason, f"from row {number:,} on: {error.detail}")
-                    split = self.splits.get(container.uri)
                     yield from reject_missing(container, range(number, end), lost, split=split)
                     number = end
                 # Arrow would keep the memory of one group, and with the next one take more.
@@ -181,73 +189,62 @@ class ReadHfParquet:
                     broken = next((cell for cell in values if isinstance(cell, InvalidRow)), None)
                     yield dict(zip(self.images, images, strict=True)), broken or dict(zip(columns, values, strict=True))
 
-    def _reference(
-        self,
-        container: Container,
-        number: int,
-        images: _Images,
-        row: dict[str, Any] | InvalidRow,
-        finders: Mapping[str, _Finder],
-        spool: Spool,
-    ) -> SampleRef:
-        # Wide enough that the keys sort as the rows do.
-        key, split = f"{number:012d}", self.splits.get(container.uri)
-        row_name = f"{container.uri}#{key}"
-        first = next(iter(images))
-        found: dict[str, Locator] = {first: Range(container.uri, 0, 0, _name_of(row_name, images[first]))}
-        sizes, fingerprints = {}, dict[str, None]()
+
+@dataclasses.dataclass(kw_only=True)
+class _CellImages(Located):
+    """The images that a row has as bytes, or whose paths it has.
+
+    Attributes:
+      cells: by the names of images.
+      row: number of the row in its file.
+      finders: of the images of this group of rows.
+    """
+
+    cells: _Images
+    row: int
+    container: Container
+    reader: ReadHfParquet
+    finders: Mapping[str, _Finder]
+    spool: Spool
+
+    def __post_init__(self) -> None:
+        first = next(iter(self.cells))
+        self.images[first] = Range(self.container.uri, 0, 0, self._shown(first))
+
+    def _shown(self, name: str) -> str:
+        """The name of an image that people see."""
+        path = self.cells[name][1]
+        return f"{self.container.uri}#{self.key}" + (f"/{path}" if path else "")
+
+    def find(self, row: Mapping[str, Any]) -> None:
+        """See `Located.find`."""
+        sizes, fingerprints = list[int](), dict[str, None]()
+        for name, (data, path) in self.cells.items():
+            if data is not None:
+                shown = self._shown(name)
+                self.images[name] = self.finders[name].find(data, shown) or self.spool.add(
+                    [data], size=len(data), name=shown
+                )
+                sizes.append(len(data))
+                fingerprints[f"{self.container.fingerprint}@{self.row}"] = None
+            elif path:
+                size, fingerprint = self._find_file(name, path)
+                sizes.append(size)
+                fingerprints[of_path(fingerprint, path)] = None
+            else:
+                raise _without(name, f"column {self.reader.images[name]!r} has neither bytes nor a path")
+        self.size, self.fingerprint = sizes[0], join_fingerprints(fingerprints)
+
+    def _find_file(self, name: str, path: str) -> tuple[int, str]:
+        root = self.reader.root or storage.dirname(self.container.uri)
         try:
-            if isinstance(row, InvalidRow):
-                raise invalid_row(row.detail)
-            values = self.cells.blank(row)
-            of = self.cells.columns
-            if of.key is not None:
-                key = read_text(values, of.key)
-            split = self.cells.split(values) if of.split else split
-            label, columns, group = self._label(values), self.cells.values(values), self.cells.group(values)
-            for name, (data, path) in images.items():
-                if data is not None:
-                    shown = _name_of(row_name, images[name])
-                    found[name] = finders[name].find(data, shown) or spool.add([data], size=len(data), name=shown)
-                    sizes[name] = len(data)
-                    fingerprints[f"{container.fingerprint}@{number}"] = None
-                elif path:
-                    root = self.root or storage.dirname(container.uri)
-                    try:
-                        uri = resolve(path, root=root, allow_outside_root=self.allow_outside_root)
-                        found[name] = File(uri)
-                        sizes[name], fingerprint, version = look(uri)
-                    except SampleError as error:
-                        raise (error if name == IMAGE else error.about(name)) from error
-                    found[name] = File(uri, version)
-                    fingerprints[of_path(fingerprint, path)] = None
-                else:
-                    raise _without(name, f"column {self.images[name]!r} has neither bytes nor a path")
-            fingerprint = "" if "" in fingerprints else "+".join(fingerprints)
-            objects = self.cells.objects(values)
-            key = container.key_prefix + key
-            size = sizes[first]
-            return SampleRef(key, found, size, fingerprint, label, split, columns, group=group, objects=objects)
+            uri = resolve(path, root=root, allow_outside_root=self.reader.allow_outside_root)
+            self.images[name] = File(uri)
+            size, fingerprint, version = look(uri)
         except SampleError as error:
-            failure = (error.reason.value, error.detail)
-            return SampleRef(container.key_prefix + key, found, split=split, failure=failure)
-
-    def _label(self, row: Mapping[str, Any]) -> Value:
-        label = self.cells.label(row)
-        return [self._name(one) for one in label] if isinstance(label, list) else self._name(label)
-
-    def _name(self, label: Any) -> Any:
-        """The name of a class; -1 stands for none there."""
-        if not self.class_names or not isinstance(label, int):
-            return label
-        if 0 <= label < len(self.class_names):
-            return self.class_names[label]
-        return None if label == -1 else label
-
-
-def _name_of(row: str, image: _Image) -> str:
-    """The name of an image that people see."""
-    return f"{row}/{image[1]}" if image[1] else row
+            raise (error if name == IMAGE else error.about(name)) from error
+        self.images[name] = File(uri, version)
+        return size, fingerprint
 
 
 def _without(name: str, detail: str) -> SampleError:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError, SampleError
-from beam_tfrecords.transforms.refs import PixelRange, Range, SampleRef, one_image
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.refs import IMAGE, PixelRange, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, Spool
 from beam_tfrecords.transforms.sources.detect.column_suggestions import (
     LABEL_NAMES,
@@ -31,8 +31,15 @@ from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.source import ContainerSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
-from beam_tfrecords.transforms.sources.tables.cells import check_end, invalid_row, read_text
-from beam_tfrecords.transforms.sources.tables.row_values import RowReader, choose_cells, splits_of, without_label
+from beam_tfrecords.transforms.sources.tables.cells import check_end, invalid_row
+from beam_tfrecords.transforms.sources.tables.row_values import (
+    Located,
+    RowReader,
+    choose_cells,
+    number_key,
+    splits_of,
+    without_label,
+)
 from beam_tfrecords.transforms.sources.tables.table import FirstRows, InvalidRow, Row, Table
 
 
@@ -116,39 +123,42 @@ class ReadPixels:
         missing = {*self.cells.needed, *self.pixels} - set(table.columns)
         if missing:
             raise invalid_row(f"the file has no column {min(missing)!r}, which the first one has")
+        split = self.splits.get(container.uri)
         for number, row in enumerate(table.rows(tuple(dict.fromkeys([*self.cells.needed, *self.pixels])))):
             check_end(row)
-            yield self._reference(container, number, row, spool)
+            located = _RowPixels(
+                number_key(number), row=row, number=number, container=container, reader=self, spool=spool
+            )
+            yield self.cells.sample(row, located, prefix=container.key_prefix, split=split)
 
-    def _reference(self, container: Container, number: int, row: Row, spool: Spool) -> SampleRef:
-        # Wide enough that the keys sort as the rows do.
-        key, split = f"{number:012d}", self.splits.get(container.uri)
-        name = f"{container.uri}#{key}"
-        place = Range(container.uri, 0, 0, name)
-        try:
-            if isinstance(row, InvalidRow):
-                raise invalid_row(row.detail)
-            values = self.cells.blank({column: row[column] for column in self.cells.needed})
-            of = self.cells.columns
-            if of.key is not None:
-                key = read_text(values, of.key)
-            split = self.cells.split(values) if of.split else split
-            label, columns, group = self.cells.label(values), self.cells.values(values), self.cells.group(values)
-            pixels = _read_pixels(row, self.pixels)
-            # Datasets of several sizes are said to be square too.
-            shape = tuple(square_shape(len(pixels)) if len(self.pixels) == 1 else self.shape)
-            if not shape or len(shape) != len(self.shape):
-                raise invalid_row(f"{len(pixels):,} pixels, which make no square image")
-            copied = spool.add([pixels], size=len(pixels), name=name)
-            where = copied.uri, copied.offset, copied.length, name, copied.version
-            axes = "HWC" if len(shape) == 3 else "HW"
-            place = PixelRange(*where, shape=shape, axes=axes)
-            fingerprint = f"{container.fingerprint}@{number}"
-            key = container.key_prefix + key
-            return SampleRef(key, one_image(place), len(pixels), fingerprint, label, split, columns, group=group)
-        except SampleError as error:
-            failure = (error.reason.value, error.detail)
-            return SampleRef(container.key_prefix + key, one_image(place), split=split, failure=failure)
+
+@dataclasses.dataclass(kw_only=True)
+class _RowPixels(Located):
+    """The image whose pixels a row has."""
+
+    row: Row
+    number: int
+    container: Container
+    reader: ReadPixels
+    spool: Spool
+
+    def __post_init__(self) -> None:
+        self._name = f"{self.container.uri}#{self.key}"
+        self.images[IMAGE] = Range(self.container.uri, 0, 0, self._name)
+
+    def find(self, row: Mapping[str, Any]) -> None:
+        """See `Located.find`."""
+        assert not isinstance(self.row, InvalidRow)
+        columns, expected = self.reader.pixels, self.reader.shape
+        pixels = _read_pixels(self.row, columns)
+        # Datasets of several sizes are said to be square too.
+        shape = tuple(square_shape(len(pixels)) if len(columns) == 1 else expected)
+        if not shape or len(shape) != len(expected):
+            raise invalid_row(f"{len(pixels):,} pixels, which make no square image")
+        copied = self.spool.add([pixels], size=len(pixels), name=self._name)
+        where = copied.uri, copied.offset, copied.length, self._name, copied.version
+        self.images[IMAGE] = PixelRange(*where, shape=shape, axes="HWC" if len(shape) == 3 else "HW")
+        self.size, self.fingerprint = len(pixels), f"{self.container.fingerprint}@{self.number}"
 
 
 def recognises(container: Container, spec: SourceSpec) -> bool:

@@ -1,4 +1,4 @@
-"""What the cells of a row say of its sample, besides its image. Pure functions."""
+"""From the values of a row, a record or the members of an archive to the reference of its sample."""
 
 from __future__ import annotations
 
@@ -9,17 +9,57 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError
+from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.transforms.objects import Objects
-from beam_tfrecords.transforms.refs import Value
+from beam_tfrecords.transforms.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs import Locator, SampleRef, Scalar, Value
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
 from beam_tfrecords.transforms.sources.detect.columns import Columns, available, choose_columns, find_label
 from beam_tfrecords.transforms.sources.inputs import InputFile, quote_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.sources.tables.cells import plain_labels, read_flag, read_label, read_value, read_values
+from beam_tfrecords.transforms.sources.tables.cells import (
+    invalid_row,
+    plain_labels,
+    read_flag,
+    read_label,
+    read_text,
+    read_value,
+    read_values,
+)
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects, read_objects
-from beam_tfrecords.transforms.sources.tables.table import Table
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table
 from beam_tfrecords.transforms.splits import SPLIT_NAMES
+
+
+@dataclasses.dataclass
+class Located:
+    """What a source knows of one sample besides the values of its row; a rejected sample has what was found before.
+
+    Attributes:
+      key: of a sample without a column for it, without the prefix of its table.
+      images: as `SampleRef.images`; so are `size` and `fingerprint`.
+      objects: annotated objects that are not in a cell.
+    """
+
+    key: str
+    images: dict[str, Locator] = dataclasses.field(default_factory=dict)
+    size: int = 0
+    fingerprint: str = ""
+    objects: Objects | None = None
+
+    def read_paths(self, row: Mapping[str, Any]) -> None:
+        """Reads the paths of images, of which the first may be the key.
+
+        Raises:
+          SampleError: a cell has no path.
+        """
+
+    def find(self, row: Mapping[str, Any]) -> None:
+        """Finds the images, once all other values are known.
+
+        Raises:
+          SampleError: an image is not there.
+        """
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +70,9 @@ class RowReader:
       features: columns that the layout asks for.
       missing: words that mean an empty cell.
       object_classes: names of the classes of objects, which are indices; empty if the table does not name them.
+      class_names: names of the classes of labels, which are indices; empty if the table does not name them.
+      has_flags: whether a label is a list of zeros and ones, one for each class.
+      has_several: whether a sample without a label has none of several.
     """
 
     columns: Columns
@@ -37,6 +80,9 @@ class RowReader:
     label_separator: str | None
     missing: frozenset[str]
     object_classes: Sequence[str] = ()
+    class_names: Sequence[str] = ()
+    has_flags: bool = False
+    has_several: bool = False
 
     @functools.cached_property
     def needed(self) -> Sequence[str]:
@@ -54,9 +100,62 @@ class RowReader:
         ]
         return {**row, **dict.fromkeys(blank)} if blank else row
 
-    def blank_each(self, rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        """`blank` of several rows."""
-        return [self.blank(row) for row in rows] if self._may_be_blank else rows
+    def sample(self, row: Row | SampleError, located: Located, *, prefix: str, split: str | None) -> SampleRef:
+        """The reference of a row; a rejected one if a value cannot be what it is to be, or an image is not there.
+
+        Args:
+          row: with the columns that are needed; or why there is none.
+          located: finds the images.
+          prefix: of the key.
+          split: of a row whose column does not say it.
+        """
+        of, key = self.columns, ""
+        try:
+            if isinstance(row, SampleError):
+                raise row
+            if isinstance(row, InvalidRow):
+                raise invalid_row(row.detail)
+            row = self.blank(row)
+            key = "" if of.key is None else read_text(row, of.key)
+            located.read_paths(row)
+            split = self.split(row) if of.split else split
+            label, columns, group = self.label(row), self.values(row), self.group(row)
+            located.find(row)
+            return SampleRef(
+                prefix + (key or located.key),
+                located.images,
+                located.size,
+                located.fingerprint,
+                label,
+                split,
+                columns,
+                group=group,
+                objects=self.objects(row) if of.objects else located.objects,
+            )
+        except SampleError as error:
+            failure = (error.reason.value, error.detail)
+            return SampleRef(prefix + (key or located.key), located.images, split=split, failure=failure)
+
+    def samples(self, rows: Sequence[Mapping[str, Any]], first: int, *, prefix: str, split: str | None) -> RefColumns:
+        """`sample` of several rows without images.
+
+        Args:
+          first: number of the first row.
+
+        Raises:
+          SampleError: a row is rejected.
+        """
+        of = self.columns
+        rows = [self.blank(row) for row in rows] if self._may_be_blank else rows
+        numbers = map(number_key, range(first, first + len(rows)))
+        keys = numbers if of.key is None else [read_text(row, of.key) for row in rows]
+        shared: dict[str, Any] = {"split": [self.split(row) for row in rows] if of.split else split}
+        if of.group:
+            shared["group"] = list(map(self.group, rows))
+        if of.objects:
+            shared["objects"] = [found and list(found.pack()) for found in map(self.objects, rows)]
+        values = {name: read_values(rows, name) for name in self.features}
+        return RefColumns.of_rows([prefix + key for key in keys], self._labels(rows), values, **shared)
 
     def split(self, row: Mapping[str, Any]) -> str | None:
         """The split that a row says.
@@ -73,22 +172,28 @@ class RowReader:
         if of.labels:
             return [name for name in of.labels if read_flag(row, name)]
         label = None if of.label is None else read_label(row, of.label, separator=self.label_separator)
-        return [one for one in label if one not in self.missing] if isinstance(label, list) else label
+        if isinstance(label, list):
+            label = [one for one in label if one not in self.missing]
+            return list(map(self._class_of, _read_flags(label) if self.has_flags else label))
+        return [] if label is None and self.has_several else self._class_of(label)
 
-    def labels(self, rows: Sequence[Mapping[str, Any]]) -> list[Value]:
+    def _class_of(self, label: Scalar) -> Scalar:
+        """The name of a class; -1 stands for none where classes have names."""
+        if not self.class_names or not isinstance(label, int):
+            return label
+        return self.class_names[label] if 0 <= label < len(self.class_names) else None if label == -1 else label
+
+    def _labels(self, rows: Sequence[Mapping[str, Any]]) -> list[Value]:
         """`label` of several rows."""
         of, labels = self.columns, None
-        if of.label is not None and not of.labels and self.label_separator is None:
+        are_plain = not (of.labels or self.label_separator or self.class_names or self.has_several)
+        if of.label is not None and are_plain:
             labels = plain_labels(rows, of.label)
         return [self.label(row) for row in rows] if labels is None else list(labels)
 
     def values(self, row: Mapping[str, Any]) -> Mapping[str, Value]:
         """The values of the features."""
         return {name: read_value(row, name) for name in self.features}
-
-    def values_of_each(self, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, list[Value]]:
-        """`values` of several rows, by column."""
-        return {name: read_values(rows, name) for name in self.features}
 
     def objects(self, row: Mapping[str, Any]) -> Objects | None:
         """The annotated objects; None for a table without such a column."""
@@ -98,6 +203,22 @@ class RowReader:
         """What keeps rows in one split."""
         group = None if self.columns.group is None else read_value(row, self.columns.group)
         return None if group is None else str(group)
+
+
+def number_key(number: int) -> str:
+    """The key of a row, record or image without one; wide enough that the keys sort as the rows do."""
+    return f"{number:012d}"
+
+
+def _read_flags(label: Sequence[Scalar]) -> list[Scalar]:
+    """The indices of ones among zeros and ones.
+
+    Raises:
+      SampleError: there are others.
+    """
+    if not set(label) <= {0, 1}:
+        raise invalid_row(f"the label is {list(label)}; expected zeros and ones, as in the first images")
+    return [index for index, flag in enumerate(label) if flag]
 
 
 def choose_cells(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, Choice, FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.transforms.ref_columns import RefColumns, one_by_one
-from beam_tfrecords.transforms.refs import IMAGE, MASK, File, Locator, SampleRef
+from beam_tfrecords.transforms.refs import IMAGE, MASK, File, SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions, one_hot_columns
@@ -28,9 +28,9 @@ from beam_tfrecords.transforms.sources.inputs import (
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
-from beam_tfrecords.transforms.sources.tables.cells import check_end, invalid_row, read_paths, read_text
+from beam_tfrecords.transforms.sources.tables.cells import check_end, read_paths, read_text
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns, shorten
-from beam_tfrecords.transforms.sources.tables.row_values import RowReader, row_reader
+from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key, row_reader
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange, TableFile
 
 # Listing less by workers would take longer than it gains.
@@ -83,98 +83,64 @@ class _Reader:
     def _references(self, rows: Sequence[Row], first: int) -> Iterable[SampleRef | RefColumns]:
         """The references of several rows; those without images are read together, unless one of them is rejected."""
         of = self.columns
+        known: dict[str, Any] = {"prefix": self.key_prefix, "split": self.split}
         invalid = any(isinstance(row, InvalidRow) for row in rows)
         if not (of.has_images or of.mask is not None or invalid):
             with contextlib.suppress(SampleError):
-                return [self._read_together(cast("Sequence[Mapping[str, Any]]", rows), first)]
-        return map(self._reference, rows, itertools.count(first))
+                return [self.cells.samples(cast("Sequence[Mapping[str, Any]]", rows), first, **known)]
+        return (
+            self.cells.sample(row, _RowImages(number_key(number), reader=self), **known)
+            for number, row in enumerate(rows, first)
+        )
 
-    def _read_together(self, rows: Sequence[Mapping[str, Any]], first: int) -> RefColumns:
-        """`_reference` of rows without images.
 
-        Raises:
-          SampleError: one is rejected.
-        """
-        of, cells = self.columns, self.cells
-        rows = cells.blank_each(rows)
-        numbers = map(_number_key, range(first, first + len(rows)))
-        keys = numbers if of.key is None else [read_text(row, of.key) for row in rows]
-        shared: dict[str, Any] = {"split": [cells.split(row) for row in rows] if of.split else self.split}
-        if of.group:
-            shared["group"] = list(map(cells.group, rows))
-        if of.objects:
-            shared["objects"] = [found and list(found.pack()) for found in map(cells.objects, rows)]
-        keys = [self.key_prefix + key for key in keys]
-        return RefColumns.of_rows(keys, cells.labels(rows), cells.values_of_each(rows), **shared)
+@dataclasses.dataclass(kw_only=True)
+class _RowImages(Located):
+    """The images whose paths a row has.
 
-    def _reference(self, row: Row, number: int) -> SampleRef:
-        key, split = "", None
-        images: dict[str, Locator] = {}
-        paths: dict[str, str] = {}
-        of = self.columns
-        try:
-            if isinstance(row, InvalidRow):
-                raise invalid_row(row.detail)
-            row = self.cells.blank(row)
-            if of.key is not None:
-                key = read_text(row, of.key)
-            self._read_paths(row, paths)
-            split = self.cells.split(row) if of.split else self.split
-            label, columns, group = self.cells.label(row), self.cells.values(row), self.cells.group(row)
-            size, fingerprint = self._find_images(paths, images, is_key=not key)
-            if of.mask is not None:
-                images[MASK], version = self._find_mask(row, of.mask)
-                fingerprint = f"{fingerprint}+{version}" if fingerprint and version else ""
-            return SampleRef(
-                self._key(key, paths, number),
-                images,
-                size,
-                fingerprint,
-                label,
-                split,
-                columns,
-                group=group,
-                objects=self.cells.objects(row),
-            )
-        except SampleError as error:
-            failure = (error.reason.value, error.detail)
-            return SampleRef(self._key(key, paths, number), images, split=split, failure=failure)
+    Attributes:
+      paths: of each image, as the row has it.
+    """
 
-    def _key(self, key: str, paths: Mapping[str, str], number: int) -> str:
-        """The key that a column has, else the path of the first image, else the number of the row."""
-        return self.key_prefix + (key or next(iter(paths.values()), "") or _number_key(number))
+    reader: _Reader
+    paths: dict[str, str] = dataclasses.field(default_factory=dict)
 
-    def _read_paths(self, row: Mapping[str, Any], paths: dict[str, str]) -> None:
-        """Adds the path of each image."""
-        of = self.columns
+    def read_paths(self, row: Mapping[str, Any]) -> None:
+        """See `Located.read_paths`."""
+        of = self.reader.columns
         if of.pattern is not None:
             cells = {name: read_text(row, name) for name in pattern_columns(of.pattern)}
-            paths[IMAGE] = fill_pattern(of.pattern, cells)
+            self._add(IMAGE, fill_pattern(of.pattern, cells))
         for name, column in of.images.items():
             if name in of.lists:
-                paths.update((f"{name}[{number}]", path) for number, path in enumerate(read_paths(row, column)))
+                for number, path in enumerate(read_paths(row, column)):
+                    self._add(f"{name}[{number}]", path)
             else:
-                paths[name] = read_text(row, column)
+                self._add(name, read_text(row, column))
 
-    def _find_images(self, paths: Mapping[str, str], images: dict[str, Locator], *, is_key: bool) -> tuple[int, str]:
-        """Adds where images are; the size of the first, and the fingerprint of all, "" if that is not known.
+    def _add(self, name: str, path: str) -> None:
+        self.key = self.key if self.paths else path or self.key
+        self.paths[name] = path
 
-        Args:
-          is_key: whether the path of the first is the key.
-        """
-        first, fingerprints = 0, list[str]()
-        for name, path in paths.items():
+    def find(self, row: Mapping[str, Any]) -> None:
+        """See `Located.find`."""
+        reader, fingerprints = self.reader, list[str]()
+        for name, path in self.paths.items():
             try:
-                uri = find_image(path, roots=self.roots, allow_outside_root=self.allow_outside_root)
-                images[name] = File(uri)
+                uri = find_image(path, roots=reader.roots, allow_outside_root=reader.allow_outside_root)
+                self.images[name] = File(uri)
                 size, fingerprint, version = look(uri)
             except SampleError as error:
-                raise (error if paths.keys() == {IMAGE} else error.about(name)) from error
+                raise (error if self.paths.keys() == {IMAGE} else error.about(name)) from error
             if version:
-                images[name] = File(uri, version)
-            first = first if fingerprints else size
-            fingerprints.append(fingerprint if is_key and not fingerprints else of_path(fingerprint, path))
-        return first, "+".join(fingerprints) if "" not in fingerprints else ""
+                self.images[name] = File(uri, version)
+            self.size = self.size if fingerprints else size
+            is_key = reader.columns.key is None and not fingerprints
+            fingerprints.append(fingerprint if is_key else of_path(fingerprint, path))
+        self.fingerprint = join_fingerprints(fingerprints)
+        if reader.columns.mask is not None:
+            self.images[MASK], fingerprint = self._find_mask(row, reader.columns.mask)
+            self.fingerprint = join_fingerprints([self.fingerprint, fingerprint])
 
     def _find_mask(self, row: Mapping[str, Any], column: str) -> tuple[File, str]:
         """The mask of a row, and its fingerprint; "" if that is not known."""
@@ -182,7 +148,7 @@ class _Reader:
         if not path:
             raise SampleError(Stage.LIST, FailureReason.MASK_MISSING, f"column {column!r} is empty")
         try:
-            uri = find_image(path, roots=self.mask_roots, allow_outside_root=self.allow_outside_root)
+            uri = find_image(path, roots=self.reader.mask_roots, allow_outside_root=self.reader.allow_outside_root)
             _, fingerprint, version = look(uri)
         except SampleError as error:
             raise error.about("mask") from error
@@ -386,9 +352,9 @@ def of_path(fingerprint: str, path: str) -> str:
     return fingerprint and f"{fingerprint}@{path}"
 
 
-def _number_key(number: int) -> str:
-    """The key of a row without one; wide enough that the keys sort as the rows do."""
-    return f"{number:012d}"
+def join_fingerprints(fingerprints: Collection[str]) -> str:
+    """The fingerprint of several files; "" if that of any is not known."""
+    return "" if "" in fingerprints else "+".join(fingerprints)
 
 
 def look(uri: str) -> tuple[int, str, str]:
