@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterator
-from typing import IO, Any
+from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import BuildError, RequestError, SampleError
+from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.refs import File, SampleRef, Scalar, Value, one_image
 from beam_tfrecords.transforms.sources.inputs import quote_input
@@ -54,23 +52,6 @@ def rejected(key: str, error: SampleError, *, split: str | None, uri: str | None
     """The reference of a sample that the source rejects."""
     image = one_image(File(uri) if uri else None)
     return SampleRef(key, image, split=split, failure=(error.reason.value, error.detail))
-
-
-@contextlib.contextmanager
-def open_unchanged(file: storage.FileEntry) -> Iterator[IO[bytes]]:
-    """The file as it was listed, from its begin to its end.
-
-    Raises:
-      BuildError: it is replaced meanwhile.
-    """
-    try:
-        with storage.open_read(file.path, version=file.version) as opened:
-            yield opened
-        storage.open_read(file.path, version=file.version).close()
-    except storage.ChangedError as error:
-        raise BuildError(
-            f"{file.path} has changed while it was read; run the same command again once it is complete"
-        ) from error
 
 
 def as_number(value: Any) -> float:

@@ -21,7 +21,6 @@ from beam_tfrecords.transforms.outlines import pack_segmentation
 from beam_tfrecords.transforms.refs import SampleRef, Scalar
 from beam_tfrecords.transforms.sources.annotations.annotated import (
     as_number,
-    open_unchanged,
     reference,
     refuse_folders_as_splits,
     rejected,
@@ -32,6 +31,7 @@ from beam_tfrecords.transforms.sources.image_files import find_image
 from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, has_wildcards, quote_input
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
 from beam_tfrecords.transforms.sources.other_forms import refuse_json
+from beam_tfrecords.transforms.sources.reading import unchanged
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
@@ -305,7 +305,7 @@ _NAN = float("nan")
 def _read(file: storage.FileEntry, spec: SourceSpec, *, needs_captions: bool) -> _Annotations:
     annotations = _Annotations(spec, needs_captions=needs_captions)
     try:
-        with open_unchanged(file) as opened:
+        with unchanged(file.path, file.version), storage.open_read(file.path, version=file.version) as opened:
             for kind, value in read_arrays(opened, _ARRAYS):
                 annotations.add(kind, value)
         annotations.close()

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any, TypeVar, cast
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.refs import Range
 from beam_tfrecords.transforms.sources.archives.archive import Member, check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, Spool
+from beam_tfrecords.transforms.sources.reading import reject
 
 _MOST_MAGIC_BYTES = 10
 # Zeros behind the last member: the marker of two blocks, and what fills a record of 20. A file that was allocated, and
@@ -211,17 +212,15 @@ def _read(container: Container, at: int, action: Callable[[], Result]) -> Result
     """
     try:
         return action()
-    except (RequestError, BuildError, MemoryError):
-        raise
     except Exception as error:  # Damage makes tarfile raise ValueError, IndexError, RecursionError and others.
-        if isinstance(error, EOFError) or "end of data" in str(error):
-            raise _truncated(container) from error
-        if isinstance(error, storage.ChangedError) or (isinstance(error, OSError) and storage.is_service_fault(error)):
-            raise
-        # Exceptions of the decompressors are OSErrors too, but without a number.
-        if isinstance(error, OSError) and (error.errno is not None or isinstance(error, storage.StorageError)):
-            raise SampleError(Stage.LIST, FailureReason.UNREADABLE, error.strerror or str(error)) from error
-        raise _corrupt(str(error) or type(error).__name__, at) from error
+        reject(error, functools.partial(_describe, container, at))
+        raise
+
+
+def _describe(container: Container, at: int, error: Exception) -> SampleError:
+    if isinstance(error, EOFError) or "end of data" in str(error):
+        return _truncated(container)
+    return _corrupt(str(error) or type(error).__name__, at)
 
 
 def _truncated(container: Container) -> SampleError:

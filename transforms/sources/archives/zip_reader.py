@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator
 from typing import IO, TypeVar
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.refs import Range, ZipMember
 from beam_tfrecords.transforms.sources.archives.archive import Member, check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, Spool
+from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.zip_member import HEADER_BYTES, unpack_start
 
 # The end of the directory, 64-bit and not; where the first of them is; and an entry (4.3.12 to 4.3.16).
@@ -195,27 +196,15 @@ class ZipReader:
         return _Entry(text, flags, method, crc, stored, size, mode, offset), _ENTRY.size + len(fields)
 
     def _read(self, action: Callable[[], Result]) -> Result:
-        try:
+        with reading(lambda error: _corrupt(str(error))):
             return action()
-        except (SampleError, RequestError, BuildError):
-            raise
-        except OSError as error:
-            if isinstance(error, storage.ChangedError) or storage.is_service_fault(error):
-                raise
-            raise SampleError(Stage.LIST, FailureReason.UNREADABLE, error.strerror or str(error)) from error
-        except struct.error as error:
-            raise _corrupt(str(error)) from error
 
 
 @contextlib.contextmanager
 def open_zip(container: Container) -> Iterator[ZipReader]:
     """Opens an archive and finds its directory; see `archive.OpenArchive`."""
-    try:
+    with reading():
         file = storage.open_read(container.uri, version=container.version)
-    except OSError as error:
-        if isinstance(error, storage.ChangedError) or storage.is_service_fault(error):
-            raise
-        raise SampleError(Stage.LIST, FailureReason.UNREADABLE, error.strerror or str(error)) from error
     with file:
         yield ZipReader(container, file)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.sources.arrays.stacks import Stack, StackSource, read_exactly, reading
+from beam_tfrecords.transforms.sources.arrays.stacks import Stack, StackSource, read_exactly, reading_stack
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import find_files_below, quote_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
@@ -77,7 +77,7 @@ class FindCifar:
         ]
 
     def _rows(self, container: Container, step: int, count: int) -> Iterator[Mapping[str, Any]]:
-        with reading(), storage.open_read(container.uri, version=container.version) as file:
+        with reading_stack(), storage.open_read(container.uri, version=container.version) as file:
             for _ in range(count):
                 record = read_exactly(file, step)
                 yield {

@@ -15,7 +15,7 @@ import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.transforms.sources.arrays.stacks import Stack, StackSource, find_axes, read_exactly, reading
+from beam_tfrecords.transforms.sources.arrays.stacks import Stack, StackSource, find_axes, read_exactly, reading_stack
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
@@ -110,7 +110,7 @@ def _labels_of(path: str) -> str | None:
 @contextlib.contextmanager
 def _opened(uri: str, version: str = "") -> Iterator[tuple[IO[bytes], bool]]:
     """A file as it was before it was compressed, and whether it was."""
-    with reading(), storage.open_read(uri, version=version) as file:
+    with reading_stack(), storage.open_read(uri, version=version) as file:
         is_compressed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
         yield (cast(IO[bytes], gzip.GzipFile(fileobj=file)) if is_compressed else file), is_compressed

@@ -19,7 +19,7 @@ import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.transforms.sources.arrays.stacks import Stack, StackSource, find_axes, read_exactly, reading
+from beam_tfrecords.transforms.sources.arrays.stacks import Stack, StackSource, find_axes, read_exactly, reading_stack
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import find_files_below, quote_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
@@ -191,7 +191,7 @@ def _arrays(path: str, version: str = "") -> Iterator[_Array]:
     Raises:
       SampleError: it is damaged.
     """
-    with reading(), storage.open_read(path, version=version) as file:
+    with reading_stack(), storage.open_read(path, version=version) as file:
         if not path.lower().endswith(".npz"):
             shape, is_fortran, dtype = _read_header(file)
             start = file.tell()
@@ -234,7 +234,7 @@ def _opened(archive: zipfile.ZipFile, member: str | zipfile.ZipInfo) -> Iterator
 def _stream(array: _Array, version: str = "") -> Iterator[IO[bytes]]:
     """The numbers of an array."""
     with contextlib.ExitStack() as opened:
-        opened.enter_context(reading())
+        opened.enter_context(reading_stack())
         file = opened.enter_context(storage.open_read(array.path, version=version))
         if array.member:
             file = opened.enter_context(_opened(opened.enter_context(_zip(file)), array.member))

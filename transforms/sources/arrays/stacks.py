@@ -8,12 +8,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any, TypeAlias
 
-from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.transforms.refs import IMAGE, PixelRange, SampleRef
 from beam_tfrecords.transforms.sources.archives.archive import check_expansion
@@ -25,6 +22,7 @@ from beam_tfrecords.transforms.sources.inputs import (
     quote_input,
     splits_of_names,
 )
+from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.sources.source import ContainerSource
 from beam_tfrecords.transforms.sources.source_spec import LabelType, Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.row_values import (
@@ -210,19 +208,14 @@ def find_axes(shape: Sequence[int]) -> str | None:
     return "HWC" if shape[2] in (1, 3, 4) else "CHW" if shape[0] in (1, 3, 4) else None
 
 
-@contextlib.contextmanager
-def reading() -> Iterator[None]:
+def reading_stack() -> reading:
     """Makes a `SampleError` of what the disk and the decompressors raise, unless the disk is at fault."""
-    try:
-        yield
-    except (EOFError, zlib.error, zipfile.BadZipFile) as error:
-        detail = f"it is damaged, or not complete: {error}"
-        raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail) from error
-    except OSError as error:
-        if isinstance(error, storage.ChangedError) or storage.is_service_fault(error):
-            raise
-        reason = FailureReason.UNREADABLE if error.errno else FailureReason.CORRUPT  # gzip.BadGzipFile has none
-        raise SampleError(Stage.LIST, reason, error.strerror or str(error)) from error
+    return reading(_describe_damage)
+
+
+def _describe_damage(error: Exception) -> SampleError:
+    said = "" if isinstance(error, OSError) else "it is damaged, or not complete: "
+    return SampleError(Stage.LIST, FailureReason.CORRUPT, f"{said}{error}")
 
 
 def read_exactly(file: IO[bytes], size: int) -> bytes:
@@ -231,7 +224,7 @@ def read_exactly(file: IO[bytes], size: int) -> bytes:
     Raises:
       SampleError: the file ends before.
     """
-    with reading():
+    with reading_stack():
         data = file.read(size)
         while len(data) < size and (more := file.read(size - len(data))):
             data += more
@@ -264,7 +257,7 @@ def _check_end(stack: Stack, stream: IO[bytes] | None) -> None:
     if stream is None:
         more = 0 if stack.end is None else stack.end - (stack.offset or 0) - stack.count * stack.step
     else:
-        with reading():
+        with reading_stack():
             more = len(stream.read(1))
     if more:
         detail = f"it is damaged: there are bytes after the last image, number {stack.count - 1:,}"

@@ -9,7 +9,6 @@ import dataclasses
 import gzip
 import math
 import re
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple, cast
 
@@ -25,6 +24,7 @@ from beam_tfrecords.transforms.sources.archives.archive import check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
 from beam_tfrecords.transforms.sources.detect.columns import available, choose_mask, find_label
 from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input
+from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.sources.records.object_features import (
     CLASSES_OF_OBJECTS,
     ObjectFeatures,
@@ -331,22 +331,19 @@ def scan_file(container: Container) -> Iterator[tuple[Record | RecordError, bool
       SampleError: it cannot be read.
     """
     end = 0
-    try:
-        with storage.open_read(container.uri, version=container.version) as file:
-            is_compressed = _is_gzip(file)
-            stream = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if is_compressed else file
-            most = _MOST_BYTES if is_compressed else min(container.size, _MOST_BYTES)
-            for record in scan_records(stream, most_bytes=most):
-                check_expansion(record.offset, container)
-                yield record, is_compressed
-                end = record.offset + (record.length if isinstance(record, Record) else 0)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+
+    def describe(error: Exception) -> SampleError:
         detail = f"the compressed file is damaged behind byte {end:,} of its records: {error}"
-        raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail) from error
-    except OSError as error:
-        if isinstance(error, storage.ChangedError) or storage.is_service_fault(error):
-            raise
-        raise SampleError(Stage.LIST, FailureReason.UNREADABLE, error.strerror or str(error)) from error
+        return SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
+
+    with reading(describe), storage.open_read(container.uri, version=container.version) as file:
+        is_compressed = _is_gzip(file)
+        stream = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if is_compressed else file
+        most = _MOST_BYTES if is_compressed else min(container.size, _MOST_BYTES)
+        for record in scan_records(stream, most_bytes=most):
+            check_expansion(record.offset, container)
+            yield record, is_compressed
+            end = record.offset + (record.length if isinstance(record, Record) else 0)
 
 
 def _is_gzip(file: IO[bytes]) -> bool:

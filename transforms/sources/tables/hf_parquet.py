@@ -28,6 +28,7 @@ from beam_tfrecords.transforms.sources.detect.columns import (
     name_images,
 )
 from beam_tfrecords.transforms.sources.inputs import InputFile, find_files, quote_input
+from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.sources.source import ContainerSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
@@ -282,20 +283,8 @@ class _Finder:
         return Range(self._container.uri, offset, len(data), name, self._container.version)
 
 
-@contextlib.contextmanager
-def _reading() -> Iterator[None]:
-    """Makes a `SampleError` of what Arrow and the disk raise, unless the disk is at fault."""
-    try:
-        yield
-    except (storage.ChangedError, MemoryError):
-        raise
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and storage.is_service_fault(error):
-            raise
-        # Arrow raises an OSError without a number for what is damaged.
-        is_unreadable = isinstance(error, OSError) and (error.errno or isinstance(error, storage.StorageError))
-        reason = FailureReason.UNREADABLE if is_unreadable else FailureReason.CORRUPT
-        raise SampleError(Stage.LIST, reason, " ".join(str(error).split())[:500]) from error
+def _reading() -> reading:
+    return reading(raised=(pa.ArrowException, OSError))
 
 
 def recognises(container: Container, spec: SourceSpec) -> bool:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.containers import MOST_MISSING
+from beam_tfrecords.transforms.sources.reading import damaged, is_damage
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
 from beam_tfrecords.transforms.sources.tables.table_source import TableSource, open_tables
@@ -77,13 +78,9 @@ class ParquetTable:
                             yield dict(zip(columns, row, strict=True))
                         number += 1
             except (pa.ArrowException, OSError) as error:
-                # Arrow raises an OSError without a number for what is damaged.
-                is_faulty = isinstance(error, storage.StorageError) or (
-                    isinstance(error, OSError) and (error.errno or storage.is_service_fault(error))
-                )
-                if is_faulty:
+                if not is_damage(error):
                     raise
-                problem = " ".join(str(error).split())[:500]
+                problem = damaged(error).detail
                 lost = range(number, min(end, number + MOST_MISSING))
                 yield from (InvalidRow(f"row {row}: {problem}") for row in lost)
                 if end - number > MOST_MISSING:

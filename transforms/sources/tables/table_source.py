@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, cast
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import BuildError, Choice, FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.errors import Choice, FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.transforms.ref_columns import RefColumns, one_by_one
 from beam_tfrecords.transforms.refs import IMAGE, MASK, File, SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
@@ -26,6 +26,7 @@ from beam_tfrecords.transforms.sources.inputs import (
     quote_input,
 )
 from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.reading import unchanged
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import check_end, read_paths, read_text
@@ -57,8 +58,7 @@ class _Reader:
         return self.cells.columns
 
     def samples(self, part: RowRange | None = None) -> Iterator[SampleRef | RefColumns]:
-        self._check_version()
-        try:
+        with unchanged(self.table.path, self.file.version):
             number, rows = part.row if part else 0, self.table.rows(self.cells.needed, part)
             while together := list(itertools.islice(rows, _TOGETHER)):
                 *_, last = together
@@ -66,19 +66,6 @@ class _Reader:
                 yield from self._references(together[:-1] if is_end else together, number)
                 check_end(last)
                 number += len(together)
-        finally:
-            # Also if a row in between could not be read: then this is why.
-            self._check_version()
-
-    def _check_version(self) -> None:
-        """Raises BuildError if the table is no longer the file whose columns are known."""
-        if self.file.version:
-            try:
-                storage.open_read(self.table.path, version=self.file.version).close()
-            except storage.ChangedError as error:
-                raise BuildError(
-                    f"{self.table.path} has changed while it was read; run the same command again once it is complete"
-                ) from error
 
     def _references(self, rows: Sequence[Row], first: int) -> Iterable[SampleRef | RefColumns]:
         """The references of several rows; those without images are read together, unless one of them is rejected."""

@@ -1,0 +1,90 @@
+"""The one guard around what reads files of an input: what rejects samples, and what ends the build."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, FailureReason, RequestError, SampleError, Stage
+
+# Of decompressors and parsers; those of gzip and bzip2 are OSErrors without a number.
+_RAISED: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error, zipfile.BadZipFile, struct.error)
+
+
+class reading:
+    """Makes a `SampleError` of what a damaged or unreadable file makes its reader raise, in a `with` block.
+
+    A service fault, a file that is no longer the version that is listed, and want of memory go on: they are not the
+    file's.
+
+    Args:
+      describe: the damage -> the error; None for one with its text.
+      raised: what readers of the format raise.
+    """
+
+    def __init__(
+        self,
+        describe: Callable[[Exception], SampleError] | None = None,
+        *,
+        raised: tuple[type[Exception], ...] = _RAISED,
+    ) -> None:
+        self._describe = describe or damaged
+        self._raised = raised
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, self._raised):
+            reject(error, self._describe)
+
+
+def reject(error: Exception, describe: Callable[[Exception], SampleError]) -> None:
+    """Raises the `SampleError` of what reading a file raised; returns if that is not the file's.
+
+    Args:
+      describe: as in `reading`.
+    """
+    if is_damage(error):
+        raise describe(error) from error
+    if isinstance(error, storage.ChangedError) or not isinstance(error, OSError):
+        return
+    if not storage.is_service_fault(error):
+        raise SampleError(Stage.LIST, FailureReason.UNREADABLE, error.strerror or str(error)) from error
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether an error is about the content of a file, and not about reaching it."""
+    if isinstance(error, OSError):
+        # Decompressors and Arrow raise one without a number.
+        return error.errno is None and not isinstance(error, storage.StorageError | TimeoutError | ConnectionError)
+    return not isinstance(error, SampleError | RequestError | BuildError | MemoryError)
+
+
+def damaged(error: Exception) -> SampleError:
+    """The error of a file with damage, in one line."""
+    return SampleError(Stage.LIST, FailureReason.CORRUPT, " ".join(str(error).split())[:500])
+
+
+@contextlib.contextmanager
+def unchanged(path: str, version: str) -> Iterator[None]:
+    """Ends the build if a file is not the version that was listed when the block ends, however it does.
+
+    Raises:
+      BuildError: it is replaced meanwhile.
+    """
+    try:
+        try:
+            yield
+        finally:
+            # Also if it could not be read: then this is why.
+            if version:
+                storage.open_read(path, version=version).close()
+    except storage.ChangedError as error:
+        raise BuildError(
+            f"{path} has changed while it was read; run the same command again once it is complete"
+        ) from error
