@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import gc
 import io
 import itertools
 import signal
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "exhaustive: run with `--exhaustive` alone")
     config.addinivalue_line("markers", "every_value: fewer combinations; each value of each parameter is in one")
     config.addinivalue_line("markers", "every_pair: fewer combinations; each two values of two parameters are in one")
+    config.addinivalue_line("markers", "sampled(count): so many combinations")
     # A shell ignores Ctrl-C in what it starts in the background, and so would the programs that tests start and end.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -47,13 +50,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects `exhaustive` tests, and combinations of parameters that `every_value` and `every_pair` do without.
+    """Deselects `exhaustive` tests, and combinations of parameters that `every_…` and `sampled` do without.
 
     With `--exhaustive`, it deselects the others.
     """
     left_out = {item for item in items if item.get_closest_marker("exhaustive")}
     left_out.update(find_repeated(items, marker="every_value", size=1))
     left_out.update(find_repeated(items, marker="every_pair", size=2))
+    left_out.update(find_unsampled(items))
     if config.getoption("exhaustive"):
         left_out = set(items) - left_out
     config.hook.pytest_deselected(items=list(left_out))
@@ -64,14 +68,33 @@ def find_repeated(items: Iterable[pytest.Item], *, marker: str, size: int) -> It
     """The items of which all combinations of so many parameters are in other items."""
     combined = [item for item in items if isinstance(item, pytest.Function) and item.get_closest_marker(marker)]
     seen: set[object] = set()
-    # In an order that mixes the values, and is the same in every process.
-    for item in sorted(combined, key=lambda item: zlib.crc32(item.nodeid.encode())):
+    for item in mixed(combined):
         # A parameter has the same objects in all combinations.
         parameters = [(name, id(value)) for name, value in item.callspec.params.items()]
         values = {(item.function, *some) for some in itertools.combinations(parameters, size)}
         if values <= seen:
             yield item
         seen |= values
+
+
+def find_unsampled(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+    """The items beyond the number that `sampled` names."""
+    sampled = [item for item in items if isinstance(item, pytest.Function) and item.get_closest_marker("sampled")]
+    seen: Counter[object] = Counter()
+    for item in mixed(sampled):
+        seen[item.function] += 1
+        if seen[item.function] > item.get_closest_marker("sampled").args[0]:
+            yield item
+
+
+def mixed(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """Items in an order that mixes their parameters, and is the same in every process."""
+    return sorted(items, key=lambda item: zlib.crc32(item.nodeid.encode()))
+
+
+def pytest_collection_finish() -> None:
+    # What is imported by now stays: going through it takes the collector half a second.
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

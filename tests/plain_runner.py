@@ -37,6 +37,11 @@ def plain_pipelines() -> Iterator[None]:
         mock.patch.object(LocalRunner, "create", _create),
         # It ends the process, which is that of the tests.
         mock.patch.object(convert_block, "TimeLimit", contextlib.nullcontext),
+        # No machine loses power while tests run.
+        mock.patch("os.fsync"),
+        # What Beam checks of each function: that it can be pickled, and how it returns, from its source.
+        mock.patch("apache_beam.internal.pickler.roundtrip", lambda value: value),
+        mock.patch("apache_beam.transforms.core._check_fn_use_yield_and_return", return_value=False),
     ):
         yield
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 from importlib.metadata import packages_distributions
@@ -41,9 +42,12 @@ def imported_modules() -> set[str]:
     return {name for name in names if name.partition(".")[0] not in {*sys.stdlib_module_names, *OURS}}
 
 
+installed = functools.cache(packages_distributions)
+
+
 def distribution_of(module: str) -> str:
     known = next((DISTRIBUTIONS[name] for name in DISTRIBUTIONS if f"{module}.".startswith(f"{name}.")), None)
-    return known or packages_distributions()[module.partition(".")[0]][0]
+    return known or installed()[module.partition(".")[0]][0]
 
 
 def test_no_message_installs_a_release_before_there_is_one():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -80,6 +81,7 @@ def imports_of(module: str) -> set[str]:
     return {name for name in all_imports(module) if name in MODULES} - {module}
 
 
+@functools.cache
 def all_imports(module: str) -> set[str]:
     found = set()
     for node in ast.walk(ast.parse(MODULES[module].read_text())):

@@ -84,6 +84,7 @@ def failures_of(output: Path) -> list[dict[str, str]]:
     return [json.loads(line) for line in (output / "failures.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kind", "grows", "replace"),
     [

@@ -84,6 +84,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("guard", Guard)
 def test_a_guard_trips_publishes_nothing_and_can_be_accepted(source, picture, save, guard):
     before = (source.latest, source.versions)

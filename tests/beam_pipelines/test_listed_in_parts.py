@@ -50,6 +50,7 @@ def make_table(path, kind):
     return path
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.any_workers
 @pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
 def test_the_dataset_is_the_same(tmp_path, in_parts, snapshot, beam_workers, kind):

@@ -70,6 +70,7 @@ def test_a_wrong_request_is_one_error_and_the_next_cell_runs(run_cell, photos, t
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.exhaustive
 def test_what_a_dataset_says_of_itself(run_cell, photos, tmp_path):
     run_cell(BUILD.format(photos=str(photos), output=str(tmp_path / "out")))
     assert run_cell("dataset.splits")[1] == "{'test': 8, 'train': 34}"

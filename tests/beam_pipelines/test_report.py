@@ -247,6 +247,7 @@ def test_a_version_whose_build_was_killed_before_its_report_gets_it_from_the_nex
 # Every kind of dataset
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "flags",
     [
@@ -360,6 +361,7 @@ def test_a_damaged_index_is_one_line(photos_out, tmp_path, run):
 # Bounds
 
 
+@pytest.mark.exhaustive
 def test_a_million_records_of_a_thousand_classes_make_a_small_page_quickly(photos_out, tmp_path):
     out = shutil.copytree(photos_out, tmp_path / "out")
     names = [f"class {number:04d} {'x' * 40}" for number in range(1000)]

@@ -87,6 +87,7 @@ def test_a_fault_of_reading_ends_the_build_and_the_same_command_resumes(photos, 
     assert shards_of(build(tmp_path / "out", *flags)) == shards_of(build(tmp_path / "expected", *flags))
 
 
+@pytest.mark.exhaustive
 def test_a_fault_that_passes_is_not_seen(photos, machine, tmp_path):
     def repair() -> None:
         while not list(tmp_path.glob("out/.build/*/blocks/*.started")):
@@ -100,6 +101,7 @@ def test_a_fault_that_passes_is_not_seen(photos, machine, tmp_path):
     assert manifest_of(tmp_path / "out")["records"] == 20
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("source", ["", "rows.csv"], ids=["folder", "table"])
 def test_a_fault_of_listing_rejects_no_sample(photos, machine, tmp_path, build, source):
     machine = dataclasses.replace(machine, call="stat")
@@ -114,6 +116,7 @@ def test_a_fault_of_listing_rejects_no_sample(photos, machine, tmp_path, build, 
     build(tmp_path / "out", *flags)
 
 
+@pytest.mark.exhaustive
 def test_a_file_that_may_not_be_read_is_tried_again_by_the_next_launch(photos, machine, tmp_path, build):
     machine = dataclasses.replace(machine, code=errno.EACCES)
     flags = [f"--input={photos}", *FLAGS]
@@ -125,6 +128,7 @@ def test_a_file_that_may_not_be_read_is_tried_again_by_the_next_launch(photos, m
     assert manifest_of(build(tmp_path / "out", *flags))["failures"] == 0
 
 
+@pytest.mark.exhaustive
 def test_a_file_that_may_not_be_read_is_tried_again_by_the_next_version(photos, machine, tmp_path, convert):
     machine = dataclasses.replace(machine, code=errno.EACCES)
     flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", "--versioned", "--max_failures=0.1", *FLAGS]

@@ -35,7 +35,13 @@ def words(tmp_path):
             id="another request",
             marks=pytest.mark.exhaustive,
         ),
-        pytest.param("two", ["--overwrite", "--dali_index"], True, id="over an earlier dataset"),
+        pytest.param(
+            "two",
+            ["--overwrite", "--dali_index"],
+            True,
+            id="over an earlier dataset",
+            marks=pytest.mark.exhaustive,
+        ),
         pytest.param("two", ["--versioned", "--guard=off"], False, id="versions"),
         pytest.param(
             "one",

@@ -35,6 +35,7 @@ def random_bits(path: Path, count: int) -> Iterator[tuple[str, int]]:
         yield shard["file"], int(random.integers(8 * shard["bytes"]))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["plain", "gzip"])
 def test_every_flipped_bit_of_a_shard_is_found(damaged, name):
     path = damaged(name)

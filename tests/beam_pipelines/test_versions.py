@@ -130,6 +130,7 @@ def test_versions_and_datasets_without_versions_do_not_mix(source, build):
     assert (ran.code, "did you mean --versioned?" in ran.err) == (2, True)
 
 
+@pytest.mark.exhaustive
 def test_a_reader_sees_whole_versions_while_ten_are_published_and_old_ones_removed(source, picture, save):
     """Each version has one color in all its images, so a mixture would show."""
 

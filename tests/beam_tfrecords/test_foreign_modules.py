@@ -32,6 +32,7 @@ def run_beside(project: Path, code: str, *words: object) -> Ran:
     return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 
+@pytest.mark.exhaustive
 def test_a_dataset_is_read_beside_it(project, dataset):
     code = """
 from beam_tfrecords import BuildError, RequestError, load, open_dataset

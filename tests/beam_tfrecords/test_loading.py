@@ -71,6 +71,7 @@ def test_as_supervised_without_a_label_names_the_features(tmp_path, photos, buil
         load(path, "train", as_supervised=True)
 
 
+@pytest.mark.exhaustive
 def test_keras_trains_on_what_load_gives(dataset):
     pairs = load(dataset, "train", image_size=8, batch_size=16, as_supervised=True)
     model = tf.keras.Sequential([tf.keras.layers.Flatten(), tf.keras.layers.Dense(7)])
@@ -79,6 +80,7 @@ def test_keras_trains_on_what_load_gives(dataset):
     assert len(history.history["loss"]) == 2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("num_readers", [2, 4, 5, 42])
 def test_every_reader_gets_the_same_number_of_examples_and_none_twice(dataset, num_readers):
     in_order = names(load(dataset, "train", decode=False))
@@ -116,6 +118,7 @@ def several_labels(tmp_path_factory, photos, build):
     return build(folder / "out", f"--input={folder / 'table.csv'}", *flags)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("batch_size", [1, 4, 6])
 def test_several_labels_are_ragged_in_a_batch(several_labels, batch_size):
     singles = [example["labels"].tolist() for example in load(several_labels, "train").as_numpy_iterator()]
@@ -175,6 +178,7 @@ def test_without_tensorflow_the_message_names_the_extra():
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_an_epoch_after_the_dataset_was_replaced_fails_with_one_line(tmp_path, photos, build, shuffle):
     flags = [f"--input={photos}", "--image_size=16", "--num_shards=3"]

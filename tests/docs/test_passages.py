@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.docs.pages import PAGES, PROJECT, SCRIPTS, passages_of
@@ -10,7 +12,13 @@ from tests.docs.pages import PAGES, PROJECT, SCRIPTS, passages_of
 PASSAGES = [passage for page in PAGES if page != SCRIPTS for passage in passages_of(page)]
 
 
-@pytest.mark.parametrize("passage", PASSAGES, ids=[passage.name for passage in PASSAGES])
+def marks_of(page: Path) -> list[pytest.MarkDecorator]:
+    return [] if page.name in ("README.md", "python.md", "sources.md") else [pytest.mark.exhaustive]
+
+
+@pytest.mark.parametrize(
+    "passage", [pytest.param(passage, id=passage.name, marks=marks_of(passage.page)) for passage in PASSAGES]
+)
 def test_passage_runs(passage, follower, monkeypatch):
     if passage.reason is not None:
         pytest.skip(passage.reason)

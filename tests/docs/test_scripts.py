@@ -20,6 +20,8 @@ from tests.beam_pipelines.dataset_records import Record, read_dataset
 from tests.docs.inputs import EMOTIONS, PHOTOS
 from tests.docs.pages import SCRIPTS, passages_of
 
+pytestmark = pytest.mark.exhaustive
+
 CLASSES = sorted(path.name for path in PHOTOS.iterdir())
 
 

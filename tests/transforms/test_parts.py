@@ -50,6 +50,7 @@ def test_a_part_ends_at_its_number_of_records(tmp_path):
     assert [part.records for part in write(tmp_path, [b"x"] * 5, policy=PartPolicy(records=2))] == [2, 2, 1]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 @given(
     st.lists(st.binary(max_size=5000), max_size=12),

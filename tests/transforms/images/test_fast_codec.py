@@ -111,6 +111,7 @@ FINE = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.every_pair
 @pytest.mark.parametrize("resample", [Resample.BICUBIC, Resample.LANCZOS])
 @pytest.mark.parametrize("side", [100, 224, 600])
@@ -132,6 +133,7 @@ def test_nearest_and_box_are_pillows_own(resample: Resample) -> None:
     np.testing.assert_array_equal(exact, fast)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.every_value
 @pytest.mark.parametrize("size", [(1543, 2049), (1537, 2055), (2000, 1001)])
 @pytest.mark.parametrize("side", [60, 131, 256])

@@ -156,6 +156,7 @@ def test_a_mask_grows_neither_nor_shrinks():
     assert theirs == pytest.approx(exact, rel=0.02)
 
 
+@pytest.mark.exhaustive
 def test_a_polygon_with_very_many_long_edges_takes_little_memory():
     zigzag = np.array([[n % 7, 0 if n % 2 else 1e30] for n in range(200_000)], float)
     mask = draw_outline([zigzag], UNMOVED, Geometry.unchanged(100, 10))

@@ -355,6 +355,7 @@ def test_many_entries_of_one_member_are_a_bomb(read, monkeypatch):
     assert len(samples) < 10
 
 
+@pytest.mark.exhaustive
 def test_many_members_take_the_memory_of_a_few(tmp_path):
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as written:

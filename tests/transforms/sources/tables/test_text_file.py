@@ -105,6 +105,7 @@ def test_what_is_no_gzip_is_refused(write, opened):
         opened(write(TEXT.encode(), "labels.csv.gz"))
 
 
+@pytest.mark.exhaustive
 def test_a_gzip_file_that_is_cut_is_damaged(write, opened):
     rows = "".join(f"{number}.jpg,{number * 7919 % 1009}\n" for number in range(400_000))
     source = opened(
