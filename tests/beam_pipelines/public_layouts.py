@@ -321,7 +321,7 @@ LAYOUTS = (
         "NYU Depth",
         "rgb/{1..4}.png depth/{1..4}.png",
         refused="depth look like masks",
-        choices=[unlabelled(train=4), in_train(depth=4, rgb=4)],
+        choices=[unlabelled(train=4)],
     ),
     Layout(
         "images and a few folders",
@@ -454,7 +454,7 @@ LAYOUTS = (
         "Breast ultrasound (BUSI)",
         "{benign,malignant}/x+({1..6}).png {benign,malignant}/x+({1..6})_mask.png",
         refused="end in _mask",
-        choices=[unlabelled(train=12), in_train(benign=6, malignant=6), in_train(benign=12, malignant=12)],
+        choices=[unlabelled(train=12), in_train(benign=6, malignant=6), unlabelled(train=12)],
     ),
     Layout(
         "Data Science Bowl 2018",
@@ -543,7 +543,7 @@ LAYOUTS = (
         "cat, dog and a test without labels",
         "{cat,dog}/{1..3}.jpg test/{1..2}.jpg",
         refused="test beside others with images may be a split or a class",
-        choices=[in_train(cat=3, dog=3), in_train(cat=3, dog=3, test=2), unlabelled(train=8)],
+        choices=[in_train(cat=3, dog=3), unlabelled(train=8)],
     ),
     Layout(
         "a train among vehicles",

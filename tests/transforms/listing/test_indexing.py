@@ -29,7 +29,7 @@ from beam_tfrecords.transforms.refs import SampleRef
 from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
 from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar
 from beam_tfrecords.transforms.sources.containers import Container, Spool
-from beam_tfrecords.transforms.sources.detect.layouts import Assumption
+from beam_tfrecords.transforms.sources.detect.interpretation import Assumption
 from beam_tfrecords.transforms.sources.source_spec import Skipped
 from beam_tfrecords.transforms.splits import Splits
 

@@ -20,9 +20,8 @@ from beam_tfrecords.transforms.sources.detect.inference import (
     change_refs,
     infer_folders,
 )
-from beam_tfrecords.transforms.sources.detect.layouts import Assumption, Interpretation
+from beam_tfrecords.transforms.sources.detect.interpretation import Assumption, Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.names import is_known
-from beam_tfrecords.transforms.sources.detect.suggestions import Place
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input
 from beam_tfrecords.transforms.sources.names import NOT_AN_IMAGE, has_extension, skipped_kind
@@ -121,8 +120,8 @@ class ArchiveSource(ContainerSource):
             self.notes.append(f"{where}: the archives have no folders; the name of each is the class")
             keeps_splits = not self._spec.splits_auto and self._spec.split_folders is None
             return ApplyInterpretations({"*": Interpretation()}, _archive_name(self.name), keeps_splits, self._splits)
-        place = Place(where, None, prefix, names if prefix else ())
-        roles, notes = infer_folders(tree, self._spec, place, name=names[0].partition(".")[0])
+        request = Request(self._spec, where, names[0].partition(".")[0], None, prefix, names if prefix else ())
+        roles, notes = infer_folders(tree, request)
         self.notes += notes
         key = "*" if prefix else ""
         return change_refs({key: roles}, {key: tree}, self._spec, folders=folders, splits=self._splits)

@@ -8,7 +8,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Choice
-from beam_tfrecords.transforms.sources.detect.layouts import join
+from beam_tfrecords.transforms.sources.detect.interpretation import join
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 

@@ -8,14 +8,9 @@ from collections.abc import Mapping
 
 from beam_tfrecords.errors import Choice, FailureReason, RequestError
 from beam_tfrecords.transforms.refs import SampleRef
-from beam_tfrecords.transforms.sources.detect.layouts import (
-    Assumption,
-    Interpretation,
-    Request,
-    UnclearError,
-    interpret,
-)
-from beam_tfrecords.transforms.sources.detect.suggestions import Place, refusal
+from beam_tfrecords.transforms.sources.detect.interpretation import Assumption, Interpretation, Request, UnclearError
+from beam_tfrecords.transforms.sources.detect.layouts import interpret
+from beam_tfrecords.transforms.sources.detect.suggestions import refuse
 from beam_tfrecords.transforms.sources.detect.table_sidecars import list_tables
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
 from beam_tfrecords.transforms.sources.names import printable
@@ -92,32 +87,23 @@ def assume_folders(spec: SourceSpec) -> Assumption | Interpretation:
     return Assumption(splits=spec.splits_auto, needs_class=by_folders, class_names=spec.class_names)
 
 
-def infer_folders(tree: FolderTree, spec: SourceSpec, place: Place, *, name: str) -> tuple[Interpretation, list[str]]:
-    """The roles of the folders of one input, and notes on what was recognised.
-
-    Args:
-      tree: the folders.
-      spec: the request.
-      place: where they are.
-      name: of the input.
+def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, list[str]]:
+    """What the folders of an input mean, and notes on what was recognised.
 
     Raises:
-      RequestError: they may be several things; says what to say.
+      RequestError: they may mean several things; suggests what to say.
     """
-    request = Request(spec, name, is_only=not place.key_prefix)
     try:
-        roles, found = interpret(tree, request)
+        found, notes = interpret(tree, request)
     except UnclearError as error:
-        raise refusal(error, tree, request, place) from None
-    notes = [f"{place.where}: {one}" for one in found]
-    if request.by_folders:
-        tables = list_tables(tree)
-        if tables:
-            more = ", …" if len(tables) > _MOST_TABLES else ""
-            notes.append(
-                f"{place.where}: the folders give the labels; not read: {', '.join(tables[:_MOST_TABLES])}{more}"
-            )
-    return roles, notes
+        raise refuse(error, tree, request) from None
+    notes = [f"{request.where}: {one}" for one in notes]
+    tables = list_tables(tree) if request.by_folders else []
+    if tables:
+        more = ", …" if len(tables) > _MOST_TABLES else ""
+        shown = ", ".join(tables[:_MOST_TABLES])
+        notes.append(f"{request.where}: the folders give the labels; not read: {shown}{more}")
+    return found, notes
 
 
 def change_refs(

@@ -1,14 +1,13 @@
-"""The rule book: what the folders of an input are, judged by their names and by what all of them hold.
+"""The usual layouts of folders with images: each is an object that knows itself in a tree, with an example of it.
 
-The rules look at the summary that the listing makes. In this order:
+`interpret` judges folders by their names and by what all of them hold, in this order:
 
-1. Folders that only wrap others (`images/`, `flower_photos/`, `flowers/flowers/`) are no classes: go on below them.
-2. Folders of masks and other annotations beside those of the photos are not classes: refused.
-3. Folders that are all named like splits are splits. Some that are, among others, or only look like it: refused.
-4. The folders below are the classes if they can be: a split without class folders, splits without a common class,
-   classes named `images` or `test`, and folders whose images lie at different depths are refused.
+1. Images that annotate others, such as masks, are no samples.
+2. Folders that only wrap others (`images/`, `flower_photos/`, `flowers/flowers/`) are no classes.
+3. Folders that are all named like splits are splits.
+4. The first of `LAYOUTS` that matches the folders below says what the classes are.
 
-What is refused comes with choices; each is put to the same rules before it is offered. `class_names`, `classes` and
+A tree that may mean several things is refused with what the request may say instead. `class_names`, `classes` and
 `label_pattern` say what the classes are, `splits` which folders are splits, `include` and `exclude` what belongs to it.
 """
 
@@ -16,507 +15,535 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import glob
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from beam_tfrecords import storage
+from beam_tfrecords.errors import Choice
+from beam_tfrecords.transforms.sources.detect.annotated import exclude, refuse_annotations
+from beam_tfrecords.transforms.sources.detect.interpretation import (
+    Interpretation,
+    Request,
+    UnclearError,
+    depth_of,
+    join,
+    show_names,
+    write_splits,
+)
 from beam_tfrecords.transforms.sources.detect.names import (
-    is_annotation,
     is_container,
+    is_known,
     is_wrapper,
     normalize,
     split_in_name,
 )
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.names import printable
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.splits import SPLIT_NAMES, split_of_folder
+from beam_tfrecords.transforms.sources.registry import source_of_file
+from beam_tfrecords.transforms.splits import split_of_folder
 
-_MOST_NAMES = 10
 _MOST_DEPTH = 20
+_MOST_CLASSES = 20
 _SPLITS = ("train", "validation", "test")
 # Splits that are also things that pictures show.
-_ALSO_THINGS = frozenset({"train", "tr"})
-# How the names of masks end that lie beside their photos: 1.png, 1_mask.png, 1_mask_2.png.
-_MASK_ENDING = re.compile(r"([_-](?:mask|seg|gt|label|annotation))(?:[_-]?\d+)?(?=\.[^.]*$)", re.IGNORECASE)
-
-
-@dataclasses.dataclass(frozen=True)
-class Interpretation:
-    """What the folders of an input are.
-
-    Attributes:
-      bases: path of a folder below the input -> split of the images in it, or None. Its folders are the classes.
-      inner_splits: name of a folder in a class folder -> split of the images in it.
-      is_nested: whether the whole path below a base is the class.
-    """
-
-    bases: Mapping[str, str | None] = dataclasses.field(default_factory=lambda: {"": None})
-    inner_splits: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    is_nested: bool = False
-
-    @property
-    def has_splits(self) -> bool:
-        """Whether folders say the split."""
-        return bool(self.inner_splits) or any(self.bases.values())
-
-    def place(self, path: str) -> tuple[str | None, str | None]:
-        """Class and split of the image at a path below the input; None where its folders say none."""
-        folders = path.split("/")[:-1]
-        for depth in self._depths:
-            base = "/".join(folders[:depth])
-            if len(folders) >= depth and base in self.bases:
-                below, split = folders[depth:], self.bases[base]
-                if self.inner_splits:
-                    split = self.inner_splits.get(below[1]) if len(below) > 1 else None
-                return ("/".join(below) if self.is_nested else below[0]) if below else None, split
-        return None, None
-
-    @functools.cached_property
-    def _depths(self) -> Sequence[int]:
-        return sorted({base.count("/") + 1 if base else 0 for base in self.bases}, reverse=True)
-
-
-@dataclasses.dataclass(frozen=True)
-class Assumption:
-    """What the folders of an input usually are; the listing goes by it until all folders are known.
-
-    Attributes:
-      splits: whether first folders that are named like splits are splits.
-      needs_class: whether they only are where folders below them can be the classes.
-      class_names: as `SourceSpec.class_names`.
-    """
-
-    splits: bool
-    needs_class: bool
-    class_names: tuple[str, ...] = ()
-
-    def place(self, path: str) -> tuple[str | None, str | None]:
-        """As `Interpretation.place`."""
-        folders = path.split("/")[:-1]
-        if not folders:
-            return None, None
-        split = SPLIT_NAMES.get(folders[0].lower()) if self.splits and folders[0] not in self.class_names else None
-        if split is not None and (len(folders) > 1 or not self.needs_class):
-            return folders[1] if len(folders) > 1 else None, split
-        return folders[0], None
-
-
-@dataclasses.dataclass(frozen=True)
-class Request:
-    """What the rules have to know of a request.
-
-    Attributes:
-      spec: the request.
-      name: of the input, without the folders before it.
-      is_only: whether there is no other input.
-    """
-
-    spec: SourceSpec
-    name: str = ""
-    is_only: bool = True
-
-    @property
-    def by_folders(self) -> bool:
-        """Whether the folders give the labels."""
-        return self.spec.needs_label and self.spec.label_pattern is None
-
-    @functools.cached_property
-    def named(self) -> frozenset[str]:
-        """The classes that the request names."""
-        return frozenset(map(normalize, (*self.spec.class_names, *self.spec.classes)))
-
-
-class UnclearError(Exception):
-    """The folders may be several things.
-
-    Attributes:
-      found: what was found, for a message.
-      kind: which rule says so; it decides what is offered.
-      bases: paths of the folders whose content is unclear -> split, or None.
-      names: names or paths of the folders or files that are in doubt.
-      splits: folder -> split, as it may be meant.
-      others: names beside those in doubt.
-    """
-
-    def __init__(
-        self,
-        found: str,
-        kind: str,
-        *,
-        bases: Mapping[str, str | None],
-        names: Sequence[str] = (),
-        splits: Mapping[str, str] | None = None,
-        others: Sequence[str] = (),
-    ) -> None:
-        super().__init__(found)
-        self.found = found
-        self.kind = kind
-        self.bases = bases
-        self.names = names
-        self.splits = splits or {}
-        self.others = others
+ALSO_THINGS = frozenset({"train", "tr"})
+# How names of files give the class: a word before a number (cat.12.jpg), or before the first mark (cat-b2f.jpg).
+_NAME_PATTERNS = (
+    r"(?P<label>[^/]*[^/\d ._-])[ ._-]*\(?\d+\)?\.[^./]+$",
+    r"(?:^|/)(?P<label>[A-Za-z]+)[ ._-][^/]*\.[^./]+$",
+)
+# What cameras and programs put before numbers.
+_NO_CLASSES = frozenset({"dsc", "dscn", "dscf", "pxl", "mvi", "mvimg", "gopr", "scan", "frame", "screenshot", "output"})
+_HOW_TO_LABEL = (
+    "; `label_pattern=(?P<label>cat|dog)` finds classes in names, a table (csv, jsonl, parquet) can list them, or sort "
+    "the images into a folder per class"
+)
 
 
 def interpret(tree: FolderTree, request: Request) -> tuple[Interpretation, list[str]]:
-    """The roles of the folders, and notes on what was recognised.
+    """What the folders mean, and notes on what was recognised.
 
     Raises:
-      UnclearError: they may be several things.
+      UnclearError: they may mean several things.
     """
-    rules = _Rules(tree, request)
-    return rules.find(), rules.notes
+    notes: list[str] = []
+    bases = _find_bases(tree, request, notes)
+    if not request.by_folders:
+        return Interpretation(bases if any(bases.values()) else {"": None}), notes
+    return _find_classes(Level(tree, request, bases, notes)), notes
 
 
-class _Rules:
-    """One use of the rules."""
+@dataclasses.dataclass(frozen=True)
+class Level:
+    """The folders that may be the classes.
 
-    def __init__(self, tree: FolderTree, request: Request) -> None:
-        self._tree = tree
-        self._request = request
-        self.notes: list[str] = []
+    Attributes:
+      bases: path of the folder that they are in -> split of its images, or None.
+      notes: on what was recognised; the layouts add theirs.
+    """
 
-    def find(self) -> Interpretation:
-        """See `interpret`."""
-        spec = self._request.spec
-        if spec.split_folders is not None:
-            named = {folder.strip("/"): split for folder, split in spec.split_folders.items()}
-            bases: dict[str, str | None] = {
-                folder: split for folder, split in named.items() if self._tree.total(folder)
-            }
-            if not bases:
-                return Interpretation(dict(named))
-            self._refuse_annotations("")
-        else:
-            base = self._peel("") if self._request.by_folders or spec.splits_auto else ""
-            self._refuse_annotations(base)
-            looks = self._request.by_folders or spec.splits_auto
-            splits = self._find_splits(base) if looks else None
-            if splits and not spec.splits_auto:
-                raise UnclearError(
-                    f"`splits` has fractions, but there are the split folders {show_names(list(splits))}, which would "
-                    "become classes",
-                    "fractions",
-                    bases={base: None},
-                    names=list(splits),
-                    splits=splits,
-                )
-            bases = {join(base, name): split for name, split in splits.items()} if splits else {base: None}
-        if not self._request.by_folders:
-            return Interpretation(bases if any(bases.values()) else {"": None})
-        return self._find_classes(bases)
+    tree: FolderTree
+    request: Request
+    bases: Mapping[str, str | None]
+    notes: list[str]
 
-    def _note(self, recognised: str) -> None:
-        if self._request.by_folders:
+    @functools.cached_property
+    def names(self) -> list[str]:
+        """Names of the folders."""
+        return sorted({name for base in self.bases for name in self.tree.below(base)})
+
+    def paths(self, name: str) -> list[str]:
+        """Paths of the folders of a name."""
+        return [join(base, name) for base in self.bases if name in self.tree.below(base)]
+
+    @functools.cached_property
+    def inner(self) -> Mapping[str, list[str]]:
+        """Name -> names of the folders in those of this name."""
+        return {
+            name: sorted({one for path in self.paths(name) for one in self.tree.below(path)}) for name in self.names
+        }
+
+    @functools.cached_property
+    def found(self) -> list[str]:
+        """Names of all folders in the folders."""
+        return sorted({one for names in self.inner.values() for one in names})
+
+    @functools.cached_property
+    def deep(self) -> list[str]:
+        """Names of the folders that hold folders, and no images themselves."""
+        return [name for name in self.names if self.inner[name] and not any(map(self.tree.images, self.paths(name)))]
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether all images are exactly two folders below the bases."""
+        return len(self.deep) == len(self.names) and not any(
+            self.tree.below(join(path, one)) for name in self.names for path in self.paths(name) for one in self.found
+        )
+
+    def down(self) -> dict[str, str | None]:
+        """The bases of the level below."""
+        return {join(base, name): split for base, split in self.bases.items() for name in self.tree.below(base)}
+
+    def note(self, recognised: str) -> None:
+        """Says what was recognised, if the folders give the labels."""
+        if self.request.by_folders:
             self.notes.append(f"{recognised}; `label_pattern` or `class_names` says otherwise")
 
-    def _peel(self, path: str) -> str:
-        """The folder below a path that holds more than one folder or images, behind those that only wrap it."""
-        while True:
-            name = self._wrapped(path)
-            if name is None:
-                return path
-            path = join(path, name)
-            self._note(f"{printable(path)}/ only wraps other folders")
 
-    def _wrapped(self, path: str) -> str | None:
-        """The one folder in a folder, if it is around others and no class."""
-        name = self._only(path)
-        if name is None or normalize(name) in self._request.named:
-            return None
-        outer = storage.basename(path) if path else self._request.name
-        if name == outer or self._only(join(path, name)) == name:
-            return name
-        if split_in_name(name) is not None and not is_container(name):
-            return None
-        return name if is_wrapper(name) or self._leads_on(join(path, name)) else None
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """A usual layout of class folders.
 
-    def _only(self, path: str) -> str | None:
-        names = self._tree.below(path)
-        return names[0] if len(names) == 1 and not self._tree.images(path) else None
+    Attributes:
+      example: paths of its images.
+      match: what the folders mean if they lie so, else None; raises `UnclearError` if that may be several things.
+    """
 
-    def _leads_on(self, path: str) -> bool:
-        """Whether a folder, or what it wraps, has split folders with classes, or a folder that wraps the classes."""
-        for _ in range(_MOST_DEPTH):
-            name = self._only(path)
-            if name is None or split_of_folder(name):
-                break
-            path = join(path, name)
-            if is_container(name):
-                return bool(self._tree.below(path))
-        names = self._tree.below(path)
-        splits = [name for name in names if split_of_folder(name)]
-        return bool(splits) and len(splits) == len(names) and any(self._tree.below(join(path, one)) for one in names)
+    example: str
+    match: Callable[[Level], Interpretation | None]
 
-    # Annotations
 
-    def _refuse_annotations(self, base: str) -> None:
-        """Refuses images that annotate other images, unless the request says which files are wanted."""
-        wanted = {name for one in self._request.spec.include for name in one.split("/")} | self._request.named
-        found = [path for path in self._annotation_folders() if storage.basename(path) not in wanted]
-        if found:
-            count = sum(map(self._tree.total, found))
-            what = f"the {count:,} images in {show_names(found)} look like masks or annotations"
-            if self._request.spec.label_pattern is not None:
-                head = "" if self._request.is_only else "*/"
-                globs = [f"`exclude={head}{glob.escape(path)}/**`" for path in found[:_MOST_NAMES]]
-                self.notes.append(f"{what}; to leave them out, say {' '.join(globs)}")
-                return
-            raise UnclearError(
-                f"{what} of the others",
-                "annotations",
-                bases={base: None},
-                names=found,
-            )
-        says = bool(self._request.named) or self._request.spec.label_pattern is not None
-        ending = None if says else self._mask_ending()
-        if ending:
-            raise UnclearError(
-                f"there are images that end in {ending}, beside images of the same names without it, as masks do",
-                "mask files",
-                bases={base: None},
-                names=[ending],
-            )
+# Folders around others
 
-    def _annotation_folders(self) -> list[str]:
-        """The outermost folders of images that annotate those of the folders beside them."""
-        found: set[str] = set()
-        for path, folder in self._tree.walk():
-            parts = path.split("/") if folder.images else []
-            for depth, name in enumerate(parts):
-                parent = "/".join(parts[:depth])
-                if is_annotation(name) and self._annotates(parent, name):
-                    found.add(join(parent, name))
-                    break
-        return sorted(found)
 
-    def _annotates(self, parent: str, name: str) -> bool:
-        """Whether the folder of a name that annotations have is beside what they can annotate, and not a class."""
-        beside = [one for one in self._tree.below(parent) if not is_annotation(one)]
-        if self._tree.images(parent) or any(is_container(one) or split_in_name(one) for one in beside):
-            return True
-        inner = set(self._tree.below(join(parent, name)))
-        if inner and any(inner & set(self._tree.below(join(parent, one))) for one in beside):
-            return True
-        stems = _stems(self._tree.names([join(parent, name)]))
-        others = _stems(self._tree.names(join(parent, one) for one in beside))
-        return len(beside) == 1 and bool(stems) and len(stems & others) * 2 > len(stems)
+def _peel(tree: FolderTree, request: Request, path: str, notes: list[str]) -> str:
+    """The folder below a path that holds more than one folder or images, behind those that only wrap it."""
+    while True:
+        name = _wrapped(tree, request, path)
+        if name is None:
+            return path
+        path = join(path, name)
+        Level(tree, request, {}, notes).note(f"{printable(path)}/ only wraps other folders")
 
-    def _mask_ending(self) -> str | None:
-        """The ending by which masks differ from the photos beside them."""
-        for _, folder in self._tree.walk():
-            endings = [found[1] for _, name in folder.names if (found := _MASK_ENDING.search(name))]
-            if 0.15 * len(folder.names) <= len(endings) <= 0.85 * len(folder.names) and endings:
-                return max(endings, key=endings.count)
+
+def _wrapped(tree: FolderTree, request: Request, path: str) -> str | None:
+    """The one folder in a folder, if it is around others and no class."""
+    name = _only(tree, path)
+    if name is None or normalize(name) in request.named:
         return None
+    outer = storage.basename(path) if path else request.name
+    if name == outer or _only(tree, join(path, name)) == name:
+        return name
+    if split_in_name(name) is not None and not is_container(name):
+        return None
+    return name if is_wrapper(name) or _leads_on(tree, join(path, name)) else None
 
-    # Splits
 
-    def _find_splits(self, base: str) -> dict[str, str] | None:
-        """The split folders in a folder; None if there are none."""
-        names, named = self._tree.below(base), self._request.named
-        known = {name: split for name in names if (split := split_of_folder(name))}
-        suspects = {name: split for name in names if (split := split_in_name(name))}
-        others = [name for name in names if name not in suspects]
-        if not suspects or any(normalize(name) in named for name in names):
-            return None
-        if len(known) == len(names):
-            return known
-        alike = [name for name in suspects if name not in known]
-        is_majority = len(suspects) > len(others) or len(names) == 2
-        if others and not (
-            len(known) > 1
-            or (is_majority and (bool(known) or len(set(suspects.values())) > 1))
-            or self._share_folders(base, suspects, others)
-        ):
-            self._refuse_split_among_classes(base, list(known))
-            return None
-        # Of two folders for one split, that with the plain name.
-        chosen = {split: name for name, split in [*((one, suspects[one]) for one in reversed(alike)), *known.items()]}
-        beside = f", but also images in {show_names(others, quote=True)} beside them" if others else ""
+def _only(tree: FolderTree, path: str) -> str | None:
+    names = tree.below(path)
+    return names[0] if len(names) == 1 and not tree.images(path) else None
+
+
+def _leads_on(tree: FolderTree, path: str) -> bool:
+    """Whether a folder, or what it wraps, has split folders with classes, or a folder that wraps the classes."""
+    for _ in range(_MOST_DEPTH):
+        name = _only(tree, path)
+        if name is None or split_of_folder(name):
+            break
+        path = join(path, name)
+        if is_container(name):
+            return bool(tree.below(path))
+    names = tree.below(path)
+    splits = [name for name in names if split_of_folder(name)]
+    return bool(splits) and len(splits) == len(names) and any(tree.below(join(path, one)) for one in names)
+
+
+# Splits
+
+
+def _find_bases(tree: FolderTree, request: Request, notes: list[str]) -> dict[str, str | None]:
+    """Path -> split of the folders that the classes, or the images, are in."""
+    spec = request.spec
+    if spec.split_folders is not None:
+        named = {folder.strip("/"): split for folder, split in spec.split_folders.items()}
+        bases: dict[str, str | None] = {folder: split for folder, split in named.items() if tree.total(folder)}
+        notes += refuse_annotations(tree, request, "")
+        return bases or {**named}
+    looks = request.by_folders or spec.splits_auto
+    base = _peel(tree, request, "", notes) if looks else ""
+    notes += refuse_annotations(tree, request, base)
+    splits = _find_splits(tree, request, base) if looks else {}
+    if splits and not spec.splits_auto:
         raise UnclearError(
-            f"there are folders that look like splits, {show_names(sorted(suspects))}{beside}",
-            "splits",
-            bases={base: None},
-            names=sorted(suspects),
-            splits={chosen[split]: split for split in _SPLITS if split in chosen},
-            others=others,
+            f"`splits` has fractions, but there are the split folders {show_names(list(splits))}, which would "
+            "become classes",
+            [Choice("the splits as they are", {"splits": "auto"})],
+            _divide_anew(tree, request, base, list(splits)),
+        )
+    return {join(base, name): split for name, split in splits.items()} if splits else {base: None}
+
+
+def _find_splits(tree: FolderTree, request: Request, base: str) -> dict[str, str]:
+    """The split folders in a folder; empty if there are none."""
+    names = tree.below(base)
+    known = {name: split for name in names if (split := split_of_folder(name))}
+    suspects = {name: split for name in names if (split := split_in_name(name))}
+    others = [name for name in names if name not in suspects]
+    if not suspects or any(normalize(name) in request.named for name in names):
+        return {}
+    if len(known) == len(names):
+        return known
+    is_majority = len(suspects) > len(others) or len(names) == 2
+    if others and not (
+        len(known) > 1
+        or (is_majority and (bool(known) or len(set(suspects.values())) > 1))
+        or _share_folders(tree, base, suspects, others)
+    ):
+        _refuse_split_among_classes(tree, request, base, list(known))
+        return {}
+    # Of two folders for one split, that with the plain name.
+    chosen = {split: name for name, split in [*reversed(suspects.items()), *known.items()]}
+    splits = {chosen[split]: split for split in _SPLITS if split in chosen}
+    with_classes = {name: split for name, split in splits.items() if _has_classes(tree, join(base, name))}
+    more = f", but also images in {show_names(others, quote=True)} beside them" if others else ""
+    raise UnclearError(
+        f"there are folders that look like splits, {show_names(sorted(suspects))}{more}",
+        [answer for some in (with_classes, splits) for answer in _name_splits(request, base, some)]
+        if request.by_folders
+        else _name_splits(request, base, splits),
+        _all_are_classes(names) if len(others) >= len(suspects) else [],
+    )
+
+
+def _share_folders(tree: FolderTree, base: str, suspects: Iterable[str], others: Iterable[str]) -> bool:
+    """Whether a folder has folders of the same names as another, as splits with the same classes do."""
+    found = {name for suspect in suspects for name in tree.below(join(base, suspect))}
+    return any(not found.isdisjoint(tree.below(join(base, other))) for other in others)
+
+
+def _refuse_split_among_classes(tree: FolderTree, request: Request, base: str, known: Sequence[str]) -> None:
+    """Refuses a class called `test`; a train may be among cars."""
+    doubtful = [name for name in known if name.lower() not in ALSO_THINGS or tree.below(join(base, name))]
+    if request.by_folders and doubtful:
+        raise UnclearError(
+            f"the folder {show_names(doubtful)} beside others with images may be a split or a class",
+            _without(tree, request, [join(base, name) for name in doubtful]),
+            _all_are_classes(tree.below(base)),
         )
 
-    def _share_folders(self, base: str, suspects: Iterable[str], others: Iterable[str]) -> bool:
-        """Whether a folder has folders of the same names as another one, as splits with the same classes do."""
-        found = {name for suspect in suspects for name in self._tree.below(join(base, suspect))}
-        return any(not found.isdisjoint(self._tree.below(join(base, other))) for other in others)
 
-    def _refuse_split_among_classes(self, base: str, known: Sequence[str]) -> None:
-        """Refuses a class called `test`; a train may be among cars."""
-        doubtful = [name for name in known if name.lower() not in _ALSO_THINGS or self._tree.below(join(base, name))]
-        if self._request.by_folders and doubtful:
-            raise UnclearError(
-                f"the folder {show_names(doubtful)} beside others with images may be a split or a class",
-                "split among classes",
-                bases={base: None},
-                names=doubtful,
-                splits={doubtful[0]: SPLIT_NAMES[doubtful[0].lower()]},
-            )
+def _name_splits(request: Request, base: str, splits: Mapping[str, str | None]) -> list[Choice]:
+    """The answer that some folders in a folder are the splits."""
+    if not splits or (base and not request.root):
+        return []
+    moved = {"input": request.path(base)} if base else {}
+    return [Choice(f"the images in {', '.join(splits)}", {**moved, "splits": write_splits(splits)})]
 
-    # Classes
 
-    def _find_classes(self, given: Mapping[str, str | None]) -> Interpretation:
-        bases = {self._peel(base): split for base, split in given.items()}
-        by_name = self._level_of_named(bases)
-        if by_name is not None:
-            return Interpretation(by_name)
-        flat = [base for base in bases if not self._tree.below(base)]
-        if len(flat) == len(bases):
-            where = "its split folders" if any(bases.values()) else printable(flat[0]) or "it"
-            what = f"the images are directly in {where}, so that no folder names their class"
-            if not any(map(self._tree.images, flat)):
-                return Interpretation(bases)  # No image at all: the caller counts them and says so.
-            raise UnclearError(what, "flat", bases=bases)
-        direct, total = sum(map(self._tree.images, bases)), sum(map(self._tree.total, bases))
-        if not flat and direct * 2 > total:
-            where = ", ".join(printable(base) or "it" for base in list(bases)[:_MOST_NAMES])
-            raise UnclearError(
-                f"{direct:,} of {total:,} images are directly in {where}, so that no folder names their class",
-                "flat",
-                bases=bases,
-            )
-        if flat:
-            raise UnclearError(
-                f"no folders name the classes of the images in {show_names(flat)}, as those in "
-                f"{show_names([base for base in bases if base not in flat])} do",
-                "unlabelled",
-                bases=bases,
-                names=flat,
-            )
-        self._check_common_classes(bases)
-        return self._check_classes(bases)
+def _divide_anew(tree: FolderTree, request: Request, base: str, names: Sequence[str]) -> list[Choice]:
+    """The answer that the images of the splits are divided by fractions."""
+    if request.root is None:
+        return [Choice("all images divided anew", {"label_pattern": request.class_pattern(depth_of(base) + 1)})]
+    inputs = []
+    for name in names:
+        try:
+            interpret(tree.inside(join(base, name)), Request(request.spec, name=name))
+            inputs.append(request.path(join(base, name)))
+        except UnclearError:
+            continue
+    which = "all images" if len(inputs) == len(names) else f"the images in {', '.join(inputs)}"
+    return [Choice(f"{which} divided anew", {"input": inputs})] if inputs else []
 
-    def _level_of_named(self, bases: Mapping[str, str | None]) -> dict[str, str | None] | None:
-        """The folders that hold a folder named like a class of the request, if one does."""
-        level = dict(bases)
-        while self._request.named and level:
-            names = {normalize(name) for base in level for name in self._tree.below(base)}
-            if names & self._request.named:
-                return level
-            level = {join(base, name): split for base, split in level.items() for name in self._tree.below(base)}
-        return None
 
-    def _check_common_classes(self, bases: Mapping[str, str | None]) -> None:
-        """Refuses splits without a class that another split has, unless the request names the splits."""
-        names: dict[str | None, set[str]] = {}
-        for base, split in bases.items():
-            names.setdefault(split, set()).update(self._tree.below(base))
-        alone = [
-            base
-            for base, split in bases.items()
-            if not any(names[split] & names[other] for other in names if other != split)
-        ]
-        if len(names) > 1 and alone and self._request.spec.split_folders is None:
-            raise UnclearError(
-                f"the folders in {show_names(alone)} are others than those in the other split folders, so that they "
-                "have no class in common",
-                "no common class",
-                bases=bases,
-                names=[base for base in alone if bases[base] != "train"],
-                splits={base: split for base, split in bases.items() if split},
-            )
+def _has_classes(tree: FolderTree, path: str) -> bool:
+    return bool(tree.below(path)) and not tree.images(path)
 
-    def _check_classes(self, bases: Mapping[str, str | None]) -> Interpretation:
-        """The roles if the folders in the bases are the classes, or only wrap them."""
-        tree = self._tree
-        paths: dict[str, list[str]] = {}
+
+# Classes
+
+
+def _find_classes(level: Level) -> Interpretation:
+    """What the class folders mean."""
+    bases = {_peel(level.tree, level.request, base, level.notes): split for base, split in level.bases.items()}
+    level = dataclasses.replace(level, bases=bases)
+    return next(found for layout in LAYOUTS if (found := layout.match(level)) is not None)
+
+
+def _named_classes(level: Level) -> Interpretation | None:
+    """The folders of the names that the request says, at any depth."""
+    named = level.request.named
+    while named and level.names:
+        if named & set(map(normalize, level.names)):
+            return Interpretation(level.bases)
+        level = dataclasses.replace(level, bases=level.down())
+    return None
+
+
+def _images_alone(level: Level) -> Interpretation | None:
+    """Most images are in no folder that may be a class."""
+    tree, bases = level.tree, level.bases
+    direct, total = sum(map(tree.images, bases)), sum(map(tree.total, bases))
+    if not total:
+        return Interpretation(bases)  # The caller counts the images and says so.
+    if not level.names:
+        where = "its split folders" if any(bases.values()) else printable(next(iter(bases))) or "it"
+        raise _directly_in(f"the images are directly in {where}", level)
+    if all(map(tree.below, bases)) and direct * 2 > total:
+        where = ", ".join(printable(base) or "it" for base in list(bases)[:10])
+        raise _directly_in(f"{direct:,} of {total:,} images are directly in {where}", level)
+    return None
+
+
+def _directly_in(found: str, level: Level) -> UnclearError:
+    """The refusal of images without class folders; names of inputs and of files may say their classes."""
+    request, bases = level.request, level.bases
+    answers = []
+    if not any(bases) and _names_are_classes(request):
+        is_archive = source_of_file(request.key_prefix.rstrip("/")) is not None
+        name = r"^(?P<label>[^/]+?)\.(t|zip)[^/]*/" if is_archive else "^(?P<label>[^/]+)/"
+        answers.append(Choice("the name of each input as a class", {"label_pattern": name}))
+    names = []
+    pattern = find_name_pattern(level.tree.names(bases))
+    if pattern:
+        names.append(Choice("the images with the class from the names of the files", {"label_pattern": pattern}))
+    elif request.root:
         for base in bases:
-            for name in tree.below(base):
-                paths.setdefault(name, []).append(join(base, name))
-        names = sorted(paths)
-        containers = [name for name in names if is_container(name)]
-        inner = {name: sorted({one for path in paths[name] for one in tree.below(path)}) for name in names}
-        deep = [name for name in names if inner[name] and not any(map(tree.images, paths[name]))]
-        if containers and len(containers) < len(names) and len(deep) < len(names):
-            others = [name for name in names if name not in containers]
-            raise UnclearError(
-                f"{show_names(containers)} does not name a class, but is beside {show_names(others)}",
-                "containers",
-                bases=bases,
-                names=containers,
-            )
-        if len(containers) == len(names):
-            found = {path: split for base, split in bases.items() for path in (join(base, n) for n in tree.below(base))}
-            if len(deep) < len(names):
-                where = ", ".join(map(printable, list(found)[:_MOST_NAMES]))
-                what = f"the images are directly in {where}, so that no folder names their class"
-                raise UnclearError(what, "flat", bases=found)
-            self._note(f"{show_names(names)} are read as parts, not as classes")
-            return self._find_classes(found)
-        if len(names) == 1 and deep:
-            raise UnclearError(
-                f"all images are in the folder {printable(paths[names[0]][0])}, which would be the only class, but it "
-                f"holds the folders {show_names(inner[names[0]])}",
-                "wrapper",
-                bases=bases,
-                names=[paths[names[0]][0]],
-            )
-        if deep:
-            return self._nested(bases, names, inner, paths, is_mixed=len(deep) < len(names))
-        with_inner = [name for name in names if inner[name]]
-        if with_inner:
-            self._note(f"images in folders of the class folder {printable(with_inner[0])} are of that class")
-        if len(names) == 1 and self._request.is_only:
-            self._note(f"all images are of one class, {printable(names[0])}")
-        return Interpretation(bases)
+            pattern = find_name_pattern(level.tree.names([base])) if base else None
+            if pattern:
+                meaning = f"the images in {base} with the class from the names of the files"
+                back = {"splits": None} if request.spec.split_folders else {}
+                names.append(Choice(meaning, {"input": request.path(base), "label_pattern": pattern, **back}))
+    return UnclearError(f"{found}, so that no folder names their class{_HOW_TO_LABEL}", answers, names)
 
-    def _nested(
-        self,
-        bases: Mapping[str, str | None],
-        names: Sequence[str],
-        inner: Mapping[str, Sequence[str]],
-        paths: Mapping[str, Sequence[str]],
-        *,
-        is_mixed: bool,
-    ) -> Interpretation:
-        """The roles of folders that hold folders with the images."""
-        found = {one for below in inner.values() for one in below}
-        splits = {name: split for name in found if (split := split_of_folder(name))}
-        inner_paths = (join(path, one) for name in names for path in paths[name] for one in inner[name])
-        is_flat = not is_mixed and not any(map(self._tree.below, inner_paths))
-        if is_flat and len(splits) == len(found) and not any(bases.values()) and self._request.spec.splits_auto:
-            self._note(f"the folders {show_names(sorted(splits))} in the class folders are the splits")
-            return Interpretation(bases, inner_splits=splits)
-        if is_flat and all(map(is_container, found)):
-            self._note(f"the folders {show_names(sorted(found))} in the class folders are no classes")
-            return Interpretation(bases)
-        if not is_mixed and all(
-            len(name) == 1 and all(one[:1].lower() == name.lower() for one in inner[name]) for name in names
-        ):
-            self._note(f"the folders {show_names(names)} are the first letters of the class folders in them")
-            letters = {join(base, name): split for base, split in bases.items() for name in self._tree.below(base)}
-            return Interpretation(letters, is_nested=True)
-        shared = set.intersection(*(set(inner[name]) for name in names)) if names else set()
-        hold = "the same folders" if shared and len(shared) == len(found) else "other folders"
-        depths = "the images lie at different depths: " if is_mixed else ""
+
+def _names_are_classes(request: Request) -> bool:
+    """Whether the names of the inputs may be classes: not numbered, as parts are."""
+    if request.spec.input_splits:
+        return False
+    words = {re.sub(r"[\d_.-]", "", name.partition(".")[0]) for name in request.inputs}
+    return len(words) > 1 and not any(map(is_known, words))
+
+
+def find_name_pattern(names: Sequence[str]) -> str | None:
+    """The pattern that finds the class in the names of files, if these have classes; None if they look like numbers."""
+    for pattern in _NAME_PATTERNS:
+        labels = [found["label"] for name in names if (found := re.search(pattern, name))]
+        classes = set(labels)
+        if len(labels) < len(names) or not 2 <= len(classes) <= 0.75 * len(names):
+            continue
+        if not any(one.lower() in _NO_CLASSES or is_known(one) for one in classes):
+            return pattern
+    return None
+
+
+def _splits_without_classes(level: Level) -> Interpretation | None:
+    """Some splits have class folders and others have none."""
+    flat = [base for base in level.bases if not level.tree.below(base)]
+    if not flat:
+        return None
+    answers = _without(level.tree, level.request, flat)
+    named = level.request.spec.split_folders
+    if named:
+        kept = {one: split for one, split in named.items() if not any(f"{n}/".startswith(f"{one}/") for n in flat)}
+        answers = [Choice(f"the images in {', '.join(kept)}", {"splits": write_splits(kept)})] if kept else []
+    raise UnclearError(
+        f"no folders name the classes of the images in {show_names(flat)}, as those in "
+        f"{show_names([base for base in level.bases if base not in flat])} do",
+        answers,
+    )
+
+
+def _splits_of_other_classes(level: Level) -> Interpretation | None:
+    """A split has no class in common with the others, unless the request names the splits."""
+    names: dict[str | None, set[str]] = {}
+    for base, split in level.bases.items():
+        names.setdefault(split, set()).update(level.tree.below(base))
+    alone = [
+        base
+        for base, split in level.bases.items()
+        if not any(names[split] & names[other] for other in names if other != split)
+    ]
+    if len(names) < 2 or not alone or level.request.spec.split_folders is not None:
+        return None
+    others = [base for base in alone if level.bases[base] != "train"]
+    splits = {base: split for base, split in level.bases.items() if split}
+    meaning = "these splits, with different classes"
+    raise UnclearError(
+        f"the folders in {show_names(alone)} are others than those in the other split folders, so that they "
+        "have no class in common",
+        [] if any("/" in base for base in splits) else [Choice(meaning, {"splits": write_splits(splits)})],
+        _without(level.tree, level.request, others) if others else [],
+    )
+
+
+def _parts(level: Level) -> Interpretation | None:
+    """Folders such as part_1 or images hold the class folders, and are none."""
+    containers = [name for name in level.names if is_container(name)]
+    if containers and len(containers) < len(level.names) and len(level.deep) < len(level.names):
+        others = [name for name in level.names if name not in containers]
         raise UnclearError(
-            f"{depths}the folders {show_names(names)} hold {hold} ({show_names(sorted(found))}), so that either may be "
-            "the classes",
-            "nested",
-            bases=bases,
-            names=names,
+            f"{show_names(containers)} does not name a class, but is beside {show_names(others)}",
+            _without(level.tree, level.request, [path for name in containers for path in level.paths(name)]),
+            _all_are_classes(level.names),
         )
+    if len(containers) < len(level.names):
+        return None
+    down = dataclasses.replace(level, bases=level.down())
+    if len(level.deep) < len(level.names):
+        where = ", ".join(map(printable, list(down.bases)[:10]))
+        raise _directly_in(f"the images are directly in {where}", down)
+    level.note(f"{show_names(level.names)} are read as parts, not as classes")
+    return _find_classes(down)
 
 
-def join(base: str, name: str) -> str:
-    """The path of a folder in a folder below the input."""
-    return f"{base}/{name}" if base else name
+def _around_classes(level: Level) -> Interpretation | None:
+    """A single folder that holds others may be a class, or be around the classes."""
+    if len(level.names) > 1 or not level.deep:
+        return None
+    path = first = level.paths(level.names[0])[0]
+    while len(level.tree.below(path)) == 1 and not level.tree.images(path):
+        path = join(path, level.tree.below(path)[0])
+    if not level.tree.below(path) and "/" in path:
+        path = path.rpartition("/")[0]
+    meaning, is_whole = f"the folders in {path} as classes", list(level.bases.values()) == [None]
+    name = level.names[0]
+    raise UnclearError(
+        f"all images are in the folder {printable(first)}, which would be the only class, but it holds the folders "
+        f"{show_names(level.inner[name])}",
+        [Choice(meaning, {"input": level.request.path(path)})] if level.request.root and is_whole else [],
+        [Choice(meaning, {"label_pattern": level.request.class_pattern(depth_of(path))})],
+        [Choice(f"the class {name}", {"class_names": name})],
+    )
 
 
-def show_names(names: Sequence[str], *, quote: bool = False) -> str:
-    """The first few names, for a message."""
-    shown = [repr(printable(name)) if quote else printable(name) for name in names[:_MOST_NAMES]]
-    return (", ".join(shown) or "no folders") + (", …" if len(names) > _MOST_NAMES else "")
+def _splits_in_classes(level: Level) -> Interpretation | None:
+    """Every class folder has the splits in it."""
+    splits = {name: split for name in level.found if (split := split_of_folder(name))}
+    is_free = level.request.spec.splits_auto and not any(level.bases.values())
+    if not (level.is_flat and splits and len(splits) == len(level.found) and is_free):
+        return None
+    level.note(f"the folders {show_names(sorted(splits))} in the class folders are the splits")
+    return Interpretation(level.bases, inner_splits=splits)
 
 
-def _stems(names: Iterable[str]) -> set[str]:
-    """Names without their extensions and the words that masks have at their ends."""
-    return {_MASK_ENDING.sub("", name).rpartition(".")[0].lower() for name in names}
+def _containers_in_classes(level: Level) -> Interpretation | None:
+    """Every class folder has a folder such as images in it."""
+    if not (level.is_flat and level.found and all(map(is_container, level.found))):
+        return None
+    level.note(f"the folders {show_names(level.found)} in the class folders are no classes")
+    return Interpretation(level.bases)
+
+
+def _first_letters(level: Level) -> Interpretation | None:
+    """The folders have the first letters of the class folders in them, whose whole paths are the classes."""
+    if len(level.deep) < len(level.names) or not all(
+        len(name) == 1 and all(one[:1].lower() == name.lower() for one in level.inner[name]) for name in level.names
+    ):
+        return None
+    level.note(f"the folders {show_names(level.names)} are the first letters of the class folders in them")
+    return Interpretation(level.down(), is_nested=True)
+
+
+def _two_levels(level: Level) -> Interpretation | None:
+    """Folders in folders: either may be the classes."""
+    if not level.deep:
+        return None
+    tree, request, names, found = level.tree, level.request, level.names, level.found
+    base, depth = min(level.bases), depth_of(min(level.bases))
+    shared = set.intersection(*(set(level.inner[name]) for name in names))
+    hold = "the same folders" if shared and len(shared) == len(found) else "other folders"
+    outer = Choice(f"the classes {_first(names)}", {"label_pattern": request.class_pattern(depth)})
+    if any(tree.images(join(base, name)) for name in names):
+        whole = f"{request.class_pattern(depth).removesuffix('[^/]+)/')}.+)/[^/]+$"
+        inner = Choice("the whole path of a folder as its class", {"label_pattern": whole})
+    else:
+        below = dataclasses.replace(level, bases=level.down())
+        while below.names and (len(below.names) < 2 or all(map(is_container, below.names))):
+            below = dataclasses.replace(below, bases=below.down())
+        pattern = request.class_pattern(depth_of(next(iter(below.bases))) if below.bases else depth + 1)
+        inner = Choice(f"the classes {_first(below.names or found)}", {"label_pattern": pattern})
+    alone = []
+    repeats = sum(map(len, level.inner.values())) > len(found)
+    are_classes = len(level.inner[names[0]]) > 1 or all(map(is_container, found))
+    if repeats and are_classes and request.root and not any(level.bases.values()):
+        one = join(base, names[0])
+        alone = [Choice(f"the folders in {one} as classes", {"input": request.path(one)})]
+    depths = "" if len(level.deep) == len(names) else "the images lie at different depths: "
+    raise UnclearError(
+        f"{depths}the folders {show_names(names)} hold {hold} ({show_names(found)}), so that either may be the classes",
+        [] if all(map(split_of_folder, found)) else [outer],
+        [inner],
+        alone,
+    )
+
+
+def _classes(level: Level) -> Interpretation:
+    """A folder for each class; images further down are of the same class."""
+    with_inner = [name for name in level.names if level.inner[name]]
+    if with_inner:
+        level.note(f"images in folders of the class folder {printable(with_inner[0])} are of that class")
+    if len(level.names) == 1 and not level.request.key_prefix:
+        level.note(f"all images are of one class, {printable(level.names[0])}")
+    return Interpretation(level.bases)
+
+
+LAYOUTS = (
+    Layout("any/depth/cat/1.jpg any/depth/dog/1.jpg", _named_classes),
+    Layout("1.jpg 2.jpg", _images_alone),
+    Layout("train/cat/1.jpg train/dog/1.jpg test/1.jpg", _splits_without_classes),
+    Layout("train/cat/1.jpg test/dog/1.jpg", _splits_of_other_classes),
+    Layout("part_1/cat/1.jpg part_1/dog/1.jpg part_2/dog/2.jpg", _parts),
+    Layout("any/cat/1.jpg any/dog/1.jpg", _around_classes),
+    Layout("cat/train/1.jpg cat/test/2.jpg dog/train/1.jpg", _splits_in_classes),
+    Layout("cat/images/1.jpg dog/images/1.jpg", _containers_in_classes),
+    Layout("a/abbey/1.jpg b/barn/1.jpg", _first_letters),
+    Layout("color/apple/1.jpg color/corn/1.jpg grey/apple/1.jpg grey/corn/1.jpg", _two_levels),
+    Layout("cat/1.jpg dog/1.jpg", _classes),
+)
+
+
+def _without(tree: FolderTree, request: Request, paths: Sequence[str]) -> list[Choice]:
+    """The answer that some folders do not belong to the input."""
+    return [Choice(f"the images but not those in {show_names(paths)}", exclude(paths, request, tree))]
+
+
+def _all_are_classes(names: Sequence[str]) -> list[Choice]:
+    """The answer that all folders are classes."""
+    are_plain = not any("," in name or name != name.strip() for name in names)
+    if not 1 < len(names) <= _MOST_CLASSES or not are_plain:
+        return []
+    return [Choice("all folders as classes", {"class_names": ",".join(names)})]
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(names[:2]) + (", …" if len(names) > 2 else "")

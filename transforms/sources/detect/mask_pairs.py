@@ -5,12 +5,12 @@ from __future__ import annotations
 import glob
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.sources.detect.mask_names import find_suffixes
-from beam_tfrecords.transforms.sources.detect.names import is_mask_folder, plain_path
+from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_mask_folder, plain_path
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 
 _MOST_FOLDERS = 4
@@ -56,7 +56,7 @@ def find_masks(tree: FolderTree, folders: Sequence[str], root: str) -> dict[str,
     return {**settings, "mask_root": storage.join(root, mask_base) if mask_base else root, **suffixes}
 
 
-def find_mask_files_by_suffix(tree: FolderTree, ending: str) -> dict[str, Any] | None:
+def find_suffixed_masks(tree: FolderTree, ending: str) -> dict[str, Any] | None:
     """The settings by which images whose names have an ending belong to those without it; None if they are no masks.
 
     Args:
@@ -69,6 +69,24 @@ def find_mask_files_by_suffix(tree: FolderTree, ending: str) -> dict[str, Any] |
     # Of several masks of an image, the first.
     more = re.compile(re.escape(ending) + r"[_-]\d+\.[^.]*$")
     return {"mask_suffix": ending, **({"exclude": [f"*{ending}[_-]*"]} if any(map(more.search, names)) else {})}
+
+
+def without_masks(tree: FolderTree, settings: Mapping[str, Any], root: str | None) -> FolderTree:
+    """The tree without the masks that the settings name.
+
+    Args:
+      root: path of the input.
+    """
+    suffix = settings.get("mask_suffix")
+    if "mask_root" not in settings and suffix is None:
+        return tree
+    below = settings.get("mask_root", root or "")[len(root or "") :].strip("/")
+    folders = [below] if below else [path for path in tree.folders if any(map(is_annotation, path.split("/")))]
+    return tree.select(
+        lambda path: (
+            not (posixpath.splitext(path)[0].endswith(suffix) if suffix and not below else _is_below(path, folders))
+        )
+    )
 
 
 def _is_below(path: str, folders: Sequence[str]) -> bool:

@@ -14,8 +14,7 @@ from beam_tfrecords.transforms.refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container, Spool
 from beam_tfrecords.transforms.sources.detect.inference import assume_folders, change_refs, infer_folders
-from beam_tfrecords.transforms.sources.detect.layouts import Interpretation, show_names
-from beam_tfrecords.transforms.sources.detect.suggestions import Place
+from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request, show_names
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
 from beam_tfrecords.transforms.sources.folders.mask_files import MaskFiles, find_mask_files
 from beam_tfrecords.transforms.sources.folders.roots import Root, check_named_splits, root_of
@@ -116,9 +115,9 @@ class ImageFolder(Source):
                 continue
             is_whole = root.is_folder and len(self._roots) == 1 and not self._names_paths()
             path = root.folder if is_whole else None
-            place = Place(quote_input(root.listing), path, root.key_prefix, names)
             name = storage.basename(root.folder)
-            roles[root.key_prefix], notes = infer_folders(tree, self._spec, place, name=name)
+            request = Request(self._spec, quote_input(root.listing), name, path, root.key_prefix, names)
+            roles[root.key_prefix], notes = infer_folders(tree, request)
             self.notes += notes
             if root.is_folder and self._spec.needs_label and self._label_pattern is None:
                 self.notes += self._empty_folders(root, tree, roles[root.key_prefix])

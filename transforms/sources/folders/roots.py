@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.sources.detect.layouts import show_names
+from beam_tfrecords.transforms.sources.detect.interpretation import show_names
 from beam_tfrecords.transforms.sources.inputs import has_wildcards, quote_input
 from beam_tfrecords.transforms.sources.names import is_system_folder, printable
 from beam_tfrecords.transforms.sources.path_labels import named_split_folders

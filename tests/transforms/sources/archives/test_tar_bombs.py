@@ -23,7 +23,7 @@ from beam_tfrecords.transforms.sources.archives import archive
 from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
 from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar
 from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
-from beam_tfrecords.transforms.sources.detect.layouts import Assumption
+from beam_tfrecords.transforms.sources.detect.interpretation import Assumption
 from beam_tfrecords.transforms.sources.source_spec import Skipped
 
 READ = ReadArchive(open_tar, Assumption(splits=False, needs_class=False), only_splits=False, label_pattern=None)

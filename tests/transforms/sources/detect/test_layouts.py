@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import tarfile
 
 import pytest
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError
+from beam_tfrecords.transforms.sources.detect.layouts import LAYOUTS, Level
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.splits import split_of_folder
 from tests.transforms.sources.conftest import infer
 
 
@@ -77,12 +82,15 @@ def test_the_usual_names_of_split_folders_are_known_inside_archives(
 
 UNCLEAR = [
     (("train/cat/1.jpg", "train/dog/1.jpg", "unlabelled_part/cat/2.jpg"), {"splits": "train=train"}),
-    (("train2017/cat/1.jpg", "val2017/cat/2.jpg"), {"splits": "train=train2017,validation=val2017"}),
     (
-        ("seg_train/cat/1.jpg", "seg_test/cat/2.jpg", "seg_pred/cat/3.jpg"),
+        ("train2017/cat/1.jpg", "train2017/dog/1.jpg", "val2017/cat/2.jpg"),
+        {"splits": "train=train2017,validation=val2017"},
+    ),
+    (
+        ("seg_train/cat/1.jpg", "seg_train/dog/1.jpg", "seg_test/cat/2.jpg", "seg_pred/cat/3.jpg"),
         {"splits": "train=seg_train,test=seg_test"},
     ),
-    (("train/cat/1.jpg", "test_images/cat/2.jpg"), {"splits": "train=train,test=test_images"}),
+    (("train/cat/1.jpg", "train/dog/1.jpg", "test_images/cat/2.jpg"), {"splits": "train=train,test=test_images"}),
     (("train/1.jpg", "other/2.jpg"), {"class_names": "other,train"}),
     (
         ("test/cat/1.jpg", "test/dog/1.jpg", "part1/cat/2.jpg", "part2/dog/2.jpg", "part3/dog/2.jpg"),
@@ -127,9 +135,7 @@ def test_a_split_that_is_no_thing_beside_classes_is_refused(touch, opened, liste
     for read in (lambda: listed(opened(touch(*names))), lambda: check_tar(*names)):
         with pytest.raises(RequestError, match=f"the folder {name} beside others") as refused:
             read()
-        settings = settings_of(refused)
-        classes = ",".join(sorted(path.split("/")[0] for path in names))
-        assert settings == [{"exclude": [f"{name}/**"]}, {"class_names": classes}, {"layout": "image"}]
+        assert settings_of(refused) == [{"exclude": [f"{name}/**"]}, {"layout": "image"}]
 
 
 def test_class_names_say_that_folders_called_like_splits_are_classes(touch, opened, listed, check_tar):
@@ -149,7 +155,7 @@ def test_a_nested_class_called_train_is_not_silently_a_split(touch, opened, list
 
 
 def test_fractions_of_an_input_with_split_folders_are_refused(touch, opened, listed, check_tar):
-    names = ("train/cat/1.jpg", "test/cat/2.jpg")
+    names = ("train/cat/1.jpg", "train/dog/1.jpg", "test/cat/2.jpg", "test/dog/2.jpg")
     with pytest.raises(RequestError, match=r"`splits` has fractions.*test, train.*`input=.*/test, .*/train`"):
         listed(opened(touch(*names), splits_auto=False))
     with pytest.raises(RequestError, match=r"`splits` has fractions.*`label_pattern="):
@@ -244,3 +250,18 @@ def test_one_damaged_archive_does_not_change_what_the_folders_mean(tmp_path, ope
     samples, skipped = read_containers(source)
     inferred = infer(source, samples, skipped)
     assert [sample.label for sample in inferred if sample.failure is None] == ["cat", "dog"] * 2
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.match.__name__)
+def test_each_layout_is_the_first_that_matches_its_example(layout):
+    folders = FolderSummary()
+    for name in layout.example.split():
+        folders.add_image(name)
+    names = ("dog",) if "depth" in layout.example else ()
+    request = Request(SourceSpec(input=("/photos",), class_names=names))
+    splits = {name: split for name in folders.tree().below("") if (split := split_of_folder(name))}
+    level = Level(folders.tree(), request, splits or {"": None}, [])
+    for one in LAYOUTS[: LAYOUTS.index(layout)]:
+        assert one.match(level) is None
+    with contextlib.suppress(UnclearError):
+        assert layout.match(level) is not None

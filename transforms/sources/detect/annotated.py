@@ -1,0 +1,144 @@
+"""Images that annotate other images: masks, depth maps and the like, in folders of their own or under a suffix."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Iterable, Sequence
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import Choice
+from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError, join, show_names
+from beam_tfrecords.transforms.sources.detect.mask_pairs import find_masks, find_suffixed_masks
+from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_container, split_in_name
+from beam_tfrecords.transforms.sources.detect.tree import FolderTree
+from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS
+
+_MOST_NAMES = 10
+_MOST_GLOBS = 8
+_MOST_PATHS = 3
+# How the names of masks end that lie beside their photos: 1.png, 1_mask.png, 1_mask_2.png.
+_MASK_ENDING = re.compile(r"([_-](?:mask|seg|gt|label|annotation))(?:[_-]?\d+)?(?=\.[^.]*$)", re.IGNORECASE)
+
+
+def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[str]:
+    """Refuses images that annotate other images, unless the request says which files are wanted.
+
+    Args:
+      base: path of the folder that the others are in.
+
+    Returns:
+      Notes on those that a pattern takes for samples.
+
+    Raises:
+      UnclearError: there are some.
+    """
+    wanted = {name for one in request.spec.include for name in one.split("/")} | request.named
+    found = [path for path in _annotation_folders(tree) if storage.basename(path) not in wanted]
+    if found:
+        count = sum(map(tree.total, found))
+        what = f"the {count:,} images in {show_names(found)} look like masks or annotations"
+        if request.spec.label_pattern is not None:
+            globs = [f"`exclude={one}`" for one in globs_of(found[:_MOST_NAMES], request, None)]
+            return [f"{what}; to leave them out, say {' '.join(globs)}"]
+        masks = None if request.root is None else find_masks(tree, found, request.root)
+        others = tree.select(lambda path: not path.startswith(tuple(f"{one}/" for one in found)))
+        raise UnclearError(f"{what} of the others", _with_masks(request, masks), _without(others, request, base, found))
+    if request.named or request.spec.label_pattern is not None:
+        return []
+    ending = _mask_ending(tree)
+    if ending:
+        masks = find_suffixed_masks(tree, ending)
+        raise UnclearError(
+            f"there are images that end in {ending}, beside images of the same names without it, as masks do",
+            _with_masks(request, masks),
+            [Choice("the images but not their masks", {"exclude": [*request.spec.exclude, f"*{ending}*"]})],
+        )
+    return []
+
+
+def globs_of(paths: Sequence[str], request: Request, tree: FolderTree | None) -> list[str]:
+    """Globs of all that is in some folders.
+
+    Args:
+      tree: of the input; very many folders of the same name and depth get a single glob, if it fits. None for a glob
+        each.
+    """
+    head = "*/" if request.key_prefix else ""
+    if tree is not None and len(paths) > _MOST_PATHS:
+        kinds = dict.fromkeys((path.count("/"), path.rpartition("/")[2]) for path in paths)
+        folders = [path.split("/") for path, folder in tree.walk() if folder.images]
+        found = {"/".join(parts[: depth + 1]) for depth, _ in kinds for parts in folders if len(parts) > depth}
+        if {path for path in found if (path.count("/"), path.rpartition("/")[2]) in kinds} == set(paths):
+            return [f"{head}{'*/' * depth}{glob.escape(name)}/**" for depth, name in kinds]
+    return [f"{head}{glob.escape(path)}/**" for path in paths]
+
+
+def exclude(paths: Sequence[str], request: Request, tree: FolderTree) -> dict[str, list[str]]:
+    """The setting `exclude` with some folders more."""
+    return {"exclude": [*request.spec.exclude, *globs_of(paths, request, tree)]}
+
+
+def _with_masks(request: Request, settings: dict[str, object] | None) -> list[Choice]:
+    """The answer that the images have masks, unless the request says where masks are."""
+    if settings is None or request.root is None or any(getattr(request.spec, name) for name in MASK_SETTINGS):
+        return []
+    return [Choice("the images with their masks", {**settings, "layout": "segmentation"})]
+
+
+def _without(others: FolderTree, request: Request, base: str, found: Sequence[str]) -> list[Choice]:
+    """The answer that the images are wanted without the annotations in some folders.
+
+    Args:
+      others: the tree without them.
+    """
+    meaning = "the images but not their annotations"
+    if request.by_folders and all(folder.images < 2 for _, folder in others.walk()):
+        return []  # A folder for each image is no class.
+    if request.root and not others.images(base):
+        below = others.below(base)
+        is_beside = all(path.rpartition("/")[0] == base for path in found)
+        if len(below) == 1 and is_beside:
+            return [Choice(meaning, {"input": request.path(join(base, below[0]))})]
+    settings = exclude(found, request, others)
+    return [Choice(meaning, settings)] if len(settings["exclude"]) <= _MOST_GLOBS else []
+
+
+def _annotation_folders(tree: FolderTree) -> list[str]:
+    """The outermost folders of images that annotate those of the folders beside them."""
+    found: set[str] = set()
+    for path, folder in tree.walk():
+        parts = path.split("/") if folder.images else []
+        for depth, name in enumerate(parts):
+            parent = "/".join(parts[:depth])
+            if is_annotation(name) and _annotates(tree, parent, name):
+                found.add(join(parent, name))
+                break
+    return sorted(found)
+
+
+def _annotates(tree: FolderTree, parent: str, name: str) -> bool:
+    """Whether the folder of a name that annotations have is beside what they can annotate, and not a class."""
+    others = [one for one in tree.below(parent) if not is_annotation(one)]
+    if tree.images(parent) or any(is_container(one) or split_in_name(one) for one in others):
+        return True
+    inner = set(tree.below(join(parent, name)))
+    if inner and any(inner & set(tree.below(join(parent, one))) for one in others):
+        return True
+    stems = _stems(tree.names([join(parent, name)]))
+    shared = stems & _stems(tree.names(join(parent, one) for one in others))
+    return len(others) == 1 and bool(stems) and len(shared) * 2 > len(stems)
+
+
+def _mask_ending(tree: FolderTree) -> str | None:
+    """The ending by which masks differ from the photos beside them."""
+    for _, folder in tree.walk():
+        endings = [found[1] for _, name in folder.names if (found := _MASK_ENDING.search(name))]
+        if 0.15 * len(folder.names) <= len(endings) <= 0.85 * len(folder.names) and endings:
+            return max(endings, key=endings.count)
+    return None
+
+
+def _stems(names: Iterable[str]) -> set[str]:
+    """Names without their extensions and the words that masks have at their ends."""
+    return {_MASK_ENDING.sub("", name).rpartition(".")[0].lower() for name in names}

@@ -1,0 +1,152 @@
+"""What the folders of an input are taken to mean, and the request that they are judged by. Pure values."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import Choice
+from beam_tfrecords.transforms.sources.detect.names import normalize
+from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.splits import SPLIT_NAMES
+
+_MOST_NAMES = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Interpretation:
+    """What the folders of an input mean.
+
+    Attributes:
+      bases: path of a folder below the input -> split of the images in it, or None. Its folders are the classes.
+      inner_splits: name of a folder in a class folder -> split of the images in it.
+      is_nested: whether the whole path below a base is the class.
+    """
+
+    bases: Mapping[str, str | None] = dataclasses.field(default_factory=lambda: {"": None})
+    inner_splits: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    is_nested: bool = False
+
+    @property
+    def has_splits(self) -> bool:
+        """Whether folders say the split."""
+        return bool(self.inner_splits) or any(self.bases.values())
+
+    def place(self, path: str) -> tuple[str | None, str | None]:
+        """Class and split of the image at a path below the input; None where its folders say none."""
+        folders = path.split("/")[:-1]
+        for depth in self._depths:
+            base = "/".join(folders[:depth])
+            if len(folders) >= depth and base in self.bases:
+                below, split = folders[depth:], self.bases[base]
+                if self.inner_splits:
+                    split = self.inner_splits.get(below[1]) if len(below) > 1 else None
+                return ("/".join(below) if self.is_nested else below[0]) if below else None, split
+        return None, None
+
+    @functools.cached_property
+    def _depths(self) -> Sequence[int]:
+        return sorted({base.count("/") + 1 if base else 0 for base in self.bases}, reverse=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Assumption:
+    """What the folders of an input usually are; the listing goes by it until all folders are known.
+
+    Attributes:
+      splits: whether first folders that are named like splits are splits.
+      needs_class: whether they only are where folders below them can be the classes.
+      class_names: as `SourceSpec.class_names`.
+    """
+
+    splits: bool
+    needs_class: bool
+    class_names: tuple[str, ...] = ()
+
+    def place(self, path: str) -> tuple[str | None, str | None]:
+        """As `Interpretation.place`."""
+        folders = path.split("/")[:-1]
+        if not folders:
+            return None, None
+        split = SPLIT_NAMES.get(folders[0].lower()) if self.splits and folders[0] not in self.class_names else None
+        if split is not None and (len(folders) > 1 or not self.needs_class):
+            return folders[1] if len(folders) > 1 else None, split
+        return folders[0], None
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What the layouts have to know of a request.
+
+    Attributes:
+      spec: the request.
+      where: the input, as messages quote it.
+      name: of the input, without the folders before it.
+      root: path of the folder; None if it is no folder, not the only input, or if the request names paths in it.
+      key_prefix: what the keys begin with; "" if there is no other input.
+      inputs: names of all inputs that are read together with this one, if there are several.
+    """
+
+    spec: SourceSpec
+    where: str = ""
+    name: str = ""
+    root: str | None = None
+    key_prefix: str = ""
+    inputs: Sequence[str] = ()
+
+    @property
+    def by_folders(self) -> bool:
+        """Whether the folders give the labels."""
+        return self.spec.needs_label and self.spec.label_pattern is None
+
+    @functools.cached_property
+    def named(self) -> frozenset[str]:
+        """The classes that the request names."""
+        return frozenset(map(normalize, (*self.spec.class_names, *self.spec.classes)))
+
+    def path(self, below: str) -> str:
+        """The path of a folder below the root."""
+        return storage.join(self.root or "", below) if below else self.root or ""
+
+    def class_pattern(self, depth: int) -> str:
+        """The pattern by which the class is the folder at a depth below the input."""
+        head = "[^/]+/" if self.key_prefix else ""
+        return f"^{head}{'[^/]+/' * depth}(?P<label>[^/]+)/"
+
+
+class UnclearError(Exception):
+    """The folders may mean several things.
+
+    Attributes:
+      found: what was found, for a message.
+      answers: what the request may say. The answers in a group mean the same: the first that makes it clear counts.
+    """
+
+    def __init__(self, found: str, *answers: Sequence[Choice]) -> None:
+        super().__init__(found)
+        self.found = found
+        self.answers = answers
+
+
+def join(base: str, name: str) -> str:
+    """The path of a folder in a folder below the input."""
+    return f"{base}/{name}" if base else name
+
+
+def depth_of(path: str) -> int:
+    """Number of folders in a path."""
+    return path.count("/") + 1 if path else 0
+
+
+def show_names(names: Sequence[str], *, quote: bool = False) -> str:
+    """The first few names, for a message."""
+    shown = [repr(printable(name)) if quote else printable(name) for name in names[:_MOST_NAMES]]
+    return (", ".join(shown) or "no folders") + (", …" if len(names) > _MOST_NAMES else "")
+
+
+def write_splits(splits: Mapping[str, str | None]) -> str:
+    """The setting `splits` that names folders."""
+    return ",".join(f"{split}={folder}" for folder, split in splits.items())
