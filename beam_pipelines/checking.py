@@ -33,7 +33,7 @@ from beam_tfrecords.transforms.labels import (
 from beam_tfrecords.transforms.refs import Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.table_sidecars import is_table
-from beam_tfrecords.transforms.sources.opening import open_source
+from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.other_forms import find_form
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.selection import OTHER_CLASS
@@ -101,15 +101,17 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     may_have_objects = layout in (None, parse_layout("tfds"))
     needs_label = layout is not None and layout.needs_label
     needs_objects = may_have_objects or spec.source.needs_objects
-    source = open_source(dataclasses.replace(spec.source, needs_label=needs_label, needs_objects=needs_objects))
+    request = dataclasses.replace(spec.source, needs_label=needs_label, needs_objects=needs_objects)
+    opened = open_input(request)
+    source = opened.source(request)
     if layout is None and (source.has_masks or source.has_captions):
         layout, may_have_objects = parse_layout("segmentation" if source.has_masks else CAPTIONS), False
         request = dataclasses.replace(spec.source, columns=layout.columns, needs_label=False, needs_objects=False)
-        source = open_source(request)
+        source = opened.source(request)
     _check_masks(spec, source, layout)
     if source.has_objects and may_have_objects:
         layout = parse_layout(TFDS_OBJECTS if layout else "detection")
-        source = open_source(
+        source = opened.source(
             dataclasses.replace(spec.source, columns=layout.columns, needs_label=False, needs_objects=True)
         )
     elif layout is not None and layout.needs_objects and not source.has_objects:
@@ -131,15 +133,15 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
                 f"{_column_layout(source)}"
             )
         layout = table_layout(source.column_types)
-        source = open_source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=False))
+        source = opened.source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=False))
     elif layout is None and source.has_images:
         has_several = spec.source.label_separator or spec.source.label_columns or spec.source.group_rows
         has_several = has_several and spec.source.label_type is LabelType.CLASS
         layout = parse_layout("multilabel" if has_several else "tfds")
-        source = open_source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=True))
+        source = opened.source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=True))
     if layout is not None and spec.source.label_type is not LabelType.CLASS:
         layout = _with_label_values(layout, spec, source)
-        source = open_source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=False))
+        source = opened.source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=False))
     if layout is None or (layout.needs_image and not source.has_images):
         choices = [*source.column_suggestions(needs_label=layout is None or layout.needs_label)]
         alone = f"; a spec file may say a dataset of columns alone: {_column_layout(source)}"

@@ -32,7 +32,7 @@ from beam_tfrecords.storage.entries import (
     no_check,
 )
 from beam_tfrecords.storage.faults import is_service_fault, is_unanswered
-from beam_tfrecords.storage.opened import note, noting_files
+from beam_tfrecords.storage.opened import NotedFiles, note, noting_files
 from beam_tfrecords.storage.options import StorageOptions, bound, current_options, set_options, using
 from beam_tfrecords.storage.paths import absolute, basename, dirname, has_scheme, is_glob, is_web, join, plain_uri
 from beam_tfrecords.storage.threads import map_in_threads
@@ -43,6 +43,7 @@ __all__ = [
     "ChangedError",
     "Check",
     "FileEntry",
+    "NotedFiles",
     "Part",
     "SchemeError",
     "ServiceFaultError",

@@ -39,12 +39,11 @@ class NotedFiles:
 
 
 @contextlib.contextmanager
-def noting_files(known: str = "") -> Iterator[NotedFiles]:
+def noting_files(noted: NotedFiles) -> Iterator[None]:
     """Notes what this thread opens in the block; of nested blocks, the inner one notes."""
-    noted = NotedFiles(known)
     token = _noted.set(noted)
     try:
-        yield noted
+        yield
     finally:
         _noted.reset(token)
 

@@ -92,7 +92,7 @@ def test_a_build_that_has_not_listed_anything_keeps_others_away_and_looks_once(p
 
     watch(preparing, "check_output")
     watch(checking, "find_old_files")
-    watch(checking, "open_source")
+    watch(checking, "open_input")
     open_source = building.open_spec_source
 
     def open_while_another_build_begins(spec):
@@ -105,7 +105,7 @@ def test_a_build_that_has_not_listed_anything_keeps_others_away_and_looks_once(p
     monkeypatch.setattr(building, "open_spec_source", open_while_another_build_begins)
     ran = convert(f"--input={pets}", f"--output={tmp_path / 'out'}", *FLAGS, "--layout=tfds")
     assert ran.code == 0, ran.err
-    assert calls == {"check_output": 1, "find_old_files": 1, "open_source": 1}
+    assert calls == {"check_output": 1, "find_old_files": 1, "open_input": 1}
     (ran,) = refused
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert f"another build is writing to it, process {os.getpid()} on " in ran.err

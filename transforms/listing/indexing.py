@@ -156,7 +156,8 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
             raise
 
     spools = BuildFolder(plan.folder).spool
-    with storage.noting_files(container.uri) as noted, Spool(spools, stem, most_bytes=plan.max_file_size) as spool:
+    noted = storage.NotedFiles(container.uri)
+    with storage.noting_files(noted), Spool(spools, stem, most_bytes=plan.max_file_size) as spool:
         listing = write_listing(
             watched(), BuildFolder(plan.folder).listing, plan=plan.listing, skipped=skipped, stem=f"{stem}-"
         )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
@@ -28,13 +29,46 @@ from beam_tfrecords.transforms.sources.registry import (
     find_source,
     source_of_file,
 )
-from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.taken_settings import refuse_settings
 
 
-def open_source(spec: SourceSpec) -> Source:
-    """Opens the source that reads `spec.input`, and checks what its folders and headers can tell.
+@dataclasses.dataclass(frozen=True)
+class OpenedInput:
+    """An input that is opened once, whatever layouts a request of it may mean.
+
+    Attributes:
+      paths: of the inputs, and `splits` of those that say theirs.
+      entry: the source that reads them.
+      notes: on how it was recognised.
+      make: makes the source of a request.
+      files: what was opened or asked for.
+    """
+
+    paths: Sequence[str]
+    splits: Mapping[str, str]
+    entry: Entry
+    notes: Sequence[str]
+    make: MakeSource
+    files: storage.NotedFiles
+
+    def source(self, spec: SourceSpec) -> Source:
+        """The source of a request that differs from that of `open_input` in its layout at most.
+
+        Raises:
+          RequestError: the input does not fit the request.
+          BuildError: a service fault.
+        """
+        with _refusing(self.paths, self.splits, self.files):
+            source = self.make(_request(spec, self.paths, self.splits, self.entry))
+        source.notes[:0] = self.notes
+        source.read_with = self.files.fingerprints
+        return source
+
+
+def open_input(spec: SourceSpec) -> OpenedInput:
+    """Opens `spec.input`, and checks what its folders and headers can tell.
 
     Raises:
       RequestError: the input does not exist, or does not fit the request.
@@ -43,37 +77,39 @@ def open_source(spec: SourceSpec) -> Source:
     paths, splits = name_inputs(spec.input)
     if splits and not spec.splits_auto:
         raise RequestError("`input` and `splits` both say the splits; leave one of them out")
+    files = storage.NotedFiles()
+    with _refusing(paths, splits, files):
+        named, *others = [_choose(path, spec) for path in paths]
+        for path, other in zip(paths[1:], others, strict=True):
+            if other != named:
+                raise RequestError(
+                    f"{quote_input(paths[0])} is read as {named.name}, but {quote_input(path)} as {other.name}; "
+                    "the inputs of one dataset must be of one source"
+                )
+        entry = _recognise(named, paths, spec) if spec.source == "auto" and spec.label_pattern is None else named
+        request = _request(spec, paths, splits, entry)
+        refuse_settings(entry, request)
+        make: MakeSource = _module(entry).open_input(request)
+    read_as = f"{quote_input(paths[0])} is read as {entry.name}, not as {entry.among} (`source`)"
+    return OpenedInput(paths, splits, entry, [] if entry == named else [read_as], make, files)
+
+
+def _request(spec: SourceSpec, paths: Sequence[str], splits: Mapping[str, str], entry: Entry) -> SourceSpec:
+    return dataclasses.replace(spec, input=tuple(paths), input_splits=splits, source=entry.name)
+
+
+@contextlib.contextmanager
+def _refusing(paths: Sequence[str], splits: Mapping[str, str], files: storage.NotedFiles) -> Iterator[None]:
+    """Notes the files that are opened; what cannot be read is refused, and suggestions keep all inputs."""
     try:
-        with storage.noting_files() as noted:
-            source = _open(paths, splits, spec)
+        with storage.noting_files(files):
+            yield
     except RequestError as error:
         raise keep_inputs(error, paths, splits) from error.__cause__
-    source.read_with = noted.fingerprints
-    return source
-
-
-def _open(paths: Sequence[str], splits: Mapping[str, str], spec: SourceSpec) -> Source:
-    entries = [_choose(path, spec) for path in paths]
-    for path, entry in zip(paths, entries, strict=True):
-        if entry != entries[0]:
-            raise RequestError(
-                f"{quote_input(paths[0])} is read as {entries[0].name}, but {quote_input(path)} as {entry.name}; "
-                "the inputs of one dataset must be of one source"
-            )
-    try:
-        entry = (
-            _recognise(entries[0], paths, spec) if spec.source == "auto" and spec.label_pattern is None else entries[0]
-        )
-        request = dataclasses.replace(spec, input=tuple(paths), input_splits=splits, source=entry.name)
-        refuse_settings(entry, request)
-        source: Source = _module(entry).open_source(request)
     except OSError as error:
         if storage.is_service_fault(error):
             raise BuildError(describe_fault(", ".join(paths), error)) from error
         raise RequestError(f"{quote_input(','.join(paths))} cannot be read: {error}") from error
-    if entry != entries[0]:
-        source.notes.insert(0, f"{quote_input(paths[0])} is read as {entry.name}, not as {entry.among} (`source`)")
-    return source
 
 
 def _recognise(entry: Entry, paths: Sequence[str], spec: SourceSpec) -> Entry:

@@ -1,4 +1,4 @@
-"""The sources. A new one is a module with a function `open_source(spec) -> Source`, and one line here."""
+"""The sources. A new one is a module with a function `open_input(spec) -> MakeSource`, and one line here."""
 
 from __future__ import annotations
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from beam_tfrecords.errors import Choice
 from beam_tfrecords.transforms.refs import IMAGE, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, ReadContainer
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.inputs import InputFile
-from beam_tfrecords.transforms.sources.source_spec import Skipped
+from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 
 
 class Source:
@@ -110,6 +111,11 @@ class Source:
     def containers(self) -> Sequence[Container] | None:
         """The containers; None for a source without containers."""
         return None
+
+
+# What an opened input makes for each request of it: the layout and the contents that are asked for may be others, the
+# input and how it is read are not. It may look at first rows, but opens and lists nothing again.
+MakeSource: TypeAlias = Callable[[SourceSpec], Source]
 
 
 class ContainerSource(Source):

@@ -13,7 +13,7 @@ from beam_tfrecords.transforms.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs import SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
-from beam_tfrecords.transforms.sources.opening import open_source
+from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 
@@ -40,7 +40,8 @@ def opened() -> Open:
     """Opens a source, given its inputs and the fields of a spec."""
 
     def make(*inputs: Any, **fields: Any) -> Source:
-        return open_source(SourceSpec(input=tuple(map(str, inputs)), **fields))
+        spec = SourceSpec(input=tuple(map(str, inputs)), **fields)
+        return open_input(spec).source(spec)
 
     return make
 

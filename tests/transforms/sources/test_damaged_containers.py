@@ -29,7 +29,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.ref_columns import one_by_one
 from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
-from beam_tfrecords.transforms.sources.opening import open_source
+from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.registry import NAMES
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
@@ -217,7 +217,8 @@ def prefixes() -> list[bytes]:
 
 def opened(path: Path, form: Form) -> Source:
     where = path.parent if form.source == "hf_folder" else path
-    return open_source(SourceSpec(input=(str(where),), source=form.source, **form.fields))
+    spec = SourceSpec(input=(str(where),), source=form.source, **form.fields)
+    return open_input(spec).source(spec)
 
 
 def count_listed(source: Source, path: Path) -> tuple[int, Skipped]:

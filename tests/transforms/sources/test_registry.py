@@ -11,7 +11,7 @@ from beam_tfrecords.transforms.sources.registry import SOURCES, source_of_file
 
 @pytest.mark.parametrize("entry", SOURCES, ids=lambda entry: entry.name)
 def test_the_module_of_every_source_has_an_opener(entry):
-    assert callable(importlib.import_module(f"beam_tfrecords.transforms.sources.{entry.module}").open_source)
+    assert callable(importlib.import_module(f"beam_tfrecords.transforms.sources.{entry.module}").open_input)
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,10 @@ def test_only_parquet_imports_pyarrow(touch, name):
     (root / "m.csv").write_text("image,label\nphotos/cat/1.jpg,cat\n")
     script = (
         "import sys\n"
-        "from beam_tfrecords.transforms.sources.opening import open_source\n"
+        "from beam_tfrecords.transforms.sources.opening import open_input\n"
         "from beam_tfrecords.transforms.sources.source_spec import SourceSpec\n"
-        f"samples = list(open_source(SourceSpec(input=({str(root / name)!r},))).samples())\n"
+        f"spec = SourceSpec(input=({str(root / name)!r},))\n"
+        "samples = list(open_input(spec).source(spec).samples())\n"
         "print(len(samples), 'pyarrow' in sys.modules)\n"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import array
 import dataclasses
+import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
@@ -32,7 +33,7 @@ from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits,
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
 from beam_tfrecords.transforms.sources.other_forms import refuse_json
 from beam_tfrecords.transforms.sources.reading import unchanged
-from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 _ARRAYS = ("images", "annotations", "categories")
@@ -42,7 +43,7 @@ _START_BYTES = 64 << 10
 _MOST_NAMES = 3
 
 
-def open_source(spec: SourceSpec) -> CocoSource:
+def open_input(spec: SourceSpec) -> MakeSource:
     """Opens files of annotations.
 
     Raises:
@@ -63,7 +64,7 @@ def open_source(spec: SourceSpec) -> CocoSource:
             )
     if not spec.splits_auto:
         files = [file._replace(split=None) for file in files]
-    return CocoSource(files, spec)
+    return functools.partial(CocoSource, files)
 
 
 class CocoSource(Source):

@@ -6,6 +6,7 @@ pixel; so 1 is subtracted from xmin and ymin alone, as Detectron2 does.
 
 from __future__ import annotations
 
+import functools
 import posixpath
 from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree
@@ -25,7 +26,7 @@ from beam_tfrecords.transforms.sources.annotations.annotated import (
 from beam_tfrecords.transforms.sources.image_files import with_mask
 from beam_tfrecords.transforms.sources.inputs import key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind
-from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.splits import split_of_folder
 
@@ -40,7 +41,7 @@ _THREADS = 16
 _NAN = float("nan")
 
 
-def open_source(spec: SourceSpec) -> VocSource:
+def open_input(spec: SourceSpec) -> MakeSource:
     """Opens folders of Pascal VOC.
 
     Raises:
@@ -55,7 +56,7 @@ def open_source(spec: SourceSpec) -> VocSource:
                     f"{quote_input(root)} has no folder {folder}; expected one such as VOCdevkit/VOC2012, with "
                     f"{_IMAGES}, {needed[0]} and, for splits, {needed[1]}"
                 )
-    return VocSource(dict(zip(key_prefixes(spec.input), spec.input, strict=True)), spec)
+    return functools.partial(VocSource, dict(zip(key_prefixes(spec.input), spec.input, strict=True)))
 
 
 class VocSource(Source):

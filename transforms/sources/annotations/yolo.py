@@ -7,6 +7,7 @@ height of the box as shares of the image's size; or the number and the points of
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -27,7 +28,7 @@ from beam_tfrecords.transforms.sources.annotations.annotated import (
 )
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
-from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.image_paths import resolve
 from beam_tfrecords.transforms.splits import SPLIT_NAMES
@@ -39,7 +40,7 @@ _MOST_BYTES = 16 << 20
 _THREADS = 16
 
 
-def open_source(spec: SourceSpec) -> YoloSource:
+def open_input(spec: SourceSpec) -> MakeSource:
     """Opens a data file.
 
     Raises:
@@ -61,7 +62,7 @@ def open_source(spec: SourceSpec) -> YoloSource:
         paths = [_find(path, root, spec) for path in values]
         if paths:
             splits.setdefault(SPLIT_NAMES[word], []).extend(paths)
-    return YoloSource(root, splits, names, _count_keypoints(data), spec)
+    return functools.partial(YoloSource, root, splits, names, _count_keypoints(data))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,7 +27,7 @@ from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits,
 from beam_tfrecords.transforms.sources.names import NOT_AN_IMAGE, has_extension, skipped_kind
 from beam_tfrecords.transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_group, path_label
 from beam_tfrecords.transforms.sources.registry import find_source
-from beam_tfrecords.transforms.sources.source import ContainerSource
+from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 
 # An archive that expands to more than this, and to more than so many times its size, is a bomb. Apache POI takes the
@@ -185,15 +185,20 @@ class ReadArchive:
                 yield SampleRef(key, images, member.size, fingerprint, label, split, {}, member.failure, group)
 
 
-def open_archives(spec: SourceSpec, open_archive: OpenArchive) -> ArchiveSource:
+def open_archives(spec: SourceSpec, open_archive: OpenArchive) -> MakeSource:
     """Finds the archives of a request.
 
     Raises:
       RequestError: an archive does not exist.
     """
     pattern = compile_pattern(spec)
-    read = ReadArchive(open_archive, assume_folders(spec), spec.split_folders is not None, pattern)
-    return ArchiveSource(find_files(spec), read, spec)
+    files = find_files(spec)
+
+    def make(request: SourceSpec) -> ArchiveSource:
+        read = ReadArchive(open_archive, assume_folders(request), request.split_folders is not None, pattern)
+        return ArchiveSource(files, read, request)
+
+    return make
 
 
 def _archive_name(source: str) -> re.Pattern[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import re
 from collections import Counter
@@ -33,7 +34,7 @@ from beam_tfrecords.transforms.sources.inputs import (
     find_files,
     quote_input,
 )
-from beam_tfrecords.transforms.sources.source import ContainerSource
+from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
@@ -243,7 +244,7 @@ def recognises(container: Container, spec: SourceSpec) -> bool:
     )
 
 
-def open_source(spec: SourceSpec) -> WebDatasetSource:
+def open_input(spec: SourceSpec) -> MakeSource:
     """Finds the archives, and looks at the first samples.
 
     Raises:
@@ -255,7 +256,7 @@ def open_source(spec: SourceSpec) -> WebDatasetSource:
     except SampleError as error:
         where = quote_input(files[0].entry.path)
         raise RequestError(f"{where} is not a tar archive: {error.detail}") from error
-    return WebDatasetSource(files, start, spec)
+    return functools.partial(WebDatasetSource, files, start)
 
 
 def _read_start(container: Container) -> _Start:

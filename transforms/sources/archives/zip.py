@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from beam_tfrecords.transforms.sources.archives.archive import ArchiveSource, open_archives
+from beam_tfrecords.transforms.sources.archives.archive import open_archives
 from beam_tfrecords.transforms.sources.archives.zip_reader import open_zip
+from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 
-def open_source(spec: SourceSpec) -> ArchiveSource:
+def open_input(spec: SourceSpec) -> MakeSource:
     """Finds the archives.
 
     Raises:

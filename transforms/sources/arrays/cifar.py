@@ -9,9 +9,10 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.sources.arrays.stacks import Stack, StackSource, read_exactly, reading_stack
+from beam_tfrecords.transforms.sources.arrays.stacks import Stack, open_stacks, read_exactly, reading_stack
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import find_files_below, quote_input
+from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 _TEN = re.compile(r"(?:data_batch_\d|test_batch)\.bin", re.IGNORECASE)
@@ -24,7 +25,7 @@ _COLUMNS_TEN = {"label": "batches.meta.txt"}
 _COLUMNS_HUNDRED = {"coarse_label": "coarse_label_names.txt", "label": "fine_label_names.txt"}
 
 
-def open_source(spec: SourceSpec) -> StackSource:
+def open_input(spec: SourceSpec) -> MakeSource:
     """Finds the files, and the names of the classes beside them.
 
     Raises:
@@ -36,11 +37,10 @@ def open_source(spec: SourceSpec) -> StackSource:
         raise RequestError(f"{quote_input(spec.input[0])} has files of CIFAR-10 and of CIFAR-100; convert them apart")
     names = {column: _read_names(storage.dirname(files[0].entry.path), file) for column, file in kinds[0].items()}
     label = spec.label_column or "label"
-    return StackSource(
+    return open_stacks(
         files,
         FindCifar(names),
-        spec,
-        class_names=names.get(label, ()) if spec.needs_label else (),
+        class_names=names.get(label, ()),
         read_name=lambda path: path.replace("data_batch", "train_batch"),
     )
 

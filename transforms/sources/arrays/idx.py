@@ -15,9 +15,10 @@ import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.transforms.sources.arrays.stacks import Stack, StackSource, find_axes, read_exactly, reading_stack
+from beam_tfrecords.transforms.sources.arrays.stacks import Stack, find_axes, open_stacks, read_exactly, reading_stack
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input
+from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 # train-images-idx3-ubyte, as they are distributed, and t10k-images.idx3-ubyte, as some programs call them.
@@ -29,7 +30,7 @@ _DTYPES = {8: "|u1", 9: "|i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 _CHUNK = 1 << 14
 
 
-def open_source(spec: SourceSpec) -> StackSource:
+def open_input(spec: SourceSpec) -> MakeSource:
     """Finds the files of images, and the labels beside them.
 
     Raises:
@@ -41,10 +42,9 @@ def open_source(spec: SourceSpec) -> StackSource:
         path = files[0].entry.path
         raise RequestError(f"{quote_input(path)} holds labels; expected images, such as train-images-idx3-ubyte")
     labels = {file.entry.path: found for file in images if (found := _labels_of(file.entry.path))}
-    source = StackSource(images, FindIdx(labels), spec, read_name=lambda path: path.replace("t10k", "test"))
     transposed = any(_TRANSPOSED.match(storage.basename(file.entry.path)) for file in images)
-    source.notes += ["rows and columns are exchanged, because EMNIST stores its images lying"] if transposed else []
-    return source
+    notes = ["rows and columns are exchanged, because EMNIST stores its images lying"] if transposed else []
+    return open_stacks(images, FindIdx(labels), read_name=lambda path: path.replace("t10k", "test"), notes=notes)
 
 
 @dataclasses.dataclass(frozen=True)

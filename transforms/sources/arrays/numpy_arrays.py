@@ -19,9 +19,10 @@ import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.transforms.sources.arrays.stacks import Stack, StackSource, find_axes, read_exactly, reading_stack
+from beam_tfrecords.transforms.sources.arrays.stacks import Stack, find_axes, open_stacks, read_exactly, reading_stack
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import find_files_below, quote_input
+from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.splits import SPLIT_NAMES
 from beam_tfrecords.transforms.zip_member import HEADER_BYTES, content_start
@@ -71,7 +72,7 @@ class _Array(NamedTuple):
         return "_".join(word for word in self.words if word not in SPLIT_NAMES) or self.words[0]
 
 
-def open_source(spec: SourceSpec) -> StackSource:
+def open_input(spec: SourceSpec) -> MakeSource:
     """Finds the files, and the labels of .npy files beside them.
 
     Raises:
@@ -84,7 +85,7 @@ def open_source(spec: SourceSpec) -> StackSource:
     if not images:
         raise RequestError(f"{quote_input(spec.input[0])} has labels and no images")
     beside = {path: label for path, label in labels.items() if label}
-    return StackSource(images, FindArrays(beside, spec.image_column), spec)
+    return open_stacks(images, FindArrays(beside, spec.image_column))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any, TypeAlias
@@ -23,7 +24,7 @@ from beam_tfrecords.transforms.sources.inputs import (
     splits_of_names,
 )
 from beam_tfrecords.transforms.sources.reading import reading
-from beam_tfrecords.transforms.sources.source import ContainerSource
+from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
 from beam_tfrecords.transforms.sources.source_spec import LabelType, Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.row_values import (
     Located,
@@ -89,9 +90,12 @@ class StackSource(ContainerSource):
     Args:
       files: the files.
       find: reads where the stacks of a file are.
-      spec: the request.
+      stacks: of the first file.
+      table: what belongs to its first images.
       class_names: of the labels, which are names then; empty if nothing tells them.
       read_name: path -> the same with a usual word for the split in it.
+      notes: on the files.
+      spec: the request.
 
     Raises:
       RequestError: they do not fit the request.
@@ -103,37 +107,33 @@ class StackSource(ContainerSource):
         self,
         files: Sequence[InputFile],
         find: FindStacks,
+        stacks: Sequence[Stack],
+        table: FirstRows,
+        class_names: Sequence[str],
+        read_name: Callable[[str], str],
+        notes: Sequence[str],
         spec: SourceSpec,
-        *,
-        class_names: Sequence[str] = (),
-        read_name: Callable[[str], str] = str,
     ) -> None:
         super().__init__(files)
         self.name = spec.source
-        first = files[0].entry.path
-        try:
-            stacks = find(self._containers[0])
-            rows = list(itertools.islice(stacks[0].rows(), _ROWS))
-        except SampleError as error:
-            raise RequestError(f"{quote_input(first)} cannot be read: {error.detail}") from error
-        types = stacks[0].column_types
-        table = FirstRows(first, tuple(types), types, rows)
         label = _choose_label(table, spec)
-        cells, notes = choose_cells(table, spec, label)
-        self.columns, self.column_types, self.label_column = table.columns, types, label
-        self.class_names = class_names
-        self.labels_may_be_indices = not class_names
+        cells, of_columns = choose_cells(table, spec, label)
+        self.columns, self.column_types, self.label_column = table.columns, table.column_types, label
+        self.class_names = class_names if spec.needs_label else ()
+        self.labels_may_be_indices = not self.class_names
         paths = [file.entry.path for file in files]
         said = (
             [file.split for file in files] if spec.input_splits else splits_of_names(list(map(read_name, paths)), spec)
         )
         splits = {path: split for path, split in zip(paths, said, strict=True) if split}
         by_arrays = not splits and cells.columns.split is None and spec.splits_auto and spec.split_column is None
-        self.notes += [*notes, *describe_splits(splits, list(splits.values()), spec)]
+        self.notes += [*notes, *of_columns, *describe_splits(splits, list(splits.values()), spec)]
         if by_arrays and any(stack.split for stack in stacks):
             shown = ", ".join(dict.fromkeys(str(stack.split) for stack in stacks))
             self.notes.append(f"splits from the names of the arrays: {shown}")
-        marked = [row[label] for row in rows] if label is not None and spec.label_type is LabelType.CLASS else []
+        marked = (
+            [row[label] for row in table.first_rows] if label is not None and spec.label_type is LabelType.CLASS else []
+        )
         has_flags = bool(marked) and all(isinstance(row, list) and set(row) <= {0, 1} for row in marked)
         if has_flags:
             self.notes.append(f"the labels {label!r} are zeros and ones, one for each class")
@@ -197,6 +197,33 @@ class ReadStacks:
         located = Located(_key(stack, number), {IMAGE: place}, stack.size, fingerprint)
         values = {name: row.get(name) for name in self.cells.needed}
         return self.cells.sample(values, located, prefix=container.key_prefix, split=self._split(container, stack))
+
+
+def open_stacks(
+    files: Sequence[InputFile],
+    find: FindStacks,
+    *,
+    class_names: Sequence[str] = (),
+    read_name: Callable[[str], str] = str,
+    notes: Sequence[str] = (),
+) -> MakeSource:
+    """Reads the start of the first file.
+
+    Args:
+      files, find, class_names, read_name, notes: as `StackSource` has them.
+
+    Raises:
+      RequestError: it cannot be read.
+    """
+    first = Container.of(files[0].entry, key_prefix="")
+    try:
+        stacks = find(first)
+        rows = list(itertools.islice(stacks[0].rows(), _ROWS))
+    except SampleError as error:
+        raise RequestError(f"{quote_input(first.uri)} cannot be read: {error.detail}") from error
+    types = stacks[0].column_types
+    table = FirstRows(first.uri, tuple(types), types, rows)
+    return functools.partial(StackSource, files, find, stacks, table, class_names, read_name, notes)
 
 
 def find_axes(shape: Sequence[int]) -> str | None:

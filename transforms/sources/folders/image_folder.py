@@ -34,7 +34,7 @@ from beam_tfrecords.transforms.sources.names import (
     skipped_kind,
 )
 from beam_tfrecords.transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_group, path_label
-from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 
 # Of fewer images, starting a pipeline would take longer than it gains; of more, listing these once more costs little.
@@ -80,6 +80,7 @@ class ImageFolder(Source):
         self._label_pattern = compile_pattern(spec)
         self.has_masks = spec.needs_mask
         self._masks: Mapping[str, MaskFiles] = {}
+        self.notes += describe_splits([root.folder for root in roots], [root.split for root in roots], spec)
         self.read_container: ReadImages = ReadImages({root.key_prefix: root for root in roots}, spec)
         # The names of all masks would have to be in the memory of every worker.
         if not self.has_masks and all(storage.can_cut(root.listing) for root in roots):
@@ -194,7 +195,7 @@ def _list_images(
         yield ref if masks is None or failure else _with_mask(ref, masks, relative)
 
 
-def open_source(spec: SourceSpec) -> ImageFolder:
+def open_input(spec: SourceSpec) -> MakeSource:
     """Opens folders and globs of images.
 
     Raises:
@@ -218,9 +219,7 @@ def open_source(spec: SourceSpec) -> ImageFolder:
         for root, prefix, split in zip(roots, prefixes, splits, strict=True)
     ]
     check_named_splits(roots, spec)
-    source = ImageFolder(roots, spec)
-    source.notes += describe_splits(folders, splits, spec)
-    return source
+    return functools.partial(ImageFolder, roots)
 
 
 def _with_mask(ref: SampleRef, masks: MaskFiles, relative: str) -> SampleRef:

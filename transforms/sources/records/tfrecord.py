@@ -6,6 +6,7 @@ The image of a record is read where it is, inside the record; those of compresse
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gzip
 import math
 import re
@@ -37,7 +38,7 @@ from beam_tfrecords.transforms.sources.records.tfds_features import (
     parse_shard_lengths,
     shard_of,
 )
-from beam_tfrecords.transforms.sources.source import ContainerSource
+from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.object_cells import wants_objects
@@ -267,7 +268,7 @@ def _only_image(features: Mapping[str, tuple[str, list[Any]]], name: str) -> byt
     return values[0] if kind == "bytes" and len(values) == 1 else None
 
 
-def open_source(spec: SourceSpec) -> TfrecordSource:
+def open_input(spec: SourceSpec) -> MakeSource:
     """Finds the files, and reads the first records and what describes them.
 
     Raises:
@@ -279,7 +280,7 @@ def open_source(spec: SourceSpec) -> TfrecordSource:
         start = _read_start(Container.of(files[0].entry, key_prefix=""))
     except SampleError as error:
         raise RequestError(f"{quote_input(files[0].entry.path)} is not a TFRecord file: {error.detail}") from error
-    return TfrecordSource(files, start, described, spec)
+    return functools.partial(TfrecordSource, files, start, described)
 
 
 class _Description(NamedTuple):

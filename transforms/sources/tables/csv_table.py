@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.other_forms import name_columns, refuse_json
+from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.csv_dialect import Dialect, find_dialect, looks_like_data
 from beam_tfrecords.transforms.sources.tables.csv_rows import Cells, count_rows, read_rows
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
-from beam_tfrecords.transforms.sources.tables.table_source import TableSource, open_tables
+from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 from beam_tfrecords.transforms.sources.tables.text_file import Lines, cut_text, open_bytes, read_start
 
 
@@ -69,7 +70,7 @@ class CsvTable:
         return [part._replace(row=part.row - 1) if part.start else part for part in ranges], problem
 
 
-def open_source(spec: SourceSpec) -> TableSource:
+def open_input(spec: SourceSpec) -> MakeSource:
     """Opens csv files, and tsv files by their extension.
 
     Raises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 from beam_tfrecords import storage
@@ -12,6 +13,7 @@ from beam_tfrecords.transforms.sources.detect.column_suggestions import plain_na
 from beam_tfrecords.transforms.sources.detect.columns import MASK_NAMES, available
 from beam_tfrecords.transforms.sources.inputs import InputFile, key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.selection import read_names
+from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.table import Table, TableFile
@@ -42,7 +44,7 @@ class SplitOfFolder:
         return dataclasses.replace(ref, split=split) if split else ref
 
 
-def open_source(spec: SourceSpec) -> TableSource:
+def open_input(spec: SourceSpec) -> MakeSource:
     """Finds the tables in the folders, and reads their headers.
 
     Raises:
@@ -63,14 +65,20 @@ def open_source(spec: SourceSpec) -> TableSource:
                 raise RequestError(f"{other} and {entry.path} both say the images of one folder; delete one")
             table = open_table(entry.path, delimiter=spec.delimiter, encoding=spec.encoding)
             tables[key] = InputFile(key, entry, spec.input_splits.get(path)), table
-    opened = [table for _, table in tables.values()]
+    return functools.partial(_make_source, list(tables.values()), folders)
+
+
+def _make_source(
+    tables: Sequence[tuple[InputFile, TableFile]], folders: Sequence[str], spec: SourceSpec
+) -> TableSource:
+    opened = [table for _, table in tables]
     images = _find_images(opened, spec)
     if len(images) == 1 and not (spec.images or is_image_list(*images.values())):
         spec = dataclasses.replace(spec, image_column=next(iter(images.values())))
     else:
         spec = dataclasses.replace(spec, image_column=None, images=images)
     place = SplitOfFolder(folders) if spec.splits_auto and spec.split_column is None else None
-    source = TableSource(list(tables.values()), spec, place)
+    source = TableSource(tables, spec, place)
     if masks := [name for name in opened[0].columns if is_image(name) and _is_mask(name)]:
         source.notes += [] if spec.needs_mask else [f"column {masks[0]!r}: masks are read with `layout=segmentation`"]
     return source

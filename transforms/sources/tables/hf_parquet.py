@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ from beam_tfrecords.transforms.sources.detect.columns import (
 )
 from beam_tfrecords.transforms.sources.inputs import InputFile, find_files, quote_input
 from beam_tfrecords.transforms.sources.reading import reading
-from beam_tfrecords.transforms.sources.source import ContainerSource
+from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.image_paths import resolve
@@ -301,7 +302,7 @@ def recognises(container: Container, spec: SourceSpec) -> bool:
     return find_image_column(paths) is None and any(map(may_hold_images, schema))
 
 
-def open_source(spec: SourceSpec) -> HfParquetSource:
+def open_input(spec: SourceSpec) -> MakeSource:
     """Finds the files, and reads the schema of the first.
 
     Raises:
@@ -309,7 +310,7 @@ def open_source(spec: SourceSpec) -> HfParquetSource:
     """
     files = find_files(spec)
     table = open_parquet(files[0].entry.path)
-    return HfParquetSource(files, table, _schema(Container.of(files[0].entry, key_prefix="")), spec)
+    return functools.partial(HfParquetSource, files, table, _schema(Container.of(files[0].entry, key_prefix="")))
 
 
 def _schema(container: Container) -> pa.Schema:

@@ -10,9 +10,10 @@ from typing import Any
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.other_forms import refuse_json
+from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
-from beam_tfrecords.transforms.sources.tables.table_source import TableSource, open_tables
+from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 from beam_tfrecords.transforms.sources.tables.text_file import (
     Line,
     Lines,
@@ -69,7 +70,7 @@ def _read_object(line: Line) -> dict[str, Any] | InvalidRow:
     return row if isinstance(row, dict) else InvalidRow(f"line {line.number}: not a JSON object")
 
 
-def open_source(spec: SourceSpec) -> TableSource:
+def open_input(spec: SourceSpec) -> MakeSource:
     """Opens jsonl files.
 
     Raises:

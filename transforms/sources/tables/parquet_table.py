@@ -17,9 +17,10 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.containers import MOST_MISSING
 from beam_tfrecords.transforms.sources.reading import damaged, is_damage
+from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
-from beam_tfrecords.transforms.sources.tables.table_source import TableSource, open_tables
+from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 
 _BATCH_ROWS = 512
 # Without a buffer size, pyarrow reads whole column chunks, which may be as large as the file.
@@ -118,7 +119,7 @@ class ParquetTable:
                 return
 
 
-def open_source(spec: SourceSpec) -> TableSource:
+def open_input(spec: SourceSpec) -> MakeSource:
     """Opens Parquet files.
 
     Raises:

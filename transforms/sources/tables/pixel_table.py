@@ -6,6 +6,7 @@ The workers read the tables, one each, and copy the pixels to a spool.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ from beam_tfrecords.transforms.sources.inputs import (
     quote_input,
 )
 from beam_tfrecords.transforms.sources.names import printable
-from beam_tfrecords.transforms.sources.source import ContainerSource
+from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.cells import check_end, invalid_row
@@ -175,15 +176,15 @@ def recognises(container: Container, spec: SourceSpec) -> bool:
     return found is not None and find_image_column(table.columns) in (None, *found[0])
 
 
-def open_source(spec: SourceSpec) -> PixelTableSource:
-    """Finds the files, and reads the first rows of the first.
+def open_input(spec: SourceSpec) -> MakeSource:
+    """Finds the files, and reads the header of the first.
 
     Raises:
       RequestError: a file does not exist, or they do not fit the request.
     """
     files = find_files(spec)
     table = open_table(files[0].entry.path, delimiter=spec.delimiter, encoding=spec.encoding)
-    return PixelTableSource(files, table, spec)
+    return functools.partial(PixelTableSource, files, table)
 
 
 def _first_rows(table: Table, columns: Sequence[str]) -> list[Mapping[str, Any]]:

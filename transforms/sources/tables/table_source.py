@@ -27,7 +27,7 @@ from beam_tfrecords.transforms.sources.inputs import (
 )
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.reading import unchanged
-from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import check_end, read_paths, read_text
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns, shorten
@@ -274,19 +274,24 @@ class TableSource(Source):
         return parts if len(parts) > 1 else ()
 
 
-def open_tables(spec: SourceSpec, open_table: Callable[[str], TableFile]) -> TableSource:
+def open_tables(spec: SourceSpec, open_table: Callable[[str], TableFile]) -> MakeSource:
     """Opens the tables of a request.
 
     Args:
       spec: the request.
 
     Raises:
-      RequestError: a table cannot be read, or does not fit the request.
+      RequestError: a table cannot be read.
     """
     files = find_files(spec)
-    source = TableSource([(file, open_table(file.entry.path)) for file in files], spec)
-    source.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], spec)
-    return source
+    tables = [(file, open_table(file.entry.path)) for file in files]
+
+    def make(request: SourceSpec) -> TableSource:
+        source = TableSource(tables, request)
+        source.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], request)
+        return source
+
+    return make
 
 
 def _check_labels(tables: Sequence[tuple[InputFile, TableFile]], spec: SourceSpec) -> None:

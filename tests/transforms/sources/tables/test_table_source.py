@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs import File, SampleRef, one_image
-from beam_tfrecords.transforms.sources.opening import open_source
+from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 
@@ -274,6 +274,6 @@ def test_rows_that_are_read_together_are_the_same_as_one_by_one(fields, data):
             table = Path(folder, f"{name}.jsonl")
             table.write_text(lines + more)
             spec = SourceSpec(input=(str(table),), needs_image=False, needs_label=False, **fields)
-            refs = list(open_source(spec).samples())[: len(rows)]
+            refs = list(open_input(spec).source(spec).samples())[: len(rows)]
             listed.append([(ref, ref.group, ref.pack()) for ref in refs])
         assert listed[0] == listed[1]

@@ -1,0 +1,33 @@
+"""An input is opened once, whatever layout it turns out to mean."""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+
+import pytest
+
+from beam_tfrecords.beam_pipelines.checking import open_spec_source
+from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
+from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
+from beam_tfrecords.transforms.sources.registry import find_source
+from tests.identity_inputs import INPUTS, flags_of
+
+
+@pytest.mark.parametrize("layout", [[], ["--layout=tfds"]], ids=["no layout", "tfds"])
+@pytest.mark.parametrize("source", INPUTS)
+def test_an_input_is_opened_once(source, layout, tmp_path, monkeypatch):
+    module = importlib.import_module(f"beam_tfrecords.transforms.sources.{find_source(source, '').module}")
+    calls: Counter[str] = Counter()
+    open_input = module.open_input
+
+    def count(spec):
+        calls[spec.source] += 1
+        return open_input(spec)
+
+    monkeypatch.setattr(module, "open_input", count)
+    INPUTS[source][0](tmp_path, 0)
+    words = parse_arguments([*flags_of(source, tmp_path), *layout, f"--output={tmp_path}/out"]).words
+    spec, opened = open_spec_source(read_build_spec(words))
+    assert (opened.name, spec.layout is not None) == (source, True)
+    assert calls == {source: 1}
