@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import tempfile
 import zlib
 from array import array
@@ -35,7 +36,8 @@ from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.listing.indexing import read_unchanged
 from beam_tfrecords.transforms.listing.limiting import choose_refs
-from beam_tfrecords.transforms.listing.listing import Listing, read_refs, write_listing
+from beam_tfrecords.transforms.listing.listing import Listing, read_batches, write_listing
+from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.shards.plan import ShardPolicy
@@ -82,13 +84,13 @@ class _Failures:
         # Sixteen bytes a sample: hashes of keys and of contents are enough to count equal ones.
         self._keys, self._contents = array("Q"), array("Q")
 
-    def watch(self, samples: Iterable[SampleRef]) -> Iterator[SampleRef]:
+    def watch(self, batches: Iterable[RefColumns]) -> Iterator[SampleRef]:
         """Passes references through."""
-        for sample in samples:
+        for sample, error in itertools.chain.from_iterable(map(self._check, batches)):
             if sample.failure is None and not self._shares_keys:
                 self._keys.extend(order_hashes(seed=0, keys=[f"{sample.split}/{sample.key}"]))
                 self._contents.append(zlib.crc32(content_of(sample)))
-            failure = sample.failure or self._reject(sample)
+            failure = sample.failure or ((error.reason.value, error.detail) if error else None)
             if failure is not None:
                 self._add(*failure, key=sample.key)
             else:
@@ -116,12 +118,8 @@ class _Failures:
         self.counts[reason] += count
         self.examples.setdefault(reason, (key, detail))
 
-    def _reject(self, ref: SampleRef) -> tuple[str, str] | None:
-        try:
-            self._convert.sample_hash(ref)
-        except SampleError as error:
-            return error.reason.value, error.detail
-        return None
+    def _check(self, refs: RefColumns) -> Iterable[tuple[SampleRef, SampleError | None]]:
+        return zip(refs, self._convert.find_failures(refs), strict=True)
 
 
 def describe_build(spec: BuildSpec) -> DryRun:
@@ -148,7 +146,9 @@ def _describe(spec: BuildSpec) -> DryRun:
         class_names = check_listing(spec, source, listing, skipped, earlier=kept)
         convert = ConvertSample(spec.image, spec.layout or Layout(()), class_names)
         failures = _Failures(convert, class_names, shares_keys=spec.source.group_rows or source.last_member_wins)
-        refs = choose_refs(failures.watch(read_refs(listing)), limit=_EXAMPLES, seed=spec.seed, samples=listing.samples)
+        refs = choose_refs(
+            failures.watch(read_batches(listing)), limit=_EXAMPLES, seed=spec.seed, samples=listing.samples
+        )
     classes = {
         split: {class_names.names[index]: count for index, count in sorted(found.items())}
         for split, found in sorted(failures.classes.items())

@@ -15,7 +15,7 @@ from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, fill_sp
 from beam_tfrecords.beam_pipelines.versioning import NOTHING, Earlier, plan_reuse, record_settings
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.storage.fence import Fence
-from beam_tfrecords.transforms.blocks.convert_block import BlockPlan, Convert
+from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.duplicates.search import DuplicateSearch
 from beam_tfrecords.transforms.identity import digest
@@ -76,7 +76,7 @@ class BuildPlan:
 
     spec: BuildSpec
     blocks: Mapping[str, int]
-    convert: Convert
+    convert: ConvertSample
     block_plan: BlockPlan
     search: DuplicateSearch
     publication: Publication

@@ -5,24 +5,50 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from beam_tfrecords.transforms.blocks.convert_block import Convert
-from beam_tfrecords.transforms.blocks.convert_sample import ConvertedSample
+from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.tfrecord import masked_crc32c
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, ConvertSample, PreparedSample
+from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import IMAGE, SampleRef
+
+Prepare = Callable[[SampleRef, Mapping[str, bytes]], PreparedSample]
+
+
+def echo(ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
+    """Stores the bytes as they are."""
+    return PreparedSample(example=images.get(IMAGE, b""), facts={"sample_hash": "hash"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Converter:
+    """A converter that prepares samples by a function, and takes what that makes as it is."""
+
+    prepare: Prepare = echo
+
+    def finish(self, refs: RefColumns, prepared: Sequence[PreparedSample]) -> ConvertedBatch:
+        examples = [one.example or b"" for one in prepared]
+        none = [None] * len(refs)
+        facts = {name: [""] * len(refs) for name in ("sample_hash", "content_hash")}
+        return ConvertedBatch(examples, list(map(masked_crc32c, examples)), [()] * len(refs), none, facts)
 
 
 @dataclasses.dataclass(frozen=True)
 class Hostile:
     """Crashes on one key, never returns on another, raises on a third, is killed on a fourth; converts the rest."""
 
-    convert: Convert
+    convert: Converter | ConvertSample
     crash: str = ""
     hang: str = ""
     bug: str = ""
     killed: str = ""
 
-    def __call__(self, ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
+    @property
+    def layout(self) -> Layout:
+        return self.convert.layout
+
+    def prepare(self, ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
         if ref.key == self.crash:
             os.kill(os.getpid(), signal.SIGSEGV)
         if ref.key == self.killed:
@@ -31,9 +57,7 @@ class Hostile:
             pass
         if ref.key == self.bug:
             raise ZeroDivisionError("a bug")
-        return self.convert(ref, images)
+        return self.convert.prepare(ref, images)
 
-
-def echo(ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
-    """Stores the bytes as they are."""
-    return ConvertedSample(example=images.get(IMAGE, b""))
+    def finish(self, refs: RefColumns, prepared: Sequence[PreparedSample]) -> ConvertedBatch:
+        return self.convert.finish(refs, prepared)

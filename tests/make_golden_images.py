@@ -28,7 +28,6 @@ from PIL import Image, features
 
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.examples.layouts import COLUMN, NAMED, TFDS_OBJECTS, parse_layout
-from beam_tfrecords.examples.serialize import serialize_example
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.geometry import plan_geometry
@@ -40,6 +39,7 @@ from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.outlines import pack_segmentation
 from beam_tfrecords.transforms.refs import IMAGE, MASK, File, SampleRef, one_image
 from beam_tfrecords.transforms.settings import read_settings
+from tests.converting import convert_one, finish, serialize_example
 from tests.make_corpus import corpus
 
 COMMAND = "python -m tests.make_golden_images"
@@ -228,8 +228,8 @@ def _samples() -> Iterator[tuple[str, bytes]]:
         convert = ConvertSample(
             spec, parse_layout(layout), ClassNames(("a", "ü"), numbers_are_indices=True), "settings"
         )
-        made = convert(ref, {IMAGE: _PIXELS, MASK: _MASK})
-        taken = convert.take_over(ref, made, whole=False)
+        made = convert_one(convert, ref, {IMAGE: _PIXELS, MASK: _MASK})
+        taken = finish(convert, ref, convert.take_over(ref, made.example, made.facts, whole=False))
         # No record depends on what is measured of pixels.
         facts = [sorted(item for item in one.facts.items() if item[0] not in _MEASURED) for one in (made, taken)]
         pairs = zip((made, taken), facts, strict=True)

@@ -21,7 +21,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_tfrecords.beam_pipelines.execution.runner import LocalRunner
 from beam_tfrecords.errors import BuildError, SampleError
-from beam_tfrecords.transforms.blocks import convert_block, reuse
+from beam_tfrecords.transforms.blocks import guard, reuse
 from beam_tfrecords.transforms.processes.process_setup import prepare_process
 from beam_tfrecords.transforms.processes.stage import MapInProcesses
 
@@ -36,7 +36,7 @@ def plain_pipelines() -> Iterator[None]:
         mock.patch("apache_beam.Pipeline", _open),
         mock.patch.object(LocalRunner, "create", _create),
         # It ends the process, which is that of the tests.
-        mock.patch.object(convert_block, "TimeLimit", contextlib.nullcontext),
+        mock.patch.object(guard, "TimeLimit", contextlib.nullcontext),
         # No machine loses power while tests run.
         mock.patch("os.fsync"),
         # What Beam checks of each function: that it can be pickled, and how it returns, from its source.

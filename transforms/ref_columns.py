@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgpack
 
 from beam_tfrecords.transforms.objects import Objects
-from beam_tfrecords.transforms.refs import SampleRef, Scalar, Value, pack_identity, pack_places
+from beam_tfrecords.transforms.refs import SampleRef, Scalar, Value, name_of_place, pack_identity, pack_places
 
 # References that are made columns at once, at most; and while a source still reads others.
 _TOGETHER, _FEW = 10_000, 256
@@ -71,6 +71,11 @@ class RefColumns:
                 )
 
     @classmethod
+    def of_one(cls, ref: SampleRef) -> RefColumns:
+        """A batch of one reference."""
+        return next(cls.of([ref]))
+
+    @classmethod
     def join(cls, several: Sequence[RefColumns]) -> RefColumns:
         """The references of several, whose columns have the same names, one behind the other."""
         if len(several) == 1:
@@ -125,6 +130,10 @@ class RefColumns:
         of_file = map(self.each, ("split", "size", "fingerprint"))
         others = map(self.each, ("failure", "images", "objects"))
         return map(pack_identity, self.keys, *of_file, self.labels, self._cells(), *others)
+
+    def uris(self) -> list[str | None]:
+        """`SampleRef.uri` of each."""
+        return [next(map(name_of_place, images.values()), None) for images in self.each("images")]
 
     def places(self) -> Iterator[bytes]:
         """`pack_places` of each."""

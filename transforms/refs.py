@@ -284,7 +284,13 @@ def pack_places(images: Mapping[str, Sequence[Any]]) -> bytes:
     Args:
       images: as `SampleRef.plain_images`.
     """
-    return _pack([place[4] if len(place) > 3 else place[1] for place in images.values()]) if images else b""
+    return _pack(list(map(name_of_place, images.values()))) if images else b""
+
+
+def name_of_place(place: Sequence[Any]) -> str:
+    """The name that people see of a locator as it is packed."""
+    name: str = place[4] if len(place) > 3 else place[1]
+    return name
 
 
 def _make_ref(values: dict[str, Any]) -> SampleRef:

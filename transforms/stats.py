@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 Key: TypeAlias = "tuple[str, ...]"
@@ -26,7 +27,7 @@ _ADDED_TO: Mapping[str, Key] = {
     "objects_outside": ("objects", "outside"),
     "objects_invalid": ("objects", "invalid"),
 }
-# Index columns that `count_record` counts, besides those of classes.
+# Index columns that `count_records` counts, besides those of classes.
 COUNTED = ("height", "width", *_COUNTED_AS, *_ADDED_TO)
 
 # Keys that are listed of each kind of change; all are counted.
@@ -188,25 +189,33 @@ def find_fact(manifest: Mapping[str, Any], name: str) -> Any:
     return sum(split[name] for split in manifest["splits"].values())
 
 
-def count_record(
-    counts: Counter[Key], split: str, class_names: Iterable[str], facts: Mapping[str, Any], *, times: int = 1
+def count_records(
+    counts: Counter[Key],
+    split: str,
+    class_names: Sequence[Sequence[str]],
+    facts: Mapping[str, Sequence[Any]],
+    *,
+    times: int = 1,
 ) -> None:
-    """Adds what one record adds to the counts of its build, from its index row.
+    """Adds what the records of a batch add to the counts of their build, from their index rows.
 
     Args:
-      facts: `COUNTED` of its index row, as far as it has them.
-      times: -1 takes the same away, for a record that is dropped.
+      class_names: those of each record.
+      facts: `COUNTED` columns of the index, as far as there are some.
+      times: -1 takes the same away, for records that are dropped.
     """
-    counts["written", split] += times
-    for name in class_names:
+    counts["written", split] += times * len(class_names)
+    for name in itertools.chain.from_iterable(class_names):
         counts["class", split, name] += times
-    if facts.get("height") and facts.get("width"):
-        counts["pixels", str(_round_down(facts["height"] * facts["width"]))] += times
+    for height, width in zip(facts.get("height", ()), facts.get("width", ()), strict=True):
+        if height and width:
+            counts["pixels", str(_round_down(height * width))] += times
     for column, key_of in _COUNTED_AS.items():
-        if (value := facts.get(column)) is not None:
-            counts[key_of(value)] += times
+        for value in facts.get(column, ()):
+            if value is not None:
+                counts[key_of(value)] += times
     for column, key in _ADDED_TO.items():
-        if value := facts.get(column):
+        for value in filter(None, facts.get(column, ())):
             counts[key] += times * value
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
@@ -23,31 +23,18 @@ _TOO_LARGE = "beyond the range of a 32-bit float"
 _BOOLEANS = {"true": 1, "false": 0}
 
 
-def serialize_example(layout: Layout, values: Mapping[str, Any]) -> bytes:
-    """Serializes one example; equal values always give equal bytes.
+def serialize_examples(layout: Layout, columns: Sequence[Sequence[Any]]) -> list[bytes]:
+    """Serializes a batch of examples; equal values always give equal bytes.
 
     Args:
-      values: field name -> its value, or a list of values.
+      layout: with at least one feature.
+      columns: for each feature of the layout, its value in each example, or its list of values.
 
     Raises:
       SampleError: a value is missing or does not have the type of its feature; the detail names the feature.
     """
-    entries = [_serialize_feature(feature, values.get(feature.field)) for feature in layout.features]
-    return wire.join_entries([entries[number] for number in layout.stored_order])
-
-
-def serialize_examples(layout: Layout, columns: Sequence[Sequence[Any]]) -> list[bytes]:
-    """Serializes several examples, each as `serialize_example` does.
-
-    Args:
-      layout: with at least one feature.
-      columns: the values of each feature of the layout.
-
-    Raises:
-      SampleError: as there, of one of the examples.
-    """
     entries = [_serialize_column(*pair) for pair in zip(layout.features, columns, strict=True)]
-    return wire.join_each([entries[number] for number in layout.stored_order])
+    return wire.join_entries([entries[number] for number in layout.stored_order])
 
 
 def read_fields(layout: Layout, data: bytes, *, prefix: tuple[str, ...]) -> dict[str, Any]:
@@ -64,7 +51,8 @@ def read_fields(layout: Layout, data: bytes, *, prefix: tuple[str, ...]) -> dict
     }
 
 
-def _serialize_feature(feature: Feature, value: Any) -> Sequence[bytes]:
+def _serialize_list(feature: Feature, value: Any) -> bytes:
+    """The entry of a feature that may have any number of values."""
     items = value if isinstance(value, list) else [value]
     if len(items) != 1 and not feature.several:
         raise _wrong_type(feature, value, f"{len(items)} values where one is expected")
@@ -75,8 +63,8 @@ def _serialize_feature(feature: Feature, value: Any) -> Sequence[bytes]:
     return wire.float_entry(feature.name, [_to_float(feature, item) for item in items])
 
 
-def _serialize_column(feature: Feature, values: Sequence[Any]) -> list[bytes]:
-    """The entry of a feature in each of several examples."""
+def _serialize_column(feature: Feature, values: Sequence[Any]) -> wire.Entries:
+    """The entry of a feature in each example."""
     kinds = set(map(type, values))
     if kinds == {list} and not feature.several and set(map(len, values)) == {1}:
         only = [value for (value,) in values]
@@ -84,7 +72,7 @@ def _serialize_column(feature: Feature, values: Sequence[Any]) -> list[bytes]:
         if list not in map(type, only):
             values, kinds = only, set(map(type, only))
     if feature.several or list in kinds:
-        return [b"".join(_serialize_feature(feature, value)) for value in values]
+        return ([_serialize_list(feature, value) for value in values],)
     if kinds == {str} and (numbers := _plain_numbers(feature, values)) is not None:
         values, kinds = numbers, set(map(type, numbers))
     if feature.type == "bytes":

@@ -11,15 +11,22 @@ value into a message and from there into the result, which took 392 µs of an im
 from __future__ import annotations
 
 import functools
+import itertools
 import struct
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 # Field 1 of a message, of any type with a length (protobuf.dev/programming-guides/encoding).
 _FIRST: Final = b"\x0a"
 # The entry's value, then its kind.
 _BYTES, _FLOATS, _INTS = b"\x0a", b"\x12", b"\x1a"
 _INT64_BITS = (1 << 64) - 1
+# Copying a value of up to so many bytes takes less time than another piece.
+_SMALL_BYTES = 4096
+
+# The entries of a feature in each example of a batch, in pieces: one column, or two where values are too large to be
+# copied more often than once.
+Entries: TypeAlias = "tuple[Sequence[bytes], ...]"
 
 
 @functools.lru_cache(1 << 14)
@@ -33,45 +40,48 @@ def varint(number: int) -> bytes:
     return bytes(digits)
 
 
-def bytes_entry(name: str, values: Sequence[bytes]) -> Sequence[bytes]:
-    """The entry of a feature of bytes, in pieces: the values are not copied."""
+def bytes_entry(name: str, values: Sequence[bytes]) -> bytes:
+    """The entry of a feature of bytes in one example."""
     pieces = [b""]
     for value in values:
         pieces += _FIRST + varint(len(value)), value
     pieces[0] = _entry_head(name, _BYTES, sum(map(len, pieces)))
-    return pieces
+    return b"".join(pieces)
 
 
-def float_entry(name: str, values: Sequence[float]) -> Sequence[bytes]:
-    """The entry of a feature of floats; they are rounded to 32 bits."""
+def float_entry(name: str, values: Sequence[float]) -> bytes:
+    """The entry of a feature of floats in one example; they are rounded to 32 bits."""
     return _numbers_entry(name, _FLOATS, struct.pack(f"<{len(values)}f", *values))
 
 
-def int64_entry(name: str, values: Iterable[int]) -> Sequence[bytes]:
-    """The entry of a feature of integers, each of 64 bits with a sign."""
+def int64_entry(name: str, values: Iterable[int]) -> bytes:
+    """The entry of a feature of integers in one example, each of 64 bits with a sign."""
     return _numbers_entry(name, _INTS, b"".join([varint(value & _INT64_BITS) for value in values]))
 
 
-def bytes_entries(name: str, values: Sequence[bytes]) -> list[bytes]:
+def bytes_entries(name: str, values: Sequence[bytes]) -> Entries:
     """The entries of a feature that has one of the values in each example; so are those below."""
     return _entries(name, _BYTES, values)
 
 
-def float_entries(name: str, values: Sequence[float]) -> list[bytes]:
+def float_entries(name: str, values: Sequence[float]) -> Entries:
     """See `bytes_entries`, and `float_entry`."""
     packed = struct.pack(f"<{len(values)}f", *values)
     return _entries(name, _FLOATS, [packed[start : start + 4] for start in range(0, len(packed), 4)])
 
 
-def int64_entries(name: str, values: Sequence[int]) -> list[bytes]:
+def int64_entries(name: str, values: Sequence[int]) -> Entries:
     """See `bytes_entries`, and `int64_entry`."""
     bits = [value & _INT64_BITS for value in values]
     return _entries(name, _INTS, [varint(one) if one >> 14 == 0 else _long_varint(one) for one in bits])
 
 
-def join_each(entries: Sequence[Sequence[bytes]]) -> list[bytes]:
+def join_entries(entries: Sequence[Entries]) -> list[bytes]:
     """The examples of the entries of each feature, in the order of `stored_order`."""
-    joined = list(map(b"".join, zip(*entries, strict=True)))
+    examples = zip(*itertools.chain.from_iterable(entries), strict=True)
+    if any(len(pieces) > 1 for pieces in entries):
+        return [b"".join((_FIRST, varint(sum(map(len, pieces))), *pieces)) for pieces in examples]
+    joined = list(map(b"".join, examples))
     heads = _heads(joined)
     return [heads[len(features)] + features for features in joined]
 
@@ -84,15 +94,11 @@ def stored_order(name: str) -> bytes:
     return name.encode() + b"\xff"
 
 
-def join_entries(entries: Iterable[Sequence[bytes]]) -> bytes:
-    """The example of entries that are in the order of `stored_order`."""
-    pieces = [piece for entry in entries for piece in entry]
-    return b"".join((_FIRST, varint(sum(map(len, pieces))), *pieces)) if pieces else b""
-
-
-def _entries(name: str, kind: bytes, packed: Sequence[bytes]) -> list[bytes]:
+def _entries(name: str, kind: bytes, packed: Sequence[bytes]) -> Entries:
     heads = {length: _entry_head(name, kind, len(head) + length) + head for length, head in _heads(packed).items()}
-    return [heads[len(value)] + value for value in packed]
+    if max(heads) > _SMALL_BYTES:
+        return [heads[len(value)] for value in packed], packed
+    return ([heads[len(value)] + value for value in packed],)
 
 
 def _long_varint(number: int) -> bytes:
@@ -115,9 +121,9 @@ def _heads(values: Iterable[bytes]) -> dict[int, bytes]:
     return {length: _FIRST + varint(length) for length in set(map(len, values))}
 
 
-def _numbers_entry(name: str, kind: bytes, packed: bytes) -> Sequence[bytes]:
+def _numbers_entry(name: str, kind: bytes, packed: bytes) -> bytes:
     numbers = _FIRST + varint(len(packed)) + packed if packed else b""
-    return _entry_head(name, kind, len(numbers)), numbers
+    return _entry_head(name, kind, len(numbers)) + numbers
 
 
 # Most features have values of a few different lengths.

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
-from beam_tfrecords.transforms.stats import COUNTED, FACTS, count_record
+from beam_tfrecords.transforms.stats import COUNTED, FACTS, count_records
 from tests.annotated_inputs import Picture, save_pictures, write_coco
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.image_writers import png_file
@@ -88,10 +88,10 @@ class Asked(dict):
 
 
 def test_what_is_counted_of_a_record_can_be_taken_away_again():
-    row = Asked(dict.fromkeys(COUNTED, 3))
+    facts = Asked({name: [3] for name in COUNTED})
     counts: Counter = Counter()
-    count_record(counts, "train", ["cat"], row)
-    assert row.names == set(COUNTED)
+    count_records(counts, "train", [["cat"]], facts)
+    assert facts.names == set(COUNTED)
     assert len(counts) >= 2 + len(COUNTED) - 1  # height and width are one
-    count_record(counts, "train", ["cat"], row, times=-1)
+    count_records(counts, "train", [["cat"]], facts, times=-1)
     assert set(counts.values()) == {0}

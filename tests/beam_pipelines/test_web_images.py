@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.blocks.fetching import fetch
+from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import File, SampleRef, one_image
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 from tests.web_server import web_server
@@ -93,8 +95,9 @@ def test_an_image_is_read_up_to_the_limit(server):
 
     def outcomes(limit: int) -> list[object]:
         with storage.using(storage.StorageOptions(allow_private_addresses=True)):
-            fetched = fetch(refs, needs_image=lambda _: True, max_file_size=limit)
-            return [data.reason if isinstance(data, SampleError) else data["image"] for _, data in fetched]
+            fetched = fetch(RefColumns.of(refs), needs_images=lambda refs: [True] * len(refs), max_file_size=limit)
+            found = itertools.chain.from_iterable(images for _, images in fetched)
+            return [data.reason if isinstance(data, SampleError) else data["image"] for data in found]
 
     assert outcomes(2 << 20) == [server.files["large"]] * 3
     assert outcomes((2 << 20) - 1) == [FailureReason.TOO_LARGE_FILE] * 3

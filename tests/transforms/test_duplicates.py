@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.examples.layouts import parse_layout
-from beam_tfrecords.examples.serialize import serialize_example
 from beam_tfrecords.tfrecord import read_records
 from beam_tfrecords.transforms.duplicates.drop import drop_rows
 from beam_tfrecords.transforms.duplicates.groups import MOST_IMAGES, DuplicatesFound, describe_groups
@@ -35,6 +34,7 @@ from beam_tfrecords.transforms.duplicates.search import (
 )
 from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter
 from beam_tfrecords.transforms.stats import Stats
+from tests.converting import serialize_example
 from tests.transforms.part_writing import add_row
 
 SEVERAL = parse_layout({"image": "image.encoded", "labels": {"field": "labels.index", "type": "int64"}})

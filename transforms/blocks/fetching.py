@@ -1,13 +1,13 @@
-"""Reads the images of a block: one by one from a disk, several at once from a store that answers slowly."""
+"""Reads the images of a block by batches: in turn from a disk, ahead from a store that answers slowly."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
@@ -23,41 +23,94 @@ _THREADS = 16
 _AHEAD_BYTES = 32 << 20
 # Bytes read at once of a remote file of unknown size (tables do not tell); a larger file is read when it is its turn.
 _HEAD_BYTES = 1 << 20
+# Samples of a batch, without and with images; an image that is not small is alone. Memory: 1 MB.
+_ROWS, _IMAGES, _SMALL_BYTES = 256, 64, 1 << 14
 
 # The bytes of the images of a sample by their names, none for a row without one, or why there are none.
-Fetched: TypeAlias = "Mapping[str, bytes] | SampleError"
+Fetched: TypeAlias = "dict[str, bytes] | SampleError"
+_NO_IMAGES: Fetched = {}
+
+
+class _Waiting(NamedTuple):
+    """A reference, its batch and its place there, what is read ahead of it, and the bytes that this counts for."""
+
+    refs: RefColumns
+    place: int
+    ref: SampleRef
+    future: Future[Fetched | None]
+    size: int
 
 
 def fetch(
-    refs: Iterable[SampleRef], *, needs_image: Callable[[SampleRef], bool], max_file_size: int
-) -> Iterator[tuple[SampleRef, Fetched]]:
-    """Yields the references in their order, each with the bytes of its images."""
-    # (reference, what is read ahead, bytes that it counts for)
-    waiting: deque[tuple[SampleRef, Future[Fetched | None], int]] = deque()
+    batches: Iterable[RefColumns], *, needs_images: Callable[[RefColumns], Sequence[bool]], max_file_size: int
+) -> Iterator[tuple[RefColumns, deque[Fetched]]]:
+    """Yields the references in their order, by batches whose images may be held at once, with the images of each.
+
+    What is taken from a deque is not held here.
+
+    Args:
+      needs_images: whether the images of each reference are read.
+    """
+    of, start = RefColumns.of_rows([], [], {}), 0
+    batch: deque[Fetched] = deque()
+    for refs, place, found in _read_in_order(batches, needs_images, max_file_size):
+        taken = sum(len(data) for images in found if isinstance(images, dict) for data in images.values())
+        if batch and (of is not refs or taken > _SMALL_BYTES or len(batch) + len(found) > _IMAGES):
+            yield of.slice(start, start + len(batch)), batch
+            batch = deque()
+        of, start = (of, start) if batch else (refs, place)
+        batch.extend(found)
+        del found
+        if taken > _SMALL_BYTES:
+            yield of.slice(start, start + 1), batch
+            batch = deque()
+    if batch:
+        yield of.slice(start, start + len(batch)), batch
+
+
+def _read_in_order(
+    batches: Iterable[RefColumns], needs_images: Callable[[RefColumns], Sequence[bool]], max_file_size: int
+) -> Iterator[tuple[RefColumns, int, list[Fetched]]]:
+    """What is read of the references, in runs: (references, place of the first, what is read of each)."""
+    waiting: deque[_Waiting] = deque()
     ahead = 0
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="fetch") as threads:
-        for ref in refs:
-            images = ref.images if ref.failure is None and needs_image(ref) else {}
-            is_remote = any(storage.has_scheme(locator.uri) for locator in images.values())
-            if not (is_remote or waiting):
-                yield ref, _read(ref, images, max_file_size)
+        for refs in batches:
+            needed = needs_images(refs)
+            if not (waiting or any(needed)):
+                found = [_failure_of(failure) if failure else _NO_IMAGES for failure in refs.each("failure")]
+                for start in range(0, len(refs), _ROWS):
+                    yield refs, start, found[start : start + _ROWS]
                 continue
-            size = sum(min(_size(ref, name), max_file_size) or _HEAD_BYTES for name in images)
-            while waiting and (ahead + size > _AHEAD_BYTES or len(waiting) >= 2 * _THREADS):
-                ahead -= waiting[0][2]
-                yield _finish(waiting.popleft(), max_file_size)
-            waiting.append((ref, threads.submit(_read_ahead, ref, images, max_file_size), size))
-            ahead += size
+            for place, (ref, is_needed) in enumerate(zip(refs, needed, strict=True)):
+                images = ref.images if ref.failure is None and is_needed else {}
+                is_remote = any(storage.has_scheme(locator.uri) for locator in images.values())
+                if not (is_remote or waiting):
+                    yield refs, place, [_read(ref, images, max_file_size)]
+                    continue
+                size = sum(min(_size(ref, name), max_file_size) or _HEAD_BYTES for name in images)
+                while waiting and (ahead + size > _AHEAD_BYTES or len(waiting) >= 2 * _THREADS):
+                    ahead -= waiting[0].size
+                    yield _finish(waiting.popleft(), max_file_size)
+                future = threads.submit(_read_ahead, ref, images, max_file_size)
+                waiting.append(_Waiting(refs, place, ref, future, size))
+                ahead += size
         while waiting:
             yield _finish(waiting.popleft(), max_file_size)
 
 
-def with_fingerprint(ref: SampleRef) -> SampleRef:
-    """The sample with size and fingerprint of its file, where the source does not tell them and the disk does.
+def with_fingerprints(refs: RefColumns) -> RefColumns:
+    """The samples with size and fingerprint of their files, where the source does not tell them and the disk does.
 
     Raises:
       BuildError: a service fault.
     """
+    if not any(refs.each("images")) or all(refs.each("fingerprint")):
+        return refs
+    return RefColumns.join(list(RefColumns.of(map(_look_up, refs))))
+
+
+def _look_up(ref: SampleRef) -> SampleRef:
     if ref.fingerprint or ref.failure is not None or len(ref.images) != 1 or not isinstance(ref.locator, File):
         return ref
     if storage.has_scheme(ref.locator.uri):  # a request for every file would cost more than reading it
@@ -69,13 +122,6 @@ def with_fingerprint(ref: SampleRef) -> SampleRef:
     locator = dataclasses.replace(ref.locator, version=entry.version)
     images = dict.fromkeys(ref.images, locator)
     return dataclasses.replace(ref, images=images, size=entry.size, fingerprint=entry.fingerprint)
-
-
-def with_fingerprints(together: Iterable[RefColumns]) -> Iterator[RefColumns]:
-    """`with_fingerprint` of each."""
-    for refs in together:
-        is_known = not any(refs.each("images")) or all(refs.each("fingerprint"))
-        yield from [refs] if is_known else RefColumns.of(map(with_fingerprint, refs))
 
 
 def read_images(ref: SampleRef, *, max_file_size: int) -> Fetched:
@@ -169,9 +215,8 @@ def _read_each(
     ref: SampleRef, images: Mapping[str, Locator], read: Callable[[str, Locator], bytes | SampleError | None]
 ) -> Fetched | None:
     if ref.failure is not None:
-        reason, detail = ref.failure
-        return SampleError(Stage.LIST, FailureReason(reason), detail)
-    fetched = {}
+        return _failure_of(ref.failure)
+    fetched: dict[str, bytes] = {}
     for name, locator in images.items():
         data = read(name, locator)
         if isinstance(data, SampleError):
@@ -207,10 +252,17 @@ def _failure(error: Exception) -> SampleError:
     return SampleError.internal(Stage.READ, error)
 
 
-def _finish(waiting: tuple[SampleRef, Future[Fetched | None], int], max_file_size: int) -> tuple[SampleRef, Fetched]:
-    ref, future, _ = waiting
-    fetched = future.result()
-    return ref, read_images(ref, max_file_size=max_file_size) if fetched is None else fetched
+def _failure_of(failure: Sequence[str]) -> SampleError:
+    """Why the source rejects a sample."""
+    reason, detail = failure
+    return SampleError(Stage.LIST, FailureReason(reason), detail)
+
+
+def _finish(waiting: _Waiting, max_file_size: int) -> tuple[RefColumns, int, list[Fetched]]:
+    fetched = waiting.future.result()
+    if fetched is None:
+        fetched = read_images(waiting.ref, max_file_size=max_file_size)
+    return waiting.refs, waiting.place, [fetched]
 
 
 def _too_large(size: int, max_file_size: int) -> SampleError:

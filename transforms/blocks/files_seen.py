@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Sequence
 
-from beam_tfrecords.transforms.blocks.fetching import fetch, with_fingerprint
+from beam_tfrecords.errors import SampleError
+from beam_tfrecords.transforms.blocks.fetching import Fetched, fetch, with_fingerprints
 from beam_tfrecords.transforms.hashing import content_hash
-from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.ref_columns import RefColumns
 
 
 class FilesSeen:
@@ -27,46 +27,56 @@ class FilesSeen:
         """Changes with every file whose fingerprint the listing does not tell; "" if it tells all."""
         return f"{self._sum:032x}" if self._sum else ""
 
-    def look_up(self, ref: SampleRef) -> SampleRef:
-        """The reference with size and time of its file, if the disk knows them and they count."""
-        found = ref if self._hashes_files else with_fingerprint(ref)
-        return ref if found is ref else self._add(found)
+    def look_up(self, refs: RefColumns) -> RefColumns:
+        """The references with size and time of their files, if the disk knows them and they count."""
+        found = refs if self._hashes_files else with_fingerprints(refs)
+        if found is not refs:
+            for key, was, fingerprint in zip(
+                refs.keys, refs.each("fingerprint"), found.each("fingerprint"), strict=True
+            ):
+                if fingerprint != was:
+                    self._add(key, fingerprint)
+        return found
 
-    def asks_for_bytes(self, ref: SampleRef) -> bool:
-        """Whether only the bytes of its files tell whether they have changed."""
-        return self._hashes_files or not ref.fingerprint
+    def asks_for_bytes(self, refs: RefColumns) -> list[bool]:
+        """Whether only the bytes of the files of each tell whether they have changed."""
+        return [self._hashes_files or not fingerprint for fingerprint in refs.each("fingerprint")]
 
-    def hash_bytes(self, ref: SampleRef, images: Mapping[str, bytes]) -> SampleRef:
-        """The reference with the hashes of its files, where only these count.
+    def hash_bytes(self, refs: RefColumns, fetched: Sequence[Fetched]) -> RefColumns:
+        """The references with the hashes of their files, where only these count.
 
         Args:
-          images: their bytes by the names of the images; empty if they were not read.
+          fetched: the bytes of each, if they were read.
         """
-        if not images or not self.asks_for_bytes(ref):
-            return ref
-        return self._add(dataclasses.replace(ref, fingerprint="+".join(map(content_hash, images.values()))))
+        if not any(fetched):
+            return refs
+        fingerprints = list(refs.each("fingerprint"))
+        for place, (images, asks) in enumerate(zip(fetched, self.asks_for_bytes(refs), strict=True)):
+            if asks and images and not isinstance(images, SampleError):
+                fingerprints[place] = "+".join(map(content_hash, images.values()))
+                self._add(refs.keys[place], fingerprints[place])
+        return refs.replace(fingerprint=fingerprints)
 
-    def _add(self, ref: SampleRef) -> SampleRef:
+    def _add(self, key: str, fingerprint: str) -> None:
         # Files are read in no set order.
-        packed = f"{ref.key}\0{ref.fingerprint}".encode(errors="surrogateescape")
+        packed = f"{key}\0{fingerprint}".encode(errors="surrogateescape")
         self._sum = (self._sum + int.from_bytes(hashlib.blake2b(packed, digest_size=16).digest(), "big")) % (1 << 128)
-        return ref
 
 
-def look_again(
-    refs: Iterable[SampleRef], *, hashes_files: bool, needs_image: Callable[[SampleRef], bool], max_file_size: int
-) -> str:
+def look_again(batches: Iterable[RefColumns], *, hashes_files: bool, needs_image: bool, max_file_size: int) -> str:
     """`FilesSeen.digest` of the files as they are now.
+
+    Args:
+      needs_image: whether the layout does.
 
     Raises:
       BuildError: a service fault.
     """
     seen = FilesSeen(hashes_files=hashes_files)
-    known = map(seen.look_up, refs)
-    fetched = fetch(
-        known, needs_image=lambda ref: needs_image(ref) and seen.asks_for_bytes(ref), max_file_size=max_file_size
-    )
-    for ref, images in fetched:
-        if isinstance(images, Mapping):
-            seen.hash_bytes(ref, images)
+
+    def needs_images(refs: RefColumns) -> list[bool]:
+        return [needs_image and asks for asks in seen.asks_for_bytes(refs)]
+
+    for refs, images in fetch(map(seen.look_up, batches), needs_images=needs_images, max_file_size=max_file_size):
+        seen.hash_bytes(refs, images)
     return seen.digest

@@ -28,8 +28,9 @@ from beam_tfrecords.files import DUPLICATES
 from beam_tfrecords.index import FACTS, INDEX_SCHEMA, fits_seal, unseal
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.tfrecord import RecordError, read_records
-from beam_tfrecords.transforms.blocks.convert_sample import ConvertedSample, ConvertSample, hash_images
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample, PreparedSample, hash_images
 from beam_tfrecords.transforms.hashing import SPACE, order_hashes
+from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import BlockKey, SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.stats import MOST_KEYS, Change, Key
@@ -115,44 +116,48 @@ class BlockReuse:
         """Whether the image has to be read."""
         return self._plan.hashes_files or not ref.fingerprint or self._find(ref, {}) is None
 
-    def take(self, ref: SampleRef, images: Mapping[str, bytes]) -> tuple[ConvertedSample, Change] | None:
+    def take(self, ref: SampleRef, images: Mapping[str, bytes]) -> tuple[PreparedSample, Change] | None:
         """The sample from its earlier record, or None if it has to be converted.
 
         Args:
           images: the bytes of its images by their names, if they were read.
+
+        Raises:
+          SampleError: why it is rejected.
         """
         change = self._find(ref, images)
         record = self._earlier.get(ref.key)
         example = self._read(record) if change and record else None
         if change is None or record is None or example is None:
             return None
-        row = record.row
-        earlier = ConvertedSample(
-            example=example,
-            # An earlier version of the index may lack some.
-            facts={name: row.get(name) for name in FACTS},
-        )
-        return self._convert.take_over(ref, earlier, whole=change is Change.COPIED), change
+        # An earlier version of the index may lack some.
+        facts = {name: record.row.get(name) for name in FACTS}
+        return self._convert.take_over(ref, example, facts, whole=change is Change.COPIED), change
 
-    def count(self, ref: SampleRef, outcome: ConvertedSample | SampleError, change: Change | None) -> None:
-        """Counts what became of a sample; `change` is what `take` said, None if it was converted."""
-        record = self._earlier.get(ref.key)
-        self._unlisted.pop(ref.key, None)
-        unread = None if record else self._find_unread(ref.key)
+    def count(self, key: str, outcome: str | SampleError | None, change: Change | None) -> None:
+        """Counts what became of a sample.
+
+        Args:
+          outcome: its label, or why it is rejected.
+          change: what `take` said; None if it was converted.
+        """
+        record = self._earlier.get(key)
+        self._unlisted.pop(key, None)
+        unread = None if record else self._find_unread(key)
         if unread:
             self.counts["damaged", unread.file] += 1
         if isinstance(outcome, SampleError):
             change, label = Change.FAILED, ""
         else:
-            change = change or (Change.CHANGED if record or unread else self._explain_missing(ref.key))
-            label = outcome.label or ""
+            change = change or (Change.CHANGED if record or unread else self._explain_missing(key))
+            label = outcome or ""
             if unread:  # most of its samples had a record, and the same label
                 self.counts["earlier", self._split, label] += 1
-        self._add(change, ref.key, label)
+        self._add(change, key, label)
         if record is not None:
             self.counts["earlier", record.split, record.row["label"] or ""] += 1
             if record.split != self._split:
-                self._add(Change.MOVED, ref.key, label, before=record.split)
+                self._add(Change.MOVED, key, label, before=record.split)
 
     def lines(self) -> str:
         """Keys of changes, a JSON object per line, and those of earlier records that are not listed any more."""
@@ -176,7 +181,7 @@ class BlockReuse:
             return None
         identity = (ref.key, ref.fingerprint)
         try:
-            sample_hash = self._hashes.get(identity) or self._convert.sample_hash(ref)
+            sample_hash = self._hashes.get(identity) or self._convert.sample_hashes(RefColumns.of_one(ref))[0]
         except SampleError:  # conversion says so again
             return None
         self._hashes[identity] = sample_hash

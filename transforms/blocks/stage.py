@@ -9,7 +9,9 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 
 from beam_tfrecords import storage
-from beam_tfrecords.transforms.blocks.convert_block import BlockPlan, Convert, convert_block
+from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
+from beam_tfrecords.transforms.blocks.convert_block import convert_block
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.joining import Kind, find_file, join_files
 from beam_tfrecords.transforms.blocks.results import BlockResult
 from beam_tfrecords.transforms.parts import RANGE_BLOCKS
@@ -28,11 +30,10 @@ class ConvertBlocks(beam.PTransform):
     write the same bytes.
 
     Args:
-      convert: from a reference and the bytes of its image (None for a row without an image) to a sample.
-        Whatever it raises is a failure of that sample.
+      convert: converts samples. Whatever it raises is a failure of its sample.
     """
 
-    def __init__(self, plan: BlockPlan, convert: Convert, *, processes: int) -> None:
+    def __init__(self, plan: BlockPlan, convert: ConvertSample, *, processes: int) -> None:
         super().__init__()
         self._convert = functools.partial(convert_block, plan=plan, convert=convert)
         self._processes = processes

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.duplicates.search import DuplicateSearch, Image, PartId, unpack_images
-from beam_tfrecords.transforms.stats import Key, Stats, count_record
+from beam_tfrecords.transforms.stats import Key, Stats, count_records
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
 # An image may occur a million times, such as a site's "not available"; its line names the first ones.
@@ -147,7 +147,8 @@ def place_image(ranks: Mapping[str, int], part: PartId, image: Image) -> Place:
 
 
 def _count_dropped(counts: Counter[Key], split: str, image: Image) -> None:
-    count_record(counts, split, _class_names(image), image.counted, times=-1)
+    facts = {name: [value] for name, value in image.counted.items()}
+    count_records(counts, split, [_class_names(image)], facts, times=-1)
     counts["dropped", split] += 1
 
 

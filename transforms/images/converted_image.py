@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.quality import Quality
@@ -37,3 +38,35 @@ class ConvertedImage:
     geometry: Geometry | None = None
     # The codecs differ in it as in the pixels.
     quality: Quality | None = dataclasses.field(default=None, compare=False, repr=False)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of a layout that it fills."""
+        return {
+            "image.encoded": self.data,
+            "image.pixels": self.data,
+            "image.format": self.format,
+            "image.height": self.height,
+            "image.width": self.width,
+            "image.channels": self.channels,
+            "image.colorspace": self.colorspace,
+        }
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the index says of it."""
+        geometry = self.geometry
+        rare = {
+            "kept_orientation": self.kept_orientation,
+            "stored_maximum": self.stored_maximum,
+            "quality": self.quality,
+        }
+        return {
+            "height": self.height,
+            "width": self.width,
+            "replaced_format": self.replaced_format,
+            "source_height": geometry.height if geometry else None,
+            "source_width": geometry.width if geometry else None,
+            "orientation": geometry.orientation if geometry else None,
+            **{name: value for name, value in rare.items() if value is not None},
+        }

@@ -218,14 +218,18 @@ def read_chunk(chunk: str) -> list[RefColumns]:
         return list(unpack_refs(joined))
 
 
-def read_refs(listing: Listing) -> Iterator[SampleRef]:
+def read_batches(listing: Listing) -> Iterator[RefColumns]:
     """The references of a listing.
 
     Raises:
       BuildError: as `read_chunk`.
     """
-    for chunk in listing.chunks:
-        yield from itertools.chain.from_iterable(read_chunk(chunk))
+    return itertools.chain.from_iterable(map(read_chunk, listing.chunks))
+
+
+def read_refs(listing: Listing) -> Iterator[SampleRef]:
+    """The references of a listing, one by one; errors as for `read_chunk`."""
+    return itertools.chain.from_iterable(read_batches(listing))
 
 
 def write_chunk_names(listing: Listing, folder: str) -> None:

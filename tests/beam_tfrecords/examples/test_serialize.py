@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.examples.layouts import Feature, Layout
-from beam_tfrecords.examples.serialize import serialize_example, serialize_examples
+from beam_tfrecords.examples.serialize import serialize_examples
+from tests.converting import serialize_example
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 FLOAT32 = st.floats(width=32)
@@ -41,6 +42,7 @@ def refusal(kind: str, value) -> SampleError:
             st.tuples(st.just("float"), st.lists(FLOAT32)),
             st.tuples(st.just("bytes"), st.lists(st.binary())),
         ),
+        min_size=1,
     )
 )
 def test_bytes_are_those_of_tensorflows_deterministic_serialization(features):

@@ -9,8 +9,7 @@ import os
 import resource
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +21,14 @@ from hypothesis import strategies as st
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import parse_layout
 from beam_tfrecords.tfrecord import read_records
-from beam_tfrecords.transforms.blocks.convert_block import BlockPlan, convert_block, convert_sample, read_block
-from beam_tfrecords.transforms.blocks.convert_sample import ConvertedSample, ConvertSample
+from beam_tfrecords.transforms.blocks import fetching
+from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
+from beam_tfrecords.transforms.blocks.block_refs import read_block
+from beam_tfrecords.transforms.blocks.convert_block import convert_block
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample, PreparedSample
+from beam_tfrecords.transforms.blocks.fetching import fetch
+from beam_tfrecords.transforms.blocks.guard import convert_sample
 from beam_tfrecords.transforms.blocks.results import BlockResult, read_marker
-from beam_tfrecords.transforms.blocks.write_samples import group_small
 from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.images import decode
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
@@ -33,10 +36,10 @@ from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.libraries import library_versions
 from beam_tfrecords.transforms.parts import PartPolicy
 from beam_tfrecords.transforms.processes.worker import Worker, WorkerDiedError
-from beam_tfrecords.transforms.ref_columns import pack_refs
+from beam_tfrecords.transforms.ref_columns import RefColumns, pack_refs
 from beam_tfrecords.transforms.refs import IMAGE, File, SampleRef, one_image
 from beam_tfrecords.transforms.workspace.counts import BlockCounts, read_block_counts
-from tests.hostile import Hostile, echo
+from tests.hostile import Converter, Hostile, echo
 from tests.image_writers import png_file
 
 ROOT = Path(__file__).parents[3]
@@ -89,7 +92,8 @@ class Block:
 
     def convert(self, convert: Callable = echo, refs: list[SampleRef] | None = None) -> BlockResult:
         joined = [pack_refs([ref]) for ref in refs or self.refs]
-        return convert_block((("train", 3), joined), plan=self.plan, convert=convert)
+        converter = Converter(convert) if callable(convert) else convert
+        return convert_block((("train", 3), joined), plan=self.plan, convert=converter)
 
     def records(self, result: BlockResult) -> list[bytes]:
         found = []
@@ -125,7 +129,7 @@ def in_order(keys: list[str]) -> list[bytes]:
     return [key.encode() for key in ordered(keys, seed=5)]
 
 
-def reject_odd(ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
+def reject_odd(ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
     if int(ref.key.split(".")[0]) % 2:
         raise SampleError(Stage.DECODE, FailureReason.CORRUPT, "odd: ü")
     return echo(ref, images)
@@ -134,7 +138,7 @@ def reject_odd(ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
 @pytest.mark.parametrize(
     "layout", [{"x": "column.x", "y": "column.y"}, {"x": "column.x", "name": "label.name", "key": "key"}]
 )
-def test_rows_that_are_converted_together_become_what_each_becomes_alone(tmp_path, layout):
+def test_a_batch_of_rows_becomes_what_batches_of_one_become(tmp_path, monkeypatch, layout):
     names = ClassNames(("cat", "dog"))
     types = {"column.x": "int64", "column.y": "bytes"}
     features = {
@@ -151,8 +155,9 @@ def test_rows_that_are_converted_together_become_what_each_becomes_alone(tmp_pat
         for number in range(600)
     ]
     results = []
-    # What is not known to be pure is given one row at a time.
-    for name, one in (("alone", lambda ref, images: convert(ref, images)), ("together", convert)):
+    for name, samples in (("one", 1), ("many", 64)):
+        monkeypatch.setattr(fetching, "_ROWS", samples)
+        monkeypatch.setattr(fetching, "_IMAGES", samples)
         plan = BlockPlan(
             folder=str(tmp_path / name),
             seed=5,
@@ -163,7 +168,7 @@ def test_rows_that_are_converted_together_become_what_each_becomes_alone(tmp_pat
             image_timeout=1,
         )
         block = Block(tmp_path, plan, refs)
-        result = block.convert(one)
+        result = block.convert(convert)
         files = {
             path.relative_to(tmp_path / name): data for path, data in block.files().items() if "block" not in str(path)
         }
@@ -175,7 +180,7 @@ def test_rows_that_are_converted_together_become_what_each_becomes_alone(tmp_pat
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_small_images_that_are_written_together_become_what_each_becomes_alone(tmp_path, compression):
+def test_a_batch_of_small_images_becomes_what_batches_of_one_become(tmp_path, monkeypatch, compression):
     layout = {"image": "image.encoded", "x": {"field": "column.x", "type": "int64"}, "label": "label.index"}
     # Every fifth is large, so that it is alone.
     convert = ConvertSample(ImageSpec(image_encoding=ImageEncoding.PNG), parse_layout(layout), ClassNames(("a", "b")))
@@ -191,12 +196,13 @@ def test_small_images_that_are_written_together_become_what_each_becomes_alone(t
             SampleRef(path.name, images, 0, "", "c" if number % 20 == 11 else "ab"[number % 2], columns=columns)
         )
     results = []
-    # What is not known to be pure is given one sample at a time.
-    for name, one in (("alone", lambda ref, images: convert(ref, images)), ("together", convert)):
+    for name, samples in (("one", 1), ("many", 64)):
+        monkeypatch.setattr(fetching, "_ROWS", samples)
+        monkeypatch.setattr(fetching, "_IMAGES", samples)
         policies = {"train": PartPolicy(bytes=30_000)}
         plan = BlockPlan(str(tmp_path / name), 5, policies, compression, True, 10**6, 60, hashes_files=True)
         block = Block(tmp_path, plan, refs)
-        result = block.convert(one)
+        result = block.convert(convert)
         files = {
             path.relative_to(tmp_path / name): data for path, data in block.files().items() if "block" not in str(path)
         }
@@ -206,24 +212,26 @@ def test_small_images_that_are_written_together_become_what_each_becomes_alone(t
     assert results[0][2] > 3
 
 
-def test_files_that_are_not_small_are_held_one_at_a_time():
+def test_files_that_are_not_small_are_held_one_at_a_time(tmp_path, monkeypatch):
     sizes = [9, 9, 10**6, 10**6, 9, 10**5, 9, 9]
     held: list[int] = []
     most = 0
 
-    def fetched() -> Iterator:
-        for number, size in enumerate(sizes):
-            nonlocal most
-            most = max(most, sum(held) + size)
-            held.append(size)
-            yield SampleRef(f"{number}", {}), {IMAGE: bytes(size)}
+    def read(locator: File, **_: object) -> bytes:
+        nonlocal most
+        held.append(int(locator.uri))
+        most = max(most, sum(held))
+        return bytes(held[-1])
 
-    groups = []
-    for group in group_small(fetched()):
-        groups.append([len(images[IMAGE]) for _, images in group])
-        group.clear()
-        del held[: len(groups[-1])]
-    assert groups == [[9, 9], [10**6], [10**6], [9], [10**5], [9, 9]]
+    monkeypatch.setattr(fetching, "read_image", read)
+    refs = [SampleRef(f"{number}", one_image(File(f"{size}"))) for number, size in enumerate(sizes)]
+    batches = []
+    for found, images in fetch(RefColumns.of(refs), needs_images=lambda refs: [True] * len(refs), max_file_size=10**9):
+        assert len(found) == len(images)
+        batches.append([len(one[IMAGE]) for one in images])
+        images.clear()
+        del held[: len(found)]
+    assert batches == [[9, 9], [10**6], [10**6], [9], [10**5], [9, 9]]
     assert most <= 10**6 + 18
 
 
@@ -259,7 +267,7 @@ def test_rejected_samples_are_counted_and_listed_and_the_others_are_written(bloc
 
 
 def test_an_unexpected_exception_rejects_its_sample_with_its_traceback(block):
-    result = block.convert(Hostile(echo, bug="7.jpg"))
+    result = block.convert(Hostile(Converter(), bug="7.jpg"))
     (failure,) = block.failures(result)
     assert (failure["key"], failure["stage"], failure["reason"]) == ("7.jpg", "convert", "internal_error")
     assert failure["detail"] == "ZeroDivisionError: a bug"
@@ -298,7 +306,7 @@ def test_a_finished_block_is_taken_from_its_marker(block):
     first = block.convert(reject_odd)
     for key in KEYS:
         (block.folder / key).unlink()
-    assert block.convert(Hostile(echo, crash=KEYS[0])) == first
+    assert block.convert(Hostile(Converter(), crash=KEYS[0])) == first
 
 
 @pytest.mark.parametrize("pattern", ["blocks/*.json", "parts/*0001.tfrecord", "parts/*.parquet", "failures/*"])
@@ -343,7 +351,7 @@ def test_what_is_the_fault_of_a_sample_is_not_tried_again(block):
 
 
 def test_a_fault_of_the_machine_while_converting_ends_the_build(block):
-    def convert(ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
+    def convert(ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
         raise OSError(errno.EMFILE, "Too many open files")
 
     with pytest.raises(BuildError, match=r"\.jpg cannot be read: Too many open files"):
@@ -357,7 +365,7 @@ def test_a_fault_of_the_machine_within_a_decoder_ends_the_build(monkeypatch, cod
 
     monkeypatch.setitem(decode._OPENERS, "png", fail)
     with pytest.raises(BuildError, match=rf"^1\.png cannot be read: {os.strerror(code)}; the same command resumes"):
-        convert_sample(PNG, SampleRef("1.png", {}), {IMAGE: b"\x89PNG\r\n\x1a\n" + bytes(100)})
+        convert_sample(PNG.prepare, SampleRef("1.png", {}), {IMAGE: b"\x89PNG\r\n\x1a\n" + bytes(100)})
 
 
 def test_a_decoder_that_runs_out_of_memory_rejects_its_sample_only_if_there_is_what_it_may_take():
@@ -371,10 +379,10 @@ def test_a_decoder_that_runs_out_of_memory_rejects_its_sample_only_if_there_is_w
     worker.close()
 
 
-def run_out_of_memory(memory: int, left: int = 0) -> ConvertedSample | SampleError:
+def run_out_of_memory(memory: int, left: int = 0) -> PreparedSample | SampleError:
     """Converts a sample with a decoder that runs out of memory, in a process that may take `left` bytes more."""
 
-    def fail(ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
+    def fail(ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
         raise MemoryError
 
     if left:
@@ -399,7 +407,7 @@ def test_a_marker_that_makes_no_sense_is_none(tmp_path, text):
 
 
 def test_a_block_without_records_has_no_part(block):
-    def reject(ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
+    def reject(ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
         raise SampleError(Stage.LABEL, FailureReason.LABEL_MISSING, "no label")
 
     result = block.convert(reject)
@@ -413,7 +421,7 @@ def test_a_block_without_records_has_no_part(block):
 def test_a_second_attempt_names_the_sample_that_ended_the_first_and_keeps_other_reasons(block, hostile, reason):
     (block.folder / "8.jpg").write_bytes(b"")
     block.refs[:] = [dataclasses.replace(ref, size=0) for ref in block.refs]
-    convert = Hostile(reject_odd_but_seven, **hostile)
+    convert = Hostile(Converter(reject_odd_but_seven), **hostile)
     worker = Worker()
     with pytest.raises(WorkerDiedError, match=r"SIGSEGV|SIGALRM"):
         worker.call(block.convert, convert)
@@ -426,7 +434,7 @@ def test_a_second_attempt_names_the_sample_that_ended_the_first_and_keeps_other_
     assert block.records(result) == in_order([key for key in KEYS if key not in reasons])
 
 
-def reject_odd_but_seven(ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
+def reject_odd_but_seven(ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
     return echo(ref, images) if ref.key == "7.jpg" else reject_odd(ref, images)
 
 
@@ -449,10 +457,9 @@ def test_converting_samples_imports_no_tensorflow():
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
 
 
-def test_the_time_limit_is_one_of_decoding_and_rows_have_none(block):
-    def convert_slowly(ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
-        time.sleep(1.2 * block.plan.image_timeout)
-        return ConvertedSample(ref.key.encode())
+def test_rows_are_not_given_to_a_decoder(block):
+    def crash(ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
+        raise AssertionError
 
-    result = block.convert(convert_slowly, refs=[SampleRef("row", split="train")])
-    assert block.records(result) == [b"row"]
+    result = block.convert(crash, refs=[SampleRef("row", split="train")])
+    assert (block.records(result), result.stats.total("failed")) == ([b""], 0)

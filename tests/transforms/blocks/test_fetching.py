@@ -7,6 +7,7 @@ import dataclasses
 import errno
 import gzip
 import io
+import itertools
 import os
 import resource
 import tarfile
@@ -15,6 +16,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,15 +24,23 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError
 from beam_tfrecords.transforms.blocks import fetching
 from beam_tfrecords.transforms.blocks.fetching import fetch, read_image
+from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import IMAGE, File, Range, SampleRef, ZipMember, one_image
 from beam_tfrecords.transforms.service_faults import PAUSES
 
 PICTURE = bytes(range(256)) * 300
 
 
+def fetch_each(refs, *, max_file_size: int = 10**9, is_needed: bool = True) -> Iterator[tuple[SampleRef, Any]]:
+    """Each reference with its images, or why there are none."""
+    batches = RefColumns.of(refs)
+    fetched = fetch(batches, needs_images=lambda refs: [is_needed] * len(refs), max_file_size=max_file_size)
+    return itertools.chain.from_iterable(zip(found, images, strict=True) for found, images in fetched)
+
+
 def outcomes(refs, *, max_file_size: int = 10**9) -> list:
     """The bytes, or the reason why there are none."""
-    fetched = list(fetch(refs, needs_image=lambda _: True, max_file_size=max_file_size))
+    fetched = list(fetch_each(refs, max_file_size=max_file_size))
     assert [ref for ref, _ in fetched] == list(refs)
     return [data.reason if isinstance(data, SampleError) else data.get(IMAGE) for _, data in fetched]
 
@@ -59,7 +69,7 @@ def test_a_file_above_the_limit_is_rejected_unread(tmp_path):
 
 def test_a_layout_without_images_reads_none(tmp_path):
     refs = [SampleRef("a", one_image(File(str(tmp_path / "missing.jpg"))))]
-    assert list(fetch(refs, needs_image=lambda _: False, max_file_size=1)) == [(refs[0], {})]
+    assert list(fetch_each(refs, max_file_size=1, is_needed=False)) == [(refs[0], {})]
 
 
 # Members of archives
@@ -336,7 +346,7 @@ def remote_refs(sizes: dict[str, int], *, known: bool) -> list[SampleRef]:
 
 @pytest.mark.parametrize("known", [True, False], ids=["sizes are listed", "sizes are not"])
 def test_remote_files_are_read_several_at_once_past_a_rejected_sample(slow_store, known):
-    sizes = {f"slow://photos/{number}": 1000 for number in range(48)}
+    sizes = {f"slow://photos/{number}": 20_000 for number in range(48)}
     store = slow_store(sizes, seconds=0.2)
     refs = remote_refs(sizes, known=known)
     # Rejected samples and rows without images have nothing to read, and nobody has to wait for them.
@@ -344,8 +354,8 @@ def test_remote_files_are_read_several_at_once_past_a_rejected_sample(slow_store
         refs.insert(place, SampleRef(f"rejected {place}", {}, failure=("invalid_row", "line 3")))
         refs.insert(place, SampleRef(f"row {place}", {}))
     running = []
-    expected = {ref.key: FailureReason.INVALID_ROW if ref.failure else ref.locator and bytes(1000) for ref in refs}
-    for ref, data in fetch(refs, needs_image=lambda _: True, max_file_size=10**9):
+    expected = {ref.key: FailureReason.INVALID_ROW if ref.failure else ref.locator and bytes(20_000) for ref in refs}
+    for ref, data in fetch_each(refs):
         assert expected[ref.key] == (data.reason if isinstance(data, SampleError) else data.get(IMAGE))
         if ref.key.startswith(("rejected", "row")):
             running.append(store.running)
@@ -359,9 +369,7 @@ def test_remote_files_of_unknown_size_are_held_within_the_budget(slow_store, siz
     sizes = {f"slow://photos/{number}": size for number in range(32)}
     store = slow_store(sizes, seconds=0.005)
     most_held = 0
-    for number, (_, data) in enumerate(
-        fetch(remote_refs(sizes, known=False), needs_image=lambda _: True, max_file_size=10**9)
-    ):
+    for number, (_, data) in enumerate(fetch_each(remote_refs(sizes, known=False))):
         assert data[IMAGE] == bytes(size)
         time.sleep(0.01)  # the rest is read meanwhile
         # Whatever was answered and not yet handed out is held; heads of files that are read again count, too.
@@ -381,7 +389,7 @@ def test_remote_files_of_known_size_are_held_within_the_budget(slow_store):
     sizes = {f"slow://photos/{number}": size for number in range(32)}
     store = slow_store(sizes, seconds=0.001)
     held = []
-    for number, _ in enumerate(fetch(remote_refs(sizes, known=True), needs_image=lambda _: True, max_file_size=10**9)):
+    for number, _ in enumerate(fetch_each(remote_refs(sizes, known=True))):
         time.sleep(0.01)
         held.append(store.answered - (number + 1) * size)
     assert size <= max(held) <= fetching._AHEAD_BYTES

@@ -15,7 +15,7 @@ from PIL import Image
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.examples.layouts import parse_layout
 from beam_tfrecords.examples.parse import parse_example
-from beam_tfrecords.transforms.blocks.convert_sample import ConvertedSample, ConvertSample
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.blocks.place_objects import PlacedObjects, place_objects
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.geometry import Geometry
@@ -23,7 +23,9 @@ from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, Im
 from beam_tfrecords.transforms.images.orient import orient
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.objects import InvalidBoxes, Objects
+from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import IMAGE, SampleRef, one_image
+from tests.converting import ConvertedSample, convert_one, finish
 from tests.image_checks import encoded
 
 LABELS = ((0, "cat"), (1, "dog"), (2, "rat"))
@@ -223,7 +225,7 @@ DETECTION = ConvertSample(ImageSpec(image_size=(32, 32)), parse_layout("detectio
 
 def convert(convert: ConvertSample, objects: Objects, **changes: Any) -> ConvertedSample:
     picture = encoded(Image.new("RGB", (200, 100)), "PNG")
-    return convert(SampleRef("a/1.png", one_image(None), objects=objects, **changes), {IMAGE: picture})
+    return convert_one(convert, SampleRef("a/1.png", one_image(None), objects=objects, **changes), {IMAGE: picture})
 
 
 def values_of(sample: ConvertedSample) -> dict[str, list[Any]]:
@@ -276,10 +278,10 @@ def test_boxes_and_the_setting_for_invalid_ones_are_part_of_the_sample():
         boxed((0, 0, 100, 50), outlines=(b"1",), keypoints=(b"1",)),
         Objects(),
     ]
-    hashes = {DETECTION.sample_hash(dataclasses.replace(ref, objects=one)) for one in others}
-    hashes.add(DETECTION.sample_hash(ref))
-    hashes.add(dataclasses.replace(DETECTION, invalid_boxes=InvalidBoxes.DROP).sample_hash(ref))
-    hashes.add(dataclasses.replace(DETECTION, class_names=ClassNames(("dog", "cat", "rat"))).sample_hash(ref))
+    changed = [dataclasses.replace(ref, objects=one) for one in others]
+    hashes = {one for refs in RefColumns.of([ref, *changed]) for one in DETECTION.sample_hashes(refs)}
+    for setting in ({"invalid_boxes": InvalidBoxes.DROP}, {"class_names": ClassNames(("dog", "cat", "rat"))}):
+        hashes.update(dataclasses.replace(DETECTION, **setting).sample_hashes(RefColumns.of_one(ref)))
     assert len(hashes) == len(others) + 3
 
 
@@ -295,5 +297,7 @@ def test_an_example_whose_boxes_changed_is_made_anew_from_the_stored_image(spec,
     data = file_of(Image.new("RGB", (60, 40), "red"), orientation, "JPEG")
     first = SampleRef("1.jpg", fingerprint="1", objects=boxed((0, 0, 20, 10)))
     changed = dataclasses.replace(first, objects=boxed((20, 10, 30, 35), (5, 0, 30, 20)))
-    assert convert.take_over(changed, convert(first, {IMAGE: data}), whole=False) == convert(changed, {IMAGE: data})
-    assert convert.take_over(first, convert(first, {IMAGE: data}), whole=True) == convert(first, {IMAGE: data})
+    made = convert_one(convert, first, {IMAGE: data})
+    anew = convert.take_over(changed, made.example, made.facts, whole=False)
+    assert finish(convert, changed, anew) == convert_one(convert, changed, {IMAGE: data})
+    assert finish(convert, first, convert.take_over(first, made.example, made.facts, whole=True)) == made

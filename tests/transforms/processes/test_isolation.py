@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
-from beam_tfrecords.transforms.blocks.convert_block import convert_sample
+from beam_tfrecords.transforms.blocks.guard import convert_sample
 from beam_tfrecords.transforms.processes.isolation import isolated
 from beam_tfrecords.transforms.refs import IMAGE, SampleRef
-from tests.hostile import Hostile, echo
+from tests.hostile import Converter, Hostile, echo
 
 OK, CRASH, HANG, BUG = (SampleRef(key, {}) for key in ("ok", "crash", "hang", "bug"))
 NEXT, LARGE = {IMAGE: b"next"}, {IMAGE: b"x" * 10**6}
@@ -23,8 +23,8 @@ NEXT, LARGE = {IMAGE: b"next"}, {IMAGE: b"x" * 10**6}
 
 @pytest.fixture(scope="module")
 def convert():
-    hostile = Hostile(echo, crash="crash", hang="hang", bug="bug")
-    with isolated(functools.partial(convert_sample, hostile), 0.5) as convert:
+    hostile = Hostile(Converter(), crash="crash", hang="hang", bug="bug")
+    with isolated(functools.partial(convert_sample, hostile.prepare), 0.5) as convert:
         yield convert
 
 
@@ -49,8 +49,8 @@ def test_a_decoder_that_hangs_costs_its_sample_and_the_next_one_is_converted(con
 
 
 def test_a_child_that_the_system_kills_twice_ends_the_build_and_rejects_nothing():
-    hostile = Hostile(echo, killed="large.jpg")
-    with isolated(functools.partial(convert_sample, hostile), 5, name=lambda ref, _: ref.key) as convert:
+    hostile = Hostile(Converter(), killed="large.jpg")
+    with isolated(functools.partial(convert_sample, hostile.prepare), 5, name=lambda ref, _: ref.key) as convert:
         with pytest.raises(
             BuildError, match=r"^the conversion of large\.jpg was killed twice; .* when memory runs out"
         ):

@@ -1,0 +1,38 @@
+"""One sample as a batch of one, as tests look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.examples.serialize import serialize_examples
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample, PreparedSample
+from beam_tfrecords.transforms.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs import SampleRef
+
+
+class ConvertedSample(NamedTuple):
+    """A sample that is ready to be written."""
+
+    example: bytes
+    class_names: tuple[str, ...]
+    label: str | None
+    facts: Mapping[str, Any]
+
+
+def serialize_example(layout: Layout, values: Mapping[str, Any]) -> bytes:
+    """The example of the values of its fields."""
+    return serialize_examples(layout, [[values.get(feature.field)] for feature in layout.features])[0]
+
+
+def finish(convert: ConvertSample, ref: SampleRef, prepared: PreparedSample) -> ConvertedSample:
+    """Makes the example of a sample."""
+    made = convert.finish(RefColumns.of_one(ref), [prepared])
+    facts = {**prepared.facts, **{name: value for name, (value,) in made.facts.items()}}
+    return ConvertedSample(made.examples[0], made.class_names[0], made.labels[0], facts)
+
+
+def convert_one(convert: ConvertSample, ref: SampleRef, images: Mapping[str, bytes]) -> ConvertedSample:
+    """Converts a sample."""
+    return finish(convert, ref, convert.prepare(ref, images))

@@ -1,0 +1,89 @@
+"""Converts the samples of a block and writes its parts, its failures and its changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from beam_tfrecords import storage
+from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
+from beam_tfrecords.transforms.blocks.files_seen import FilesSeen
+from beam_tfrecords.transforms.blocks.prepare_samples import prepare_samples
+from beam_tfrecords.transforms.blocks.results import BlockResult
+from beam_tfrecords.transforms.blocks.reuse import BlockReuse
+from beam_tfrecords.transforms.blocks.stopwatch import Stopwatch
+from beam_tfrecords.transforms.blocks.write_samples import SampleWriter
+from beam_tfrecords.transforms.images.quality import measure_quality
+from beam_tfrecords.transforms.parts import PartWriter
+from beam_tfrecords.transforms.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs import BlockKey
+from beam_tfrecords.transforms.stats import Key, Stats
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
+
+
+def write_block(
+    batches: Iterable[RefColumns],
+    key: BlockKey,
+    counts: Counter[Key],
+    *,
+    stem: str,
+    plan: BlockPlan,
+    convert: ConvertSample,
+    is_first: bool,
+) -> BlockResult:
+    """Converts the samples of a block, and writes what becomes of them.
+
+    Args:
+      batches: the references of the block, in their order.
+      counts: of its references, so far.
+      stem: beginning of the names of its files.
+      is_first: whether this is the first attempt at the block.
+    """
+    split, number = key
+    folder = BuildFolder(plan.folder)
+    seen, clock = FilesSeen(hashes_files=plan.hashes_files), Stopwatch()
+    reuse = BlockReuse(plan.reuse, convert, key) if plan.reuse else None
+    with PartWriter(
+        folder=folder.parts,
+        stem=stem,
+        split=split,
+        block=number,
+        policy=plan.policies[split],
+        compression=plan.compression,
+        measure=measure_quality,
+    ) as writer:
+        samples = SampleWriter(convert, writer, counts, memory=plan.max_image_memory, split=split, launch=plan.launch)
+        for batch in prepare_samples(batches, plan, convert, reuse=reuse, seen=seen, clock=clock, is_first=is_first):
+            clock.lap("convert")
+            made = samples.write(batch.refs, batch.outcomes, batch.source_bytes)
+            if reuse:
+                for change in zip(batch.refs.keys, made, batch.changes, strict=True):
+                    reuse.count(*change)
+            # Otherwise two images would be held while the next one is read.
+            del batch
+            clock.lap("write")
+        parts = tuple(writer.close())
+        clock.lap("write")
+    failures_path = folder.block_list("failures", stem) if samples.failures else None
+    lines = "".join(samples.failures).encode()
+    if failures_path:
+        storage.write_bytes(failures_path, lines)
+    changes_path, changes = None, b""
+    if reuse:
+        changes_path, changes = folder.block_list("changes", stem), reuse.lines().encode()
+        storage.write_bytes(changes_path, changes)
+        counts.update(reuse.counts)
+    return BlockResult(
+        split,
+        number,
+        parts,
+        failures_path,
+        Stats(dict(counts)),
+        failures_bytes=len(lines),
+        changes=changes_path,
+        changes_bytes=len(changes),
+        launch=samples.launch,
+        files_seen=seen.digest,
+        msec=clock.msec,
+    )
