@@ -44,24 +44,33 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell ignores Ctrl-C in what it starts in the background, and so would the programs that tests start and end.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    # How long an example takes depends on what else the machine does.
-    hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    hypothesis.settings.load_profile("untimed")
+    hypothesis.settings.register_profile(
+        "ours",
+        # How long an example takes depends on what else the machine does.
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        max_examples=100 if config.getoption("exhaustive") else 25,
+    )
+    hypothesis.settings.load_profile("ours")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselects `exhaustive` tests, and combinations of parameters that `every_…` and `sampled` do without.
 
-    With `--exhaustive`, it deselects the others.
+    With `--exhaustive`, it deselects the others, except properties: they are tried with more examples.
     """
     left_out = {item for item in items if item.get_closest_marker("exhaustive")}
     left_out.update(find_repeated(items, marker="every_value", size=1))
     left_out.update(find_repeated(items, marker="every_pair", size=2))
     left_out.update(find_unsampled(items))
     if config.getoption("exhaustive"):
-        left_out = set(items) - left_out
+        left_out = {item for item in items if item not in left_out and not is_property(item)}
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
+
+
+def is_property(item: pytest.Item) -> bool:
+    return isinstance(item, pytest.Function) and hypothesis.is_hypothesis_test(item.function)
 
 
 def find_repeated(items: Iterable[pytest.Item], *, marker: str, size: int) -> Iterator[pytest.Item]:

@@ -157,7 +157,8 @@ def test_ctrl_c_ends_a_script_that_builds_and_leaves_no_process(many, tmp_path):
 # To every process, as systemd sends it, and to one.
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
-    ("moment", "to_all"), zip([*MOMENTS, "before anything is listed"], itertools.cycle([True, False]), strict=False)
+    ("moment", "to_all"),
+    list(zip([*MOMENTS, "before anything is listed"], itertools.cycle([True, False]), strict=False)),
 )
 def test_sigterm_ends_a_build_tidily_and_the_same_command_resumes(many, tmp_path, build, moment, to_all):
     pattern, count = MOMENTS.get(moment, (".build/lease", 1))
