@@ -51,6 +51,8 @@ INTEGRATION = [
     # Its reader runs without a GPU.
     "nvidia-dali-cuda120>=2.2,<3",
     "tfrecord>=1.14.5,<2",
+    # It says which tests a mutation has to fail.
+    "coverage>=7.6,<8",
     "markdown-it-py>=3,<5",
     "webdataset>=1,<2",
     # It opens the report in Debian's Chromium.
