@@ -34,11 +34,11 @@ from beam_tfrecords.transforms.refs import Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.table_sidecars import is_table
 from beam_tfrecords.transforms.sources.opening import open_input
-from beam_tfrecords.transforms.sources.other_forms import find_form
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.selection import OTHER_CLASS
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS, LabelType, Skipped
+from beam_tfrecords.transforms.sources.unsupported_formats import find_unsupported
 from beam_tfrecords.transforms.workspace.output_folder import check_versions_root, find_old_files
 from beam_tfrecords.versions import check_pointers, list_versions
 
@@ -330,8 +330,11 @@ def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Choice]:
         return of_files
     tables = [key for key in keys if is_table(key) or key.endswith((".json", ".npz"))]
     # A file of labels beside one of images has nothing to add.
-    forms = [key for key in keys if find_form(key) and "labels" not in storage.basename(key)]
-    return [Choice(f"the file {key}", {"input": storage.join(folder, key)}) for key in (tables + forms)[:_MOST_CHOICES]]
+    unsupported = [key for key in keys if find_unsupported(key) and "labels" not in storage.basename(key)]
+    return [
+        Choice(f"the file {key}", {"input": storage.join(folder, key)})
+        for key in (tables + unsupported)[:_MOST_CHOICES]
+    ]
 
 
 def _describe_skipped(skipped: Skipped) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 PROJECT = Path(__file__).parents[2]
 PAGES = (PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").glob("*.md")))
 SCRIPTS = PROJECT / "docs" / "scripts.md"
+UNSUPPORTED = PROJECT / "docs" / "unsupported.md"
 
 _PASSAGE = re.compile(
     r"^(?P<indent> *)(?:<!-- not run: (?P<reason>[^\n]*) -->\n(?P=indent))?"

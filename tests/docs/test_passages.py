@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import PAGES, PROJECT, SCRIPTS, passages_of
+from tests.docs.pages import PAGES, PROJECT, SCRIPTS, UNSUPPORTED, passages_of
 
-# Those of the scripts run in `test_scripts`, which also looks at what they make.
-PASSAGES = [passage for page in PAGES if page != SCRIPTS for passage in passages_of(page)]
+# Those of the others run in `test_scripts` and `test_unsupported`, which also look at what they make.
+PASSAGES = [passage for page in PAGES if page not in (SCRIPTS, UNSUPPORTED) for passage in passages_of(page)]
 
 
 def marks_of(page: Path) -> list[pytest.MarkDecorator]:

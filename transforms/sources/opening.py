@@ -20,7 +20,6 @@ from beam_tfrecords.transforms.sources.inputs import (
     quote_input,
 )
 from beam_tfrecords.transforms.sources.names import has_extension, skipped_kind
-from beam_tfrecords.transforms.sources.other_forms import START_BYTES, find_form, refuse_form, refuse_json, refuse_text
 from beam_tfrecords.transforms.sources.registry import (
     FILE_EXTENSIONS,
     NAMES,
@@ -32,6 +31,13 @@ from beam_tfrecords.transforms.sources.registry import (
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.taken_settings import refuse_settings
+from beam_tfrecords.transforms.sources.unsupported_formats import (
+    START_BYTES,
+    find_unsupported,
+    refuse_json,
+    refuse_text,
+    refuse_unsupported,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,7 +150,7 @@ def _choose(path: str, spec: SourceSpec) -> Entry:
     if named is None:
         name = source_of_file(path)
         if name not in NAMES:
-            _refuse_other_form(path)
+            _refuse_unsupported(path)
         if name is None:
             is_image = skipped_kind(storage.basename(path)) is None and has_extension(path)
             raise RequestError(
@@ -157,17 +163,17 @@ def _choose(path: str, spec: SourceSpec) -> Entry:
     return named
 
 
-def _refuse_other_form(path: str) -> None:
-    """Refuses a file of a form that is known, and that no source reads."""
-    form = find_form(path)
-    if form is None and not names_several(path):
-        start = storage.read_range(path, 0, min(storage.stat(path).size, START_BYTES))
-        form = find_form(path, start)
-        refusal = refuse_form(path, form) if form else refuse_json(path, start) or refuse_text(path, start)
-        if refusal is not None:
-            raise refusal
-    if form is not None:
-        raise refuse_form(path, form)
+def _refuse_unsupported(path: str) -> None:
+    """Refuses a file of an unsupported format, and a text without the extension of its source."""
+    if (found := find_unsupported(path)) is not None:
+        raise refuse_unsupported(path, found)
+    if names_several(path):
+        return
+    start = storage.read_range(path, 0, min(storage.stat(path).size, START_BYTES))
+    if (found := find_unsupported(path, start)) is not None:
+        raise refuse_unsupported(path, found)
+    if (refusal := refuse_json(path, start) or refuse_text(path, start)) is not None:
+        raise refusal
 
 
 def _is_file(path: str, named: Entry | None) -> bool:

@@ -31,10 +31,10 @@ from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.image_files import find_image
 from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, has_wildcards, quote_input
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
-from beam_tfrecords.transforms.sources.other_forms import refuse_json
 from beam_tfrecords.transforms.sources.reading import unchanged
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json
 
 _ARRAYS = ("images", "annotations", "categories")
 # Near the begin of every such file: `info` and `licenses` come first in COCO's own.

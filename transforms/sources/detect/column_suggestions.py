@@ -14,9 +14,9 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import Choice
 from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS
 from beam_tfrecords.transforms.sources.names import is_image_name
-from beam_tfrecords.transforms.sources.other_forms import refuse_embedded, refuse_pixels
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
+from beam_tfrecords.transforms.sources.unsupported_formats import refuse_embedded, refuse_pixels
 
 _ROWS = 100
 _MOST_LABELS = 2

@@ -13,7 +13,6 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import Choice, RequestError, SampleError
 from beam_tfrecords.transforms.sources.detect.column_suggestions import FOLDERS, find_pattern
 from beam_tfrecords.transforms.sources.detect.columns import Columns
-from beam_tfrecords.transforms.sources.form_programs import REWRITE
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import read_text
@@ -25,6 +24,15 @@ _ROWS = 5
 _MOST_FOLDERS = 6
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".webp", ".bmp", ".tif", ".gif")
 _IDS = ("id", "imageid", "uid", "uuid")
+# A program that rewrites a column of a table. Arguments: table, column, delimiter, method of str, and pairs of a
+# pattern and what takes its place. It writes beside the table, under its name and .csv.
+_REWRITE = (
+    "import csv, functools, re, sys; p, c, d, m, *s = sys.argv[1:]; "
+    "f = lambda x: getattr(functools.reduce(lambda x, i: re.sub(s[i], s[i + 1], x), range(0, len(s), 2), x), m)(); "
+    'r = csv.DictReader(open(p, newline=""), delimiter=d); '
+    'w = csv.DictWriter(open(p + ".csv", "w", newline=""), r.fieldnames, delimiter=d); w.writeheader(); '
+    "w.writerows({**row, c: f(row[c])} for row in r)"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +100,7 @@ def _choices(table: Table, columns: Columns, spec: SourceSpec, names: Sequence[s
                 )
             case _ if table.delimiter and columns.image and len(spec.input) == 1 and not spec.input_splits:
                 words = [table.path, columns.image, table.delimiter, change.case, *change.substitutions]
-                command = shlex.join(["python3", "-c", REWRITE, *words])
+                command = shlex.join(["python3", "-c", _REWRITE, *words])
                 yield Choice("a table with the right paths", {"input": f"{table.path}.csv", **where}, [command])
     for name in table.columns:
         if name != columns.image and re.sub(r"[\s_-]", "", name.lower()) in _IDS:

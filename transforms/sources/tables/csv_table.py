@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.sources.other_forms import name_columns, refuse_json
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.csv_dialect import Dialect, find_dialect, looks_like_data
@@ -16,6 +15,7 @@ from beam_tfrecords.transforms.sources.tables.csv_rows import Cells, count_rows,
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 from beam_tfrecords.transforms.sources.tables.text_file import Lines, cut_text, open_bytes, read_start
+from beam_tfrecords.transforms.sources.unsupported_formats import name_columns, refuse_json
 
 
 @dataclasses.dataclass(frozen=True)

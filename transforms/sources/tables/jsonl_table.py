@@ -9,7 +9,6 @@ from typing import Any
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.json_text import read_json
-from beam_tfrecords.transforms.sources.other_forms import refuse_json
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
@@ -23,6 +22,7 @@ from beam_tfrecords.transforms.sources.tables.text_file import (
     open_bytes,
     read_start,
 )
+from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,8 +17,8 @@ from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.storage.range_reader import open_ranges
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import printable
-from beam_tfrecords.transforms.sources.other_forms import find_form, refuse_form
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, InvalidRow, Row, RowRange
+from beam_tfrecords.transforms.sources.unsupported_formats import find_unsupported, refuse_unsupported
 
 _SAMPLE_BYTES = 1 << 20
 # Bytes of a range of rows, about.
@@ -84,9 +84,8 @@ def read_start(path: str) -> bytes:
             start = file.read(_SAMPLE_BYTES)
     except _DAMAGED_FILE as error:
         raise RequestError(f"{quote_input(path)} is not a valid gzip file: {error}") from error
-    form = find_form(path, start)
-    if form is not None:
-        raise refuse_form(path, form)
+    if (found := find_unsupported(path, start)) is not None:
+        raise refuse_unsupported(path, found)
     return start
 
 

@@ -1,0 +1,120 @@
+"""The programs of docs/unsupported.md make datasets of the files that no source reads."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from beam_tfrecords import open_dataset
+from beam_tfrecords.transforms.sources.unsupported_formats import FORMATS, JSON_ARRAY, JSON_OBJECT
+from tests.docs.following import run_here
+from tests.docs.inputs import PHOTOS
+from tests.docs.pages import UNSUPPORTED, Passage, passages_of
+
+ROWS = [(f"cat/{number}.jpg", "cat") for number in range(3)] + [
+    (f"flower/{number}.jpg", "flower") for number in range(3)
+]
+IMAGES = np.random.default_rng(0).integers(0, 256, (6, 8, 8), dtype=np.uint8)
+LABELS = np.array([0, 1, 2, 0, 1, 2])
+
+
+def _table() -> dict[str, list[str]]:
+    return {"image": [image for image, _ in ROWS], "label": [label for _, label in ROWS]}
+
+
+def _save_excel() -> None:
+    pytest.importorskip("openpyxl")
+    pytest.importorskip("pandas").DataFrame(_table()).to_excel("table.xlsx", index=False)
+
+
+def _save_pickle() -> None:
+    Path("table.pkl").write_bytes(pickle.dumps(pytest.importorskip("pandas").DataFrame(_table())))
+
+
+def _save_pytorch() -> None:
+    torch = pytest.importorskip("torch")
+    torch.save((torch.tensor(IMAGES), torch.tensor(LABELS)), "training.pt")
+
+
+def _save_hdf5() -> None:
+    with pytest.importorskip("h5py").File("arrays.h5", "w") as file:
+        file["images"], file["labels"] = IMAGES, LABELS
+
+
+def _save_lmdb() -> None:
+    lmdb = pytest.importorskip("lmdb")
+    with lmdb.open("data.mdb", subdir=False) as database, database.begin(write=True) as values:
+        for image, _ in ROWS:
+            values.put(image.encode(), Path(image).read_bytes())
+
+
+def _save_7z() -> None:
+    if shutil.which("7z") is None:
+        pytest.skip("needs the program 7z")
+    subprocess.run(["7z", "a", "archive.7z", "cat", "flower"], check=True)
+
+
+def _save_json_array() -> None:
+    Path("array.json").write_text(json.dumps([{"image": image, "label": label} for image, label in ROWS]))
+
+
+def _save_json_object() -> None:
+    Path("labels.json").write_text(json.dumps(dict(ROWS)))
+
+
+# Heading -> what makes the input; of all, six records are made.
+INPUTS: dict[str, Callable[[], None]] = {
+    "excel-tables": _save_excel,
+    "pickles": _save_pickle,
+    "pytorch-files": _save_pytorch,
+    "hdf5-files": _save_hdf5,
+    "lmdb-databases": _save_lmdb,
+    "7z-and-rar-archives": _save_7z,
+    "json-arrays": _save_json_array,
+    "json-objects-of-names-and-labels": _save_json_object,
+}
+
+
+def _headings() -> dict[str, list[Passage]]:
+    """Heading, as in a link -> its passages."""
+    lines = UNSUPPORTED.read_text(encoding="utf-8").splitlines()
+    starts = {re.sub(r"\W+", "-", line[3:].lower()): n for n, line in enumerate(lines, 1) if line.startswith("## ")}
+    return {
+        heading: [one for one in passages_of(UNSUPPORTED) if start < one.line < following]
+        for (heading, start), following in zip(starts.items(), [*starts.values(), len(lines)][1:], strict=True)
+    }
+
+
+def test_every_unsupported_format_has_its_section():
+    named = {one.heading for one in (*FORMATS, JSON_ARRAY, JSON_OBJECT)}
+    assert named == _headings().keys()
+    assert named - INPUTS.keys() == {"cifar-pickles"}  # which are read in another version
+
+
+@pytest.mark.parametrize("heading", INPUTS)
+def test_the_program_makes_a_dataset(heading, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    photos = {kind: sorted((PHOTOS / kind).iterdir()) for kind in ("cat", "flower")}
+    for image, label in ROWS:
+        Path(image).parent.mkdir(exist_ok=True)
+        shutil.copyfile(photos[label].pop(), image)
+    INPUTS[heading]()
+    *programs, convert = _headings()[heading]
+    assert programs
+    for program in programs:
+        if program.language == "python":
+            exec(compile(program.text, program.name, "exec"), {})
+        else:
+            subprocess.run(["bash", "-euc", program.text], check=True)
+    run_here(convert.text)
+    (output,) = (word.partition("=")[2] for word in shlex.split(convert.text) if word.startswith("--output="))
+    assert open_dataset(output).manifest["records"] == len(ROWS)
