@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -79,116 +80,166 @@ def load(
       ValueError: an argument does not fit the dataset, or images of different sizes would be batched.
     """
     dataset = open_dataset(path)
-    shards = dataset.split_shards(split)
-    files, skips, takes = _share_records(shards, num_readers=num_readers, reader_index=reader_index)
-    files = [storage.join(dataset.path, file) for file in files]
-    stored = dataset.images
-    if isinstance(image_size, int):
-        image_size = (image_size, image_size)
-    if batch_size is not None and batch_size < 1:
-        raise ValueError(f"batch_size={batch_size}: expected 1 or more, or None for single examples")
-    if image_size is not None and (len(image_size) != 2 or min(image_size) < 1):
-        raise ValueError(
-            f"image_size={image_size}: expected (height, width) of 1 pixel or more, or one number for both"
-        )
-    hot = [feature.name for feature in dataset.layout.features if feature.field == "labels.index"] if multi_hot else []
-    if multi_hot and not (hot and dataset.class_names):
-        raise ValueError("multi_hot=True: expected a dataset with the field labels.index and with class names")
-    # One value or row for each object.
-    objects = [
-        feature
-        for feature in dataset.layout.features
-        if feature.field.startswith("objects.") and feature.field not in KEYPOINTS
-    ]
-    if num_objects is not None and (num_objects < 1 or not objects):
-        raise ValueError(f"num_objects={num_objects}: expected 1 or more, and a dataset with annotated objects")
-    if shuffle is True:
-        average = sum(shard.bytes for shard in shards) / max(1, sum(shard.records for shard in shards))
-        shuffle = max(1, min(sum(takes), int(_SHUFFLE_BYTES // max(1, average))))
-    decodes = decode and dataset.layout.needs_image
-    if batch_size and decodes and not (image_size or transform or stored.size):
-        raise ValueError(
-            f"{dataset.path}: its images have different sizes and cannot be batched as they are; pass image_size=, "
-            "a transform= that makes them equal, or decode=False"
-        )
-    pair = dataset.layout.supervised if as_supervised else None
-    if as_supervised and pair is None:
-        has = ", ".join(feature.name for feature in dataset.layout.features)
-        raise ValueError(f"as_supervised=True: expected an image and a label among the features; found {has}")
+    read = _ReadExample.of(
+        dataset,
+        decodes=decode and dataset.layout.needs_image,
+        image_size=(image_size, image_size) if isinstance(image_size, int) else image_size,
+        channels=channels,
+        transform=transform,
+        as_supervised=as_supervised,
+        multi_hot=multi_hot,
+        num_objects=num_objects,
+    )
+    if batch_size is not None:
+        read.check_batches(batch_size)
     # The order of a shuffle without a seed may also depend on which shard answers first.
     deterministic = not shuffle or seed is not None
-    records = tf.data.Dataset.from_tensor_slices(
-        (files, tf.constant(skips, tf.int64), tf.constant(takes, tf.int64))
-    ).interleave(
-        _checked(_shard_reader(dataset.path, dataset.compression), dataset),
-        cycle_length=min(len(files), 16),
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=deterministic,
-    )
-    records = records.apply(tf.data.experimental.assert_cardinality(sum(takes)))
+    share = _share_records(dataset.split_shards(split), num_readers=num_readers, reader_index=reader_index)
+    records = _read_share(dataset, share, deterministic=deterministic)
     if shuffle:
         # Before decoding: a buffer of encoded images is a tenth of one of pixels.
-        records = records.shuffle(shuffle, seed=seed)
-    features = {feature.name: _parsing(feature) for feature in dataset.layout.features}
-    images = [feature for feature in dataset.layout.features if feature.holds_image]
-    lists = [feature.name for feature in images if feature.several]
-    list_size = image_size or stored.size or (None, None)
-    if decodes and lists and None in list_size:
-        raise ValueError(
-            f"{dataset.path}: the images of a list ({', '.join(lists)}) have different sizes; pass image_size=, or "
-            "decode=False"
-        )
-    shapes = {feature.field: feature.name for feature in dataset.layout.features}
-    masks = [feature.name for feature in dataset.layout.features if feature.field == MASK_FIELD]
-
-    def decode_image(encoded: tf.Tensor, example: dict[str, Any]) -> tf.Tensor:
-        image = _decode(encoded, example, stored, shapes, channels)
-        if not image_size:
-            return image
-        resized = tf.image.resize(image, image_size, antialias=True)
-        return tf.cast(tf.clip_by_value(tf.round(resized), 0, image.dtype.max), image.dtype)
-
-    def decode_images(example: dict[str, Any], feature: Feature) -> tf.Tensor:
-        encoded = example[feature.name]
-        if not feature.several:
-            return decode_image(encoded, example)
-        kind = tf.uint16 if stored.bit_depth == 16 else tf.uint8
-        shape = tf.TensorSpec([*list_size, _depth(stored, channels)], kind)
-        return tf.map_fn(lambda one: decode_image(one, example), encoded, fn_output_signature=shape)
-
-    def read(record: tf.Tensor) -> Any:
-        example = tf.io.parse_single_example(record, features)
-        if decodes:
-            for feature in images:
-                example[feature.name] = decode_images(example, feature)
-                if feature.image is None:
-                    object_masks = [one.name for one in objects if one.field == OBJECT_MASKS]
-                    like = example[feature.name]
-                    example.update({mask: _decode_masks(example[mask], like=like) for mask in object_masks})
-            for name in masks:
-                kind = tf.uint16 if stored.mask_bit_depth == 16 else tf.uint8
-                mask = tf.io.decode_png(example[name], channels=1, dtype=kind)
-                mask.set_shape([*(stored.size or (None, None)), 1])
-                example[name] = tf.image.resize(mask, image_size, method="nearest") if image_size else mask
-        for feature in objects:
-            example[feature.name] = _objects(example[feature.name], feature, num_objects)
-        for name in hot:
-            indices = tf.cast(example[name], tf.int64)
-            is_label = tf.one_hot(indices, len(dataset.class_names), on_value=True, off_value=False)
-            example[name] = tf.cast(tf.reduce_any(is_label, axis=0), tf.float32)
-        example = transform(example) if transform else example
-        return (example[pair[0]], example[pair[1]]) if pair else example
-
+        buffer = _buffer_size(dataset.split_shards(split), share) if shuffle is True else shuffle
+        records = records.shuffle(buffer, seed=seed)
     examples = records.map(read, num_parallel_calls=os.cpu_count(), deterministic=deterministic)
-    fixed = {*hot, *(feature.name for feature in objects if num_objects)}
-    if batch_size and any(feature.several and feature.name not in fixed for feature in dataset.layout.features):
-        examples = examples.ragged_batch(batch_size, drop_remainder=drop_remainder)
-    elif batch_size:
-        examples = examples.batch(batch_size, drop_remainder=drop_remainder)
+    if batch_size:
+        batch = examples.ragged_batch if read.is_ragged else examples.batch
+        examples = batch(batch_size, drop_remainder=drop_remainder)
     # Autotune's thread sleeps: what iterates waits for it at the end of every other epoch, up to a second.
     options = tf.data.Options()
     options.autotune.enabled = False
     return examples.prefetch(tf.data.AUTOTUNE).with_options(options)
+
+
+@dataclasses.dataclass(frozen=True)
+class _ReadExample:
+    """Makes of a serialized example what `load` gives.
+
+    Attributes:
+      dataset: the dataset.
+      decodes: whether images are decoded.
+      image_size: as in `load`, a pair of numbers.
+      channels: as in `load`.
+      transform: as in `load`.
+      pair: features of a supervised pair; None for a dict.
+      hot: features that become zeros and ones.
+      objects: features with a value or a row for each object.
+      num_objects: as in `load`.
+
+    Raises:
+      ValueError: an argument of `load` does not fit the dataset.
+    """
+
+    dataset: Dataset
+    decodes: bool
+    image_size: tuple[int, int] | None
+    channels: int | None
+    transform: Callable[[dict[str, Any]], Any] | None
+    pair: tuple[str, str] | None
+    hot: Sequence[str]
+    objects: Sequence[Feature]
+    num_objects: int | None
+
+    @classmethod
+    def of(cls, dataset: Dataset, *, as_supervised: bool, multi_hot: bool, **given: Any) -> _ReadExample:
+        """With the features that the arguments of `load` are about."""
+        features = dataset.layout.features
+        pair = dataset.layout.supervised if as_supervised else None
+        if as_supervised and pair is None:
+            has = ", ".join(feature.name for feature in features)
+            raise ValueError(f"as_supervised=True: expected an image and a label among the features; found {has}")
+        hot = [feature.name for feature in features if feature.field == "labels.index"] if multi_hot else []
+        if multi_hot and not (hot and dataset.class_names):
+            raise ValueError("multi_hot=True: expected a dataset with the field labels.index and with class names")
+        objects = [
+            feature for feature in features if feature.field.startswith("objects.") and feature.field not in KEYPOINTS
+        ]
+        return cls(dataset, pair=pair, hot=hot, objects=objects, **given)
+
+    def __post_init__(self) -> None:
+        size, number = self.image_size, self.num_objects
+        if size is not None and (len(size) != 2 or min(size) < 1):
+            raise ValueError(f"image_size={size}: expected (height, width) of 1 pixel or more, or one number for both")
+        if number is not None and (number < 1 or not self.objects):
+            raise ValueError(f"num_objects={number}: expected 1 or more, and a dataset with annotated objects")
+        lists = [feature.name for feature in self._images if feature.several]
+        if self.decodes and lists and None in self._list_size:
+            raise ValueError(
+                f"{self.dataset.path}: the images of a list ({', '.join(lists)}) have different sizes; pass "
+                "image_size=, or decode=False"
+            )
+
+    def check_batches(self, batch_size: int) -> None:
+        """Checks that examples can be batched.
+
+        Raises:
+          ValueError: they cannot.
+        """
+        if batch_size < 1:
+            raise ValueError(f"batch_size={batch_size}: expected 1 or more, or None for single examples")
+        if self.decodes and not (self.image_size or self.transform or self.dataset.images.size):
+            raise ValueError(
+                f"{self.dataset.path}: its images have different sizes and cannot be batched as they are; pass "
+                "image_size=, a transform= that makes them equal, or decode=False"
+            )
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether a feature may have another number of values in every example."""
+        fixed = {*self.hot, *(feature.name for feature in self.objects if self.num_objects)}
+        return any(feature.several and feature.name not in fixed for feature in self.dataset.layout.features)
+
+    @property
+    def _images(self) -> list[Feature]:
+        return [feature for feature in self.dataset.layout.features if feature.holds_image]
+
+    @property
+    def _list_size(self) -> tuple[int | None, int | None]:
+        return self.image_size or self.dataset.images.size or (None, None)
+
+    def __call__(self, record: tf.Tensor) -> Any:
+        parsing = {feature.name: _parsing(feature) for feature in self.dataset.layout.features}
+        example = tf.io.parse_single_example(record, parsing)
+        if self.decodes:
+            self._decode(example)
+        for feature in self.objects:
+            example[feature.name] = _objects(example[feature.name], feature, self.num_objects)
+        for name in self.hot:
+            indices = tf.cast(example[name], tf.int64)
+            is_label = tf.one_hot(indices, len(self.dataset.class_names), on_value=True, off_value=False)
+            example[name] = tf.cast(tf.reduce_any(is_label, axis=0), tf.float32)
+        example = self.transform(example) if self.transform else example
+        return (example[self.pair[0]], example[self.pair[1]]) if self.pair else example
+
+    def _decode(self, example: dict[str, Any]) -> None:
+        """Puts pixels in the place of the bytes of images and masks."""
+        for feature in self._images:
+            example[feature.name] = self._decode_images(example, feature)
+            if feature.image is None:
+                like = example[feature.name]
+                object_masks = [one.name for one in self.objects if one.field == OBJECT_MASKS]
+                example.update({mask: _decode_masks(example[mask], like=like) for mask in object_masks})
+        size, stored = self.image_size, self.dataset.images
+        for name in [feature.name for feature in self.dataset.layout.features if feature.field == MASK_FIELD]:
+            kind = tf.uint16 if stored.mask_bit_depth == 16 else tf.uint8
+            mask = tf.io.decode_png(example[name], channels=1, dtype=kind)
+            mask.set_shape([*(stored.size or (None, None)), 1])
+            example[name] = tf.image.resize(mask, size, method="nearest") if size else mask
+
+    def _decode_images(self, example: dict[str, Any], feature: Feature) -> tf.Tensor:
+        encoded, stored = example[feature.name], self.dataset.images
+        if not feature.several:
+            return self._decode_image(encoded, example)
+        kind = tf.uint16 if stored.bit_depth == 16 else tf.uint8
+        shape = tf.TensorSpec([*self._list_size, _depth(stored, self.channels)], kind)
+        return tf.map_fn(lambda one: self._decode_image(one, example), encoded, fn_output_signature=shape)
+
+    def _decode_image(self, encoded: tf.Tensor, example: dict[str, Any]) -> tf.Tensor:
+        shapes = {feature.field: feature.name for feature in self.dataset.layout.features}
+        image = _decode(encoded, example, self.dataset.images, shapes, self.channels)
+        if not self.image_size:
+            return image
+        resized = tf.image.resize(image, self.image_size, antialias=True)
+        return tf.cast(tf.clip_by_value(tf.round(resized), 0, image.dtype.max), image.dtype)
 
 
 # (file, records to skip, records to take) -> serialized examples
@@ -233,10 +284,33 @@ def _shard_reader(path: str, compression: Compression) -> _ShardReader:
     return lambda *share: tf.data.Dataset.from_generator(stream, args=share, output_signature=signature)
 
 
-def _share_records(
-    shards: Sequence[Shard], *, num_readers: int, reader_index: int
-) -> tuple[list[str], list[int], list[int]]:
-    """The share of one reader: files, and for each the records to skip and then to take."""
+# Files, and for each the records to skip and then to take.
+_Share: TypeAlias = "tuple[list[str], list[int], list[int]]"
+
+
+def _read_share(dataset: Dataset, share: _Share, *, deterministic: bool) -> tf.data.Dataset:
+    """The serialized examples of a reader, from several shards at once."""
+    files, skips, takes = share
+    paths = [storage.join(dataset.path, file) for file in files]
+    records = tf.data.Dataset.from_tensor_slices(
+        (paths, tf.constant(skips, tf.int64), tf.constant(takes, tf.int64))
+    ).interleave(
+        _checked(_shard_reader(dataset.path, dataset.compression), dataset),
+        cycle_length=min(len(paths), 16),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=deterministic,
+    )
+    return records.apply(tf.data.experimental.assert_cardinality(sum(takes)))
+
+
+def _buffer_size(shards: Sequence[Shard], share: _Share) -> int:
+    """Records of a shuffle buffer of `_SHUFFLE_BYTES`, and no more than a reader has."""
+    average = sum(shard.bytes for shard in shards) / max(1, sum(shard.records for shard in shards))
+    return max(1, min(sum(share[2]), int(_SHUFFLE_BYTES // max(1, average))))
+
+
+def _share_records(shards: Sequence[Shard], *, num_readers: int, reader_index: int) -> _Share:
+    """The share of a reader."""
     if not 0 <= reader_index < num_readers:
         raise ValueError(f"reader_index={reader_index}: expected 0 or more, and less than num_readers={num_readers}")
     records = sum(shard.records for shard in shards)
