@@ -17,7 +17,6 @@ from beam_tfrecords.beam_pipelines.checking import check_listing, check_output, 
 from beam_tfrecords.beam_pipelines.list_input import infer_listing, list_samples, plan_listing
 from beam_tfrecords.beam_pipelines.notes import describe_request
 from beam_tfrecords.beam_pipelines.places import check_place
-from beam_tfrecords.beam_pipelines.planning import estimate_output
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.summary import (
     describe_classes,
@@ -28,6 +27,7 @@ from beam_tfrecords.beam_pipelines.summary import (
 )
 from beam_tfrecords.beam_pipelines.terminal import escape
 from beam_tfrecords.beam_pipelines.versioning import earlier_classes, open_earlier
+from beam_tfrecords.beam_pipelines.work import estimate_output
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample

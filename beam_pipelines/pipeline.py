@@ -13,7 +13,7 @@ from beam_tfrecords.transforms.blocks.stage import CollectFiles, ConvertBlocks
 from beam_tfrecords.transforms.duplicates.stage import DropDuplicates, FindDuplicates, FindNearDuplicates
 from beam_tfrecords.transforms.listing.stage import AssignOrder, ListSource
 from beam_tfrecords.transforms.parts import Part, count_bytes, without_hashes
-from beam_tfrecords.transforms.publishing.publish import Decision
+from beam_tfrecords.transforms.publishing.decide import Decision
 from beam_tfrecords.transforms.publishing.stage import OpenOutput, PublishDataset
 from beam_tfrecords.transforms.shards.plan import ShardPolicy
 from beam_tfrecords.transforms.shards.stage import ComposeShards, PlanShards
@@ -40,19 +40,8 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, 
         # -> BlockResult
         | "ConvertBlocks" >> ConvertBlocks(plan.block_plan, plan.convert, processes=processes)
     )
-    hashed_parts = results | "TakeParts" >> beam.FlatMap(operator.attrgetter("parts"))
-    parts = hashed_parts | "WithoutHashes" >> beam.Map(without_hashes)
-    # -> DuplicatesFound
-    duplicates = hashed_parts | "FindDuplicates" >> FindDuplicates(plan.search)
-    if plan.search.drops:
-        folder = BuildFolder(plan.search.folder).distinct
-        parts |= "DropDuplicates" >> DropDuplicates(
-            duplicates, folder=folder, compression=spec.compression, processes=processes
-        )
-    if plan.search.near_distance:
-        # Copies that are dropped have no near-duplicates.
-        near = parts | "FindNearDuplicates" >> FindNearDuplicates(plan.search)
-        duplicates = (duplicates, near) | "AllDuplicates" >> beam.Flatten()
+    # -> Part, DuplicatesFound
+    parts, duplicates = _add_duplicates(results, plan, processes=processes)
     stats = (
         (
             results | "CountBlocks" >> beam.Map(operator.attrgetter("stats")),
@@ -87,6 +76,27 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, 
         done | "RemoveTemporary" >> RemoveTemporary(
             BuildFolder(folder).workspace, success=storage.join(output, SUCCESS), outcome=BuildFolder(folder).outcome
         )
+
+
+def _add_duplicates(
+    results: beam.PCollection, plan: BuildPlan, *, processes: int
+) -> tuple[beam.PCollection, beam.PCollection]:
+    """Adds the search for duplicates: BlockResult -> the Part of every record that stays, and DuplicatesFound."""
+    hashed_parts = results | "TakeParts" >> beam.FlatMap(operator.attrgetter("parts"))
+    parts = hashed_parts | "WithoutHashes" >> beam.Map(without_hashes)
+    duplicates = hashed_parts | "FindDuplicates" >> FindDuplicates(plan.search)
+    if plan.search.drops:
+        parts |= "DropDuplicates" >> DropDuplicates(
+            duplicates,
+            folder=BuildFolder(plan.search.folder).distinct,
+            compression=plan.search.compression,
+            processes=processes,
+        )
+    if plan.search.near_distance:
+        # Copies that are dropped have no near-duplicates.
+        near = parts | "FindNearDuplicates" >> FindNearDuplicates(plan.search)
+        duplicates = (duplicates, near) | "AllDuplicates" >> beam.Flatten()
+    return parts, duplicates
 
 
 def _is_published(_: Part, decision: Decision) -> bool:

@@ -134,7 +134,9 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, outp
     Raises:
       RequestError: the request does not match the input, or a job of another build may write to the output.
     """
-    from beam_tfrecords.beam_pipelines.planning import build_folder, describe_facts, plan_build, plan_work
+    from beam_tfrecords.beam_pipelines.build_identity import build_folder, describe_facts
+    from beam_tfrecords.beam_pipelines.planning import plan_build
+    from beam_tfrecords.beam_pipelines.work import plan_work
     from beam_tfrecords.transforms.listing.listing import write_chunk_names
 
     earlier, containers = open_earlier(spec), source.containers()
@@ -262,8 +264,8 @@ def _list_containers(
     What is in containers follows from their fingerprints and those of the files that they are read with, so unchanged
     ones are not read.
     """
+    from beam_tfrecords.beam_pipelines.build_identity import identify_request, listing_folder
     from beam_tfrecords.beam_pipelines.list_input import infer_listing
-    from beam_tfrecords.beam_pipelines.planning import identify_request, listing_folder
 
     fingerprint = _fingerprint(containers, source.read_with)
     folder = listing_folder(spec, fingerprint)

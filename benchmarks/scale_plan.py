@@ -24,7 +24,7 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.typehints import Tuple
 
-from beam_tfrecords.beam_pipelines.planning import estimate_output
+from beam_tfrecords.beam_pipelines.work import estimate_output
 from beam_tfrecords.examples.layouts import parse_layout
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage import FileEntry

@@ -1,0 +1,124 @@
+"""The blocks of a build, and what they are made with."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from beam_tfrecords.beam_pipelines.versioning import Earlier, plan_reuse, record_settings
+from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.transforms.listing.listing import Listing
+from beam_tfrecords.transforms.listing.ordering import count_blocks
+from beam_tfrecords.transforms.parts import PartPolicy
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.sources.source_spec import Fingerprint
+
+# Bytes of a stored pixel, all channels: what photos take as JPEG at quality 95, as PNG and as WebP. An estimate
+# is enough: it decides how many blocks there are, not what they contain.
+_BYTES_PER_PIXEL = {ImageEncoding.JPEG: 0.5, ImageEncoding.PNG: 1.8, ImageEncoding.WEBP: 0.3, ImageEncoding.KEEP: 0.5}
+_UNKNOWN_FILE_BYTES = 100_000
+_ROW_BYTES = 200
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What the blocks of a build are made with; its digest names their folder.
+
+    Attributes:
+      blocks: split -> number of blocks.
+      convert: converts one sample.
+      block_plan: what the converting workers need, without folder and launch.
+      nothing_reused_because: why no record of an earlier dataset can be taken over; "" if some can.
+    """
+
+    blocks: Mapping[str, int]
+    convert: ConvertSample
+    block_plan: BlockPlan
+    nothing_reused_because: str
+
+
+def plan_work(
+    spec: BuildSpec,
+    *,
+    class_names: ClassNames,
+    listing: Listing,
+    versions: Mapping[str, str],
+    earlier: Earlier,
+    last_member_wins: bool = False,
+) -> Work:
+    """Derives blocks, and what makes them.
+
+    Args:
+      spec: the request, with its layout.
+      class_names: the classes.
+      listing: the listed samples.
+      versions: library -> version.
+      earlier: the datasets that the build looks back to.
+      last_member_wins: as in `Source`.
+    """
+    layout = spec.layout or Layout(())
+    blocks, policies = _plan_blocks(spec, layout, listing)
+    reuse, nothing_reused_because = plan_reuse(spec, earlier.reused, versions=versions, blocks=blocks)
+    return Work(
+        blocks=blocks,
+        convert=ConvertSample(
+            spec.image,
+            layout,
+            class_names,
+            settings=_hash_settings(record_settings(spec.to_json(), versions)),
+            invalid_boxes=spec.invalid_boxes,
+        ),
+        block_plan=BlockPlan(
+            folder="",
+            seed=spec.seed,
+            policies=policies,
+            compression=spec.compression,
+            read_images=layout.needs_image,
+            max_file_size=spec.max_file_size,
+            image_timeout=spec.image_timeout,
+            max_image_memory=spec.image.max_image_memory if layout.needs_image else 0,
+            hashes_files=spec.source.fingerprint is Fingerprint.CONTENT,
+            reuse=reuse,
+            libraries=versions,
+            group_rows=spec.source.group_rows,
+            last_member_wins=last_member_wins,
+        ),
+        nothing_reused_because=nothing_reused_because,
+    )
+
+
+def _plan_blocks(spec: BuildSpec, layout: Layout, listing: Listing) -> tuple[dict[str, int], dict[str, PartPolicy]]:
+    """Split -> number of blocks, and how their parts are cut."""
+    blocks, policies = {}, {}
+    for split, samples in listing.samples.items():
+        source_bytes = listing.source_bytes[split]
+        size = estimate_output(spec.image, layout, samples=samples, source_bytes=source_bytes)
+        blocks[split] = count_blocks(samples=samples, output_bytes=size, source_bytes=source_bytes)
+        policies[split] = PartPolicy.plan(
+            shard_size=spec.shard_size, num_shards=spec.num_shards, samples=samples, output_bytes=size
+        )
+    return blocks, policies
+
+
+def _hash_settings(settings: Mapping[str, Any]) -> str:
+    # Indices hold it in every `sample_hash`, so it stays as it is.
+    return hashlib.blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def estimate_output(image: ImageSpec, layout: Layout, *, samples: int, source_bytes: int) -> int:
+    """The approximate bytes of the records of some samples."""
+    if not layout.needs_image:
+        return samples * _ROW_BYTES
+    if image.image_size is None:
+        return source_bytes or samples * _UNKNOWN_FILE_BYTES
+    # A photo's longer side is about 4/3 of its shorter one.
+    pixels = image.image_size[0] * image.image_size[1] * 4 / 3
+    bytes_per_pixel = _BYTES_PER_PIXEL.get(image.image_encoding, image.channels or 3)
+    return int(samples * (pixels * bytes_per_pixel * image.bit_depth / 8 + _ROW_BYTES))

@@ -1,0 +1,80 @@
+"""OpenOutput: whether a dataset is published, and room for it in the output."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.files import DUPLICATES, FAILURES, SUCCESS
+from beam_tfrecords.transforms.publishing.changes import judge_version
+from beam_tfrecords.transforms.publishing.guards import Verdict, trips
+from beam_tfrecords.transforms.publishing.publication import Publication
+from beam_tfrecords.transforms.request.schedule_spec import GuardMode
+from beam_tfrecords.transforms.stats import Stats
+from beam_tfrecords.transforms.workspace.output_folder import remove_old_files
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """Whether a dataset is published.
+
+    Attributes:
+      publishes: whether it is.
+      verdicts: what the guards have found.
+      tripped: those of them that do not allow it.
+    """
+
+    publishes: bool
+    verdicts: tuple[Verdict, ...] = ()
+    tripped: tuple[Verdict, ...] = ()
+
+
+def open_output(stats: Stats, *, publication: Publication) -> Decision:
+    """Checks that no sample is lost, judges limits and guards, and removes the dataset that the new one replaces.
+
+    Raises:
+      BuildError: the samples listed are not the records written plus failures plus dropped duplicates.
+    """
+    check_counts(stats, listed=publication.listed)
+    if not publication.is_within_limits(stats):
+        return _open(publication, stats, Decision(publishes=False))
+    history = publication.history
+    verdicts = judge_version(history, publication.describe(stats), stats) if history else []
+    is_strict = history is not None and history.schedule.guard is GuardMode.STRICT
+    tripped = tuple(trips(verdicts)) if is_strict else ()
+    return _open(publication, stats, Decision(not tripped, tuple(verdicts), tripped))
+
+
+def _open(publication: Publication, stats: Stats, decision: Decision) -> Decision:
+    """Makes room for what is written to the output, and lists it as ours."""
+    publication.fence.check()
+    if decision.publishes:
+        publication.claim(publication.name_shards(stats))
+    if not keeps_dataset(publication, decision):
+        publication.claim([FAILURES, DUPLICATES])
+        remove_old_files(publication.output, delete=publication.delete)
+    return decision
+
+
+def keeps_dataset(publication: Publication, decision: Decision) -> bool:
+    """Whether a finished dataset stays, so that the lists of what is not published are in the build's folder."""
+    if decision.publishes:
+        return False
+    return publication.history is not None or storage.exists(storage.join(publication.output, SUCCESS))
+
+
+def check_counts(stats: Stats, *, listed: Mapping[str, int]) -> None:
+    """Checks that nothing is lost: listed = written + failed + dropped + merged + replaced, for every split.
+
+    Raises:
+      BuildError: something is lost.
+    """
+    for split, expected in listed.items():
+        counts = {what: stats.total(what, split) for what in ("written", "failed", "dropped", "merged")}
+        # Of archives alone.
+        counts |= {"replaced": replaced} if (replaced := stats.total("replaced", split)) else {}
+        if lost := expected - sum(counts.values()):
+            found = ", ".join(f"{count} {what}" for what, count in counts.items())
+            raise BuildError(f"split {split or '(none)'}: {expected} samples were listed, and {found}; {lost} are lost")

@@ -1,0 +1,78 @@
+"""The lists of failures and duplicates, and what a build leaves that publishes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.files import DUPLICATES, FAILURES
+from beam_tfrecords.transforms.publishing.guards import Verdict
+from beam_tfrecords.transforms.publishing.manifest import dump_json
+from beam_tfrecords.transforms.publishing.publication import Publication
+from beam_tfrecords.transforms.stats import Stats
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
+from beam_tfrecords.versions import remove
+
+
+def write_lists(
+    publication: Publication, stats: Stats, folder: str, *, failures: Iterable[str], duplicates: Iterable[str]
+) -> dict[str, str]:
+    """Writes the lists of failures and duplicates; returns their names and hex SHA-256."""
+    lists = {}
+    for name, sources, counted in (
+        (FAILURES, failures, stats.total("failed")),
+        (DUPLICATES, duplicates, stats.total("duplicates", "groups") + stats.total("near", "groups")),
+    ):
+        lists[name], lines = _compose_lines(sorted(sources), storage.join(folder, name), publication=publication)
+        if lines != counted:
+            raise BuildError(f"{name} has {lines} lines, but {counted} were counted")
+    return lists
+
+
+def _compose_lines(files: Iterable[str], path: str, *, publication: Publication) -> tuple[str, int]:
+    """Concatenates lists; returns the hex SHA-256 and the number of lines of the result."""
+    digest = hashlib.sha256()
+    lines = 0
+    is_temporary = storage.dirname(path) == publication.folder
+    opened = (
+        storage.open_write(path)
+        if is_temporary
+        else storage.open_new(path, staging=publication.folder, check=publication.fence.check)
+    )
+    try:
+        with opened as target:
+            for file in files:
+                with storage.open_read(file) as source:
+                    for chunk in storage.read_chunks(source):
+                        target.write(chunk)
+                        digest.update(chunk)
+                        lines += bytes(chunk).count(b"\n")
+    except FileExistsError as error:
+        publication.fence.check()
+        if storage.sha256(path) != digest.hexdigest():
+            raise storage.written_by_another(path) from error
+    return digest.hexdigest(), lines
+
+
+def write_outcome(
+    publication: Publication,
+    stats: Stats,
+    *,
+    folder: str,
+    tripped: Iterable[Verdict] = (),
+    is_unchanged: bool = False,
+) -> None:
+    """Writes for the launcher why nothing is published, and removes what there is of the version."""
+    if publication.history:
+        remove(publication.root, publication.history.version, delete=publication.delete)
+    outcome = {
+        "listed": dict(publication.listed),
+        "stats": stats.to_json(),
+        "folder": folder,
+        "tripped": [str(verdict) for verdict in tripped],
+        "guards": sorted({verdict.guard.value for verdict in tripped}),
+        "is_unchanged": is_unchanged,
+    }
+    storage.write_bytes(BuildFolder(publication.folder).outcome, dump_json(outcome))

@@ -1,0 +1,39 @@
+"""The files that describe a dataset to people and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.files import CARD, CROISSANT, MANIFEST, REPORT, SUCCESS
+from beam_tfrecords.manifest import Shard
+from beam_tfrecords.transforms.publishing.card import write_card
+from beam_tfrecords.transforms.publishing.croissant import write_croissant
+from beam_tfrecords.transforms.publishing.dali_index import write_dali_indices
+from beam_tfrecords.transforms.publishing.publication import Publication
+from beam_tfrecords.transforms.publishing.tfds_metadata import write_metadata
+
+
+def write_files(publication: Publication, described: Mapping[str, Any], shards: Sequence[Shard]) -> dict[str, str]:
+    """Writes the files; returns their names and hex SHA-256.
+
+    Args:
+      publication: what publishing needs to know.
+      described: the manifest, without its files.
+      shards: of the dataset.
+    """
+    dataset = Dataset(publication.output, described, "", "")
+    metadata = write_metadata(
+        name=publication.name,
+        layout=publication.layout,
+        image=publication.image,
+        class_names=publication.class_names,
+        shards=shards,
+    )
+    metadata |= {CARD: write_card(dataset), CROISSANT: write_croissant(dataset)}
+    publication.claim([*metadata, MANIFEST, SUCCESS, REPORT])
+    files = {name: publication.write(name, content) for name, content in sorted(metadata.items())}
+    if described["spec"]["dali_index"]:
+        files |= write_dali_indices(dataset, write=publication.write)
+    return files

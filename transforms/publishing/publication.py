@@ -1,0 +1,103 @@
+"""What publishing needs to know, and how it writes to the output."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.files import ShardNames, dali_index
+from beam_tfrecords.storage.fence import Fence
+from beam_tfrecords.transforms.images.image_spec import ImageSpec
+from beam_tfrecords.transforms.publishing.changes import History
+from beam_tfrecords.transforms.publishing.manifest import manifest_json
+from beam_tfrecords.transforms.request.build_spec import Duplicates
+from beam_tfrecords.transforms.stats import Stats
+from beam_tfrecords.transforms.workspace.output_folder import claim_files
+
+
+@dataclasses.dataclass(frozen=True)
+class Publication:
+    """What publishing needs to know besides the shards.
+
+    Attributes:
+      output: the dataset's folder.
+      folder: the build's folder for temporary files.
+      name: the dataset's name.
+      layout: features of an example.
+      image: how images were converted.
+      class_names: classes in index order.
+      listed: split -> samples listed; "" holds those without a valid split.
+      max_failures: share of the samples that may fail.
+      duplicates: what happens to images with the same bytes.
+      facts: what the manifest says besides the results: spec, versions, input fingerprint, skipped files.
+      count_shards: the number of shards of a split, from its bytes and `records`.
+      history: what a version follows; None if there are no versions.
+      fence: the right to publish.
+    """
+
+    output: str
+    folder: str
+    name: str
+    layout: Layout
+    image: ImageSpec
+    class_names: tuple[str, ...]
+    listed: Mapping[str, int]
+    max_failures: float
+    duplicates: Duplicates
+    facts: Mapping[str, Any]
+    count_shards: Callable[..., int]
+    fence: Fence
+    history: History | None = None
+
+    @property
+    def root(self) -> str:
+        """The folder that was given to `convert`."""
+        return self.history.root if self.history else self.output
+
+    def claim(self, names: Iterable[str]) -> None:
+        """Lists files as ours before they are written; the folder of a version is ours as a whole."""
+        if not self.history:
+            claim_files(self.root, names)
+
+    def name_shards(self, stats: Stats) -> Iterator[str]:
+        """The files of all shards."""
+        names = ShardNames(self.output, self.name, staging=self.folder)
+        for split in filter(None, self.listed):
+            shards = self.count_shards(stats.total("bytes", split), records=stats.total("written", split))
+            for number in range(shards):
+                key = split, number, shards
+                yield from (names.shard(key), names.index(key), dali_index(names.index(key)))
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Deletes files of the output, but none of a build that has taken over.
+
+        Raises:
+          BuildError: another build has.
+        """
+        storage.delete_checked(paths, staging=self.folder, check=self.fence.check)
+
+    def write(self, name: str, content: bytes) -> str:
+        """Writes a file of the dataset; returns its hex SHA-256.
+
+        Raises:
+          BuildError: another build has taken over, or has written the file.
+        """
+        path = storage.join(self.output, name)
+        storage.write_once(path, content, staging=self.folder, check=self.fence.check)
+        return hashlib.sha256(content).hexdigest()
+
+    def is_within_limits(self, stats: Stats) -> bool:
+        """Whether there are records, and no more failures or duplicates than allowed."""
+        if self.duplicates is Duplicates.FAIL and stats.total("duplicates", "groups"):
+            return False
+        return stats.total("written") > 0 and stats.total("failed") <= self.max_failures * sum(self.listed.values())
+
+    def describe(self, stats: Stats, **files: Any) -> dict[str, Any]:
+        """The manifest; `files` are its shards and files, once there are some."""
+        return manifest_json(
+            name=self.name, listed=self.listed, class_names=self.class_names, facts=self.facts, stats=stats, **files
+        )
