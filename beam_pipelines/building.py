@@ -17,8 +17,9 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.checking import open_spec_source
 from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
+from beam_tfrecords.beam_pipelines.holding import Output, hold_output
 from beam_tfrecords.beam_pipelines.limits import check_limits
-from beam_tfrecords.beam_pipelines.preparing import Output, hold_output, prepare_build
+from beam_tfrecords.beam_pipelines.preparing import prepare_build
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.beam_pipelines.versioning import Earlier, clean_versions, point_to_whole

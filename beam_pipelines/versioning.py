@@ -12,7 +12,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, fill_spec
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.dataset import Dataset, find_newest, open_whole, read_latest, read_pointer
-from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.errors import TRIED_AGAIN, BuildError, RequestError
 from beam_tfrecords.files import LATEST, SUCCESS
 from beam_tfrecords.transforms.libraries import record_versions
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
@@ -101,6 +101,25 @@ def earlier_classes(spec: BuildSpec, earlier: Earlier) -> Sequence[str]:
     """The classes of the dataset that `class_order=stable` follows, in index order."""
     dataset = earlier.version if spec.schedule.versioned else earlier.reused
     return dataset.class_names if dataset else ()
+
+
+def would_repeat(earlier: Earlier, spec: BuildSpec, facts: Mapping[str, Any]) -> bool:
+    """Whether a build would make the version before again, failures included.
+
+    Args:
+      earlier: the datasets before.
+      spec: the request.
+      facts: what the manifest would say, as far as it is known.
+    """
+    version = earlier.newest
+    return (
+        version is not None
+        and spec.source.fingerprint is Fingerprint.STAT
+        and version.states(facts)
+        and not version.find_missing()
+        and TRIED_AGAIN.isdisjoint(version.manifest["failure_reasons"])
+        and not version.manifest.get("damaged_containers")
+    )
 
 
 def open_newest(root: str) -> tuple[Dataset | None, tuple[str, ...]]:

@@ -14,8 +14,9 @@ from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 
 from beam_tfrecords.beam_pipelines.checking import open_spec_source
 from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
+from beam_tfrecords.beam_pipelines.holding import hold_output
 from beam_tfrecords.beam_pipelines.pipeline import build_pipeline
-from beam_tfrecords.beam_pipelines.preparing import hold_output, prepare_build
+from beam_tfrecords.beam_pipelines.preparing import prepare_build
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
 
 PHOTOS = Path(__file__).parents[1] / "data" / "photos"

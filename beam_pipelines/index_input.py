@@ -1,0 +1,84 @@
+"""Lists containers, or parts of a large input, by a pipeline of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.execution.runners import Execution
+from beam_tfrecords.storage.opened import MOST_NOTED
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.sources.containers import Container
+from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source_spec import Fingerprint, Skipped
+from beam_tfrecords.transforms.workspace.build_folder import Workspace
+
+if TYPE_CHECKING:
+    from beam_tfrecords.transforms.listing.listing import Listing
+
+
+def index_input(
+    containers: Sequence[Container], source: Source, spec: BuildSpec, execution: Execution, *, folder: str
+) -> tuple[Listing, Skipped]:
+    """Has the workers list containers or parts: the build needs the number of samples, splits and labels."""
+    from beam_tfrecords.beam_pipelines.list_input import plan_listing, unreadable_input
+    from beam_tfrecords.transforms.listing.indexing import (
+        IndexPlan,
+        UnreadableError,
+        read_index_markers,
+        write_containers,
+    )
+    from beam_tfrecords.transforms.listing.stage import IndexContainers
+
+    assert source.read_container is not None
+    plan = IndexPlan(
+        folder,
+        source.read_container,
+        plan_listing(spec, source),
+        spec.max_file_size,
+        launch=uuid.uuid4().hex,
+        trusts_time=spec.source.fingerprint is Fingerprint.STAT,
+    )
+    stage = IndexContainers(plan, processes=execution.runner.processes)
+    write_containers(containers, folder)
+    execution.run(lambda root: root | "IndexContainers" >> stage)
+    try:
+        return read_index_markers(containers, folder)
+    except UnreadableError as error:
+        raise unreadable_input(OSError(*error.args), spec, source) from error
+
+
+@contextlib.contextmanager
+def folder_of_parts(output: str) -> Iterator[str]:
+    """A folder that all workers reach, for a listing that no other launch takes over."""
+    # A worker of a launch that was killed may still write to another.
+    folder = Workspace(output).listing(uuid.uuid4().hex[:16]).path
+    try:
+        yield folder
+    finally:
+        # Who may not delete it leaves it to the next build.
+        with contextlib.suppress(OSError):
+            storage.delete_tree(folder)
+
+
+def identify_containers(containers: Sequence[Container], read_with: Mapping[str, str] | None) -> str:
+    """Changes with the containers, and with the files that were opened to find out how they are read."""
+    # Without the version: on some mounts, another launch finds another inode, and resumes all the same.
+    packed = [dataclasses.replace(container, version="").pack() for container in containers]
+    # Of too many files nobody knows whether one has changed.
+    beside = uuid.uuid4().hex if read_with is None else repr(sorted(read_with.items()))
+    return hashlib.blake2b(b"".join([*packed, beside.encode(errors="surrogateescape")]), digest_size=16).hexdigest()
+
+
+def find_read_with(listing: Listing, source: Source) -> Mapping[str, str] | None:
+    """As `Listing.read_with`, without the files that are in the fingerprint; None if there are too many."""
+    if listing.read_with is None:
+        return None
+    known = source.read_with or {}
+    others = {file: found for file, found in sorted(listing.read_with.items()) if file not in known}
+    return others if len(others) <= MOST_NOTED else None
