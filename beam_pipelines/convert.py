@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.building import Published, Unpublished, build_dataset
+from beam_tfrecords.beam_pipelines.building import build_dataset
 from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
 from beam_tfrecords.beam_pipelines.exit_codes import DONE, UNPUBLISHED
 from beam_tfrecords.beam_pipelines.interrupts import keep_interrupts
+from beam_tfrecords.beam_pipelines.outcome_lines import describe_versions, explain_unpublished, summarize_dataset
 from beam_tfrecords.beam_pipelines.reports import Report
+from beam_tfrecords.beam_pipelines.running import Published
 from beam_tfrecords.beam_pipelines.settings.command_line import Arguments, find_report_files, parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
-from beam_tfrecords.beam_pipelines.summary import describe_duplicates, describe_reasons, find_examples, summarize
 from beam_tfrecords.beam_pipelines.terminal import show
-from beam_tfrecords.dataset import Dataset, open_dataset
-from beam_tfrecords.files import CHANGES, DUPLICATES, FAILURES, LATEST
-from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
+from beam_tfrecords.dataset import open_dataset
 
 
 def convert(argv: Sequence[str]) -> int:
@@ -71,62 +68,18 @@ def _convert(arguments: Arguments, report: Report) -> int:
         report.facts |= {"removed_versions": outcome.removed, "pinned": outcome.pinned}
         if not arguments.quiet:
             if outcome.is_unchanged:
-                show(*_describe_versions(outcome, spec), f"nothing has changed since dataset: {outcome.path}")
+                show(*describe_versions(outcome, spec), f"nothing has changed since dataset: {outcome.path}")
             else:
-                *lines, last = _summarize(dataset, seconds, report)
-                lines += _describe_versions(outcome, spec)
+                *lines, last = summarize_dataset(dataset, seconds=seconds, traffic=report.add_traffic())
+                lines += describe_versions(outcome, spec)
                 show(*lines, *([f"report: {outcome.report}"] if outcome.report else []), last)
         return DONE
-    lines = list(_explain_refusal(outcome, spec))
+    lines = list(explain_unpublished(outcome, spec))
     report.status, report.message = "unpublished", lines[0]
     report.facts |= {"guards": outcome.tripped, "folder": outcome.folder}
     report.manifest = {"listed": outcome.listed, "failures": outcome.failed, "failure_reasons": outcome.reasons}
     show(*lines, file=sys.stderr)
     return UNPUBLISHED
-
-
-def _describe_versions(outcome: Published, spec: BuildSpec) -> Iterator[str]:
-    """The lines about the versions that were removed, and about the one that is pinned."""
-    for name in outcome.removed:
-        yield f"removed: version {name}"
-    if outcome.pinned is not None:
-        what = "" if outcome.is_unchanged else "published, but "
-        yield (
-            f"{what}{LATEST} stays at {outcome.pinned}, which is pinned; "
-            f"`beam-tfrecords status --output={shlex.quote(spec.output)} --unpin` ends that"
-        )
-
-
-def _summarize(dataset: Dataset, seconds: float, report: Report) -> list[str]:
-    path, manifest = dataset.path, dataset.manifest
-    examples = find_examples(storage.join(path, FAILURES), manifest["failure_reasons"])
-    changes = None
-    if CHANGES in manifest["files"]:
-        changes = json.loads(storage.read_bytes(storage.join(path, CHANGES)))
-    return summarize(
-        manifest, output=path, seconds=seconds, examples=examples, changes=changes, traffic=report.add_traffic()
-    )
-
-
-def _explain_refusal(outcome: Unpublished, spec: BuildSpec) -> Iterator[str]:
-    """The lines that say why nothing was published."""
-    if outcome.tripped:
-        yield "Nothing was published: the new version differs too much from the one before it."
-        yield from (f"  guard {line}" for line in outcome.tripped)
-        yield f"If that is right, say --accept={','.join(outcome.guards)}; the finished work is not done again."
-        yield f"changes: {storage.join(outcome.folder, CHANGES)}"
-    elif spec.duplicates is Duplicates.FAIL and outcome.duplicates["groups"]:
-        yield "Nothing was published: there are identical images, and --duplicates=fail allows none."
-        yield from describe_duplicates(outcome.duplicates)
-        yield f"list: {storage.join(outcome.folder, DUPLICATES)}"
-    else:
-        few = outcome.failed <= spec.max_failures * outcome.listed
-        why = "no record was written" if few else f"--max_failures={spec.max_failures:g} allows fewer"
-        yield f"Nothing was published: {outcome.failed:,} of {outcome.listed:,} samples failed; {why}."
-    if outcome.failed:
-        failures = storage.join(outcome.folder, FAILURES)
-        yield from describe_reasons(outcome.reasons, find_examples(failures, outcome.reasons))
-        yield f"list: {failures}"
 
 
 if __name__ == "__main__":

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from beam_tfrecords.errors import LimitError, RequestError
+from beam_tfrecords.transforms.listing.indexing import read_unchanged
 from beam_tfrecords.transforms.listing.limiting import limit_listing
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_refs, write_listing
 from beam_tfrecords.transforms.listing.stratifying import stratify
 from beam_tfrecords.transforms.refs import SampleRef
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.service_faults import retry_faults
-from beam_tfrecords.transforms.sources.containers import Container
+from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.selection import Selection
 from beam_tfrecords.transforms.sources.source import Source
@@ -103,6 +104,34 @@ def unreadable_input(error: OSError, spec: BuildSpec, source: Source) -> Request
         f"`input={', '.join(spec.source.input)}`: {error.filename or source.name} cannot be read: "
         f"{error.strerror or error}; make it readable, or take it out of the input"
     )
+
+
+def list_containers(
+    containers: Sequence[Container], spec: BuildSpec, source: Source, folder: str
+) -> tuple[Listing, Skipped]:
+    """Lists archives here, one after the other; a build does it in parallel."""
+    source.check_containers()
+    listing, skipped = Listing(), Skipped()
+    for number, container in enumerate(containers):
+
+        def read(container: Container, stem: str = f"{number:06d}-") -> tuple[Listing, Skipped]:
+            return _list_container(container, spec, source, folder, stem=stem)
+
+        listed, skipped_there = read_unchanged(container, read)
+        listing.merge(listed)
+        skipped.merge(skipped_there)
+    return infer_listing(listing, spec, source, skipped, folder), skipped
+
+
+def _list_container(
+    container: Container, spec: BuildSpec, source: Source, folder: str, *, stem: str
+) -> tuple[Listing, Skipped]:
+    assert source.read_container is not None
+    skipped = Skipped()
+    samples = until_damage(
+        source.read_container(container, Spool(folder, "", most_bytes=-1), skipped), container, skipped
+    )
+    return write_listing(samples, folder, plan=plan_listing(spec, source), skipped=skipped, stem=stem), skipped
 
 
 def infer_listing(listing: Listing, spec: BuildSpec, source: Source, skipped: Skipped, folder: str) -> Listing:

@@ -10,8 +10,7 @@ from pathlib import Path
 from PIL import Image
 
 from beam_tfrecords.beam_pipelines.checking import check_listing, open_spec_source
-from beam_tfrecords.beam_pipelines.dry_run import list_containers
-from beam_tfrecords.beam_pipelines.list_input import list_samples
+from beam_tfrecords.beam_pipelines.list_input import list_containers, list_samples
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
 from beam_tfrecords.transforms.listing.listing import read_refs

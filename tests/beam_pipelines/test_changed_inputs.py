@@ -26,14 +26,14 @@ def between(monkeypatch) -> Callable[[Callable[[], None]], None]:
     """Has something done once, after the input is listed and before an image is read."""
 
     def set_hook(change: Callable[[], None]) -> None:
-        left, run = [change], building._run
+        left, run = [change], building.run_plan
 
         def change_and_run(*arguments, **named):
             if left:
                 left.pop()()
             return run(*arguments, **named)
 
-        monkeypatch.setattr(building, "_run", change_and_run)
+        monkeypatch.setattr(building, "run_plan", change_and_run)
 
     return set_hook
 

@@ -22,11 +22,11 @@ import sys
 from beam_tfrecords.beam_pipelines import building, cli
 from beam_tfrecords import storage
 
-def change_and_run(*arguments, run=building._run, **named):
+def change_and_run(*arguments, run=building.run_plan, **named):
     storage.write_bytes(sys.argv[1], open(sys.argv[2], "rb").read())
     return run(*arguments, **named)
 
-building._run = change_and_run
+building.run_plan = change_and_run
 sys.exit(cli.main(["convert", *sys.argv[3:]]))
 """
 

@@ -1,0 +1,111 @@
+"""What follows a build: LATEST, old versions, the report, and the end of its temporary files."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import sys
+
+from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
+from beam_tfrecords.beam_pipelines.holding import Output
+from beam_tfrecords.beam_pipelines.running import Published, Unpublished
+from beam_tfrecords.beam_pipelines.terminal import show
+from beam_tfrecords.beam_pipelines.versioning import Earlier, clean_versions, point_to_whole
+from beam_tfrecords.dataset import open_dataset
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.files import REPORT
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.workspace.build_folder import Workspace
+from beam_tfrecords.transforms.workspace.cleaning import delete_temporary
+from beam_tfrecords.versions import read_pinned
+
+
+def finish(
+    spec: BuildSpec, outcome: Published | Unpublished | JobRecord, earlier: Earlier, output: Output, *, report: bool
+) -> tuple[Published | Unpublished | JobRecord, str | None]:
+    """Does what follows a build while its output is held.
+
+    Args:
+      spec: the request.
+      outcome: of the build.
+      earlier: the datasets before.
+      output: the output, held.
+      report: whether `report.html` is written.
+
+    Returns:
+      The outcome, with what was done; and why temporary files are left, or None.
+    """
+    unchanged = outcome.path if isinstance(outcome, Published) and outcome.is_unchanged else None
+    if isinstance(outcome, Published) and (overtaken := _find_overtaken(output)):
+        show(f"note: {overtaken}; neither the report nor what is left over is touched", file=sys.stderr)
+        return outcome, None
+    if unchanged:
+        point_to_whole(spec, unchanged)
+    if unchanged or not spec.schedule.versioned:
+        # Otherwise the new version's changes have them.
+        for note in earlier.notes:
+            show(f"note: {note}", file=sys.stderr)
+    if spec.schedule.versioned and not isinstance(outcome, Unpublished):
+        # Nobody waits for a job's new version; of those that are finished now, not all are needed.
+        removed = clean_versions(spec, unfinished=not isinstance(outcome, JobRecord))
+        if isinstance(outcome, Published):
+            outcome = dataclasses.replace(outcome, removed=removed, pinned=read_pinned(spec.output))
+        else:
+            for name in removed:
+                show(f"removed: version {name}", file=sys.stderr)
+    # A build that was killed after it had published a version has left it without one.
+    if report and isinstance(outcome, Published) and not (outcome.is_unchanged and _has_report(outcome.path)):
+        outcome = dataclasses.replace(outcome, report=_write_report(spec, outcome.path, check=output.lease.check))
+    if isinstance(outcome, Published):
+        return outcome, _find_overtaken(output) or _remove_temporary(spec.output)
+    return outcome, None
+
+
+def note_left(output: str, problem: str | None) -> None:
+    """Says why temporary files are left, if some are."""
+    if problem and storage.is_folder(Workspace(output).path):
+        show(f"note: {problem}; the next build into this folder removes them", file=sys.stderr)
+
+
+def _find_overtaken(output: Output) -> str | None:
+    """Why the output may be another build's by now, after a dataset was published; None if it is not."""
+    try:
+        output.lease.check()
+    except (OSError, BuildError) as error:
+        return str(error)
+    return None
+
+
+def _has_report(path: str) -> bool:
+    return storage.exists(storage.join(path, REPORT))
+
+
+def _write_report(spec: BuildSpec, path: str, *, check: storage.Check) -> str | None:
+    """Writes the report of a published dataset, which stays published whatever goes wrong."""
+    try:
+        from beam_tfrecords.beam_pipelines.report.page import write_report
+
+        # Its failures are files of the input that this request names.
+        return write_report(open_dataset(path), failed_images=True, staging=Workspace(spec.output).path, check=check)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        show(
+            f"note: the report could not be written: {reason}; the dataset is whole, and "
+            f"`beam-tfrecords report --dataset={shlex.quote(path)} --failed_images` tries again",
+            file=sys.stderr,
+        )
+        return None
+
+
+def _remove_temporary(output: str) -> str | None:
+    """Removes the temporary files of a published dataset; returns what went wrong, if anything did."""
+    try:
+        delete_temporary(output)
+    except storage.AccessDeniedError as error:
+        return f"the files in {Workspace(output).path} stay: the credentials lack the permission {error.permission}"
+    except OSError as error:
+        return f"{error.filename or output} could not be removed: {error.strerror or error}"
+    except BuildError as error:
+        return f"the temporary files could not be removed: {error}"
+    return None

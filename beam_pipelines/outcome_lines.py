@@ -1,0 +1,63 @@
+"""What `convert` says of a build's outcome, for people."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+
+from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.running import Published, Unpublished
+from beam_tfrecords.beam_pipelines.summary import describe_duplicates, describe_reasons, find_examples, summarize
+from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.files import CHANGES, DUPLICATES, FAILURES, LATEST
+from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
+
+
+def describe_versions(outcome: Published, spec: BuildSpec) -> Iterator[str]:
+    """The lines about the versions that were removed, and about the one that is pinned."""
+    for name in outcome.removed:
+        yield f"removed: version {name}"
+    if outcome.pinned is not None:
+        what = "" if outcome.is_unchanged else "published, but "
+        yield (
+            f"{what}{LATEST} stays at {outcome.pinned}, which is pinned; "
+            f"`beam-tfrecords status --output={shlex.quote(spec.output)} --unpin` ends that"
+        )
+
+
+def summarize_dataset(dataset: Dataset, *, seconds: float, traffic: Mapping[str, int]) -> list[str]:
+    """The summary of a dataset.
+
+    Args:
+      dataset: the dataset.
+      seconds: duration of the build.
+      traffic: what object stores were asked for.
+    """
+    path, manifest = dataset.path, dataset.manifest
+    examples = find_examples(storage.join(path, FAILURES), manifest["failure_reasons"])
+    changes = None
+    if CHANGES in manifest["files"]:
+        changes = json.loads(storage.read_bytes(storage.join(path, CHANGES)))
+    return summarize(manifest, output=path, seconds=seconds, examples=examples, changes=changes, traffic=traffic)
+
+
+def explain_unpublished(outcome: Unpublished, spec: BuildSpec) -> Iterator[str]:
+    """The lines that say why nothing was published."""
+    if outcome.tripped:
+        yield "Nothing was published: the new version differs too much from the one before it."
+        yield from (f"  guard {line}" for line in outcome.tripped)
+        yield f"If that is right, say --accept={','.join(outcome.guards)}; the finished work is not done again."
+        yield f"changes: {storage.join(outcome.folder, CHANGES)}"
+    elif spec.duplicates is Duplicates.FAIL and outcome.duplicates["groups"]:
+        yield "Nothing was published: there are identical images, and --duplicates=fail allows none."
+        yield from describe_duplicates(outcome.duplicates)
+        yield f"list: {storage.join(outcome.folder, DUPLICATES)}"
+    else:
+        few = outcome.failed <= spec.max_failures * outcome.listed
+        why = "no record was written" if few else f"--max_failures={spec.max_failures:g} allows fewer"
+        yield f"Nothing was published: {outcome.failed:,} of {outcome.listed:,} samples failed; {why}."
+    if outcome.failed:
+        failures = storage.join(outcome.folder, FAILURES)
+        yield from describe_reasons(outcome.reasons, find_examples(failures, outcome.reasons))
+        yield f"list: {failures}"

@@ -1,0 +1,150 @@
+"""Runs the pipeline of a plan, and finds out what became of it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
+from beam_tfrecords.beam_pipelines.execution.runners import Execution
+from beam_tfrecords.dataset import open_dataset
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.files import SUCCESS
+from beam_tfrecords.transforms.stats import DUPLICATE_COUNTS, Stats
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
+from beam_tfrecords.transforms.workspace.output_folder import is_open
+
+if TYPE_CHECKING:
+    from beam_tfrecords.beam_pipelines.planning import BuildPlan
+
+
+@dataclasses.dataclass(frozen=True)
+class Published:
+    """A finished dataset.
+
+    Attributes:
+      path: its folder.
+      is_unchanged: whether it is the version before, because nothing has changed.
+      traffic: what the workers have asked object stores for.
+      report: path of `report.html`, or None if it was not written.
+      removed: names of the versions that were removed after it was published.
+      pinned: the version that LATEST stays at, or None.
+    """
+
+    path: str
+    is_unchanged: bool = False
+    traffic: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    report: str | None = None
+    removed: tuple[str, ...] = ()
+    pinned: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Unpublished:
+    """A build that published nothing: too many samples failed, there are duplicates and may be none, or guards tripped.
+
+    Attributes:
+      listed: samples listed.
+      failed: samples rejected.
+      reasons: reason -> samples.
+      duplicates: what is counted of identical images -> count.
+      folder: where the lists of failures, duplicates and changes are.
+      tripped: what guards found, one line each.
+      guards: names of the guards that tripped.
+    """
+
+    listed: int
+    failed: int
+    reasons: Mapping[str, int]
+    duplicates: Mapping[str, int]
+    folder: str
+    tripped: tuple[str, ...] = ()
+    guards: tuple[str, ...] = ()
+
+
+def run_plan(plan: BuildPlan, execution: Execution, *, quiet: bool, wait: bool) -> Published | Unpublished | JobRecord:
+    """Runs the pipeline of a plan.
+
+    Args:
+      plan: of the build.
+      execution: where pipelines run.
+      quiet: whether no progress is shown.
+      wait: False returns when the cluster has the job.
+
+    Returns:
+      The job if it was submitted and not waited for.
+
+    Raises:
+      BuildError: the build failed.
+    """
+    from beam_tfrecords.beam_pipelines.execution.heartbeat import Heartbeat
+    from beam_tfrecords.beam_pipelines.execution.progress import Progress
+    from beam_tfrecords.beam_pipelines.pipeline import build_pipeline
+
+    outcome = BuildFolder(plan.block_plan.folder).outcome
+    # That of an earlier attempt at the same build does not count.
+    if storage.exists(outcome):
+        storage.delete_files([outcome])
+    try:
+        listed, blocks = sum(plan.publication.listed.values()), sum(plan.blocks.values())
+        progress = Progress(plan.block_plan.folder, total=listed)
+        heartbeat = Heartbeat(plan.block_plan.folder, listed=listed, blocks=blocks)
+        with heartbeat, contextlib.nullcontext() if quiet else progress:
+            stages = functools.partial(build_pipeline, plan=plan, processes=execution.runner.processes, cleans=not wait)
+            job = execution.run(stages, plan.block_plan.folder, wait)
+        if job is not None:
+            return job
+    except BuildError:
+        # A runner may fail after the pipeline's last step, which wrote `_SUCCESS`; or another launch has written it.
+        if not (_is_published(plan) and plan.publication.fence.is_held()):
+            raise
+        return _published(plan)
+    if not storage.exists(outcome):
+        if _is_published(plan):
+            return _published(plan)
+        raise BuildError(
+            f"the pipeline ended without an error, but {plan.publication.output} holds no dataset of this build; "
+            "the log of the runner may say why"
+        )
+    return _read_outcome(plan, outcome)
+
+
+def _read_outcome(plan: BuildPlan, path: str) -> Published | Unpublished:
+    """What the pipeline has left that published nothing."""
+    values = json.loads(storage.read_bytes(path))
+    if values["is_unchanged"] and plan.earlier.newest:
+        return Published(plan.earlier.newest.path, is_unchanged=True)
+    stats = Stats.from_json(values["stats"])
+    return Unpublished(
+        listed=sum(values["listed"].values()),
+        failed=stats.total("failed"),
+        reasons=stats.failure_reasons(),
+        duplicates={what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS},
+        folder=values["folder"],
+        tripped=tuple(values["tripped"]),
+        guards=tuple(values["guards"]),
+    )
+
+
+def _published(plan: BuildPlan) -> Published:
+    from beam_tfrecords.transforms.workspace.counts import read_block_counts
+
+    try:
+        traffic: Mapping[str, int] = read_block_counts(plan.block_plan.folder).traffic
+    except (OSError, BuildError):  # what is published is published
+        traffic = {}
+    return Published(plan.publication.output, traffic=traffic)
+
+
+def _is_published(plan: BuildPlan) -> bool:
+    """Whether `_SUCCESS` is there, and with a manifest of this build."""
+    output = plan.publication.output
+    if not (is_open(output) and storage.exists(storage.join(output, SUCCESS))):
+        return False
+    dataset = open_dataset(output)
+    return dataset.states(plan.publication.facts) and dataset.is_whole
