@@ -28,8 +28,8 @@ def _describe_image(data: bytes) -> str:
 
     try:
         with Image.open(io.BytesIO(data)) as image:
-            is_deep = image.format == "PNG" and png_depth(data) == 16
-            mode = f"{image.mode}, 16 bits per channel" if is_deep else image.mode
+            is_16_bit = image.format == "PNG" and png_depth(data) == 16
+            mode = f"{image.mode}, 16 bits per channel" if is_16_bit else image.mode
             return f", a {image.format} of {image.height} x {image.width} pixels (height x width), {mode}"
     except UnidentifiedImageError:
         return ""

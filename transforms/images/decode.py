@@ -23,11 +23,11 @@ from PIL import (
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images import formats
 from beam_tfrecords.transforms.images.decode_errors import DECODER_ERRORS, check_pixels, decode_error, decoder_errors
-from beam_tfrecords.transforms.images.deep_color import has_wrong_white, restore_white
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.jpeg_header import JpegHeader, bare_jpeg, parse_jpeg_header
 from beam_tfrecords.transforms.images.libtiff_errors import libtiff_errors
 from beam_tfrecords.transforms.images.memory import check_memory, decoding_memory, webp_memory
+from beam_tfrecords.transforms.images.sixteen_bit_color import has_wrong_white, restore_white
 from beam_tfrecords.transforms.images.tiff import check_tiff_checksums, check_tiff_kind, correct_tiff, open_tiff
 
 # Pillow's classes are called directly, not through Image.open: no other decoder (Ghostscript, for example) ever sees

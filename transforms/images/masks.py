@@ -9,8 +9,8 @@ from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.images.arrays import fit, turn
+from beam_tfrecords.transforms.images.bit_depth import is_16_bit
 from beam_tfrecords.transforms.images.decode import load_pixels, open_image
-from beam_tfrecords.transforms.images.deep import is_deep
 from beam_tfrecords.transforms.images.formats import png_depth
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
@@ -99,7 +99,7 @@ def read_mask(data: bytes, spec: ImageSpec) -> np.ndarray:
     if values.ndim == 3:
         colors = values[..., :-1] if image.mode in ("LA", "PA", "RGBA") else values
         is_opaque = colors is values or (values[..., -1] == 255).all()
-        if is_deep(data, name, image) or not is_opaque or (colors != colors[..., :1]).any():
+        if is_16_bit(data, name, image) or not is_opaque or (colors != colors[..., :1]).any():
             raise _invalid(
                 f"the mask has colors ({image.mode}), and which number each stands for is not known; expected one "
                 "channel, or a palette"

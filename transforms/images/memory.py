@@ -11,10 +11,10 @@ from PIL import Image, ImageFile, TiffImagePlugin
 from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.transforms.images.color import stored_channels, to_srgb_transform
 from beam_tfrecords.transforms.images.decode_errors import decode_error
-from beam_tfrecords.transforms.images.deep_color import has_wrong_white
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec, Metadata
 from beam_tfrecords.transforms.images.jpeg_header import JpegHeader, parse_jpeg_header
+from beam_tfrecords.transforms.images.sixteen_bit_color import has_wrong_white
 from beam_tfrecords.transforms.images.tiff import bits_of
 
 # What decoders hold besides the image; of the formats in the second line until it is closed. Pillow decodes
@@ -108,7 +108,7 @@ def converting_memory(image: Image.Image, spec: ImageSpec, geometry: Geometry, *
     return (pixels_memory(image.mode, 1) + _OPENED.get(image.format or "", 0)) * pixels + added
 
 
-def deep_memory(geometry: Geometry) -> float:
+def sixteen_bit_memory(geometry: Geometry) -> float:
     """Bytes at the peak of what is done with an image in 16 bits."""
     resized, stored = geometry.resized_height * geometry.resized_width, geometry.final_height * geometry.final_width
     return _DEEP * geometry.height * geometry.width + _DEEP_RESIZED * max(resized, stored)

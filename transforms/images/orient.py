@@ -5,6 +5,7 @@ from __future__ import annotations
 from PIL import ExifTags, Image
 
 from beam_tfrecords.transforms.images.decode_errors import DECODER_ERRORS
+from beam_tfrecords.transforms.images.image_spec import ImageSpec, Metadata
 
 _TRANSPOSE = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -38,3 +39,8 @@ def orient(image: Image.Image, orientation: int) -> Image.Image:
     """Turns an image upright, as `PIL.ImageOps.exif_transpose` does."""
     method = _TRANSPOSE.get(orientation)
     return image if method is None else image.transpose(method)
+
+
+def orientation_for(image: Image.Image, spec: ImageSpec) -> int:
+    """The EXIF orientation that a request applies; 1 if it applies none."""
+    return orientation_of(image) if spec.orientation is Metadata.APPLY else 1

@@ -27,7 +27,7 @@ def decode_color(data: bytes, image: Image.Image, *, bits: int = 16) -> np.ndarr
       SampleError: reason `unsupported_mode` if they do not agree.
     """
     seen = np.asarray(image)
-    # A color that means transparency stays a color; `deep` looks for it.
+    # A color that means transparency stays a color; `sixteen_bit` looks for it.
     flags = cv2.IMREAD_UNCHANGED if image.mode == "RGBA" else _THREE_CHANNELS
     values = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
     if values is not None and values.dtype == np.uint8:

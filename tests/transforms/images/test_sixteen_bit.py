@@ -22,8 +22,8 @@ from tests.image_writers import P3_COLORANTS, icc_profile, png_file, tiff_file
 from tests.make_corpus import corpus
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
-DEEP = ImageSpec(image_encoding=ImageEncoding.PNG, bit_depth=16, channels=None)
-SHALLOW = dataclasses.replace(DEEP, bit_depth=8, codec=Codec.EXACT)
+SIXTEEN_BIT = ImageSpec(image_encoding=ImageEncoding.PNG, bit_depth=16, channels=None)
+EIGHT_BIT = dataclasses.replace(SIXTEEN_BIT, bit_depth=8, codec=Codec.EXACT)
 PLANES = "rgb_16_bit_planes.tif"
 FILES = {name: case.data for name, case in corpus().items() if case.reason is None}
 # OpenCV does not read 16 bits of channels that are apart.
@@ -49,7 +49,7 @@ def read(image: ConvertedImage) -> np.ndarray:
 @pytest.mark.parametrize("channels", [1, 3, 4])
 def test_every_bit_of_a_png_is_stored(channels: int) -> None:
     array = values(30, 50, channels)
-    np.testing.assert_array_equal(read(convert_image(png_file(array), DEEP)), array)
+    np.testing.assert_array_equal(read(convert_image(png_file(array), SIXTEEN_BIT)), array)
 
 
 @pytest.mark.parametrize("kind", ["tiff", "tiff with rows of LZW", "jpeg2000", "ppm"])
@@ -65,19 +65,19 @@ def test_every_bit_of_other_formats_is_stored(kind: str, channels: int) -> None:
     }.get(kind, [])
     written, file = cv2.imencode(extension, swapped, options)
     assert written
-    np.testing.assert_array_equal(read(convert_image(file.tobytes(), DEEP)), array)
+    np.testing.assert_array_equal(read(convert_image(file.tobytes(), SIXTEEN_BIT)), array)
 
 
 @pytest.mark.every_value
 @pytest.mark.parametrize("channels", [1, 3, 4])
 @pytest.mark.parametrize("name", VALID)
 def test_the_image_is_that_of_8_bits(name: str, channels: int) -> None:
-    deep = read(convert_image(VALID[name], dataclasses.replace(DEEP, channels=channels)))
-    made = convert_image(VALID[name], dataclasses.replace(SHALLOW, channels=channels))
+    stored = read(convert_image(VALID[name], dataclasses.replace(SIXTEEN_BIT, channels=channels)))
+    made = convert_image(VALID[name], dataclasses.replace(EIGHT_BIT, channels=channels))
     with Image.open(io.BytesIO(made.data)) as image:
-        shallow = np.asarray(image).reshape(deep.shape)
-    difference = np.abs(np.round(deep / 257) - shallow)
-    visible = shallow[..., 3] > 8 if channels == 4 else np.ones(deep.shape[:2], bool)
+        expected = np.asarray(image).reshape(stored.shape)
+    difference = np.abs(np.round(stored / 257) - expected)
+    visible = expected[..., 3] > 8 if channels == 4 else np.ones(stored.shape[:2], bool)
     assert difference[visible].max(initial=0) <= 1
 
 
@@ -88,27 +88,27 @@ def test_the_image_is_that_of_8_bits(name: str, channels: int) -> None:
 def test_every_resize_is_that_of_8_bits(channels: int, mode: ResizeMode, resample: Resample) -> None:
     array = values(60, 90, channels)
     words = {"image_size": (40, 30), "resize_mode": mode, "resample": resample}
-    deep = read(convert_image(png_file(array), dataclasses.replace(DEEP, **words)))
-    made = convert_image(png_file((array >> 8).astype(np.uint8)), dataclasses.replace(SHALLOW, **words))
+    stored = read(convert_image(png_file(array), dataclasses.replace(SIXTEEN_BIT, **words)))
+    made = convert_image(png_file((array >> 8).astype(np.uint8)), dataclasses.replace(EIGHT_BIT, **words))
     with Image.open(io.BytesIO(made.data)) as image:
-        shallow = np.asarray(image).reshape(deep.shape)
+        expected = np.asarray(image).reshape(stored.shape)
     # The 8 bits are cut off, not rounded; where an image is transparent, they say little of a color.
-    visible = shallow[..., 3] >= 128 if channels == 4 else np.ones(deep.shape[:2], bool)
-    assert np.abs((deep >> 8).astype(int) - shallow)[visible].max() <= 3
+    visible = expected[..., 3] >= 128 if channels == 4 else np.ones(stored.shape[:2], bool)
+    assert np.abs((stored >> 8).astype(int) - expected)[visible].max() <= 3
     if resample is Resample.NEAREST and mode is ResizeMode.EXACT:
-        assert set(deep.ravel()) <= set(array.ravel())
+        assert set(stored.ravel()) <= set(array.ravel())
 
 
 @pytest.mark.parametrize("mode", ResizeMode)
 def test_a_resize_keeps_small_differences(mode: ResizeMode) -> None:
     array = np.full((60, 90, 3), (1000, 1001, 1002), np.uint16)
-    made = convert_image(png_file(array), dataclasses.replace(DEEP, image_size=(30, 30), resize_mode=mode))
+    made = convert_image(png_file(array), dataclasses.replace(SIXTEEN_BIT, image_size=(30, 30), resize_mode=mode))
     assert {tuple(pixel) for pixel in read(made).reshape(-1, 3)} - {(0, 0, 0)} == {(1000, 1001, 1002)}
 
 
 def test_without_upscaling_a_small_image_stays() -> None:
     array = values(30, 50, 3)
-    spec = dataclasses.replace(DEEP, image_size=(90, 90), upscale=False)
+    spec = dataclasses.replace(SIXTEEN_BIT, image_size=(90, 90), upscale=False)
     np.testing.assert_array_equal(read(convert_image(png_file(array), spec)), array)
 
 
@@ -127,32 +127,32 @@ def test_images_are_stored_upright(orientation: int) -> None:
     }[orientation]
     exif = b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0" + bytes([orientation]) + bytes(6)
     png = png_file(array, chunks=[(b"eXIf", exif)])
-    np.testing.assert_array_equal(read(convert_image(png, DEEP)), upright)
-    ignoring = dataclasses.replace(DEEP, orientation=Metadata.IGNORE)
+    np.testing.assert_array_equal(read(convert_image(png, SIXTEEN_BIT)), upright)
+    ignoring = dataclasses.replace(SIXTEEN_BIT, orientation=Metadata.IGNORE)
     np.testing.assert_array_equal(read(convert_image(png, ignoring)), array)
     tags = {256: [50], 257: [30], 258: [16] * 3, 259: [1], 262: [2], 274: [orientation], 277: [3], 278: [30]}
-    np.testing.assert_array_equal(read(convert_image(tiff_file(tags, array.tobytes()), DEEP)), upright)
+    np.testing.assert_array_equal(read(convert_image(tiff_file(tags, array.tobytes()), SIXTEEN_BIT)), upright)
 
 
 def test_12_bits_are_stored_as_they_are() -> None:
     array = values(30, 50, 1) >> 4
     assert array.max() < 4096
-    np.testing.assert_array_equal(read(convert_image(png_file(array), DEEP)), array)
+    np.testing.assert_array_equal(read(convert_image(png_file(array), SIXTEEN_BIT)), array)
 
 
 def test_8_bits_are_multiplied() -> None:
     array = (values(30, 50, 3) >> 8).astype(np.uint8)
-    np.testing.assert_array_equal(read(convert_image(png_file(array), DEEP)), array.astype(int) * 257)
+    np.testing.assert_array_equal(read(convert_image(png_file(array), SIXTEEN_BIT)), array.astype(int) * 257)
 
 
 def test_transparency_is_blended_with_white_and_hides_colors() -> None:
     array = values(40, 40, 4)
     array[:, :20, 3], array[:, 20:, 3] = 0, 65535
-    blended = read(convert_image(png_file(array), dataclasses.replace(DEEP, channels=3)))
+    blended = read(convert_image(png_file(array), dataclasses.replace(SIXTEEN_BIT, channels=3)))
     assert (blended[:, :20] == 65535).all()
     np.testing.assert_array_equal(blended[:, 20:], array[:, 20:, :3])
     array[:, :20, :3], array[:, 20:, :3] = 65535, 300
-    small = read(convert_image(png_file(array), dataclasses.replace(DEEP, image_size=(10, 10))))
+    small = read(convert_image(png_file(array), dataclasses.replace(SIXTEEN_BIT, image_size=(10, 10))))
     assert np.abs(small[small[..., 3] > 256][:, :3].astype(int) - 300).max() <= 130
 
 
@@ -161,7 +161,7 @@ def test_a_key_of_transparency_is_compared_in_16_bits(channels: int) -> None:
     array = np.full((4, 4, channels), 300, np.uint16)
     array[0] = 301
     key = struct.pack(">H", 301) if channels == 1 else struct.pack(">3H", 301, 301, 301)
-    made = read(convert_image(png_file(array, chunks=[(b"tRNS", key)]), DEEP))
+    made = read(convert_image(png_file(array, chunks=[(b"tRNS", key)]), SIXTEEN_BIT))
     assert (made[0, :, 3] == 0).all()
     assert (made[1:, :, 3] == 65535).all()
 
@@ -176,20 +176,20 @@ def test_a_profile_that_cannot_be_applied_rejects_the_sample_with_a_way_out() ->
         return png_file(array, chunks=[(b"iCCP", body)])
 
     with pytest.raises(SampleError, match="`color_profile=ignore` stores the numbers as they are") as rejected:
-        convert_image(with_profile(wide), DEEP)
+        convert_image(with_profile(wide), SIXTEEN_BIT)
     assert rejected.value.reason is FailureReason.UNSUPPORTED_MODE
-    ignoring = dataclasses.replace(DEEP, color_profile=Metadata.IGNORE)
+    ignoring = dataclasses.replace(SIXTEEN_BIT, color_profile=Metadata.IGNORE)
     np.testing.assert_array_equal(read(convert_image(with_profile(wide), ignoring)), array)
-    np.testing.assert_array_equal(read(convert_image(with_profile(srgb), DEEP)), array)
+    np.testing.assert_array_equal(read(convert_image(with_profile(srgb), SIXTEEN_BIT)), array)
 
 
 def test_16_bits_that_cannot_be_had_reject_the_sample() -> None:
     cmyk = values(30, 50, 4)
     tags = {256: [50], 257: [30], 258: [16] * 4, 259: [1], 262: [5], 277: [4], 278: [30]}
     for data in (tiff_file(tags, cmyk.tobytes()), FILES[PLANES]):
-        convert_image(data, SHALLOW)
+        convert_image(data, EIGHT_BIT)
         with pytest.raises(SampleError, match="the 16 bits of this kind of TIFF cannot be decoded") as rejected:
-            convert_image(data, DEEP)
+            convert_image(data, SIXTEEN_BIT)
         assert rejected.value.reason is FailureReason.UNSUPPORTED_MODE
 
 
@@ -200,10 +200,10 @@ def test_damage_has_its_reason() -> None:
         (data[:90] + b"x" + data[91:], FailureReason.CORRUPT),
     ):
         with pytest.raises(SampleError) as rejected:
-            convert_image(broken, DEEP)
+            convert_image(broken, SIXTEEN_BIT)
         assert rejected.value.reason is reason
 
 
 def test_a_jpeg_is_stored_in_16_bits_too() -> None:
-    made = read(convert_image(encoded(detailed(30, 50), "JPEG"), DEEP))
+    made = read(convert_image(encoded(detailed(30, 50), "JPEG"), SIXTEEN_BIT))
     assert (made % 257 == 0).all()

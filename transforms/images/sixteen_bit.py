@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import cv2
 import numpy as np
-from PIL import Image, TiffImagePlugin
+from PIL import Image
 
 from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.transforms.images.arrays import fit, turn
+from beam_tfrecords.transforms.images.bit_depth import is_16_bit, is_wide_grey
 from beam_tfrecords.transforms.images.color import stretch, to_srgb, to_srgb_transform
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.decode import load_pixels, open_image
 from beam_tfrecords.transforms.images.decode_errors import decode_error
-from beam_tfrecords.transforms.images.deep_color import decode_color, swap_red_and_blue
 from beam_tfrecords.transforms.images.encode import COLORSPACES
-from beam_tfrecords.transforms.images.formats import png_depth
 from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import ImageSpec, Metadata, Resample
-from beam_tfrecords.transforms.images.memory import check_memory, deep_memory
-from beam_tfrecords.transforms.images.orient import orientation_of
+from beam_tfrecords.transforms.images.memory import check_memory, sixteen_bit_memory
+from beam_tfrecords.transforms.images.orient import orientation_for
 from beam_tfrecords.transforms.images.quality import Quality
 from beam_tfrecords.transforms.images.resize import FILTERS
-from beam_tfrecords.transforms.images.tiff import bits_of
+from beam_tfrecords.transforms.images.sixteen_bit_color import decode_color, swap_red_and_blue
 
 _WHITE = 65535
 # From 8 bits: 255 becomes 65535.
 _GAIN = 257
 # The depth is not in what Pillow tells of them; it scales them to the 255 of 8 bits.
-_MAY_BE_DEEP = ("ppm", "jpeg2000")
+_MAY_BE_16_BIT = ("ppm", "jpeg2000")
 # Pillow's default.
 _PNG_OPTIONS = [cv2.IMWRITE_PNG_COMPRESSION, 6]
 _CHANNELS = {
@@ -38,26 +37,7 @@ _CHANNELS = {
 }
 
 
-def is_deep(data: bytes, name: str, image: Image.Image) -> bool:
-    """Whether the values of a file have more than 8 bits, and no white but 65535.
-
-    Args:
-      data: the file.
-      name: of its format.
-      image: the same, opened by Pillow.
-    """
-    if _is_wide_grey(image):
-        return True
-    if isinstance(image, TiffImagePlugin.TiffImageFile):
-        return bits_of(image) > 8
-    return name == "png" and png_depth(data) > 8
-
-
-def _is_wide_grey(image: Image.Image) -> bool:
-    return image.mode in ("I", "F") or image.mode.startswith("I;16")
-
-
-def convert_deep(data: bytes, spec: ImageSpec) -> ConvertedImage:
+def convert_16_bit(data: bytes, spec: ImageSpec) -> ConvertedImage:
     """Does what `convert_image` does, with 16 bits per channel; what has 8 is multiplied by 257.
 
     Raises:
@@ -65,9 +45,9 @@ def convert_deep(data: bytes, spec: ImageSpec) -> ConvertedImage:
     """
     name, opened = open_image(data, spec)
     image = load_pixels(data, name, opened, spec)
-    orientation = orientation_of(image) if spec.orientation is Metadata.APPLY else 1
+    orientation = orientation_for(image, spec)
     geometry = plan_geometry(image.height, image.width, orientation=orientation, spec=spec)
-    needed = len(data) + deep_memory(geometry)
+    needed = len(data) + sixteen_bit_memory(geometry)
     check_memory(needed, spec.max_image_memory, height=image.height, width=image.width)
     pixels = _to_16_bits(data, name, image, use_profile=spec.color_profile is Metadata.APPLY)
     pixels = turn(_to_channels(pixels, spec.channels), orientation)
@@ -82,8 +62,8 @@ def convert_deep(data: bytes, spec: ImageSpec) -> ConvertedImage:
 
 def _to_16_bits(data: bytes, name: str, image: Image.Image, *, use_profile: bool) -> np.ndarray:
     """[H, W], [H, W, 3] or [H, W, 4] uint16."""
-    is_grey, values = _is_wide_grey(image), None
-    if is_deep(data, name, image) or (name in _MAY_BE_DEEP and image.mode in ("RGB", "RGBA")):
+    is_grey, values = is_wide_grey(image), None
+    if is_16_bit(data, name, image) or (name in _MAY_BE_16_BIT and image.mode in ("RGB", "RGBA")):
         values = np.asarray(image) if is_grey else decode_color(data, image)
     if values is None or values.dtype == np.uint8:
         return np.asarray(to_srgb(image, use_profile=use_profile)).astype(np.uint16) * _GAIN

@@ -1,0 +1,28 @@
+"""Which images have more than 8 bits per channel."""
+
+from __future__ import annotations
+
+from PIL import Image, TiffImagePlugin
+
+from beam_tfrecords.transforms.images.formats import png_depth
+from beam_tfrecords.transforms.images.tiff import bits_of
+
+
+def is_16_bit(data: bytes, name: str, image: Image.Image) -> bool:
+    """Whether the values of a file have more than 8 bits, and no white but 65535.
+
+    Args:
+      data: the file.
+      name: of its format.
+      image: the same, opened by Pillow.
+    """
+    if is_wide_grey(image):
+        return True
+    if isinstance(image, TiffImagePlugin.TiffImageFile):
+        return bits_of(image) > 8
+    return name == "png" and png_depth(data) > 8
+
+
+def is_wide_grey(image: Image.Image) -> bool:
+    """Whether Pillow has an image as one channel of more than 8 bits."""
+    return image.mode in ("I", "F") or image.mode.startswith("I;16")

@@ -1,0 +1,119 @@
+"""Images that are stored as their files have them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from PIL import Image
+
+from beam_tfrecords.transforms.images.bit_depth import is_16_bit
+from beam_tfrecords.transforms.images.color import largest_value, stored_channels
+from beam_tfrecords.transforms.images.converted_image import ConvertedImage
+from beam_tfrecords.transforms.images.decode import check_whole_jpeg, load_pixels, open_image, stored_size
+from beam_tfrecords.transforms.images.decode_errors import check_pixels
+from beam_tfrecords.transforms.images.encode import COLORSPACES
+from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
+from beam_tfrecords.transforms.images.image_spec import IMPOSSIBLE_CHANNELS, Check, ImageEncoding, ImageSpec, Metadata
+from beam_tfrecords.transforms.images.jpeg_header import JPEG_START, parse_jpeg_header
+from beam_tfrecords.transforms.images.memory import check_memory, jpeg_coefficients
+from beam_tfrecords.transforms.images.orient import orientation_for, orientation_of
+from beam_tfrecords.transforms.images.plain_png import parse_plain_png
+from beam_tfrecords.transforms.images.tensorflow_formats import unreadable_by_tensorflow
+
+_OWN_ENCODINGS = {"jpeg": ImageEncoding.JPEG, "png": ImageEncoding.PNG, "webp": ImageEncoding.WEBP}
+
+
+@dataclasses.dataclass(frozen=True)
+class NotKept:
+    """An image whose bytes cannot be kept.
+
+    Attributes:
+      spec: how it is converted instead.
+      format: of its file.
+      is_unreadable: whether TensorFlow does not read the file.
+    """
+
+    spec: ImageSpec
+    format: str
+    is_unreadable: bool
+
+
+def keep_file(data: bytes, spec: ImageSpec) -> ConvertedImage | NotKept:
+    """Keeps the source's bytes if TensorFlow reads them and the request needs no change.
+
+    A changed image is encoded in its own format if that is JPEG or PNG (or WebP with `keep_any_format`), anything
+    else as PNG. Sizes are about the upright image, so with `image_size` an EXIF orientation is applied; without, it
+    stays in the file, and height and width are those of the file's pixels.
+
+    Raises:
+      SampleError: as `convert_image`.
+    """
+    return _keep_plain_jpeg(data, spec) or _keep_plain_png(data, spec) or _keep_or_change(data, spec)
+
+
+def _keep_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
+    """Keeps a plain JPEG that needs no change; without Pillow, which takes longer than everything else here."""
+    header = parse_jpeg_header(data) if data.startswith(JPEG_START) and spec.image_size is None else None
+    if header is None or not header.is_plain or spec.channels not in (None, header.components):
+        return None
+    check_pixels(header.height, header.width, spec.max_pixels)
+    if spec.check is Check.DECODE:
+        needed = len(data) + jpeg_coefficients(header)
+        check_memory(needed, spec.max_image_memory, height=header.height, width=header.width)
+        if spec.allow_truncated or not check_whole_jpeg(data):
+            return None
+    orientation = header.orientation() if spec.orientation is Metadata.APPLY else 1
+    return _kept(data, "jpeg", header.height, header.width, header.components, orientation=orientation)
+
+
+def _keep_plain_png(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
+    """Keeps a small plain PNG that needs no change, without Pillow's parser."""
+    png = parse_plain_png(data, spec) if spec.image_size is None else None
+    if png is None or spec.channels not in (None, png.channels):
+        return None
+    if spec.check is Check.DECODE and not png.is_whole(spec):
+        return None
+    return _kept(data, "png", png.height, png.width, png.channels, orientation=1)
+
+
+def _keep_or_change(data: bytes, spec: ImageSpec) -> ConvertedImage | NotKept:
+    name, image = open_image(data, spec)
+    height, width = stored_size(image)
+    channels = stored_channels(image)
+    unreadable = not spec.keep_any_format and unreadable_by_tensorflow(data) is not None
+    changes = spec.channels not in (None, channels)
+    if spec.image_size is not None and not changes:
+        changes = not plan_geometry(height, width, orientation=orientation_for(image, spec), spec=spec).keeps_pixels
+    shown: Image.Image = image
+    maximum = None
+    if not changes and not unreadable and spec.check is Check.DECODE:
+        # Opened again: to read the orientation of a PNG, Pillow decodes its pixels, and damage goes unnoticed.
+        loaded = load_pixels(data, *open_image(data, spec), spec)
+        if name == "png":
+            # It may have the orientation behind the pixels; of a decoded TIFF, Pillow has removed it.
+            shown = loaded
+            maximum = largest_value(loaded) if is_16_bit(data, name, loaded) else None
+        elif name == "gif":
+            unreadable = not spec.keep_any_format and unreadable_by_tensorflow(data, loaded) is not None
+    if not changes and not unreadable:
+        orientation = orientation_of(shown, may_decode=False) if spec.orientation is Metadata.APPLY else 1
+        kept = _kept(data, name, height, width, channels, orientation=orientation)
+        return dataclasses.replace(kept, stored_maximum=maximum)
+    encoding = _OWN_ENCODINGS.get(name, ImageEncoding.PNG) if changes else ImageEncoding.PNG
+    if IMPOSSIBLE_CHANNELS.get(encoding) == spec.channels or (unreadable and encoding is ImageEncoding.WEBP):
+        encoding = ImageEncoding.PNG
+    changed = dataclasses.replace(spec, image_encoding=encoding, check=Check.DECODE, keep_any_format=False)
+    return NotKept(changed, name, unreadable)
+
+
+def _kept(data: bytes, name: str, height: int, width: int, channels: int, *, orientation: int) -> ConvertedImage:
+    return ConvertedImage(
+        data,
+        name,
+        height,
+        width,
+        channels,
+        COLORSPACES[channels],
+        kept_orientation=orientation if orientation != 1 else None,
+        geometry=Geometry.unchanged(height, width),
+    )
