@@ -16,18 +16,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.dataset_lines import describe_example, describe_schema
 from beam_tfrecords.beam_pipelines.exit_codes import DONE
 from beam_tfrecords.beam_pipelines.opening import open_dataset_or_files
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, argument
-from beam_tfrecords.beam_pipelines.summary import format_bytes, format_table
-from beam_tfrecords.beam_pipelines.terminal import escape, show
-from beam_tfrecords.beam_pipelines.values import describe_value
+from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.examples.layouts import IMAGE_FIELDS, MASK_FIELD, Feature
-from beam_tfrecords.examples.parse import find_class, parse_example
+from beam_tfrecords.examples.layouts import IMAGE_FIELDS
 from beam_tfrecords.reading.conditions import find_rows, make_condition
-from beam_tfrecords.reading.decoding import ReadExample, decode_mask
+from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.tfrecord import RecordError, open_stream, read_records
 from beam_tfrecords.transforms.settings import whole_number
 
@@ -181,57 +179,3 @@ def read_examples(dataset: Dataset, split: str, numbers: Iterable[int]) -> Itera
             raise BuildError(
                 f"{shard.file} cannot be read: {error or 'it ends before a record of its index'}"
             ) from error
-
-
-def describe_schema(dataset: Dataset) -> list[str]:
-    """Name, splits, classes and features of a dataset."""
-    manifest = dataset.manifest
-    rows = [["split", "records", "shards", "size"]]
-    for split, entry in manifest["splits"].items():
-        rows.append([split, f"{entry['records']:,}", f"{entry['shards']:,}", format_bytes(entry["bytes"])])
-    lines = [f"{manifest['name']} in {dataset.path}", "", *format_table(rows), ""]
-    features = [[escape(feature.name), feature.type, _describe_field(feature)] for feature in dataset.layout.features]
-    widths = [max(len(row[column]) for row in features) for column in (0, 1)]
-    lines += [f"{name:{widths[0]}}  {kind:{widths[1]}}  {field}" for name, kind, field in features]
-    names = manifest["class_names"]
-    if names:
-        shown = ", ".join(f"{index} {name}" for index, name in enumerate(names[:20]))
-        lines += ["", f"classes: {shown}{f', and {len(names) - 20} more' if len(names) > 20 else ''}"]
-    return lines
-
-
-def describe_example(data: bytes, dataset: Dataset) -> list[str]:
-    """One line a feature."""
-    parsed = parse_example(data)
-    fields = {feature.name: feature.field for feature in dataset.layout.features}
-    width = max((len(escape(name)) for name in parsed), default=0)
-    lines = []
-    for name, (_, values) in parsed.items():
-        shown = [describe_value(value) for value in values[:10]]
-        field = fields.get(name, "")
-        if field.endswith((".index", ".id")):
-            # Ids begin with 1.
-            found = [find_class(value - field.endswith(".id"), dataset.class_names) for value in values[:10]]
-            shown = [
-                f"{value:g} ({class_name})" if class_name is not None else str(value)
-                for value, class_name in zip(values, found, strict=False)
-            ]
-        if field == MASK_FIELD:
-            shown = [f"{one}{_describe_numbers(value)}" for one, value in zip(shown, values, strict=False)]
-        more = f", and {len(values) - 10} more" if len(values) > 10 else ""
-        lines.append(f"{escape(name):{width}}  {', '.join(shown)}{more}")
-    return lines
-
-
-def _describe_field(feature: Feature) -> str:
-    return f"{feature.field} (several values)" if feature.several else feature.field
-
-
-def _describe_numbers(mask: bytes) -> str:
-    from PIL import UnidentifiedImageError
-
-    try:
-        numbers = sorted(set(decode_mask(mask).ravel().tolist()))
-    except UnidentifiedImageError:
-        return ""
-    return f", numbers {', '.join(map(str, numbers[:10]))}" + (f", … {numbers[-1]}" if len(numbers) > 10 else "")

@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import dataclasses
-import functools
-import hashlib
-import json
 import os
 import sys
-import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.execution.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
 from beam_tfrecords.beam_pipelines.exit_codes import DONE, FAILED
+from beam_tfrecords.beam_pipelines.find_problems import find_problems
 from beam_tfrecords.beam_pipelines.limits import check_limits
 from beam_tfrecords.beam_pipelines.opening import open_dataset_or_files
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser, argument
 from beam_tfrecords.beam_pipelines.terminal import show
-from beam_tfrecords.dataset import Dataset, open_dataset
-from beam_tfrecords.errors import BuildError
-from beam_tfrecords.files import SUCCESS
-from beam_tfrecords.missing import explain_missing
+from beam_tfrecords.dataset import open_dataset
 from beam_tfrecords.transforms.settings import whole_number
-
-if TYPE_CHECKING:
-    import apache_beam as beam
-
-    from beam_tfrecords.transforms.verifying.checks import Finding, ShardCheck
 
 
 def verify(argv: Sequence[str]) -> int:
@@ -49,7 +34,7 @@ def verify(argv: Sequence[str]) -> int:
         return verify_files(dataset, findings=arguments.findings)
     execution = _prepare(beam_arguments, verbose=arguments.verbose)
     findings = notes = 0
-    for number, finding in enumerate(_find(dataset, execution, shows_progress=True)):
+    for number, finding in enumerate(find_problems(dataset, execution, shows_progress=True)):
         if number < arguments.findings:
             show(str(finding))
         findings += not finding.is_note
@@ -93,7 +78,7 @@ def verify_dataset(path: str | os.PathLike[str], *, beam_arguments: Sequence[str
       RequestError: there is no dataset.
     """
     with storage.using(storage.StorageOptions(beam_arguments=tuple(beam_arguments))):
-        found = _find(open_dataset(path), _prepare(beam_arguments))
+        found = find_problems(open_dataset(path), _prepare(beam_arguments))
         return [str(finding) for finding in found if not finding.is_note]
 
 
@@ -101,78 +86,3 @@ def _prepare(beam_arguments: Sequence[str], *, verbose: bool = False) -> Executi
     runner = find_runner(beam_arguments)
     runner.start_workers()
     return Execution.prepare(runner, verbose=verbose)
-
-
-def _find(dataset: Dataset, execution: Execution, *, shows_progress: bool = False) -> list[Finding]:
-    """What is wrong with a dataset.
-
-    Raises:
-      BuildError: it was removed meanwhile.
-    """
-    try:
-        found = list(_find_all(dataset, execution, shows_progress=shows_progress))
-    except (OSError, BuildError) as error:
-        if storage.exists(storage.join(dataset.path, SUCCESS)):
-            raise
-        raise explain_missing(dataset.path, SUCCESS) from error
-    if found and not storage.exists(storage.join(dataset.path, SUCCESS)):
-        raise explain_missing(dataset.path, SUCCESS)
-    return found
-
-
-def _find_all(dataset: Dataset, execution: Execution, *, shows_progress: bool) -> Iterator[Finding]:
-    from beam_tfrecords.transforms.verifying.checks import Finding, ShardCheck, verify_files
-
-    yield from verify_files(dataset)
-    with execution.runner.shared_folder() as location:
-        # Of this run alone: several may share a location.
-        folder = storage.join(location, f"verify-{uuid.uuid4().hex}")
-        written = storage.join(folder, "findings")
-        check = ShardCheck.of(dataset)
-        progress = ReadProgress(sum(shard.records for shard in dataset.shards), then="finishing", folder=folder)
-        stages = functools.partial(
-            _add_stages,
-            dataset=dataset,
-            check=dataclasses.replace(check, counts=folder) if shows_progress and progress.rewrites else check,
-            folder=written,
-            processes=execution.runner.processes,
-        )
-        try:
-            with progress if shows_progress else contextlib.nullcontext():
-                execution.run(stages)
-            found = storage.list_files(written, literal=True) if storage.is_folder(written) else ()
-            lines = [line for entry in found for line in storage.read_bytes(entry.path).decode().splitlines()]
-        finally:
-            _remove(folder)
-    findings = [Finding(*json.loads(line)) for line in lines]
-    yield from sorted(findings, key=lambda finding: (finding.file, finding.record is None, finding.record or 0))
-
-
-def _remove(folder: str) -> None:
-    try:
-        storage.delete_tree(folder)
-    except (OSError, BuildError) as error:
-        show(f"note: {folder} could not be removed: {error}", file=sys.stderr)
-
-
-def _add_stages(root: beam.Pipeline, *, dataset: Dataset, check: ShardCheck, folder: str, processes: int) -> None:
-    import apache_beam as beam
-
-    from beam_tfrecords.transforms.verifying.classes import count_classes
-    from beam_tfrecords.transforms.verifying.stage import VerifyShards
-
-    _ = (
-        root
-        | "ListShards" >> beam.Create(dataset.shards)
-        | "VerifyShards" >> VerifyShards(check, classes=count_classes(dataset), processes=processes)
-        | "ByFile" >> beam.Map(lambda finding: (finding.file, json.dumps(dataclasses.astuple(finding))))
-        | "GroupByFile" >> beam.GroupByKey()
-        | "WriteFindings" >> beam.Map(storage.bound(_write_findings), folder)
-    )
-
-
-def _write_findings(of_file: tuple[str, Iterable[str]], folder: str) -> None:
-    """Writes the findings of one file. Beam's own sink needs room in /dev/shm."""
-    name, lines = of_file
-    stem = hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
-    storage.write_bytes(storage.join(folder, f"{stem}.jsonl"), "".join(f"{line}\n" for line in lines).encode())

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from beam_tfrecords import load, open_dataset
-from beam_tfrecords.beam_pipelines.verify import _find, _prepare
+from beam_tfrecords.beam_pipelines.find_problems import find_problems
+from beam_tfrecords.beam_pipelines.verify import _prepare
 from beam_tfrecords.errors import BuildError, RequestError
 from tests.beam_pipelines.version_builds import Source, make_source
 
@@ -177,6 +178,6 @@ def test_a_version_removed_under_a_reader_is_one_line_that_says_why(source, nigh
     # What is open stays readable.
     assert opened[1] is not None
     with pytest.raises(BuildError, match=told):
-        _find(dataset, _prepare([]))
+        find_problems(dataset, _prepare([]))
     with pytest.raises(RequestError, match="the version was removed, or never finished"):
         dataset.verify()

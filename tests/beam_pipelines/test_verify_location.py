@@ -8,7 +8,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
-from beam_tfrecords.beam_pipelines.verify import _find
+from beam_tfrecords.beam_pipelines.find_problems import find_problems
 from beam_tfrecords.dataset import open_dataset
 
 
@@ -20,9 +20,9 @@ def test_findings_of_other_runs_are_not_read_and_own_ones_are_removed(datasets, 
     execution = Execution(
         find_runner(["--runner=PrismRunner", f"--temp_location={shared}"]), FnApiRunner(), PipelineOptions([])
     )
-    assert list(_find(open_dataset(str(datasets["plain"])), execution)) == []
+    assert list(find_problems(open_dataset(str(datasets["plain"])), execution)) == []
     path = damaged()
     shard = next(path.glob("pets-train.tfrecord-*"))
     shard.write_bytes(shard.read_bytes()[:-1])
-    assert {finding.file for finding in _find(open_dataset(str(path)), execution)} >= {shard.name}
+    assert {finding.file for finding in find_problems(open_dataset(str(path)), execution)} >= {shard.name}
     assert list(shared.iterdir()) == [other]

@@ -1,0 +1,195 @@
+"""What storage tells of an output folder: its builds, versions and datasets, as plain values."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import itertools
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.execution.heartbeat import Run, read_runs
+from beam_tfrecords.beam_pipelines.execution.jobs import is_advancing, read_job
+from beam_tfrecords.beam_pipelines.exit_codes import DONE, UNPUBLISHED
+from beam_tfrecords.beam_pipelines.summary import HEADERS
+from beam_tfrecords.beam_pipelines.versioning import open_newest, read_version
+from beam_tfrecords.dataset import Dataset, open_dataset, open_whole, read_latest
+from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.files import CHANGES, REMOVED, SUCCESS
+from beam_tfrecords.transforms.stats import find_fact
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
+from beam_tfrecords.transforms.workspace.counts import read_block_counts, read_last_block_time
+from beam_tfrecords.transforms.workspace.output_folder import is_open
+from beam_tfrecords.versions import list_versions, read_pinned
+
+_MOST_LINES = 100_000
+_GOING = ("running", "submitted")
+
+
+def now_at(output: str) -> float:
+    """The time by the clock of the store; by that of this machine for who may only read."""
+    try:
+        return storage.now(Workspace(output).lease) if Workspace(output).list_builds() else time.time()
+    except OSError:
+        return time.time()
+
+
+def describe_status(output: str, *, now: float) -> dict[str, Any]:
+    """What is known of an output folder, as plain values."""
+    builds = describe_builds(output, now=now)
+    running = find_running(builds)
+    last = running or next((build for build in builds if build["state"] == "unpublished"), None)
+    temporary = Workspace(output).path
+    registered = Workspace(output).list_versions()
+    described = [_describe_version(output, version.name) for version in list_versions(output)]
+    # A folder named like a version may be somebody's own.
+    versions = [
+        version
+        for version in described
+        if version["records"] is not None or version["damage"] or _is_ours(output, version["name"], registered)
+    ]
+    _, notes = open_newest(output)
+    try:
+        pinned = read_pinned(output)
+    except BuildError as error:
+        pinned, notes = None, (*notes, str(error))
+    return {
+        "output": output,
+        "state": last["state"] if last else "dead" if any(build["state"] == "dead" for build in builds) else "idle",
+        "build": last or (builds[0] if builds else None),
+        "latest": read_latest(output),
+        "pinned": pinned,
+        "removed_versions": _find_removed(output, versions),
+        "dataset": _describe_dataset(open_dataset(output)) if storage.exists(storage.join(output, SUCCESS)) else None,
+        "versions": versions,
+        "notes": list(notes),
+        "debris": {
+            "builds": sum(build["state"] == "dead" for build in builds),
+            "unfinished_versions": [
+                version["name"] for version in versions if version["records"] is None and not version["damage"]
+            ],
+            "bytes": sum(entry.size for entry in storage.list_files(temporary, literal=True))
+            if builds and not running
+            else 0,
+        },
+    }
+
+
+def describe_builds(output: str, *, now: float) -> list[dict[str, Any]]:
+    """What is known of the builds into an output, the newest first."""
+    return [_describe_build(output, folder, run, now=now) for folder, run in read_runs(output)]
+
+
+def find_running(builds: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+    """The build that runs, or may do so; None if none does."""
+    return next((build for build in builds if build["state"] in _GOING), None)
+
+
+def _describe_build(output: str, folder: str, run: Run | None, *, now: float) -> dict[str, Any]:
+    counts = read_block_counts(folder)
+    job = read_job(folder)
+    last_block = read_last_block_time(folder)
+    result = _read_result(folder)
+    values: dict[str, Any] = {
+        "folder": folder,
+        "state": "dead",
+        "host": run.host if run else None,
+        "process": run.process if run else None,
+        "job": dataclasses.asdict(job) if job else None,
+        "since": _time(run.began) if run else None,
+        "last_heartbeat": _time(run.written) if run else None,
+        "listed": run.listed if run else None,
+        "blocks": run.blocks if run else None,
+        "blocks_done": counts.blocks,
+        "last_block": _time(last_block) if last_block else None,
+        "done": counts.done,
+        "failed": counts.failed,
+        "failure_reasons": _count_reasons(folder) if counts.failed else {},
+        "samples_per_second": None,
+        "seconds_left": None,
+        "exit_code": None,
+        "why": [],
+    }
+    if result is not None and result["is_unchanged"]:
+        return {**values, "state": "unchanged", "exit_code": DONE}
+    if result is not None:
+        return {**values, "state": "unpublished", "exit_code": UNPUBLISHED, "why": result["tripped"]}
+    if run is not None and run.is_alive(now):
+        rate = (counts.done - run.done_before) / max(1e-3, run.beat - run.began)
+        left = (run.listed - counts.done) / rate if rate > 0 else None
+        values |= {"state": "running", "samples_per_second": round(rate, 1), "seconds_left": left and round(left)}
+    elif _is_published(output, folder):
+        values["state"] = "published"
+    elif job is not None:
+        # Its launcher may have left on purpose; the runner's own page knows more.
+        values["state"] = "running" if is_advancing(last_block) else "submitted"
+    return values
+
+
+def _is_published(output: str, folder: str) -> bool:
+    """Whether a build has published its dataset, and its temporary files are left."""
+    version = read_version(folder)
+    path = storage.join(output, version) if version else output
+    return is_open(output) and storage.exists(storage.join(path, SUCCESS))
+
+
+def _read_result(folder: str) -> dict[str, Any] | None:
+    path = BuildFolder(folder).outcome
+    if not storage.exists(path):
+        return None
+    values: dict[str, Any] = json.loads(storage.read_bytes(path))
+    return values
+
+
+def _count_reasons(folder: str) -> dict[str, int]:
+    """Reasons of the failures so far; of very many, those of the first files."""
+    reasons: Counter[str] = Counter()
+    lines = (
+        line
+        for entry in storage.list_files(BuildFolder(folder).failures, literal=True)
+        for line in storage.read_bytes(entry.path).splitlines()
+    )
+    for line in itertools.islice(lines, _MOST_LINES):
+        reasons[json.loads(line)["reason"]] += 1
+    return dict(reasons)
+
+
+def _describe_version(output: str, name: str) -> dict[str, Any]:
+    try:
+        dataset, damage = open_whole(storage.join(output, name))
+    except RequestError:  # a later version of beam-tfrecords has made it
+        dataset, damage = None, None
+    if dataset is not None:
+        return {"name": name, **_describe_dataset(dataset), "damage": None}
+    return {"name": name, "published": None, **dict.fromkeys(HEADERS), "damage": damage}
+
+
+def _is_ours(output: str, name: str, registered: Sequence[str]) -> bool:
+    return name in registered or storage.exists(storage.join(output, name, REMOVED))
+
+
+def _find_removed(output: str, versions: Iterable[dict[str, Any]]) -> list[str]:
+    """The versions that were there when one of those that are there now was built, and are not any more."""
+    there, known = set(), set()
+    for version in versions:
+        there.add(version["name"])
+        path = storage.join(output, version["name"], CHANGES)
+        if version["records"] is not None and storage.exists(path):
+            known.update(json.loads(storage.read_bytes(path)).get("versions", ()))
+    return sorted(known - there)
+
+
+def _describe_dataset(dataset: Dataset) -> dict[str, Any]:
+    return {
+        "published": _time(storage.stat(storage.join(dataset.path, SUCCESS)).modified),
+        **{name: find_fact(dataset.manifest, name) for name in HEADERS},
+    }
+
+
+def _time(seconds: float) -> str:
+    time = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
