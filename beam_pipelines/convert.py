@@ -14,9 +14,9 @@ from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runn
 from beam_tfrecords.beam_pipelines.exit_codes import DONE, UNPUBLISHED
 from beam_tfrecords.beam_pipelines.interrupts import keep_interrupts
 from beam_tfrecords.beam_pipelines.outcome_lines import describe_versions, explain_unpublished, summarize_dataset
-from beam_tfrecords.beam_pipelines.reports import Report
+from beam_tfrecords.beam_pipelines.run_summary import RunSummary
 from beam_tfrecords.beam_pipelines.running import Published
-from beam_tfrecords.beam_pipelines.settings.command_line import Arguments, find_report_files, parse_arguments
+from beam_tfrecords.beam_pipelines.settings.command_line import Arguments, find_summary_files, parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.dataset import open_dataset
@@ -24,20 +24,20 @@ from beam_tfrecords.dataset import open_dataset
 
 def convert(argv: Sequence[str]) -> int:
     """Runs the command."""
-    files = find_report_files(argv)
-    report = Report(files["json_summary"], files["metrics_file"])
-    with report.written(), keep_interrupts():
-        report.exit_code = _convert(parse_arguments(argv), report)
-    return report.exit_code
+    files = find_summary_files(argv)
+    summary = RunSummary(files["json_summary"], files["metrics_file"])
+    with summary.written(), keep_interrupts():
+        summary.exit_code = _convert(parse_arguments(argv), summary)
+    return summary.exit_code
 
 
-def _convert(arguments: Arguments, report: Report) -> int:
+def _convert(arguments: Arguments, summary: RunSummary) -> int:
     start = time.monotonic()
     runner = find_runner(arguments.beam)
     # First: a misspelt flag is the likelier mistake than the one that its absence looks like.
     runner.arguments.check_known()
     spec = read_build_spec(arguments.words)
-    report.output = spec.output
+    summary.output = spec.output
     if arguments.dry_run:
         from beam_tfrecords.beam_pipelines.dry_run import describe_build
 
@@ -55,29 +55,29 @@ def _convert(arguments: Arguments, report: Report) -> int:
     )
     seconds = time.monotonic() - start
     if isinstance(outcome, JobRecord):
-        report.status, report.facts["job"] = "submitted", dataclasses.asdict(outcome)
+        summary.status, summary.facts["job"] = "submitted", dataclasses.asdict(outcome)
         if not arguments.quiet:
             show(f"submitted: job {outcome.job_id}", f"watch it: {outcome.url}")
             show(f"how far it is: beam-tfrecords status --output={shlex.quote(spec.output)}")
         return DONE
     if isinstance(outcome, Published):
-        report.status = "unchanged" if outcome.is_unchanged else "published"
+        summary.status = "unchanged" if outcome.is_unchanged else "published"
         dataset = open_dataset(outcome.path)
-        report.dataset, report.manifest = dataset.path, dataset.manifest
-        report.add_traffic(outcome.traffic)
-        report.facts |= {"removed_versions": outcome.removed, "pinned": outcome.pinned}
+        summary.dataset, summary.manifest = dataset.path, dataset.manifest
+        summary.add_traffic(outcome.traffic)
+        summary.facts |= {"removed_versions": outcome.removed, "pinned": outcome.pinned}
         if not arguments.quiet:
             if outcome.is_unchanged:
                 show(*describe_versions(outcome, spec), f"nothing has changed since dataset: {outcome.path}")
             else:
-                *lines, last = summarize_dataset(dataset, seconds=seconds, traffic=report.add_traffic())
+                *lines, last = summarize_dataset(dataset, seconds=seconds, traffic=summary.add_traffic())
                 lines += describe_versions(outcome, spec)
                 show(*lines, *([f"report: {outcome.report}"] if outcome.report else []), last)
         return DONE
     lines = list(explain_unpublished(outcome, spec))
-    report.status, report.message = "unpublished", lines[0]
-    report.facts |= {"guards": outcome.tripped, "folder": outcome.folder}
-    report.manifest = {"listed": outcome.listed, "failures": outcome.failed, "failure_reasons": outcome.reasons}
+    summary.status, summary.message = "unpublished", lines[0]
+    summary.facts |= {"guards": outcome.tripped, "folder": outcome.folder}
+    summary.manifest = {"listed": outcome.listed, "failures": outcome.failed, "failure_reasons": outcome.reasons}
     show(*lines, file=sys.stderr)
     return UNPUBLISHED
 

@@ -49,7 +49,7 @@ def _find_all(dataset: Dataset, execution: Execution, *, shows_progress: bool) -
 
     yield from verify_files(dataset)
     with execution.runner.shared_folder() as location:
-        # Of this run alone: several may share a location.
+        # A name of this run alone: several runs may share a location.
         folder = storage.join(location, f"verify-{uuid.uuid4().hex}")
         written = storage.join(folder, "findings")
         check = ShardCheck.of(dataset)

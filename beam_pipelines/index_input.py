@@ -70,7 +70,7 @@ def identify_containers(containers: Sequence[Container], read_with: Mapping[str,
     """Changes with the containers, and with the files that were opened to find out how they are read."""
     # Without the version: on some mounts, another launch finds another inode, and resumes all the same.
     packed = [dataclasses.replace(container, version="").pack() for container in containers]
-    # Of too many files nobody knows whether one has changed.
+    # If there are too many files, nobody knows whether a file has changed.
     beside = uuid.uuid4().hex if read_with is None else repr(sorted(read_with.items()))
     return hashlib.blake2b(b"".join([*packed, beside.encode(errors="surrogateescape")]), digest_size=16).hexdigest()
 

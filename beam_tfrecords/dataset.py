@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # What a record is given as; see `Dataset.records`.
 Form: TypeAlias = Literal["pixels", "features", "bytes"]
 
-# Of a manifest. One without a number has format 1, that of version 0.1.0: shards have a SHA-256 and no CRC-32C.
+# Format of a manifest. Version 0.1.0 wrote format 1, without its number: shards have a SHA-256 and no CRC-32C.
 FORMAT = 2
 
 _MANIFEST_TYPES: Mapping[str, type] = {
@@ -143,7 +143,7 @@ class Dataset:
 
     @property
     def compression(self) -> Compression:
-        """Of the shards."""
+        """Compression of the shards."""
         return "gzip" if self.manifest["spec"]["compression"] == "gzip" else "none"
 
     @property

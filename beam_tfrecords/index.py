@@ -23,7 +23,7 @@ _FACTS = [
     pa.field("height", pa.int32()),
     pa.field("width", pa.int32()),
     pa.field("replaced_format", pa.string()),
-    # Of the image in the file, before it is turned by its EXIF orientation (1 to 8).
+    # Sizes of the image in the file, before it is turned by its EXIF orientation (1 to 8).
     pa.field("source_height", pa.int32()),
     pa.field("source_width", pa.int32()),
     pa.field("orientation", pa.int8()),
@@ -31,7 +31,7 @@ _FACTS = [
     pa.field("kept_orientation", pa.int8()),
     # Of 255; of a source with more than 8 bits.
     pa.field("stored_maximum", pa.int16()),
-    # Of the stored pixels, see `transforms.images.quality`; null for kept files.
+    # Measured on the stored pixels, see `transforms.images.quality`; null for kept files.
     pa.field("brightness", pa.float32()),
     pa.field("contrast", pa.float32()),
     pa.field("sharpness", pa.float32()),

@@ -160,7 +160,7 @@ def _median(counts: Mapping[str, int]) -> int | None:
     return None
 
 
-# Name in the manifest -> fact. Where a fact is shown stand its words: `summary`, `reports`, `status`.
+# Name in the manifest -> fact. Where a fact is shown stand its words: `summary`, `run_summary`.
 FACTS: Mapping[str, Fact] = {
     "records": Fact(_total("written"), of_splits=True),
     "failures": Fact(_total("failed"), of_splits=True),
@@ -201,7 +201,7 @@ def count_records(
 
     Args:
       class_names: those of each record.
-      facts: `COUNTED` columns of the index, as far as there are some.
+      facts: `COUNTED` index columns, as far as there are some.
       times: -1 takes the same away, for records that are dropped.
     """
     counts["written", split] += times * len(class_names)

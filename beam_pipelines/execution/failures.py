@@ -9,7 +9,7 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import StorageError
 
 _TRACEBACK = "Traceback (most recent call last):"
-# Of the build, and of the stores that it writes to.
+# Errors of the build, and of the stores that it writes to.
 _KINDS = "BuildError|AccessDeniedError|ServiceFaultError|StorageError"
 _BUILD_ERROR = re.compile(
     rf"^(?:beam_tfrecords\.[a-z.]+\.)?(?:{_KINDS}): (.*?)(?: \[while running .*\])?$", re.MULTILINE

@@ -35,7 +35,7 @@ _SEEN = frozenset(
         FailureReason.CONFLICTING_ROWS,
     }
 )
-# Of one file; what is left of a larger one is shown as a truncated file is.
+# Bytes of a file that are read; a larger file is shown as a truncated file is.
 _MOST_BYTES = 32 << 20
 # For one image; and after so many for all of them no other is read.
 _SECONDS = 5.0

@@ -29,7 +29,7 @@ EXTREMES = {
 }
 _QUALITY = tuple(dict.fromkeys(column for column, _ in EXTREMES.values()))
 _MOST_EXTREME = 6
-# Of few records, fewer stand out.
+# Fewer stand out if there are few records.
 _EXTREME_OF = 8
 _BATCH_ROWS = 1 << 16
 _THREADS = 8
@@ -94,7 +94,7 @@ class IndexScan:
 def choose_groups(dataset: Dataset) -> dict[Group, int]:
     """The groups that are shown, and records of each: all classes of all splits, or as many as there is room for.
 
-    Of too many classes, those at equal distances in the list of classes are taken.
+    If there are too many classes, those at equal distances in the list of classes are taken.
     """
     splits, names = dataset.manifest["splits"], dataset.class_names
     has_classes = bool(names) and not any(field.startswith(("labels.", "objects.")) for field in dataset.layout.fields)

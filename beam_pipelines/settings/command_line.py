@@ -202,7 +202,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
     given = vars(parsed)
     spec_file = given.pop("spec", None)
     switches = {name: given.pop(name, False) for name in _SWITCHES}
-    for name in _FILES:  # see `find_report_files`
+    for name in _FILES:  # see `find_summary_files`
         given.pop(name, None)
     settings = _read_spec(spec_file) if spec_file is not None else {}
     return Arguments({**settings, **given}, beam, **switches)
@@ -217,8 +217,8 @@ def spell_out(argv: Sequence[str]) -> list[str]:
     return [*folders, *words]
 
 
-def find_report_files(argv: Sequence[str]) -> dict[str, str | None]:
-    """The files that a command line asks to report to, even if the rest of it is wrong."""
+def find_summary_files(argv: Sequence[str]) -> dict[str, str | None]:
+    """The files for the run summary and the metrics that a command line names, even if the rest of it is wrong."""
     parser = Parser(add_help=False, allow_abbrev=False)
     for name in _FILES:
         parser.add_argument(f"--{name}")

@@ -1,4 +1,4 @@
-"""Conditions over the columns of the index, and the rows that fulfil them; no record is read."""
+"""Conditions over index columns, and the rows that fulfil them; no record is read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _OPERATORS: Mapping[type[ast.AST], Callable[[Any, Any], pc.Expression]] = {
 
 
 def make_condition(condition: pc.Expression | str | None = None, **equals: Any) -> pc.Expression:
-    """A condition, checked against the columns of the index.
+    """A condition, checked against the index columns.
 
     Args:
       condition: an expression of pyarrow, or a text such as "label = 'cat' and sharpness < 20": columns, numbers,
@@ -88,7 +88,7 @@ def find_rows(path: str, shard: Shard, condition: pc.Expression) -> np.ndarray:
     try:
         passes = fragment.to_table(schema=_SCHEMA, columns={"passes": condition}, use_threads=False)["passes"]
     except pa.ArrowInvalid as error:
-        # Of a number that is too large: known only where it meets the values.
+        # A number that is too large is known only where it meets the values.
         raise _refusal(str(condition), f"{shard.index}: {error}") from error
     check_rows(shard, len(passes))
     return np.flatnonzero(passes.fill_null(False).to_numpy())

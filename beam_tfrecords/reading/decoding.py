@@ -83,7 +83,7 @@ class ReadExample:
                     example[feature.name] = [self._decode(one, example) for one in example[feature.name]]
                 elif feature.field in IMAGE_FIELDS:
                     example[feature.name] = self._decode(example[feature.name], example, row)
-                    # Of the image that objects are in; it is the only one that a layout with objects has by this field.
+                    # Size of the image that objects are in; a layout with objects has no other image by this field.
                     shape = example[feature.name].shape[:2]
                 elif feature.holds_image:
                     example[feature.name] = self._decode(example[feature.name], example)

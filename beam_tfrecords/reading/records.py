@@ -130,7 +130,7 @@ class Records(Sequence[Any]):
             records.filter(pyarrow.compute.field("height") > 200)
 
         Args:
-          condition: over the columns of the index and `split`; see `conditions.make_condition`.
+          condition: over index columns and `split`; see `conditions.make_condition`.
           equals: column -> value, or list of values, that it must have.
 
         Raises:

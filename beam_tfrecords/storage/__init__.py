@@ -286,7 +286,7 @@ def read_range(path: str, offset: int, length: int, *, version: str = "") -> byt
 
 
 def write_new(path: str, data: bytes) -> bool:
-    """Writes a whole file unless there is one; False if there is. Of several writers one is told True."""
+    """Writes a whole file unless there is one; False if there is. One of several writers is told True."""
     return _system(path).write_new(path, data)
 
 
@@ -298,7 +298,7 @@ def read_state(path: str) -> tuple[bytes, str] | None:
 def replace(path: str, data: bytes, *, version: str) -> bool:
     """Replaces a file that `read_state` has read; False if it has been replaced or deleted since.
 
-    Of several writers that have read the same version, one is told True.
+    One of several writers that have read the same version is told True.
     """
     return _system(path).replace(path, data, version=version)
 

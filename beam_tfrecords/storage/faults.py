@@ -9,7 +9,7 @@ from collections.abc import Callable
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage.entries import ServiceFaultError
 
-# Of disks, mounts, file handles, memory and networks.
+# Errors of disks, mounts, file handles, memory and networks.
 _ERRNOS = frozenset(
     {
         errno.EIO,

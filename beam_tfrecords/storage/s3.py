@@ -43,7 +43,7 @@ from beam_tfrecords.storage.upload_plan import MIN_BYTES, Piece, plan_upload
 
 # Attempts at a download that breaks off, and at deletes that the store answers with an error of its own.
 _REPEATS = 4
-# Of one conditional write beside another one.
+# Attempts at a conditional write beside another conditional write.
 _ATTEMPTS = 10
 # Objects of up to 8 MiB are one request; larger ones go in parts of this many bytes, two at a time.
 _SINGLE_BYTES = 8 << 20

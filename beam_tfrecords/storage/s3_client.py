@@ -35,7 +35,7 @@ from beam_tfrecords.storage.options import current_options
 
 # Connections that stay open: readers ask for several objects at once.
 _CONNECTIONS = 32
-# Of one request, the first one included; the pauses between them grow to 20 seconds.
+# Attempts at a request, the first included; the pauses between them grow to 20 seconds.
 _ATTEMPTS = 10
 _CONNECT_SECONDS = 10
 # A download that broke off, or that does not have the object's checksum.

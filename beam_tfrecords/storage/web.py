@@ -286,7 +286,7 @@ def _describe(error: HTTPError, url: str) -> _Failure:
             _HEALTH.note_answer()
         shown = os.strerror(number) if number else str(error)
         return _Failure(f"{host}: {shown}", may_pass=True, is_connected=False, is_doubtful=not is_refused)
-    # Of which the others are kinds too.
+    # The others are kinds of it too.
     if isinstance(error, ConnectTimeoutError):
         detail = f"no connection to {host} within {_CONNECT_SECONDS:.0f} seconds"
         return _Failure(detail, may_pass=True, is_connected=False, is_doubtful=True)

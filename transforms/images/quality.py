@@ -117,7 +117,7 @@ def _pooled_variance(parts: Sequence[np.ndarray]) -> float:
 
 
 def measure_quality(images: Sequence[Quality]) -> dict[str, list[float]]:
-    """Measures images; columns of the index by name.
+    """Measures images; index columns by name.
 
     * brightness: the mean, 0 to 255.
     * contrast: the standard deviation.

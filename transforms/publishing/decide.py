@@ -73,7 +73,7 @@ def check_counts(stats: Stats, *, listed: Mapping[str, int]) -> None:
     """
     for split, expected in listed.items():
         counts = {what: stats.total(what, split) for what in ("written", "failed", "dropped", "merged")}
-        # Of archives alone.
+        # Archives alone have some.
         counts |= {"replaced": replaced} if (replaced := stats.total("replaced", split)) else {}
         if lost := expected - sum(counts.values()):
             found = ", ".join(f"{count} {what}" for what, count in counts.items())

@@ -9,7 +9,7 @@ from typing import Any
 from beam_tfrecords.transforms.request.schedule_spec import Guard, GuardMode, ScheduleSpec
 
 Manifest = Mapping[str, Any]
-# Of the settings that decide bytes, these change with the data of a nightly build.
+# These settings decide bytes, and change with the data of a nightly build.
 _DATA_SETTINGS = frozenset({"input", "image_root", "limit", "class_names", "class_order"})
 # Classes that a verdict names.
 _MOST_CLASSES = 10

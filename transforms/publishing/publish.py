@@ -48,7 +48,7 @@ def publish_dataset(
 ) -> None:
     """Writes failures and duplicates and, if the dataset is to be published, metadata, manifest and `_SUCCESS`.
 
-    Of a version that is not published, the lists and `changes.json` are in the build's folder.
+    The lists and `changes.json` of a version that is not published are in the build's folder.
 
     Raises:
       BuildError: the shards do not hold the records that were written, or the lists not what was counted.

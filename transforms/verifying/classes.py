@@ -50,7 +50,7 @@ class ClassCheck:
         objects = self._compare(self._of_objects, values, problems)
         problems += self._compare_lengths(values, row)
         if row is not None and labels is not None and None not in labels:
-            # Of one label alone: annotated objects have classes of their own.
+            # Only with one label: annotated objects have classes of their own.
             label = labels[0] if len(labels) == 1 and not self._has_objects else None
             if row["label"] != label:
                 shown = label if label is not None else (labels or None)

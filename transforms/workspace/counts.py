@@ -57,7 +57,7 @@ class BlockCounts:
 
 
 _lock = threading.Lock()
-# Of this process: (process number, folder) -> file and counts. A forked process starts anew.
+# Counts of this process: (process number, folder) -> file and counts. A forked process starts anew.
 _own: dict[tuple[int, str], tuple[str, BlockCounts]] = {}
 
 

@@ -8,7 +8,7 @@ import shutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from beam_tfrecords.beam_pipelines.reports import METRICS, SUMMARIZED
+from beam_tfrecords.beam_pipelines.run_summary import METRICS, SUMMARIZED
 from beam_tfrecords.beam_pipelines.summary import HEADERS, LINES
 from beam_tfrecords.transforms.stats import FACTS
 from tests.beam_pipelines.version_builds import Source, make_source
@@ -20,8 +20,8 @@ def source(tmp_path, picture, save, convert) -> Source:
 
 
 @pytest.fixture
-def report(source, tmp_path):
-    def build(*words):
+def build(source, tmp_path):
+    def build_and_read(*words):
         flags = (f"--json_summary={tmp_path / 'run.json'}", f"--metrics_file={tmp_path / 'run.prom'}")
         ran = source.build(*flags, *words)
         summary = json.loads((tmp_path / "run.json").read_text())
@@ -35,11 +35,11 @@ def report(source, tmp_path):
         assert metrics["exit_code",].value == ran.code
         return summary, metrics
 
-    return build
+    return build_and_read
 
 
-def test_a_published_version(report, source):
-    summary, metrics = report()
+def test_a_published_version(build, source):
+    summary, metrics = build()
     assert (summary["status"], summary["dataset"]) == ("published", str(source.latest))
     assert (summary["listed"], summary["records"], summary["failures"]) == (12, 12, 0)
     assert summary["reuse"] == {"copied": 0, "reserialized": 0, "converted": 12}
@@ -49,22 +49,22 @@ def test_a_published_version(report, source):
     assert metrics["end_timestamp_seconds",].value >= summary["began"]
 
 
-def test_nothing_new(report, source):
-    report()
-    summary, _ = report()
+def test_nothing_new(build, source):
+    build()
+    summary, _ = build()
     assert (summary["status"], summary["dataset"]) == ("unchanged", str(source.latest))
 
 
-def test_too_many_failures(report, source):
+def test_too_many_failures(build, source):
     (source.folder / "cat/broken.jpg").write_bytes(b"no image")
-    summary, metrics = report()
+    summary, metrics = build()
     assert (summary["status"], summary["dataset"], summary["failures"]) == ("unpublished", None, 1)
     assert summary["message"].startswith("Nothing was published")
     assert metrics["failures", "reason"].value == 1
 
 
-def test_a_wrong_request(report):
-    summary, _ = report("--image_sise=64")
+def test_a_wrong_request(build):
+    summary, _ = build("--image_sise=64")
     assert summary["status"] == "refused"
     assert "did you mean --image_size?" in summary["message"]
 
@@ -85,7 +85,7 @@ def test_quiet_still_says_which_guard_tripped(source):
     assert "guard classes" in ran.err
 
 
-def test_a_report_that_cannot_be_written_is_a_note(source, tmp_path):
+def test_a_run_summary_that_cannot_be_written_is_a_note(source, tmp_path):
     (tmp_path / "file").write_text("")
     ran = source.build(f"--json_summary={tmp_path / 'file/run.json'}")
     assert ran.code == 0

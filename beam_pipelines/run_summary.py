@@ -1,4 +1,4 @@
-"""What a run reports to machines: a JSON summary, and metrics for Prometheus' textfile collector."""
+"""The run summary, which `--json_summary` writes, and the metrics, for Prometheus' textfile collector."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from beam_tfrecords.errors import BuildError, LimitError, RequestError
 from beam_tfrecords.storage.traffic import KINDS
 from beam_tfrecords.transforms.stats import find_fact
 
-# Facts that the JSON summary has.
+# Facts that the run summary has.
 SUMMARIZED = (
     *("records", "failures", "dropped_duplicates", "merged_rows", "replaced_members", "failure_reasons"),
     *("near_duplicates", "reuse"),
@@ -44,7 +44,7 @@ METRICS = {
 
 
 @dataclasses.dataclass
-class Report:
+class RunSummary:
     """A run of `convert`, filled in as it goes on.
 
     Attributes:
@@ -73,7 +73,7 @@ class Report:
 
     @contextlib.contextmanager
     def written(self) -> Iterator[None]:
-        """Writes the report at the end of the block, also if it raises."""
+        """Writes the run summary and the metrics at the end of the block, also if it raises."""
         begin = time.time()
         try:
             yield
