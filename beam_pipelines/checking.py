@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import read_latest
 from beam_tfrecords.errors import Choice, RequestError
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import (
     CAPTIONS,
     EVERY_COLUMN,
@@ -53,6 +54,17 @@ _READ_BY_FILES = {
     "idx": "the images of the IDX files",
     "cifar": "the images of CIFAR's files",
     "numpy": "the images of the NumPy files",
+}
+
+# What to do if a source does not provide what the layout needs, images apart.
+_REMEDIES = {
+    Content.MASK: "give folders, a table or a folder of Pascal VOC, or choose another `layout`",
+    Content.OBJECTS: "name the source that has them, such as `source=coco`, or choose another `layout`",
+    Content.OUTLINES: "say `layout=detection` for the boxes alone",
+    Content.KEYPOINTS: "say `layout=detection` for the boxes alone",
+    Content.COLUMNS: "give a table as `input` or another `layout`",
+    Content.CAPTIONS: "give a table as `input` or another `layout`",
+    Content.LABEL: "choose another `layout`, such as `layout=image`",
 }
 
 
@@ -104,28 +116,19 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     request = dataclasses.replace(spec.source, needs_label=needs_label, needs_objects=needs_objects)
     opened = open_input(request)
     source = opened.source(request)
-    if layout is None and (source.has_masks or source.has_captions):
-        layout, may_have_objects = parse_layout("segmentation" if source.has_masks else CAPTIONS), False
+    has_masks = Content.MASK in source.provides
+    if layout is None and (has_masks or source.provides == {Content.IMAGE, Content.CAPTIONS}):
+        layout, may_have_objects = parse_layout("segmentation" if has_masks else CAPTIONS), False
         request = dataclasses.replace(spec.source, columns=layout.columns, needs_label=False, needs_objects=False)
         source = opened.source(request)
-    _check_masks(spec, source, layout)
-    if source.has_objects and may_have_objects:
+    _check_mask_settings(spec, layout)
+    if Content.OBJECTS in source.provides and may_have_objects:
         layout = parse_layout(TFDS_OBJECTS if layout else "detection")
         source = opened.source(
             dataclasses.replace(spec.source, columns=layout.columns, needs_label=False, needs_objects=True)
         )
-    elif layout is not None and layout.needs_objects and not source.has_objects:
-        raise RequestError(
-            f"the layout needs boxes, and `input={spec.source.input[0]}` is read as {source.name}, which has none; "
-            "name the source that has them, such as `source=coco`, or choose another `layout`"
-        )
-    elif layout is not None and (
-        (layout.needs_object_masks and not source.has_outlines) or (layout.needs_keypoints and not source.has_keypoints)
-    ):
-        what = "keypoints" if layout.needs_keypoints else "masks"
-        raise RequestError(
-            f"the layout needs {what} of objects, which {source.name} does not have; say `layout=detection`"
-        )
+    if layout is not None:
+        _check_contents(spec, source, layout)
     if layout == EVERY_COLUMN:
         if not source.column_types:
             raise RequestError(
@@ -134,7 +137,7 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
             )
         layout = table_layout(source.column_types)
         source = opened.source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=False))
-    elif layout is None and source.has_images:
+    elif layout is None and Content.IMAGE in source.provides:
         has_several = spec.source.label_separator or spec.source.label_columns or spec.source.group_rows
         has_several = has_several and spec.source.label_type is LabelType.CLASS
         layout = parse_layout("multilabel" if has_several else "tfds")
@@ -142,17 +145,8 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     if layout is not None and spec.source.label_type is not LabelType.CLASS:
         layout = _with_label_values(layout, spec, source)
         source = opened.source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=False))
-    if layout is None or (layout.needs_image and not source.has_images):
-        choices = [*source.column_suggestions(needs_label=layout is None or layout.needs_label)]
-        alone = f"; a spec file may say a dataset of columns alone: {_column_layout(source)}"
-        if source.column_types:
-            choices, alone = [*choices, Choice("a dataset of the columns alone", {"layout": "columns"})], ""
-        raise RequestError(
-            f"`input={spec.source.input[0]}`: no column has the usual name of a column with images, such as image or "
-            "path; name it with `image_column`, or make paths with `image_path`; it has: "
-            f"{', '.join(source.columns)}{alone}",
-            choices,
-        )
+    if layout is None:
+        raise _without_images(spec, source, needs_label=True)
     if spec.source.label_separator and any(field.startswith("label.") for field in layout.fields):
         raise RequestError(
             f"`label_separator={spec.source.label_separator}`: the layout holds one label per sample; "
@@ -162,17 +156,37 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
     return dataclasses.replace(spec, layout=resolve_types(layout, source.column_types)), source
 
 
-def _check_masks(spec: BuildSpec, source: Source, layout: Layout | None) -> None:
-    """Refuses masks without a use, and a layout without its masks."""
-    needs_mask = layout is not None and layout.needs_mask
-    named = next((name for name in MASK_SETTINGS if getattr(spec.source, name)), None)
-    if named and not needs_mask:
-        raise RequestError(f"`{named}`: the layout has no masks; say `layout=segmentation`, or leave `{named}` out")
-    if needs_mask and not source.has_masks:
+def _check_contents(spec: BuildSpec, source: Source, layout: Layout) -> None:
+    """Refuses a layout that needs what the source does not provide."""
+    missing = [content for content in _REMEDIES if content in layout.required - source.provides]
+    if missing:
         raise RequestError(
-            f"the layout needs masks, and `input={spec.source.input[0]}` is read as {source.name}, which has none; "
-            "give folders, a table or a folder of Pascal VOC, or choose another `layout`"
+            f"the layout needs {missing[0].value}, and `input={spec.source.input[0]}` is read as {source.name}, which "
+            f"has none; {_REMEDIES[missing[0]]}"
         )
+    if Content.IMAGE in layout.required - source.provides:
+        raise _without_images(spec, source, needs_label=layout.needs_label)
+
+
+def _without_images(spec: BuildSpec, source: Source, *, needs_label: bool) -> RequestError:
+    """The refusal of a table without images, with what finds them."""
+    choices = [*source.column_suggestions(needs_label=needs_label)]
+    alone = f"; a spec file may say a dataset of columns alone: {_column_layout(source)}"
+    if source.column_types:
+        choices, alone = [*choices, Choice("a dataset of the columns alone", {"layout": "columns"})], ""
+    return RequestError(
+        f"`input={spec.source.input[0]}`: no column has the usual name of a column with images, such as image or "
+        "path; name it with `image_column`, or make paths with `image_path`; it has: "
+        f"{', '.join(source.columns)}{alone}",
+        choices,
+    )
+
+
+def _check_mask_settings(spec: BuildSpec, layout: Layout | None) -> None:
+    """Refuses settings of masks for a layout without masks."""
+    named = next((name for name in MASK_SETTINGS if getattr(spec.source, name)), None)
+    if named and not (layout is not None and layout.needs_mask):
+        raise RequestError(f"`{named}`: the layout has no masks; say `layout=segmentation`, or leave `{named}` out")
 
 
 def _with_label_values(layout: Layout, spec: BuildSpec, source: Source) -> Layout:

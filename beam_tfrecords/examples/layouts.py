@@ -11,6 +11,7 @@ from typing import Any
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples import wire
+from beam_tfrecords.examples.contents import Content
 
 COLUMN = "column."
 # One of several images of a sample, by its name.
@@ -86,6 +87,17 @@ _DETECTION = {
     "image/object/difficult": "objects.difficult",
 }
 CAPTIONS = "captions"
+# Begin of a field -> what it is made from; where masks and objects are follows from the size of the image.
+_CONTENTS: Mapping[str, frozenset[Content]] = {
+    "image.": frozenset({Content.IMAGE}),
+    NAMED_IMAGE: frozenset({Content.IMAGE}),
+    "mask.": frozenset({Content.IMAGE, Content.MASK}),
+    "objects.": frozenset({Content.IMAGE, Content.OBJECTS}),
+    OBJECT_MASKS: frozenset({Content.OUTLINES}),
+    "objects.keypoint_": frozenset({Content.KEYPOINTS}),
+    "label.": frozenset({Content.LABEL}),
+    "labels.": frozenset({Content.LABEL}),
+}
 NAMED: Mapping[str, Mapping[str, Any]] = {
     "tfds": {"image": "image.encoded", "label": "label.index", "filename": "filename"},
     "image": {"image": "image.encoded", "filename": "filename"},
@@ -199,34 +211,47 @@ class Layout:
         return sorted({feature.image for feature in self.features if feature.image is not None})
 
     @functools.cached_property
+    def required(self) -> frozenset[Content]:
+        """What a sample must have."""
+        found = {Content.CAPTIONS if name == CAPTIONS else Content.COLUMNS for name in self.columns}
+        if self == EVERY_COLUMN:
+            found.add(Content.COLUMNS)
+        if len(self.image_names) > 1:
+            found.add(Content.IMAGES)
+        for begin, contents in _CONTENTS.items():
+            if any(field.startswith(begin) for field in self.fields):
+                found |= contents
+        return frozenset(found)
+
+    @functools.cached_property
     def needs_image(self) -> bool:
         """Whether a feature is made from an image; where objects and masks are follows from its size."""
-        return any(field.startswith(("image.", NAMED_IMAGE, "objects.", "mask.")) for field in self.fields)
+        return Content.IMAGE in self.required
 
     @functools.cached_property
     def needs_label(self) -> bool:
         """Whether a feature is made from the label."""
-        return any(field.startswith(("label.", "labels.")) for field in self.fields)
+        return Content.LABEL in self.required
 
     @functools.cached_property
     def needs_objects(self) -> bool:
         """Whether a feature is made from annotated objects."""
-        return any(field.startswith("objects.") for field in self.fields)
+        return Content.OBJECTS in self.required
 
     @functools.cached_property
     def needs_mask(self) -> bool:
         """Whether a feature is made from the mask of the image."""
-        return MASK_FIELD in self.fields
+        return Content.MASK in self.required
 
     @functools.cached_property
     def needs_keypoints(self) -> bool:
         """Whether a feature is made from the keypoints of annotated objects."""
-        return not self.fields.isdisjoint(KEYPOINTS)
+        return Content.KEYPOINTS in self.required
 
     @functools.cached_property
     def needs_object_masks(self) -> bool:
         """Whether a feature is made from the outlines of annotated objects."""
-        return OBJECT_MASKS in self.fields
+        return Content.OUTLINES in self.required
 
     @property
     def supervised(self) -> tuple[str, str] | None:

@@ -344,7 +344,7 @@ def test_keypoints_need_a_source_that_has_them(root, tmp_path, source, convert):
     flags = [f"--output={tmp_path / 'out'}", "--dry_run"]
     for words, message in (
         (source, "none of its 6 objects has `keypoints`; say --layout=detection"),
-        (voc, "the layout needs keypoints of objects, which voc does not have; say --layout=detection"),
+        (voc, "is read as voc, which has none; say --layout=detection"),
     ):
         ran = convert(*words, *flags, "--layout=detection_keypoints")
         assert ran.code == 2
@@ -385,7 +385,7 @@ def test_a_source_of_boxes_alone_has_no_masks(tmp_path, convert):
     root = write_voc(tmp_path / "VOC2012", {"train": PICTURES})
     ran = convert(f"--input={root}", "--source=voc", f"--output={tmp_path / 'out'}", "--layout=detection_masks")
     assert ran.code == 2
-    assert "the layout needs masks of objects, which voc does not have; say --layout=detection" in ran.err
+    assert "the layout needs outlines of objects, and " in ran.err
     flags = [f"--output={tmp_path / 'out'}", "--layout=detection", "--dry_run"]
     assert convert(f"--input={root}", "--source=voc", *flags).code == 0
 
@@ -475,7 +475,7 @@ def test_a_dry_run_counts_objects(tmp_path, source, convert):
 def test_a_layout_with_boxes_needs_a_source_that_has_them(tmp_path, photos, convert):
     ran = convert(f"--output={tmp_path}", f"--input={photos}", "--layout=detection")
     assert ran.code == 2
-    assert "the layout needs boxes" in ran.err
+    assert "the layout needs objects" in ran.err
     assert "is read as image_folder, which has none" in ran.err
 
 

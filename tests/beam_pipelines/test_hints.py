@@ -78,7 +78,7 @@ HINTS = [
     ),
     Hint("; leave `{}` out or give a table", f"{FOLDER} --label_column=x", PETS, [PETS_READ]),
     Hint(
-        "; give a table as `input` or another `layout`",
+        "give a table as `input` or another `layout`",
         f"{FOLDER} --spec={{folder}}/s.yaml",
         PETS,
         [],
@@ -364,7 +364,7 @@ def test_a_pattern_for_a_webdataset_is_for_the_folders_of_an_archive(tmp_path):
 ELSEWHERE = {
     "if they are captions, say `layout=captions`": "tests/beam_pipelines/test_captions.py",
     "if these are boxes, say `layout=detection`": "tests/beam_pipelines/test_captions.py",
-    "does not have; say `layout=detection`": "tests/beam_pipelines/test_detection.py",
+    "say `layout=detection` for the boxes alone": "tests/beam_pipelines/test_detection.py",
     "has `keypoints`; say `layout=detection`": "tests/beam_pipelines/test_detection.py",
     "from which masks are drawn; say `layout=detection`": "tests/beam_pipelines/test_detection.py",
     "if each is a class, say `label_columns=": "tests/beam_pipelines/test_tables.py",

@@ -20,7 +20,6 @@ class Entry:
         this source. "" for a source with extensions of its own.
       reads_folders: whether it reads folders of these files too.
       takes: settings that it takes, of those that some source does not.
-      columns: that a layout may ask for, of a source without a table.
     """
 
     name: str
@@ -29,7 +28,6 @@ class Entry:
     among: str = ""
     reads_folders: bool = False
     takes: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
 
     @property
     def has_columns(self) -> bool:
@@ -69,7 +67,7 @@ SOURCES = (
         takes=(*_ROWS, *_TEXT),
     ),
     Entry("hf_folder", "tables.hf_folder", takes=(*_ROWS, *_TEXT, "image_column", "mask_column", "mask_root")),
-    Entry("coco", "annotations.coco", (".json",), takes=("image_root",), columns=("captions",)),
+    Entry("coco", "annotations.coco", (".json",), takes=("image_root",)),
     Entry("yolo", "annotations.yolo", (".yaml", ".yml"), takes=("image_root",)),
     Entry("voc", "annotations.voc"),
     Entry("tar", "archives.tar", _TAR, takes=_FOLDERS),

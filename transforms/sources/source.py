@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from beam_tfrecords.errors import Choice
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs import IMAGE, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, ReadContainer
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
@@ -24,11 +25,7 @@ class Source:
       label_column: column of a table that has the labels, or None.
       column_types: column -> "int64", "float" or "bytes"; None if the source has no types.
       images: name of each image of a sample -> whether it is a list of images; empty for rows without one.
-      has_objects: whether images have annotated objects.
-      has_outlines: whether these have outlines, of which masks are drawn.
-      has_keypoints: whether they have keypoints.
-      has_masks: whether images have masks.
-      has_captions: whether images have captions, in the column `captions`, and nothing else.
+      provides: what samples have, for this request.
       unit: what a message calls one sample: "image" or "row".
       last_member_wins: whether a member of an archive replaces those before it with the same name, as when extracted.
       is_inferred_later: whether folders give labels or splits, so that `infer` has the last word on them.
@@ -47,12 +44,7 @@ class Source:
     label_column: str | None = None
     column_types: Mapping[str, str] | None = None
     images: Mapping[str, bool] = types.MappingProxyType({IMAGE: False})
-    has_images = True
-    has_objects = False
-    has_masks = False
-    has_outlines = False
-    has_keypoints = False
-    has_captions = False
+    provides: frozenset[Content] = frozenset({Content.IMAGE, Content.LABEL})
     unit = "image"
     last_member_wins = False
     is_inferred_later = False

@@ -14,7 +14,7 @@ _SETTINGS = tuple(dict.fromkeys(itertools.chain.from_iterable(entry.takes for en
 
 
 def refuse_settings(entry: Entry, spec: SourceSpec) -> None:
-    """Refuses a setting, or a column of the layout, that the source of a request does not have.
+    """Refuses a setting that the source of a request does not take.
 
     Raises:
       RequestError: names it.
@@ -25,12 +25,6 @@ def refuse_settings(entry: Entry, spec: SourceSpec) -> None:
         if value not in (None, ()) and name not in entry.takes:
             shown = ",".join(value) if isinstance(value, tuple) else value
             raise RequestError(f"`{name}={shown}`: {where} {_explain(name, entry)}")
-    missing = () if entry.has_columns else {*(spec.columns or ())} - {*entry.columns}
-    if missing:
-        raise RequestError(
-            f"`layout` asks for column.{min(missing)}, but {where} has no columns; give a table as `input` or another "
-            "`layout`"
-        )
 
 
 def _explain(name: str, entry: Entry) -> str:

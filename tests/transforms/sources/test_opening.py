@@ -82,11 +82,6 @@ def test_a_column_setting_is_refused_with_a_folder(touch, opened, setting):
         opened(touch("cat/1.jpg"), **{setting: "x"})
 
 
-def test_a_layout_with_a_column_is_refused_with_a_folder(touch, opened):
-    with pytest.raises(RequestError, match=r"`layout` asks for column\.age.*no columns"):
-        opened(touch("cat/1.jpg"), columns=frozenset({"age"}))
-
-
 def test_a_layout_of_all_columns_may_be_used_with_a_folder(touch, opened):
     assert opened(touch("cat/1.jpg"), columns=None).columns == ()
 

@@ -20,13 +20,3 @@ def test_a_source_refuses_each_setting_that_it_does_not_take(entry):
         else:
             with pytest.raises(RequestError, match=rf"`{name}=a.*`input=/x` is read as {entry.name}, which .*leave"):
                 refuse_settings(entry, spec)
-
-
-@pytest.mark.parametrize("entry", SOURCES, ids=lambda entry: entry.name)
-def test_a_source_without_columns_refuses_a_layout_that_asks_for_one(entry):
-    spec = SourceSpec(input=("/x",), columns=frozenset({"captions", "width"}))
-    if entry.has_columns:
-        refuse_settings(entry, spec)
-    else:
-        with pytest.raises(RequestError, match=r"`layout` asks for column\.\w+, but .* has no columns"):
-            refuse_settings(entry, spec)

@@ -16,6 +16,7 @@ import numpy as np
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import CAPTIONS
 from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.outlines import pack_segmentation
@@ -75,8 +76,6 @@ class CocoSource(Source):
       spec: the request.
     """
 
-    has_outlines = has_keypoints = True
-
     def __init__(self, files: Sequence[InputFile], spec: SourceSpec) -> None:
         super().__init__()
         self.name = spec.source
@@ -84,8 +83,11 @@ class CocoSource(Source):
         self._spec = spec
         # Without a layout, the names that COCO's own files have tell.
         named = (storage.basename(file.entry.path).startswith(CAPTIONS) for file in files)
-        self.has_captions = all(named) if spec.columns is None else CAPTIONS in spec.columns
-        self.has_objects = not self.has_captions
+        self._has_captions = all(named) if spec.columns is None else CAPTIONS in spec.columns
+        if self._has_captions:
+            self.provides = frozenset({Content.IMAGE, Content.CAPTIONS})
+        else:
+            self.provides |= {Content.OBJECTS, Content.OUTLINES, Content.KEYPOINTS}
 
     def samples(self) -> Iterator[SampleRef]:
         """The images in the order of the files.
@@ -98,7 +100,7 @@ class CocoSource(Source):
         paths = [file.entry.path for file in self._files]
         self.notes = describe_splits(paths, [file.split for file in self._files], self._spec)
         for file in self._files:
-            annotations = _read(file.entry, self._spec, needs_captions=self.has_captions)
+            annotations = _read(file.entry, self._spec, needs_captions=self._has_captions)
             names.update(dict.fromkeys(annotations.class_names))
             self.notes += annotations.notes(file.entry.path)
             for image in annotations.images:
@@ -115,7 +117,7 @@ class CocoSource(Source):
             uri = find_image(image.name, roots=roots, allow_outside_root=self._spec.allow_outside_root)
         except SampleError as error:
             return rejected(key, error, split=split)
-        if not self.has_captions:
+        if not self._has_captions:
             return reference(key, uri, annotations.objects_of(image), self._spec, split=split)
         columns = {CAPTIONS: annotations.captions_of(image)}
         spec = dataclasses.replace(self._spec, needs_objects=False, needs_label=False)

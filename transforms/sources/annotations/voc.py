@@ -14,6 +14,7 @@ from xml.parsers import expat
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.refs import SampleRef
@@ -67,14 +68,13 @@ class VocSource(Source):
       spec: the request.
     """
 
-    has_objects = True
-
     def __init__(self, roots: Mapping[str, str], spec: SourceSpec) -> None:
         super().__init__()
         self.name = spec.source
         self._roots = roots
         self._spec = spec
-        self.has_masks = spec.needs_mask
+        self._has_masks = spec.needs_mask
+        self.provides |= {Content.OBJECTS, *([Content.MASK] if self._has_masks else [])}
         self._lists = _MASK_LISTS if spec.needs_mask else _LISTS
 
     def samples(self) -> Iterator[SampleRef]:
@@ -85,7 +85,7 @@ class VocSource(Source):
 
     def _samples_of(self, root: str, prefix: str) -> Iterator[SampleRef]:
         images = self._list_images(storage.join(root, _IMAGES), prefix)
-        masks = self._list_images(storage.join(root, _MASKS), prefix) if self.has_masks else None
+        masks = self._list_images(storage.join(root, _MASKS), prefix) if self._has_masks else None
         reads_objects = self._spec.needs_objects or self._spec.needs_label
         folder = storage.join(root, _ANNOTATIONS)
         start = len(folder.rstrip("/")) + 1

@@ -16,6 +16,7 @@ import yaml
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.outlines import pack_polygons
@@ -87,7 +88,7 @@ class YoloSource(Source):
       spec: the request.
     """
 
-    has_objects = has_outlines = True
+    provides = Source.provides | {Content.OBJECTS, Content.OUTLINES}
 
     def __init__(
         self,

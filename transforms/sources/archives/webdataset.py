@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs import Locator, SampleRef, one_image
 from beam_tfrecords.transforms.sources.archives.archive import Member
 from beam_tfrecords.transforms.sources.archives.tar_reader import TarReader, open_tar
@@ -83,13 +84,12 @@ class WebDatasetSource(ContainerSource):
         self.name = spec.source
         self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], spec)
         mask = _choose_mask(start, spec)
-        self.has_masks = mask is not None
         image = _choose_image(start, spec, mask)
         label = _choose_label(start, spec)
         cells, notes = choose_cells(start, spec, label)
         self.notes += notes
         self.columns, self.label_column = start.columns, label
-        self.has_objects = cells.columns.objects is not None
+        self.provides = cells.provides | {Content.IMAGE, *([Content.MASK] if mask else [])}
         self.read_container: ReadWebDataset = ReadWebDataset(cells, image, splits_of(files), mask)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any, TypeAlias
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs import IMAGE, PixelRange, SampleRef
 from beam_tfrecords.transforms.sources.archives.archive import check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
@@ -119,6 +120,7 @@ class StackSource(ContainerSource):
         label = _choose_label(table, spec)
         cells, of_columns = choose_cells(table, spec, label)
         self.columns, self.column_types, self.label_column = table.columns, table.column_types, label
+        self.provides = cells.provides | {Content.IMAGE}
         self.class_names = class_names if spec.needs_label else ()
         self.labels_may_be_indices = not self.class_names
         paths = [file.entry.path for file in files]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_image
 from beam_tfrecords.transforms.refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.service_faults import retry_faults
@@ -78,17 +79,18 @@ class ImageFolder(Source):
         self._roots = roots
         self._spec = spec
         self._label_pattern = compile_pattern(spec)
-        self.has_masks = spec.needs_mask
+        self._has_masks = spec.needs_mask
+        self.provides |= {Content.MASK} if self._has_masks else frozenset()
         self._masks: Mapping[str, MaskFiles] = {}
         self.notes += describe_splits([root.folder for root in roots], [root.split for root in roots], spec)
         self.read_container: ReadImages = ReadImages({root.key_prefix: root for root in roots}, spec)
         # The names of all masks would have to be in the memory of every worker.
-        if not self.has_masks and all(storage.can_cut(root.listing) for root in roots):
+        if not self._has_masks and all(storage.can_cut(root.listing) for root in roots):
             self.most_listed_here = MOST_LISTED_HERE
 
     def samples(self) -> Iterator[SampleRef]:
         """One reference per image, in the order in which storage lists them; may be iterated once."""
-        self._masks = find_mask_files(self._roots, self._spec) if self.has_masks else {}
+        self._masks = find_mask_files(self._roots, self._spec) if self._has_masks else {}
         for root in self._roots:
             files = storage.list_files(root.listing, special=True, literal=root.is_folder)
             yield from _list_images(files, root, self._spec, self.skipped, self._masks.get(root.key_prefix))
@@ -122,7 +124,7 @@ class ImageFolder(Source):
             self.notes += notes
             if root.is_folder and self._spec.needs_label and self._label_pattern is None:
                 self.notes += self._empty_folders(root, tree, roles[root.key_prefix])
-        if self.has_masks and not self._masks:
+        if self._has_masks and not self._masks:
             raise RequestError(
                 f"{quote_input(self._roots[0].listing)}: the layout needs masks; name their folder with `mask_root`, "
                 "or what their names have at their ends with `mask_suffix`"

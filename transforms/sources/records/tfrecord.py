@@ -15,6 +15,7 @@ from typing import IO, Any, NamedTuple, cast
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.files import DATASET_INFO, FEATURES, LABEL_MAP, label_file
 from beam_tfrecords.label_files import read_label_file, read_label_map
@@ -92,7 +93,6 @@ class TfrecordSource(ContainerSource):
         self.name = spec.source
         features, names, _ = described[storage.dirname(files[0].entry.path)]
         mask = choose_mask(start.columns, start, spec)
-        self.has_masks = mask is not None
         image = _choose_image(start, features, spec, mask)
         sides = _find_sides(image, start)
         columns = tuple(name for name in start.columns if name not in (image, mask))
@@ -104,7 +104,9 @@ class TfrecordSource(ContainerSource):
         label = None if objects else _choose_label(table, features, spec)
         cells, notes = choose_cells(table, spec, label)
         self.notes += notes
-        self.has_objects = objects is not None
+        self.provides = cells.provides | {Content.IMAGE}
+        self.provides |= {Content.OBJECTS, Content.LABEL} if objects else frozenset()
+        self.provides |= {Content.MASK} if mask else frozenset()
         self.columns, self.column_types, self.label_column = columns, table.column_types, label
         named = objects.label if objects else label or ""
         class_names = {folder: one.class_names.get(named, ()) for folder, one in described.items()}

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs import IMAGE, MASK, File, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
 from beam_tfrecords.transforms.sources.detect.columns import (
@@ -84,7 +85,6 @@ class HfParquetSource(ContainerSource):
         self.name = spec.source
         images = _choose_images(table, schema, spec)
         self.images = {name: False for name in images if name != MASK}
-        self.has_masks = MASK in images
         rest = dataclasses.replace(
             table,
             embedded=(),
@@ -96,8 +96,9 @@ class HfParquetSource(ContainerSource):
         cells, notes = choose_cells(rest, spec, label, _object_classes(schema))
         self.notes += notes
         self.columns, self.column_types, self.label_column = rest.columns, rest.column_types, label
-        self.has_objects = cells.columns.objects is not None
-        self.class_names = cells.object_classes if self.has_objects else names.get(label or "", ())
+        self.provides = cells.provides | {Content.IMAGE, *([Content.MASK] if MASK in images else [])}
+        self.provides |= {Content.IMAGES} if len(self.images) > 1 else frozenset()
+        self.class_names = cells.object_classes if cells.columns.objects is not None else names.get(label or "", ())
         self.labels_may_be_indices = not self.class_names
         splits = splits_of(files) or shard_splits(files, _SPLIT, spec)
         self.notes += note_splits(splits, spec) if cells.columns.split is None else []

@@ -12,6 +12,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs import IMAGE, PixelRange, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, Spool
 from beam_tfrecords.transforms.sources.detect.column_suggestions import (
@@ -70,6 +71,7 @@ class PixelTableSource(ContainerSource):
         label = self._choose_label(rest, spec)
         cells, notes = choose_cells(rest, spec, label)
         self.notes += notes
+        self.provides = cells.provides | {Content.IMAGE}
         self.columns, self.column_types, self.label_column = columns, types or None, label
         splits = splits_of(files) if spec.input_splits or cells.columns.split is None else {}
         self.notes += describe_splits(splits, list(splits.values()), spec)

@@ -10,6 +10,8 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
+from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.examples.layouts import CAPTIONS
 from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import Locator, SampleRef, Scalar, Value
@@ -88,6 +90,19 @@ class RowReader:
     def needed(self) -> Sequence[str]:
         """All columns that are read."""
         return tuple(dict.fromkeys([*self.columns.needed, *self.features]))
+
+    @property
+    def provides(self) -> frozenset[Content]:
+        """What the columns give a sample besides its images."""
+        of = self.columns
+        found = {
+            Content.LABEL: of.label or of.labels,
+            Content.OBJECTS: of.objects,
+            Content.MASK: of.mask,
+            Content.CAPTIONS: CAPTIONS in self.features,
+            Content.COLUMNS: True,
+        }
+        return frozenset(content for content, is_there in found.items() if is_there)
 
     @functools.cached_property
     def _may_be_blank(self) -> Sequence[str]:

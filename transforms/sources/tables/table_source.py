@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Choice, FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.ref_columns import RefColumns, one_by_one
 from beam_tfrecords.transforms.refs import IMAGE, MASK, File, SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
@@ -210,8 +211,9 @@ class TableSource(Source):
         self.has_images = columns.has_images
         if columns.pattern is None:
             self.images = {name: name in columns.lists for name in columns.images}
-        self.has_objects = self._readers[0].columns.objects is not None
-        self.has_masks = self._readers[0].columns.mask is not None
+        self.provides = self._readers[0].cells.provides
+        if columns.has_images:
+            self.provides |= {Content.IMAGE, *([Content.IMAGES] if len(columns.images) > 1 or columns.lists else [])}
         for reader in self._readers[1:]:
             if reader.columns.has_images != self.has_images:
                 raise RequestError(
@@ -244,7 +246,7 @@ class TableSource(Source):
         without: str | None = None
         is_found = False
         for ref in itertools.chain.from_iterable(map(self._until_damage, self._readers)):
-            if self.has_masks and not is_found and ref.images:
+            if Content.MASK in self.provides and not is_found and ref.images:
                 is_found = MASK in ref.images
                 without = without or (ref.failure[1] if ref.failure else None)
             yield ref

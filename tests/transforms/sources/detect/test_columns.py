@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.contents import Content
 
 
 @pytest.fixture
@@ -52,14 +53,14 @@ def test_a_split_column_is_found_in_any_case(csv_file, opened):
 
 def test_a_layout_without_images_and_labels_guesses_neither(csv_file, opened):
     source = opened(csv_file("path,class", "x,y"), needs_image=False, needs_label=False, columns=None)
-    assert not source.has_images
+    assert Content.IMAGE not in source.provides
     (sample,) = source.samples()
     assert dict(sample.columns) == {"path": "x", "class": "y"}
 
 
 def test_a_parquet_column_that_cannot_hold_paths_is_not_guessed(tmp_path, opened):
     pq.write_table(pa.table({"file": [1, 2], "label": ["a", "b"]}), tmp_path / "m.parquet")
-    assert not opened(tmp_path / "m.parquet").has_images
+    assert Content.IMAGE not in opened(tmp_path / "m.parquet").provides
 
 
 # Patterns of paths
@@ -68,7 +69,7 @@ def test_a_parquet_column_that_cannot_hold_paths_is_not_guessed(tmp_path, opened
 def test_a_pattern_makes_paths_from_columns(csv_file, opened):
     table = csv_file("id,part,label", "7,x,cat", "8,y,dog", images=("x/7.jpg", "y/8.jpg"))
     source = opened(table, image_path="{part}/{id}.jpg")
-    assert source.has_images
+    assert Content.IMAGE in source.provides
     assert pairs(source) == [("x/7.jpg", "cat", None), ("y/8.jpg", "dog", None)]
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs import File
 from beam_tfrecords.transforms.sources.folders.image_folder import ImageFolder
 from beam_tfrecords.transforms.sources.folders.roots import Root
@@ -25,7 +26,7 @@ def test_the_class_is_the_first_folder_below_the_root(touch, opened, listed):
     root = touch("cat/1.jpg", "cat/old/scans/2.PNG", "dog/1.jpg")
     source = opened(root)
     assert source.name == "image_folder"
-    assert (source.has_images, source.columns, source.column_types) == (True, (), None)
+    assert (source.provides, source.columns, source.column_types) == ({Content.IMAGE, Content.LABEL}, (), None)
     assert (source.unit, source.labels_may_be_indices, source.containers()) == ("image", False, None)
     assert labels(listed(source)) == {"cat/1.jpg": "cat", "cat/old/scans/2.PNG": "cat", "dog/1.jpg": "dog"}
 

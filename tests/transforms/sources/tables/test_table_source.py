@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
@@ -46,7 +47,7 @@ def only(samples):
 def test_a_row_names_its_image_relative_to_the_table(touch, csv_file, opened, listed):
     root = touch("sub/cat.jpg")
     source = opened(csv_file("image,label", "sub/cat.jpg,cat"))
-    assert source.has_images
+    assert Content.IMAGE in source.provides
     assert (source.unit, source.labels_may_be_indices, source.containers()) == ("row", True, None)
     sample = listed(source)["sub/cat.jpg"]
     entry = storage.stat(str(root / "sub/cat.jpg"))
@@ -88,7 +89,7 @@ def test_a_column_of_the_layout_that_does_not_exist_is_refused_with_those_that_d
 
 def test_a_table_without_images_gives_its_columns_under_row_numbers(csv_file, opened, listed):
     source = opened(csv_file("x,y", "1,a", "2,b"), needs_label=False, columns=None)
-    assert not source.has_images
+    assert Content.IMAGE not in source.provides
     samples = listed(source)
     assert {key: dict(sample.columns) for key, sample in samples.items()} == {
         "000000000000": {"x": "1", "y": "a"},

@@ -1,0 +1,51 @@
+"""A layout is refused if, and only if, it needs what the source does not provide."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam_tfrecords.beam_pipelines.checking import open_spec_source
+from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
+from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.examples.layouts import parse_layout
+from tests.identity_inputs import INPUTS, flags_of
+
+
+def open_layout(source, root, layout):
+    words = parse_arguments([*flags_of(source, root), f"--layout={layout}", f"--output={root}/out"]).words
+    return open_spec_source(read_build_spec(words))
+
+
+@pytest.mark.parametrize(
+    ("layout", "content"),
+    [("segmentation", "masks"), ("detection", "objects"), ("captions", "captions"), ("columns", "columns")],
+)
+def test_a_folder_of_images_refuses_a_layout_by_what_it_lacks(tmp_path, layout, content):
+    INPUTS["tar"][0](tmp_path, 0)
+    message = rf"the layout needs {content}, and `input=.*photos\.tar` is read as tar, which has none; "
+    with pytest.raises(RequestError, match=message):
+        open_layout("tar", tmp_path, layout)
+
+
+@pytest.mark.parametrize(
+    ("name", "required"),
+    [
+        ("image", {Content.IMAGE}),
+        ("tfds", {Content.IMAGE, Content.LABEL}),
+        ("segmentation", {Content.IMAGE, Content.MASK}),
+        ("captions", {Content.IMAGE, Content.CAPTIONS}),
+        ("detection", {Content.IMAGE, Content.OBJECTS}),
+        ("detection_masks", {Content.IMAGE, Content.OBJECTS, Content.OUTLINES}),
+        ("detection_keypoints", {Content.IMAGE, Content.OBJECTS, Content.KEYPOINTS}),
+        ("columns", {Content.COLUMNS}),
+    ],
+)
+def test_a_layout_needs_what_its_fields_are_made_from(name, required):
+    assert parse_layout(name).required == required
+
+
+def test_a_layout_of_several_images_needs_several():
+    layout = parse_layout({"a": "images.left", "b": "images.right", "age": {"field": "column.age", "type": "int64"}})
+    assert layout.required == {Content.IMAGE, Content.IMAGES, Content.COLUMNS}
