@@ -43,7 +43,9 @@ def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, c
     check_memory_left(plan.max_image_memory)
     counts: Counter[Key] = Counter()
     refs = _read_rows(joined, counts, plan, split=split)
-    result = write_block(refs, (split, number), counts, stem=stem, plan=plan, convert=convert, is_first=is_first)
+    result = write_block(
+        refs, counts, split=split, number=number, stem=stem, plan=plan, convert=convert, is_first=is_first
+    )
     storage.write_bytes(marker, json.dumps(result.to_json()).encode())
     add_block(plan.folder, result.stats, before=finished.stats if finished else None)
     return result

@@ -17,16 +17,16 @@ from beam_tfrecords.transforms.blocks.write_samples import SampleWriter
 from beam_tfrecords.transforms.images.quality import measure_quality
 from beam_tfrecords.transforms.parts import PartWriter
 from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import BlockKey
 from beam_tfrecords.transforms.stats import Key, Stats
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 
 
 def write_block(
     batches: Iterable[RefColumns],
-    key: BlockKey,
     counts: Counter[Key],
     *,
+    split: str,
+    number: int,
     stem: str,
     plan: BlockPlan,
     convert: ConvertSample,
@@ -37,13 +37,13 @@ def write_block(
     Args:
       batches: the references of the block, in their order.
       counts: of its references, so far.
+      number: of the block in its split.
       stem: beginning of the names of its files.
       is_first: whether this is the first attempt at the block.
     """
-    split, number = key
     folder = BuildFolder(plan.folder)
     seen, clock = FilesSeen(hashes_files=plan.hashes_files), Stopwatch()
-    reuse = BlockReuse(plan.reuse, convert, key) if plan.reuse else None
+    reuse = BlockReuse(plan.reuse, convert, (split, number)) if plan.reuse else None
     with PartWriter(
         folder=folder.parts,
         stem=stem,
@@ -65,14 +65,14 @@ def write_block(
             clock.lap("write")
         parts = tuple(writer.close())
         clock.lap("write")
-    failures_path = folder.block_list("failures", stem) if samples.failures else None
-    lines = "".join(samples.failures).encode()
-    if failures_path:
-        storage.write_bytes(failures_path, lines)
-    changes_path, changes = None, b""
+    failures_path, failures_bytes = None, 0
+    if samples.failures:
+        failures_path = folder.block_list("failures", stem)
+        failures_bytes = _write_lines(failures_path, "".join(samples.failures))
+    changes_path, changes_bytes = None, 0
     if reuse:
-        changes_path, changes = folder.block_list("changes", stem), reuse.lines().encode()
-        storage.write_bytes(changes_path, changes)
+        changes_path = folder.block_list("changes", stem)
+        changes_bytes = _write_lines(changes_path, reuse.lines())
         counts.update(reuse.counts)
     return BlockResult(
         split,
@@ -80,10 +80,17 @@ def write_block(
         parts,
         failures_path,
         Stats(dict(counts)),
-        failures_bytes=len(lines),
+        failures_bytes=failures_bytes,
         changes=changes_path,
-        changes_bytes=len(changes),
+        changes_bytes=changes_bytes,
         launch=samples.launch,
         files_seen=seen.digest,
         msec=clock.msec,
     )
+
+
+def _write_lines(path: str, lines: str) -> int:
+    """Writes a file; returns its bytes."""
+    data = lines.encode()
+    storage.write_bytes(path, data)
+    return len(data)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from beam_tfrecords.transforms.hashing import split_hashes
-from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_refs, write_listing
-from beam_tfrecords.transforms.refs import SampleRef, Value
+from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_batches, write_listing
+from beam_tfrecords.transforms.ref_columns import RefColumns
+from beam_tfrecords.transforms.refs import Value
 from beam_tfrecords.transforms.splits import Splits
 
 
@@ -24,18 +25,18 @@ def stratify(listing: Listing, folder: str, *, fractions: Mapping[str, float], s
       folder: where the new chunk files go; they replace those of the listing.
     """
     hashes: defaultdict[object, array[int]] = defaultdict(lambda: array("Q"))
-    for ref in read_refs(listing):
-        hashes[_stratum(ref.label)].extend(split_hashes(seed=seed, keys=[ref.key]))
+    for refs in read_batches(listing):
+        for label, value in zip(refs.labels, split_hashes(seed=seed, keys=refs.keys), strict=True):
+            hashes[_stratum(label)].append(value)
     cuts = {stratum: _cuts(sorted(values), fractions) for stratum, values in hashes.items()}
     splits = list(fractions)
 
-    def assigned() -> Iterator[SampleRef]:
-        for ref in read_refs(listing):
-            place = bisect_right(cuts[_stratum(ref.label)], split_hashes(seed=seed, keys=[ref.key])[0])
-            yield ref.with_split(splits[place])
+    def assign(refs: RefColumns) -> RefColumns:
+        values = zip(refs.labels, split_hashes(seed=seed, keys=refs.keys), strict=True)
+        return refs.replace(split=[splits[bisect_right(cuts[_stratum(label)], value)] for label, value in values])
 
     plan = ListPlan(Splits(), seed, count_labels=bool(listing.labels))
-    return write_listing(assigned(), folder, plan=plan, stem="stratified-")
+    return write_listing(map(assign, read_batches(listing)), folder, plan=plan, stem="stratified-")
 
 
 def _cuts(hashes: Sequence[int], fractions: Mapping[str, float]) -> list[int]:
