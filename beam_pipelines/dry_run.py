@@ -19,6 +19,7 @@ from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
 from beam_tfrecords.transforms.listing.limiting import choose_refs
 from beam_tfrecords.transforms.listing.listing import read_batches
+from beam_tfrecords.transforms.ref_columns import join_packed, one_by_one, unpack_refs
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 
 _EXAMPLES = 5
@@ -61,9 +62,9 @@ def _describe(spec: BuildSpec) -> DryRun:
         class_names = check_listing(spec, source, listing, skipped, earlier=kept)
         convert = ConvertSample(spec.image, spec.layout or Layout(()), class_names)
         failures = ExpectedFailures(convert, class_names, shares_keys=spec.source.group_rows or source.last_member_wins)
-        refs = choose_refs(
-            failures.watch(read_batches(listing)), limit=_EXAMPLES, seed=spec.seed, samples=listing.samples
-        )
+        batches = failures.watch(read_batches(listing))
+        packed = choose_refs(batches, limit=_EXAMPLES, seed=spec.seed, samples=listing.samples)
+        refs = list(one_by_one(unpack_refs(join_packed(packed))))
     classes = {
         split: {class_names.names[index]: count for index, count in sorted(found.items())}
         for split, found in sorted(failures.classes.items())

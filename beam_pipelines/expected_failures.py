@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import zlib
 from array import array
 from collections import Counter
@@ -42,20 +41,24 @@ class ExpectedFailures:
         # Sixteen bytes a sample: hashes of keys and of contents are enough to count equal ones.
         self._keys, self._contents = array("Q"), array("Q")
 
-    def watch(self, batches: Iterable[RefColumns]) -> Iterator[SampleRef]:
+    def watch(self, batches: Iterable[RefColumns]) -> Iterator[RefColumns]:
         """Passes references through."""
-        for sample, error in itertools.chain.from_iterable(map(self._check, batches)):
-            if sample.failure is None and not self._shares_keys:
-                self._keys.extend(order_hashes(seed=0, keys=[f"{sample.split}/{sample.key}"]))
-                self._contents.append(zlib.crc32(content_of(sample)))
-            failure = sample.failure or ((error.reason.value, error.detail) if error else None)
-            if failure is not None:
-                self._add(*failure, key=sample.key)
-            else:
-                found = (self._class_names.find(label) for label in sample.labels)
-                self.classes.setdefault(sample.split or "", Counter()).update(one for one in found if one is not None)
-            yield sample
+        for refs in batches:
+            for sample, error in zip(refs, self._convert.find_failures(refs), strict=True):
+                self._look_at(sample, error)
+            yield refs
         self._compare()
+
+    def _look_at(self, sample: SampleRef, error: SampleError | None) -> None:
+        if sample.failure is None and not self._shares_keys:
+            self._keys.extend(order_hashes(seed=0, keys=[f"{sample.split}/{sample.key}"]))
+            self._contents.append(zlib.crc32(content_of(sample)))
+        failure = sample.failure or ((error.reason.value, error.detail) if error else None)
+        if failure is not None:
+            self._add(*failure, key=sample.key)
+        else:
+            found = (self._class_names.find(label) for label in sample.labels)
+            self.classes.setdefault(sample.split or "", Counter()).update(one for one in found if one is not None)
 
     def _compare(self) -> None:
         """Counts the samples that share their keys, as `reject_duplicates` rejects them."""
@@ -75,6 +78,3 @@ class ExpectedFailures:
     def _add(self, reason: str, detail: str, *, key: str, count: int = 1) -> None:
         self.counts[reason] += count
         self.examples.setdefault(reason, (key, detail))
-
-    def _check(self, refs: RefColumns) -> Iterable[tuple[SampleRef, SampleError | None]]:
-        return zip(refs, self._convert.find_failures(refs), strict=True)

@@ -157,24 +157,19 @@ class ConvertSample:
         Raises:
           SampleError: why one of them is rejected.
         """
-        labels = list(map(self._resolve_labels, refs.labels)) if self.layout.needs_label else [[]] * len(refs)
+        labels = self._resolve_batch(refs)
         hashes = self._hash(refs, labels)
         examples = self._serialize(refs, labels, prepared)
         crcs = list(map(masked_crc32c, examples))
-        names = [
-            tuple(name for _, name in found) if one.class_names is None else one.class_names
-            for one, found in zip(prepared, labels, strict=True)
-        ]
         facts = _to_columns([one.facts for one in prepared])
-        seals = map(seal, hashes, crcs)
-        of_earlier = facts.get("sample_hash") or itertools.repeat(None, len(refs))
-        facts["sample_hash"] = [earlier or made for earlier, made in zip(of_earlier, seals, strict=True)]
-        facts["content_hash"] = [found or "" for found in facts.get("content_hash") or [""] * len(refs)]
-        objects = facts.get("objects") or itertools.repeat(None, len(refs))
-        labels_of_each = [
-            found[0] if len(found) == 1 and count is None else None for found, count in zip(names, objects, strict=True)
-        ]
-        return ConvertedBatch(examples, crcs, names, labels_of_each, facts)
+        facts["content_hash"] = _fill(facts.get("content_hash", ()), [""] * len(refs))
+        facts["sample_hash"] = _fill(facts.get("sample_hash", ()), list(map(seal, hashes, crcs)))
+        of_labels = [tuple(name for _, name in found) if found else () for found in labels]
+        names = _fill([one.class_names for one in prepared], of_labels)
+        only = [found[0] if len(found) == 1 else None for found in names]
+        if "objects" in facts:
+            only = [None if count is not None else one for count, one in zip(facts["objects"], only, strict=True)]
+        return ConvertedBatch(examples, crcs, names, only, facts)
 
     def find_failures(self, refs: RefColumns) -> list[SampleError | None]:
         """Why samples are rejected before their images are read; None for the others."""
@@ -189,7 +184,7 @@ class ConvertSample:
         Raises:
           SampleError: why one of them is rejected.
         """
-        return self._hash(refs, list(map(self._resolve_labels, refs.labels)))
+        return self._hash(refs, self._resolve_batch(refs))
 
     def _find_failure(self, label: Value, objects: Sequence[Scalar]) -> SampleError | None:
         try:
@@ -202,13 +197,18 @@ class ConvertSample:
     def _serialize(
         self, refs: RefColumns, labels: Sequence[Sequence[tuple[int, str]]], prepared: Sequence[PreparedSample]
     ) -> list[bytes]:
-        made = [place for place, one in enumerate(prepared) if one.example is None]
-        if len(made) < len(prepared):
-            refs, labels = refs.take(made), [labels[place] for place in made]
-        fresh = [prepared[place] for place in made]
-        columns = [self._values(feature, refs, labels, fresh) for feature in self.layout.features]
-        examples = iter(serialize_examples(self.layout, columns) if fresh else ())
-        return [next(examples) if one.example is None else one.example for one in prepared]
+        taken = [one.example for one in prepared]
+        if not taken.count(None):
+            return [example for example in taken if example is not None]
+        if taken.count(None) < len(taken):
+            made = [place for place, example in enumerate(taken) if example is None]
+            refs, labels, prepared = refs.take(made), [labels[n] for n in made], [prepared[n] for n in made]
+        columns = [self._values(feature, refs, labels, prepared) for feature in self.layout.features]
+        examples = serialize_examples(self.layout, columns)
+        if len(examples) == len(taken):
+            return examples
+        rest = iter(examples)
+        return [next(rest) if example is None else example for example in taken]
 
     def _values(
         self,
@@ -297,6 +297,9 @@ class ConvertSample:
         """Class index and name of every annotated object, if the layout asks for them."""
         return list(map(self.class_names.resolve, labels)) if self.layout.needs_objects else []
 
+    def _resolve_batch(self, refs: RefColumns) -> list[list[tuple[int, str]]]:
+        return list(map(self._resolve_labels, refs.labels)) if self.layout.needs_label else [[]] * len(refs)
+
     def _resolve_labels(self, label: Value) -> list[tuple[int, str]]:
         """Class index and name of every label of a sample, if the layout asks for them."""
         if not self.layout.needs_label:
@@ -322,6 +325,13 @@ def _to_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:
     names = dict.fromkeys(itertools.chain.from_iterable(rows))
     columns = {name: [row.get(name) for row in rows] for name in names}
     return {name: values for name, values in columns.items() if values.count(None) < len(values)}
+
+
+def _fill(values: Sequence[Any], others: list[Any]) -> list[Any]:
+    """The values, and others where they are None, or where there are none."""
+    if len(values) == values.count(None):
+        return others
+    return [other if value is None else value for value, other in zip(values, others, strict=True)]
 
 
 def _digest(packed: bytes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from beam_tfrecords.errors import TRIED_AGAIN, FailureReason, SampleError, Stage
@@ -61,39 +61,37 @@ class SampleWriter:
         Args:
           source_bytes: of the files of the images of each.
         """
-        made: list[str | SampleError | None] = [one if isinstance(one, SampleError) else None for one in outcomes]
-        prepared = {place: one for place, one in enumerate(outcomes) if isinstance(one, PreparedSample)}
-        for places, found in self._finish(refs, prepared):
-            if isinstance(found, SampleError):
-                made[places[0]] = found
-                continue
-            self._write(refs if len(places) == len(refs) else refs.take(places), found)
-            self._counts["source_bytes",] += sum(source_bytes[place] for place in places)
-            for place, label in zip(places, found.labels, strict=True):
-                made[place] = label
+        prepared = [one for one in outcomes if isinstance(one, PreparedSample)]
+        if len(prepared) == len(refs):
+            made = self._finish(refs, prepared, source_bytes)
+        else:
+            places = [place for place, one in enumerate(outcomes) if isinstance(one, PreparedSample)]
+            rest = iter(self._finish(refs.take(places), prepared, [source_bytes[place] for place in places]))
+            made = [one if isinstance(one, SampleError) else next(rest) for one in outcomes]
         for place, one in enumerate(made):
             if isinstance(one, SampleError):
                 self._reject(refs[place], one)
         return made
 
     def _finish(
-        self, refs: RefColumns, prepared: dict[int, PreparedSample]
-    ) -> Iterator[tuple[list[int], ConvertedBatch | SampleError]]:
-        """The examples, in pieces of the batch: the places of the samples, and the samples or why one is rejected."""
-        places = list(prepared)
-        if not places:
-            return
-        chosen = refs if len(places) == len(refs) else refs.take(places)
+        self, refs: RefColumns, prepared: Sequence[PreparedSample], source_bytes: Sequence[int]
+    ) -> list[str | SampleError | None]:
+        """Makes and writes examples; a batch that fails is halved, until the sample that is to blame is alone."""
+        if not prepared:
+            return []
         try:
-            yield places, self._convert.finish(chosen, list(prepared.values()))
-            return
+            made = self._convert.finish(refs, prepared)
         except Exception as error:
-            if len(places) == 1:
-                yield places, failure_of(error, refs[places[0]], memory=self._memory)
-                return
-        middle = len(places) // 2
-        for half in (places[:middle], places[middle:]):
-            yield from self._finish(refs, {place: prepared[place] for place in half})
+            if len(refs) == 1:
+                return [failure_of(error, refs[0], memory=self._memory)]
+            middle = len(refs) // 2
+            return [
+                *self._finish(refs.slice(0, middle), prepared[:middle], source_bytes[:middle]),
+                *self._finish(refs.slice(middle, len(refs)), prepared[middle:], source_bytes[middle:]),
+            ]
+        self._write(refs, made)
+        self._counts["source_bytes",] += sum(source_bytes)
+        return list(made.labels)
 
     def _write(self, refs: RefColumns, made: ConvertedBatch) -> None:
         count_records(self._counts, self._split, made.class_names, made.facts)
