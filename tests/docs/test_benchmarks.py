@@ -62,7 +62,7 @@ def test_the_prose_of_the_page_has_no_measured_figure():
 def test_make_bench_runs_every_benchmark():
     makefile = (PROJECT / "Makefile").read_text()
     recipes = makefile[makefile.index("\nbench:") : makefile.index("# The files of deploy/")]
-    # Called by the others, or for a single file.
-    helpers = {"contestants", "chart", "icc_profiles", "make_photos", "peak_memory", "cut_sample_photos"}
+    # Called by the others, for a single file, or to compare two commits.
+    helpers = {"contestants", "chart", "icc_profiles", "make_photos", "peak_memory", "cut_sample_photos", "batches"}
     scripts = {path.stem for path in FOLDER.glob("*.py")} - helpers
     assert set(re.findall(r"benchmarks/(\w+)\.py", recipes)) == scripts
