@@ -623,4 +623,31 @@ LAYOUTS = (
         refused="gt_bbox look like masks",
         choices=[unlabelled(train=3, test=2)],
     ),
+    # Structure: annotations, and pairs under any name.
+    Layout(
+        "Pascal VOC, several years",
+        "{VOC2007,VOC2012}/JPEGImages/{0001..0003}.jpg {VOC2007,VOC2012}/Annotations/{0001..0003}.xml",
+        refused="annotations of Pascal VOC",
+        choices=[unlabelled(train=6), in_train(VOC2007=3, VOC2012=3), unlabelled(train=6)],
+        root="VOCdevkit",
+        tables=dict.fromkeys(expand("{VOC2007,VOC2012}/Annotations/{0001..0003}.xml"), "<annotation></annotation>"),
+    ),
+    Layout(
+        "CamVid with masks beside the images",
+        "0001TP_{006690,006720,006750,008550}.png 0001TP_{006690,006720,006750,008550}_L.png",
+        refused="end in _L",
+        choices=[unlabelled(train=4), unlabelled(train=4)],
+    ),
+    Layout(
+        "pairs in folders of any name",
+        "photo/{aa,b1,xyz}.jpg drawn/{aa,b1,xyz}.png",
+        refused="have the same names",
+        choices=[unlabelled(train=3), unlabelled(train=3), unlabelled(train=3)],
+    ),
+    Layout(
+        "two kinds of images of the same things",
+        "visible/{k3,p9,zz}.png infrared/{k3,p9,zz}.png",
+        refused="have the same names",
+        choices=[unlabelled(train=3), unlabelled(train=3)],
+    ),
 )

@@ -134,9 +134,9 @@ def test_the_commands_are_right_with_other_flags_too(layout, flags, make, tmp_pa
 
 
 def test_what_is_excluded_does_not_count(make, tmp_path):
-    root = make(Layout("splits beside another folder", "{train,test}/cat/1.jpg extra/3.jpg"))
+    root = make(Layout("splits beside another folder", "{train,test}/{cat,dog}/1.jpg extra/3.jpg"))
     records, _ = read([f"--input={root}", "--output=out", "--exclude=extra"], tmp_path / "listing")
-    assert records == {"train": {"cat": 1}, "test": {"cat": 1}}
+    assert records == {"train": {"cat": 1, "dog": 1}, "test": {"cat": 1, "dog": 1}}
 
 
 def test_a_class_that_is_missing_from_a_split_is_noted(make, tmp_path):

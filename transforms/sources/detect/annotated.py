@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import glob
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Choice
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError, join, show_names
-from beam_tfrecords.transforms.sources.detect.mask_pairs import find_masks, find_suffixed_masks
+from beam_tfrecords.transforms.sources.detect.mask_pairs import JPEG, find_masks, find_suffixed_masks
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_container, split_in_name
-from beam_tfrecords.transforms.sources.detect.tree import FolderTree
+from beam_tfrecords.transforms.sources.detect.tree import FolderTree, pair_stem
 from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS
 
 _MOST_NAMES = 10
@@ -46,7 +47,17 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         raise UnclearError(f"{what} of the others", _with_masks(request, masks), _without(others, request, base, found))
     if request.named or request.spec.label_pattern is not None:
         return []
-    ending = _mask_ending(tree)
+    ending = _mask_ending(tree) or _pair_ending(tree)
+    twins = None if ending else _twins(tree)
+    if twins:
+        photos, drawn = twins
+        answers = [[Choice(f"the images in {one}", {"input": request.path(one)})] for one in twins if request.root]
+        paths: dict[str, object] = {"input": request.path(photos), "mask_root": request.path(drawn)}
+        raise UnclearError(
+            f"the images in {show_names(twins)} have the same names, as images and their masks do",
+            _with_masks(request, paths if _may_be_masks(tree, photos, drawn) else None),
+            *answers,
+        )
     if ending:
         masks = find_suffixed_masks(tree, ending)
         raise UnclearError(
@@ -137,6 +148,53 @@ def _mask_ending(tree: FolderTree) -> str | None:
         if 0.15 * len(folder.names) <= len(endings) <= 0.85 * len(folder.names) and endings:
             return max(endings, key=endings.count)
     return None
+
+
+def _twins(tree: FolderTree) -> tuple[str, str] | None:
+    """Two folders side by side whose images have the same names: that of the images, and that of their masks."""
+    parents = {path.rpartition("/")[0] for path, folder in tree.walk() if folder.images and path}
+    for parent in sorted(parents):
+        names = tree.below(parent)
+        first, second = paths = [join(parent, name) for name in names] if len(names) == 2 else ("", "")
+        if not first or any(map(split_in_name, names)) or any(map(tree.below, paths)):
+            continue
+        stems, others = (_plain_stems(tree.names([path])) for path in paths)
+        if not 0.9 < tree.images(first) / tree.images(second) < 1.1 or len(stems & others) < 0.9 * len(stems | others):
+            continue
+        # Photos of two classes may be numbered alike.
+        if _may_be_masks(tree, second, first):
+            return second, first
+        if _may_be_masks(tree, first, second) or not _are_numbered(stems, tree.images(first)):
+            return first, second
+    return None
+
+
+def _may_be_masks(tree: FolderTree, images: str, masks: str) -> bool:
+    """Whether the photos in a folder are compressed, and what is in the other can be read as numbers."""
+    return all(map(JPEG.search, tree.names([images]))) and not any(map(JPEG.search, tree.names([masks])))
+
+
+def _are_numbered(stems: Iterable[str], count: int) -> bool:
+    """Whether names are those of a counter: they tell nothing of their images."""
+    numbers = [re.findall(r"\d+", stem) for stem in stems]
+    words = {re.sub(r"\d+", "", stem) for stem in stems}
+    return len(words) == 1 and all(len(some) > 1 or (some and int(some[0]) <= 2 * count + 1) for some in numbers)
+
+
+def _pair_ending(tree: FolderTree) -> str | None:
+    """The ending of the second image of each pair, if the images in a folder are pairs of a stem and it with this."""
+    for _, folder in tree.walk():
+        stems = _plain_stems(name for _, name in folder.names)
+        endings = Counter(stem[len(base) :] for stem in stems if (base := pair_stem(stem)) in stems and base != stem)
+        for ending, count in endings.most_common(1):
+            alone = sum(pair_stem(stem) == stem for stem in stems)
+            if count >= 3 and count >= 0.8 * alone and alone >= 0.8 * count and count + alone >= 0.9 * len(stems):
+                return ending
+    return None
+
+
+def _plain_stems(names: Iterable[str]) -> set[str]:
+    return {name.rpartition(".")[0] for name in names}
 
 
 def _stems(names: Iterable[str]) -> set[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Choice
 from beam_tfrecords.transforms.sources.detect.interpretation import join
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
+from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 _COCO = re.compile(r"(?:^|[_.])(?:instances|captions|keypoints|annotations?|coco)[_.].*json$", re.IGNORECASE)
@@ -51,8 +52,11 @@ def find_annotations(tree: FolderTree, spec: SourceSpec, root: str | None) -> It
     """
     if root is None or spec.include or spec.exclude or spec.class_names or spec.split_folders or spec.label_pattern:
         return
-    found: list[tuple[str, dict[str, Any]]] = []
-    masks: Choice | None = None
+    yield from (one for one in _find_annotations(tree, root) if is_usable(spec, one.settings))
+
+
+def _find_annotations(tree: FolderTree, root: str) -> Iterator[Choice]:
+    """The requests that read what looks like annotations."""
     others = [(path, name) for path, _ in tree.walk() for name in tree.others(path)]
     files = [(path, name) for path, name in others if _COCO.search(name) and not _NOT_OBJECTS.search(name)]
     if files:
@@ -62,20 +66,34 @@ def find_annotations(tree: FolderTree, spec: SourceSpec, root: str | None) -> It
         settings: dict[str, Any] = {"input": [_below(root, path, name) for path, name in files]}
         if roots:
             settings["image_root"] = roots if len(roots) <= _MOST_FOLDERS else [root]
-        found.append(("COCO", settings))
-    found += [("YOLO", {"input": _below(root, path, name)}) for path, name in others if name.lower() in _DATA_FILES]
-    for path, folder in tree.walk():
-        base, _, name = path.rpartition("/")
-        beside = tree.folders.get(join(base, "Annotations"))
-        if name == "JPEGImages" and folder.images and beside and ".xml" in beside.others:
-            voc = {"input": storage.join(root, base) if base else root, "source": "voc"}
-            found.append(("Pascal VOC", voc))
-            if tree.images(join(base, "SegmentationClass")):
-                masks = Choice("the images with the masks of Pascal VOC", {**voc, "layout": "segmentation"})
-    for kind, settings in found:
-        yield Choice(f"the images with the objects of {kind}", {**settings, "layout": "detection"})
-    if masks is not None:
-        yield masks
+        yield _objects("COCO", settings)
+    for path, name in others:
+        if name.lower() in _DATA_FILES:
+            yield _objects("YOLO", {"input": _below(root, path, name)})
+    bases = find_voc(tree)
+    if bases:
+        yield _objects("Pascal VOC", _read_voc(root, bases))
+    with_masks = [base for base in bases if tree.images(join(base, "SegmentationClass"))]
+    if with_masks:
+        settings = {**_read_voc(root, with_masks), "layout": "segmentation"}
+        yield Choice("the images with the masks of Pascal VOC", settings)
+
+
+def find_voc(tree: FolderTree) -> list[str]:
+    """The folders with a dataset of Pascal VOC: of each year, where there are several."""
+    images = [path for path, folder in tree.walk() if folder.images and path.rpartition("/")[2] == "JPEGImages"]
+    bases = [path.rpartition("/")[0] for path in images]
+    others = {base: tree.folders.get(join(base, "Annotations")) for base in bases}
+    return [base for base, folder in others.items() if folder and ".xml" in folder.others]
+
+
+def _read_voc(root: str, bases: Sequence[str]) -> dict[str, Any]:
+    paths = [storage.join(root, base) if base else root for base in bases]
+    return {"input": paths if len(paths) > 1 else paths[0], "source": "voc"}
+
+
+def _objects(kind: str, settings: Mapping[str, Any]) -> Choice:
+    return Choice(f"the images with the objects of {kind}", {**settings, "layout": "detection"})
 
 
 def _below(root: str, path: str, name: str) -> str:

@@ -8,7 +8,17 @@ from collections.abc import Mapping
 
 from beam_tfrecords.errors import Choice, FailureReason, RequestError
 from beam_tfrecords.transforms.refs import SampleRef
-from beam_tfrecords.transforms.sources.detect.interpretation import Assumption, Interpretation, Request, UnclearError
+from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
+    find_annotations,
+    find_voc,
+)
+from beam_tfrecords.transforms.sources.detect.interpretation import (
+    Assumption,
+    Interpretation,
+    Request,
+    UnclearError,
+    depth_of,
+)
 from beam_tfrecords.transforms.sources.detect.layouts import interpret
 from beam_tfrecords.transforms.sources.detect.suggestions import refuse
 from beam_tfrecords.transforms.sources.detect.table_sidecars import list_tables
@@ -97,6 +107,8 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
         found, notes = interpret(tree, request)
     except UnclearError as error:
         raise refuse(error, tree, request) from None
+    if request.by_folders and not request.named:
+        _refuse_annotated(found, tree, request)
     notes = [f"{request.where}: {one}" for one in notes]
     tables = list_tables(tree) if request.by_folders else []
     if tables:
@@ -104,6 +116,16 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
         shown = ", ".join(tables[:_MOST_TABLES])
         notes.append(f"{request.where}: the folders give the labels; not read: {shown}{more}")
     return found, notes
+
+
+def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request) -> None:
+    """Refuses class folders beside annotations of their images: either may be meant."""
+    annotations = list(find_annotations(tree, request.spec, request.root))
+    if annotations or (request.root is None and find_voc(tree)):
+        depth = depth_of(next(iter(found.bases)))
+        folders = Choice("the folders as classes", {"label_pattern": request.class_pattern(depth)})
+        error = UnclearError("the folders may be classes, but there are annotations of their images", [folders])
+        raise refuse(error, tree, request)
 
 
 def change_refs(

@@ -15,7 +15,7 @@ from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 
 _MOST_FOLDERS = 4
 # They do not keep numbers, so that no mask in one is read.
-_JPEG = re.compile(r"\.jpe?g$", re.IGNORECASE)
+JPEG = re.compile(r"\.jpe?g$", re.IGNORECASE)
 
 
 def find_masks(tree: FolderTree, folders: Sequence[str], root: str) -> dict[str, Any] | None:
@@ -103,7 +103,7 @@ def _stems(names: Iterable[str]) -> list[str]:
 
 def _numbered(names: Iterable[str]) -> Iterator[str]:
     """The names of files that may hold the numbers of a mask."""
-    return (name for name in names if not _JPEG.search(name))
+    return (name for name in names if not JPEG.search(name))
 
 
 def _knows_all(tree: FolderTree, path: str) -> bool:

@@ -30,7 +30,7 @@ def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestEr
     """The refusal of an input whose folders are unclear, with what the request may say instead."""
     spec = request.spec
     suggestions: list[Choice] = []
-    for one in _suggestions(tree, request):
+    for one in _suggestions(error, tree, request):
         if one.settings not in [other.settings for other in suggestions]:
             suggestions.append(one)
         if len(suggestions) == _MOST_SUGGESTIONS:
@@ -46,11 +46,11 @@ def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestEr
     return RequestError(f"{request.where}: {error.found}{more}", suggestions)
 
 
-def _suggestions(tree: FolderTree, request: Request) -> Iterator[Choice]:
+def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Iterator[Choice]:
     """The suggestions, the most certain first."""
     spec = request.spec
     yield from find_annotations(tree, spec, request.root)
-    followed = _follow(tree, request, Choice("", {}), _MOST_ANSWERS)
+    followed = _answer(error, tree, request, Choice("", {}), _MOST_ANSWERS)
     if spec.needs_mask:
         says_masks = any(getattr(spec, name) for name in MASK_SETTINGS)
         yield from (one for one in followed if says_masks or "segmentation" in one.settings.values())
@@ -74,18 +74,23 @@ def _follow(tree: FolderTree, request: Request, said: Choice, most: int) -> Iter
     try:
         found, _ = interpret(tree, request)
     except UnclearError as error:
-        for answers in error.answers if most else ():
-            for answer in answers:
-                settings = {**said.settings, **answer.settings}
-                kept = {name: value for name, value in settings.items() if value is not None}
-                one = Choice(", ".join(filter(None, (said.meaning, answer.meaning))), kept)
-                clear = list(_follow(*_apply(tree, request, answer.settings), one, most - 1))
-                yield from clear
-                if clear:
-                    break
+        yield from _answer(error, tree, request, said, most)
         return
-    if said.settings and _has_samples(tree, request, found):
+    if _has_samples(tree, request, found):
         yield said
+
+
+def _answer(error: UnclearError, tree: FolderTree, request: Request, said: Choice, most: int) -> Iterator[Choice]:
+    """`_follow` behind each answer to what is unclear."""
+    for answers in error.answers if most else ():
+        for answer in answers:
+            settings = {**said.settings, **answer.settings}
+            kept = {name: value for name, value in settings.items() if value is not None}
+            one = Choice(", ".join(filter(None, (said.meaning, answer.meaning))), kept)
+            clear = list(_follow(*_apply(tree, request, answer.settings), one, most - 1))
+            yield from clear
+            if clear:
+                break
 
 
 def _apply(tree: FolderTree, request: Request, settings: Mapping[str, Any]) -> tuple[FolderTree, Request]:

@@ -13,6 +13,7 @@ from beam_tfrecords.errors import BuildError, Choice, RequestError
 from beam_tfrecords.transforms.sources.detect.column_suggestions import LABEL_NAMES, NOT_LABEL_NAMES, plain_name
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
+from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
@@ -61,8 +62,12 @@ def find_tables(tree: FolderTree, spec: SourceSpec, root: str | None) -> Iterato
         if metadata is not None and posixpath.basename(path) == metadata[0]:
             continue
         settings = None if _NO_LABELS.search(path) else _settings_of(path, tree, root)
-        if settings is not None:
-            yield Choice(f"the rows of {path}", {"input": storage.join(root, path), **settings})
+        if settings is None:
+            continue
+        choice = Choice(f"the rows of {path}", {"input": storage.join(root, path), **settings})
+        folder = settings.get("image_root", storage.dirname(storage.join(root, path)))[len(root) :].strip("/")
+        if is_usable(spec, choice.settings, images=tree.images(folder)):
+            yield choice
 
 
 def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Choice] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import heapq
+import re
 import zlib
 from bisect import bisect_left
 from collections import defaultdict
@@ -21,6 +22,8 @@ _MOST_KINDS = 20
 _SOME_NAMES = 12
 _MORE_NAMES = 64
 _ALL = 1 << 32
+# A word behind a number.
+_PAIR_ENDING = re.compile(r"(?<=[0-9)])[_. -][A-Za-z][A-Za-z0-9_. -]*$")
 
 
 @dataclasses.dataclass(slots=True)
@@ -213,7 +216,7 @@ class FolderTree:
 
 def _sample(names: list[tuple[int, str]], name: str, *, most: int) -> None:
     """Keeps a name if its hash is among the smallest: the same of an image and of its mask. A name is added once."""
-    rank = -_hash(name.rpartition(".")[0] or name)
+    rank = -_hash(pair_stem(name.rpartition(".")[0] or name))
     if len(names) >= most and rank < names[0][0]:
         return
     one = (rank, name)
@@ -223,6 +226,11 @@ def _sample(names: list[tuple[int, str]], name: str, *, most: int) -> None:
         heapq.heappush(names, one)
     elif one > names[0]:
         heapq.heapreplace(names, one)
+
+
+def pair_stem(stem: str) -> str:
+    """What the names of an image and of its mask have in common: `car_1` of `car_1` and of `car_1_mask`."""
+    return _PAIR_ENDING.sub("", stem)
 
 
 def _hash(name: str) -> int:

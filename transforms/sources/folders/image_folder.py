@@ -116,8 +116,8 @@ class ImageFolder(Source):
                 roles[root.key_prefix] = Interpretation()
                 self.notes.append(f"no image in {quote_input(root.listing)}")
                 continue
-            is_whole = root.is_folder and len(self._roots) == 1 and not self._names_paths()
-            path = root.folder if is_whole else None
+            is_alone = root.is_folder and len(self._roots) == 1 and not self._names_paths()
+            path = root.folder if is_alone else None
             name = storage.basename(root.folder)
             request = Request(self._spec, quote_input(root.listing), name, path, root.key_prefix, names)
             roles[root.key_prefix], notes = infer_folders(tree, request)

@@ -225,11 +225,11 @@ def test_a_single_class_without_folders_below_it_is_a_class(touch, opened, liste
     ("names", "is_right"),
     [
         (("cat/1.jpg", "dog/old/2.jpg", "dog/3.jpg"), True),
-        (("train/cat/1.jpg", "val/cat/2.jpg"), True),
+        (("train/cat/1.jpg", "train/dog/1.jpg", "val/cat/2.jpg"), True),
         (("bus/1.jpg", "car/1.jpg", "train/1.jpg", "tram/1.jpg"), True),
         (("images/cat/1.jpg", "images/dog/1.jpg"), False),
         (("cat/train/1.jpg", "dog/train/2.jpg"), False),
-        (("train/cat/1.jpg", "val/cat/2.jpg", "3.jpg"), False),
+        (("train/cat/1.jpg", "train/dog/1.jpg", "val/cat/2.jpg", "3.jpg"), False),
     ],
 )
 def test_the_listing_is_made_anew_only_where_the_first_guess_was_wrong(touch, opened, names, is_right):

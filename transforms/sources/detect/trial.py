@@ -1,0 +1,48 @@
+"""Lists what a suggested request gives, before it is offered."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.transforms.ref_columns import one_by_one
+from beam_tfrecords.transforms.settings import settings_of
+from beam_tfrecords.transforms.sources.opening import open_input
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+
+# Samples that are listed of a suggestion.
+_MOST = 1000
+_NEEDS: Mapping[str, Mapping[str, Any]] = {
+    "image": {"needs_label": False, "needs_objects": False},
+    "detection": {"needs_label": False, "needs_objects": True},
+    "segmentation": {"needs_label": False, "needs_objects": False, "needs_mask": True},
+}
+
+
+def is_usable(spec: SourceSpec, settings: Mapping[str, Any], *, images: int = 0) -> bool:
+    """Whether the listing of a request gives samples, and not far fewer than there are images.
+
+    Args:
+      spec: the request.
+      settings: that the suggestion changes.
+      images: number of images that the suggestion is about.
+    """
+    read = {one.name: one.read for one in settings_of(SourceSpec)}
+    fields: dict[str, Any] = {"source": "auto", **_NEEDS.get(settings.get("layout", ""), {})}
+    fields |= {name: read[name](value) for name, value in settings.items() if name in read}
+    request = dataclasses.replace(spec, **fields)
+    try:
+        source = open_input(request).source(request)
+        if source.containers() is not None:
+            return True
+        refs = list(itertools.islice(one_by_one(source.samples()), _MOST))
+    except (RequestError, BuildError, OSError) as error:
+        if any(isinstance(one, OSError) and storage.is_unanswered(one) for one in (error, error.__cause__)):
+            raise
+        return False
+    good = [ref for ref in refs if ref.failure is None and (ref.label is not None or not request.needs_label)]
+    return bool(good) and 2 * len(good) >= min(max(images, len(refs)), _MOST)
