@@ -160,9 +160,11 @@ def _check_contents(spec: BuildSpec, source: Source, layout: Layout) -> None:
     """Refuses a layout that needs what the source does not provide."""
     missing = [content for content in _REMEDIES if content in layout.required - source.provides]
     if missing:
+        is_column = missing[0] is Content.COLUMNS and layout.columns
+        what = f"column.{min(layout.columns)}" if is_column else missing[0].value
         raise RequestError(
-            f"the layout needs {missing[0].value}, and `input={spec.source.input[0]}` is read as {source.name}, which "
-            f"has none; {_REMEDIES[missing[0]]}"
+            f"the layout needs {what}, and `input={spec.source.input[0]}` is read as {source.name}, which has none; "
+            f"{_REMEDIES[missing[0]]}"
         )
     if Content.IMAGE in layout.required - source.provides:
         raise _without_images(spec, source, needs_label=layout.needs_label)

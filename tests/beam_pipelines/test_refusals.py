@@ -113,7 +113,7 @@ WRONG = {
     ),
     "pattern with image_folder": (
         ["--label_pattern=(?P<label>cat)", "--source=image_folder"],
-        ["--label_pattern", "--source"],
+        ["--label_pattern", "image_folder"],
     ),
     "flat folder": (["--input={root}/flat"], ["--input", "flat", "--label_pattern"]),
     # columns
