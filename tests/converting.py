@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.examples.serialize import serialize_examples
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample, PreparedSample
-from beam_tfrecords.transforms.ref_columns import RefColumns
+from beam_tfrecords.transforms.ref_columns import RefColumns, pack_refs, unpack_refs
 from beam_tfrecords.transforms.refs import SampleRef
 
 
@@ -24,6 +24,17 @@ class ConvertedSample(NamedTuple):
 def serialize_example(layout: Layout, values: Mapping[str, Any]) -> bytes:
     """The example of the values of its fields."""
     return serialize_examples(layout, [[values.get(feature.field)] for feature in layout.features])[0]
+
+
+def repacked(ref: SampleRef) -> SampleRef:
+    """A reference as it comes back from a shuffle."""
+    (found,) = unpack_refs(pack_refs([ref]))
+    return found[0]
+
+
+def identity(ref: SampleRef) -> bytes:
+    """What makes a sample another one when it changes."""
+    return next(RefColumns.of_one(ref).identities())
 
 
 def finish(convert: ConvertSample, ref: SampleRef, prepared: PreparedSample) -> ConvertedSample:

@@ -1,4 +1,4 @@
-"""Many references by column: as they are listed, shuffled and converted, in a third of the time of one by one."""
+"""Batches of references, by column: as they are listed, shuffled and converted."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import msgpack
 from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.refs import SampleRef, Scalar, Value, name_of_place, pack_identity, pack_places
 
-# References that are made columns at once, at most; and while a source still reads others.
-_TOGETHER, _FEW = 10_000, 256
+# References of a batch, at most; and while a source still reads others.
+_MOST, _MOST_READ = 10_000, 256
 # Attributes that most references of a table have in common; those that are seldom there are the last.
 _SHARED = ("split", "images", "size", "fingerprint", "failure", "objects", "group")
 # Those of a row without an image.
@@ -23,7 +23,7 @@ _OF_ROW: Mapping[str, Any] = {**dict.fromkeys(_SHARED), "images": {}, "size": 0,
 
 @dataclasses.dataclass(frozen=True)
 class RefColumns:
-    """References whose `columns` have the same names, as columns of plain values.
+    """A batch of references whose `columns` have the same names, as columns of plain values.
 
     Attributes:
       keys: of each reference, as in `SampleRef`; so are the others.
@@ -50,23 +50,23 @@ class RefColumns:
         return cls(keys, labels, columns, {**_OF_ROW, **shared})
 
     @classmethod
-    def of(cls, refs: Iterable[SampleRef], *, most: int = _TOGETHER) -> Iterator[RefColumns]:
-        """The columns of references, in their order; one more for each change of the names, and of `most` each."""
+    def of(cls, refs: Iterable[SampleRef], *, most: int = _MOST) -> Iterator[RefColumns]:
+        """Batches of up to `most` references, in their order; a new batch begins where the names of columns change."""
         for names, group in itertools.groupby(refs, key=lambda ref: tuple(ref.columns)):
-            while together := list(itertools.islice(group, most)):
+            while batch := list(itertools.islice(group, most)):
                 shared: tuple[list[Any], ...] = (
-                    [ref.split for ref in together],
-                    [ref.plain_images() for ref in together],
-                    [ref.size for ref in together],
-                    [ref.fingerprint for ref in together],
-                    [ref.failure and list(ref.failure) for ref in together],
-                    [ref.objects and list(ref.objects.pack()) for ref in together],
-                    [ref.group for ref in together],
+                    [ref.split for ref in batch],
+                    [ref.plain_images() for ref in batch],
+                    [ref.size for ref in batch],
+                    [ref.fingerprint for ref in batch],
+                    [ref.failure and list(ref.failure) for ref in batch],
+                    [ref.objects and list(ref.objects.pack()) for ref in batch],
+                    [ref.group for ref in batch],
                 )
                 yield cls(
-                    [ref.key for ref in together],
-                    [ref.label for ref in together],
-                    {name: [ref.columns[name] for ref in together] for name in names},
+                    [ref.key for ref in batch],
+                    [ref.label for ref in batch],
+                    {name: [ref.columns[name] for ref in batch] for name in names},
                     dict(zip(_SHARED, map(_share, shared), strict=True)),
                 )
 
@@ -76,16 +76,16 @@ class RefColumns:
         return next(cls.of([ref]))
 
     @classmethod
-    def join(cls, several: Sequence[RefColumns]) -> RefColumns:
-        """The references of several, whose columns have the same names, one behind the other."""
-        if len(several) == 1:
-            return several[0]
+    def join(cls, batches: Sequence[RefColumns]) -> RefColumns:
+        """The references of batches whose columns have the same names, one behind the other."""
+        if len(batches) == 1:
+            return batches[0]
 
         return cls(
-            _chain(refs.keys for refs in several),
-            _chain(refs.labels for refs in several),
-            {name: _chain(refs.columns[name] for refs in several) for name in several[0].columns},
-            {name: _join([(refs.shared[name], len(refs)) for refs in several]) for name in _SHARED},
+            _chain(refs.keys for refs in batches),
+            _chain(refs.labels for refs in batches),
+            {name: _chain(refs.columns[name] for refs in batches) for name in batches[0].columns},
+            {name: _join([(refs.shared[name], len(refs)) for refs in batches]) for name in _SHARED},
         )
 
     def __len__(self) -> int:
@@ -155,7 +155,7 @@ class RefColumns:
         )
 
     def pack(self) -> bytes:
-        """The references as bytes; those of several can follow each other."""
+        """The references as bytes; those of other batches can follow."""
         shared = [_share(values) if isinstance(values, list) else values for values in self.shared.values()]
         # At 10^9 samples, most blocks get one of a chunk, so that every byte counts.
         while shared and shared[-1] is None:
@@ -171,23 +171,23 @@ def one_by_one(samples: Iterable[SampleRef | RefColumns]) -> Iterator[SampleRef]
 
 
 def by_column(samples: Iterable[SampleRef | RefColumns]) -> Iterator[RefColumns]:
-    """The references of a source in their order, by column; `_FEW` at once of those that are not so."""
+    """The references of a source in their order, by column; `_MOST_READ` in a batch of those that are not so."""
     for kind, alike in itertools.groupby(samples, key=type):
         if kind is RefColumns:
             yield from cast("Iterable[RefColumns]", alike)
         else:
-            yield from RefColumns.of(cast("Iterable[SampleRef]", alike), most=_FEW)
+            yield from RefColumns.of(cast("Iterable[SampleRef]", alike), most=_MOST_READ)
 
 
-def join_alike(several: Iterable[RefColumns]) -> Iterator[RefColumns]:
-    """The references of several in their order, as few as their names allow."""
-    for _, alike in itertools.groupby(several, key=lambda refs: tuple(refs.columns)):
+def join_alike(batches: Iterable[RefColumns]) -> Iterator[RefColumns]:
+    """The references of batches in their order, in as few batches as their names allow."""
+    for _, alike in itertools.groupby(batches, key=lambda refs: tuple(refs.columns)):
         yield RefColumns.join(list(alike))
 
 
 def pack_refs(refs: Iterable[SampleRef]) -> bytes:
-    """References as `join_packed` joins those of several files."""
-    return join_packed(together.pack() for together in RefColumns.of(refs))
+    """References as `join_packed` joins those of batches."""
+    return join_packed(batch.pack() for batch in RefColumns.of(refs))
 
 
 def join_packed(packed: Iterable[bytes]) -> bytes:

@@ -91,8 +91,6 @@ _LOCATORS = (Range, ZipMember, File, PixelRange)
 
 # A new one for each reference would take as long as packing it; the interpreter's lock is held while it packs.
 _pack: Callable[[Any], bytes] = msgpack.Packer().pack
-# Of a reference.
-_PLAIN_VALUES = 9
 # The name of the only image of a sample, and that of its mask.
 IMAGE, MASK = "image", "mask"
 
@@ -196,10 +194,6 @@ class SampleRef:
         """A failure of one of its images, which says which if there are others."""
         return error if name == IMAGE and self.images.keys() <= {IMAGE, MASK} else error.about(name)
 
-    def with_split(self, split: str | None) -> SampleRef:
-        """The same sample in another split."""
-        return _make_ref({**vars(self), "split": split, "group": None})
-
     def plain_images(self) -> dict[str, tuple[Any, ...]]:
         """Where the images are, as values for msgpack."""
         return {name: _pack_locator(locator) for name, locator in self.images.items()} if self.images else {}
@@ -224,7 +218,7 @@ class SampleRef:
         )
 
     def pack(self) -> bytes:
-        """The reference as a few hundred bytes; it decides which of several with one key is the first."""
+        """The reference as bytes that decide which of those with one key is the first."""
         packed: bytes = msgpack.packb(
             (
                 self.key,
@@ -239,18 +233,6 @@ class SampleRef:
             )
         )
         return packed
-
-    @classmethod
-    def unpack(cls, packed: bytes) -> SampleRef:
-        """The reverse of `pack`."""
-        plain = msgpack.unpackb(packed)
-        return cls.of_plain(plain if len(plain) == _PLAIN_VALUES else [*plain, None])
-
-    def identity(self) -> bytes:
-        """See `pack_identity`."""
-        objects = None if self.objects is None else self.objects.pack()
-        of_row = self.label, dict(self.columns), self.failure
-        return pack_identity(self.key, self.split, self.size, self.fingerprint, *of_row, self.images, objects)
 
 
 def pack_identity(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from beam_tfrecords.transforms.ref_columns import RefColumns, by_column, join_packed, one_by_one, pack_refs, unpack_refs
 from beam_tfrecords.transforms.refs import SampleRef
+from tests.converting import identity
 from tests.transforms.test_refs import REFS, photo
 
 
@@ -16,7 +17,7 @@ def unpack(joined: bytes) -> list[SampleRef]:
     return [ref for together in unpack_refs(joined) for ref in together]
 
 
-def test_references_packed_together_come_back_in_order_and_take_a_third_of_the_space():
+def test_the_references_of_a_batch_come_back_in_order_and_take_a_third_of_the_space():
     refs = [photo(number) for number in range(100)]
     assert unpack(pack_refs(refs)) == refs
     assert len(pack_refs(refs)) < sum(len(ref.pack()) for ref in refs) / 3
@@ -29,7 +30,7 @@ def test_a_row_takes_two_thirds_of_the_room_that_it_takes_packed_alone():
 
 
 @given(st.lists(REFS, max_size=5))
-def test_any_references_packed_together_come_back(refs):
+def test_any_references_come_back(refs):
     assert [ref.pack() for ref in unpack(pack_refs(refs))] == [ref.pack() for ref in refs]
 
 
@@ -54,7 +55,7 @@ def test_references_of_several_files_are_joined(refs):
 def test_identities_labels_and_groups_are_those_of_each_reference(refs):
     refs = [dataclasses.replace(ref, group=ref.key or None) for ref in refs]
     several = list(by_column(refs))
-    assert [identity for some in several for identity in some.identities()] == [ref.identity() for ref in refs]
+    assert [identity for some in several for identity in some.identities()] == [identity(ref) for ref in refs]
     assert [list(labels) for some in several for labels in some.all_labels()] == [list(ref.labels) for ref in refs]
     assert [ref.group for ref in one_by_one(several)] == [ref.group for ref in refs]
 

@@ -1,4 +1,4 @@
-"""References with one key: all but one are rejected, or together they are one sample."""
+"""References with one key: all but one are rejected, or their rows are merged into one sample."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def content_of(ref: SampleRef) -> bytes:
     return packed
 
 
-def reject_duplicates(together: Iterable[RefColumns]) -> Iterator[RefColumns]:
+def reject_duplicates(batches: Iterable[RefColumns]) -> Iterator[RefColumns]:
     """The sorted references; of those with one key all except the first as failures, or all if they contradict.
 
     What the source has rejected stays a failure of its own.
     """
-    several = list(together)
+    several = list(batches)
     if not _has_repeated(several):
         yield from several
         return
@@ -75,15 +75,15 @@ def _reject_group(
     return dict.fromkeys(list(contents)[1:], DUPLICATE_KEY)
 
 
-def keep_last(together: Iterable[RefColumns], counts: Counter[Key], *, split: str) -> Iterator[RefColumns]:
+def keep_last(batches: Iterable[RefColumns], counts: Counter[Key], *, split: str) -> Iterator[RefColumns]:
     """The sorted references to members of archives; of an archive's with one name the last one alone.
 
     Args:
-      together: of a block.
+      batches: of a block.
       counts: receives ("replaced", split): those that are left out.
       split: of the block.
     """
-    several = list(together)
+    several = list(batches)
     if not _has_repeated(several):
         yield from several
         return

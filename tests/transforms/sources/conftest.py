@@ -16,6 +16,7 @@ from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
+from tests.converting import repacked
 
 Touch = Callable[..., Path]
 Open = Callable[..., Source]
@@ -64,7 +65,7 @@ def listed() -> Callable[[Source], dict[str, SampleRef]]:
     def read(source: Source) -> dict[str, SampleRef]:
         samples = list(source.samples())
         samples = infer(source, samples, source.skipped)
-        assert [SampleRef.unpack(sample.pack()) for sample in samples] == samples
+        assert [repacked(sample) for sample in samples] == samples
         by_key = {sample.key: sample for sample in samples}
         assert len(by_key) == len(samples)
         return by_key
@@ -86,7 +87,7 @@ def read_containers(tmp_path: Path) -> Callable[[Source], tuple[list[SampleRef],
             with Spool(str(tmp_path / "spool"), f"{number:06d}") as spool:
                 container = Container.unpack(container.pack())
                 samples += one_by_one(until_damage(reader(container, spool, skipped), container, skipped))
-        assert [SampleRef.unpack(sample.pack()) for sample in samples] == samples
+        assert [repacked(sample) for sample in samples] == samples
         return samples, skipped
 
     return read

@@ -11,8 +11,8 @@ import pytest
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.outlines import unpack_outline
-from beam_tfrecords.transforms.refs import SampleRef
 from tests.annotated_inputs import CATEGORIES, PICTURES, coco_of, save_pictures, write_coco
+from tests.converting import repacked
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_segmentations_are_read_if_they_are_asked_for(images, opened, listed):
     for name, picture in PICTURES.items():
         found = [unpack_outline(outline)[0].tolist() for outline in samples[name].objects.outlines]
         assert found == [[[box[0], box[1]], [box[2], box[1]], [box[2], box[3]]] for _, box in picture.objects]
-        assert SampleRef.unpack(samples[name].pack()).objects == samples[name].objects
+        assert repacked(samples[name]).objects == samples[name].objects
 
 
 @pytest.mark.parametrize(
