@@ -75,6 +75,9 @@ WORK_ON_OWN_FILES = {
 # Whose functions of these names are others; `files` and `blob_at` are of stores.
 ASKED_RIGHTLY = {"storage", "_system", "looks", "ast", "files", "blob_at"}
 
+# Several tests look at each module.
+parse = functools.cache(ast.parse)
+
 
 def imports_of(module: str) -> set[str]:
     """Modules of the project that a module imports, wherever in its code."""
@@ -84,7 +87,7 @@ def imports_of(module: str) -> set[str]:
 @functools.cache
 def all_imports(module: str) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(MODULES[module].read_text())):
+    for node in ast.walk(parse(MODULES[module].read_text())):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -153,7 +156,7 @@ def test_imports_have_no_cycle() -> None:
 
 
 def names_of_files_in(module: str) -> list[str]:
-    tree = ast.parse(MODULES[module].read_text())
+    tree = parse(MODULES[module].read_text())
     documents = {
         id(node.body[0].value)
         for node in ast.walk(tree)
@@ -186,13 +189,13 @@ def test_one_function_prints_what_comes_from_outside() -> None:
         "beam_tfrecords.beam_pipelines.settings.template_metadata",
     }
     for module in MODULES.keys() - printing:
-        calls = [node.func for node in ast.walk(ast.parse(MODULES[module].read_text())) if isinstance(node, ast.Call)]
+        calls = [node.func for node in ast.walk(parse(MODULES[module].read_text())) if isinstance(node, ast.Call)]
         assert not [call for call in calls if isinstance(call, ast.Name) and call.id == "print"], module
 
 
 def questions_to_disks(code: str) -> set[str]:
     """Calls that take an error of a disk for a no, by their names."""
-    tree = ast.parse(code)
+    tree = parse(code)
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module in DISK_QUESTIONS:
@@ -239,7 +242,7 @@ def test_a_question_to_storage_is_none_to_a_disk(code: str) -> None:
 def work_on_files(code: str) -> set[str]:
     """Names of the calls that open, change or delete files, and of `pathlib`, which does all of that."""
     found = set()
-    for node in ast.walk(ast.parse(code)):
+    for node in ast.walk(parse(code)):
         if isinstance(node, ast.Import):
             found.update({alias.name for alias in node.names} & {"pathlib"})
         elif isinstance(node, ast.ImportFrom):
@@ -285,7 +288,7 @@ def test_work_through_storage_is_allowed(code: str) -> None:
 def questions_about_runners(code: str) -> set[str]:
     """What asks which runner it is: the names of the classes, and the arguments and facts that are theirs to ask."""
     found = set()
-    for node in ast.walk(ast.parse(code)):
+    for node in ast.walk(parse(code)):
         if isinstance(node, ast.Attribute):
             found.update({node.attr} & {"given", "is_detached", "resubmits", "idle_flags"})
         elif isinstance(node, ast.Name | ast.alias):

@@ -63,7 +63,13 @@ def test_a_local_run_leaves_nothing_in_the_temporary_folder(process, snapshot):
 BEAM_MODES = ["in_memory", "multi_threading", "multi_processing"]
 
 
-@pytest.mark.parametrize("mode", [None, *BEAM_MODES], ids=["our workers", *BEAM_MODES])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        pytest.param(None, id="our workers"),
+        *(pytest.param(mode, id=mode, marks=pytest.mark.exhaustive) for mode in BEAM_MODES),
+    ],
+)
 def test_shards_and_indices_are_the_same_from_any_workers(process, out, pets, run, mode):
     ran, one_worker, _ = process
     assert ran.returncode == 0, ran.stderr

@@ -80,7 +80,7 @@ def test_keras_trains_on_what_load_gives(dataset):
     assert len(history.history["loss"]) == 2
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("num_readers", [2, 4, 5, 42])
 def test_every_reader_gets_the_same_number_of_examples_and_none_twice(dataset, num_readers):
     in_order = names(load(dataset, "train", decode=False))

@@ -13,7 +13,7 @@ PASSAGES = [passage for page in PAGES if page not in (SCRIPTS, UNSUPPORTED) for 
 
 
 def marks_of(page: Path) -> list[pytest.MarkDecorator]:
-    return [] if page.name in ("README.md", "python.md", "sources.md") else [pytest.mark.exhaustive]
+    return [] if page.name == "README.md" else [pytest.mark.exhaustive]
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,7 @@ def test_any_file_with_replaced_bytes_gives_an_image_or_a_reason(name: str, draw
     outcome(bytes(data), ImageSpec(image_size=(16, 16), max_pixels=1 << 20))
 
 
+@pytest.mark.exhaustive
 def test_five_thousand_mutated_files_give_an_image_or_a_reason() -> None:
     outcomes = {outcome(data, spec) for _, data, spec in inputs(seed=2024, first=0, count=5000)}
     assert {"ok", "corrupt", "truncated", "too_many_pixels"} <= outcomes

@@ -232,7 +232,7 @@ def test_a_full_disk_ends_the_build_and_does_not_reject_the_archive(tmp_path, mo
             list(list_archive(Container(str(tmp_path / "a.tar"), 1, "", ""), spool, Skipped()))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("extension", ["", ".gz"])
 def test_ten_thousand_members_take_the_memory_of_a_few(tmp_path, extension):
     path = tmp_path / f"a.tar{extension}"

@@ -262,6 +262,7 @@ def test_several_inputs_with_the_same_name_are_refused(touch, opened):
         opened(root / "x/photos", root / "y/photos")
 
 
+@pytest.mark.exhaustive
 def test_the_listing_takes_the_same_memory_for_many_files_as_for_few(touch):
     root = touch(*(f"{folder}/{number}.jpg" for folder in "abcd" for number in range(1000)))
 

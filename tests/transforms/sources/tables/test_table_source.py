@@ -253,6 +253,7 @@ CELL = st.one_of(
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "fields",
     [
