@@ -201,10 +201,13 @@ def test_a_temporary_folder_that_is_removed_while_a_build_runs_ends_it_and_it_re
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.001)
+    # A slow machine would end the build meanwhile.
+    os.killpg(process.pid, signal.SIGSTOP)
     shutil.rmtree(temporary)
     # What takes its place cannot be started.
     for worker in workers_of(process.pid):
         os.kill(worker, signal.SIGSEGV)
+    os.killpg(process.pid, signal.SIGCONT)
     out, err = process.communicate(timeout=300)
     ended = subprocess.CompletedProcess([], process.returncode, out, err)
     assert_refused(ended, 1, f"no worker process can be started: {temporary} has to stay as it is")
@@ -215,7 +218,7 @@ def test_a_temporary_folder_that_is_removed_while_a_build_runs_ends_it_and_it_re
 
 def workers_of(launcher: int) -> list[int]:
     """The processes that the launcher's fork server has forked."""
-    rows = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True)
+    rows = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True)
     listed = [row.split(maxsplit=2) for row in rows.stdout.splitlines()]
     (server,) = [
         pid for pid, parent, args in listed if parent == str(launcher) and "multiprocessing.forkserver" in args
