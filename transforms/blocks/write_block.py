@@ -65,23 +65,17 @@ def write_block(
             clock.lap("write")
         parts = tuple(writer.close())
         clock.lap("write")
-    failures_path, failures_bytes = None, 0
-    if samples.failures:
-        failures_path = folder.block_list("failures", stem)
-        failures_bytes = _write_lines(failures_path, "".join(samples.failures))
-    changes_path, changes_bytes = None, 0
-    if reuse:
-        changes_path = folder.block_list("changes", stem)
-        changes_bytes = _write_lines(changes_path, reuse.lines())
-        counts.update(reuse.counts)
+    failures, failures_bytes = _write_lines(folder.block_list("failures", stem), "".join(samples.failures) or None)
+    changes, changes_bytes = _write_lines(folder.block_list("changes", stem), reuse.lines() if reuse else None)
+    counts.update(reuse.counts if reuse else {})
     return BlockResult(
         split,
         number,
         parts,
-        failures_path,
+        failures,
         Stats(dict(counts)),
         failures_bytes=failures_bytes,
-        changes=changes_path,
+        changes=changes,
         changes_bytes=changes_bytes,
         launch=samples.launch,
         files_seen=seen.digest,
@@ -89,8 +83,10 @@ def write_block(
     )
 
 
-def _write_lines(path: str, lines: str) -> int:
-    """Writes a file; returns its bytes."""
+def _write_lines(path: str, lines: str | None) -> tuple[str | None, int]:
+    """Writes a file, if there is something to write; returns its path and its bytes."""
+    if lines is None:
+        return None, 0
     data = lines.encode()
     storage.write_bytes(path, data)
-    return len(data)
+    return path, len(data)
