@@ -232,7 +232,9 @@ class ConvertSample:
                 return [[index for index, _ in found] for found in labels]
             case "labels.name" | "label.name":
                 return [[name for _, name in found] for found in labels]
-        return [one.fields.get(feature.field) for one in prepared]
+        # A list of images may be empty.
+        missing: Any = [] if feature.field.startswith(NAMED_IMAGE) else None
+        return [one.fields.get(feature.field, missing) for one in prepared]
 
     def _choose(self, names: Sequence[str]) -> Sequence[str]:
         """The images that are converted, of those of a sample."""

@@ -453,7 +453,7 @@ def test_a_result_survives_its_marker(block):
 
 
 def test_converting_samples_imports_no_tensorflow():
-    program = "import sys, transforms.blocks.convert_block; sys.exit('tensorflow' in sys.modules)"
+    program = "import sys, beam_tfrecords.transforms.blocks.convert_block; sys.exit('tensorflow' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
 
 
