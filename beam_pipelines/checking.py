@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import read_latest
-from beam_tfrecords.errors import Choice, RequestError
+from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import (
     CAPTIONS,
@@ -172,15 +172,15 @@ def _check_contents(spec: BuildSpec, source: Source, layout: Layout) -> None:
 
 def _without_images(spec: BuildSpec, source: Source, *, needs_label: bool) -> RequestError:
     """The refusal of a table without images, with what finds them."""
-    choices = [*source.column_suggestions(needs_label=needs_label)]
+    suggestions = [*source.column_suggestions(needs_label=needs_label)]
     alone = f"; a spec file may say a dataset of columns alone: {_column_layout(source)}"
     if source.column_types:
-        choices, alone = [*choices, Choice("a dataset of the columns alone", {"layout": "columns"})], ""
+        suggestions, alone = [*suggestions, Suggestion("a dataset of the columns alone", {"layout": "columns"})], ""
     return RequestError(
         f"`input={spec.source.input[0]}`: no column has the usual name of a column with images, such as image or "
         "path; name it with `image_column`, or make paths with `image_path`; it has: "
         f"{', '.join(source.columns)}{alone}",
-        choices,
+        suggestions,
     )
 
 
@@ -333,7 +333,7 @@ def _describe_missing_classes(spec: BuildSpec, listing: Listing, class_names: Cl
             yield f"split {split} has no sample of {len(missing):,} of {len(everywhere):,} classes: {shown}"
 
 
-def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Choice]:
+def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Suggestion]:
     """The files of a folder without images that may be meant."""
     folder = spec.source.input[0]
     if len(spec.source.input) > 1 or not storage.is_folder(folder):
@@ -341,14 +341,14 @@ def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Choice]:
     keys = sorted(key for keys in skipped.examples.values() for key in keys)
     # Of several archives of arrays, each is a dataset.
     found = {source_of_file(key) for key in keys if not key.endswith(".npz")}
-    of_files = [Choice(meaning, {"source": name}) for name, meaning in _READ_BY_FILES.items() if name in found]
+    of_files = [Suggestion(meaning, {"source": name}) for name, meaning in _READ_BY_FILES.items() if name in found]
     if of_files:
         return of_files
     tables = [key for key in keys if is_table(key) or key.endswith((".json", ".npz"))]
     # A file of labels beside one of images has nothing to add.
     unsupported = [key for key in keys if find_unsupported(key) and "labels" not in storage.basename(key)]
     return [
-        Choice(f"the file {key}", {"input": storage.join(folder, key)})
+        Suggestion(f"the file {key}", {"input": storage.join(folder, key)})
         for key in (tables + unsupported)[:_MOST_CHOICES]
     ]
 

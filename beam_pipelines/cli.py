@@ -85,7 +85,7 @@ def run_command(name: str, argv: Sequence[str]) -> int:
         with catch_termination(), keep_interrupts(), storage.using(options):
             return _find_command(name)(argv)
     except RequestError as error:
-        from beam_tfrecords.beam_pipelines.settings.hints import explain
+        from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 
         return _fail(*explain(error, name, argv), code=WRONG_REQUEST)
     except LimitError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice:
+class Suggestion:
     """One way to make a request clear.
 
     Attributes:
@@ -40,14 +40,14 @@ class RequestError(Exception):
     to do. Settings are quoted as `name` or `name=value`; the command line shows them as flags.
 
     Attributes:
-      message: without the choices.
-      choices: what to say instead; the command line shows each as a complete command.
+      message: without the suggestions.
+      suggestions: what to say instead; the command line shows each as a complete command.
     """
 
-    def __init__(self, message: str, choices: Sequence[Choice] = ()) -> None:
-        super().__init__(f"{message}; say {'; or '.join(map(str, choices))}" if choices else message)
+    def __init__(self, message: str, suggestions: Sequence[Suggestion] = ()) -> None:
+        super().__init__(f"{message}; say {'; or '.join(map(str, suggestions))}" if suggestions else message)
         self.message = message
-        self.choices = tuple(choices)
+        self.suggestions = tuple(suggestions)
 
 
 class BuildError(Exception):

@@ -25,7 +25,7 @@ class Layout:
       files: the tree.
       records: what the tree is read as; None if it is refused.
       refused: what the refusal says.
-      choices: what each command of the refusal gives, in its order.
+      suggestions: what each command of the refusal gives, in its order.
       tables: path -> text of the files that are tables.
       notes: what the summary says.
       root: folder below that is the input.
@@ -35,7 +35,7 @@ class Layout:
     files: str
     records: Records | None = None
     refused: str = ""
-    choices: Sequence[Records] = ()
+    suggestions: Sequence[Records] = ()
     tables: Mapping[str, str] = dataclasses.field(default_factory=dict)
     notes: str = ""
     root: str = ""
@@ -238,7 +238,7 @@ LAYOUTS = (
             "train.csv": rows("image_id,label", *(f"{one}.jpg,{int(one) % 3}" for one in _IDS)),
             "sample_submission.csv": rows("image_id,label", "0007.jpg,4"),
         },
-        choices=[in_train(**{"0": 2, "1": 2, "2": 2}), unlabelled(train=6, test=1)],
+        suggestions=[in_train(**{"0": 2, "1": 2, "2": 2}), unlabelled(train=6, test=1)],
     ),
     Layout(
         "APTOS 2019",
@@ -249,14 +249,14 @@ LAYOUTS = (
             "test.csv": rows("id_code", "0007"),
             "sample_submission.csv": rows("id_code,diagnosis", "0007,0"),
         },
-        choices=[in_train(**{"0": 3, "1": 3}), unlabelled(train=6, test=1)],
+        suggestions=[in_train(**{"0": 3, "1": 3}), unlabelled(train=6, test=1)],
     ),
     Layout(
         "a table and one folder of images",
         "train_images/{0001..0006}.jpg",
         refused="look like splits, train_images",
         tables={"train.csv": rows("id,label", *(f"{one},{'cat' if int(one) % 2 else 'dog'}" for one in _IDS))},
-        choices=[in_train(cat=3, dog=3), unlabelled(train=6)],
+        suggestions=[in_train(cat=3, dog=3), unlabelled(train=6)],
     ),
     Layout(
         "Dog breed identification",
@@ -266,7 +266,7 @@ LAYOUTS = (
             "labels.csv": rows("id,breed", *(f"{one},{'pug' if int(one) % 2 else 'boxer'}" for one in _IDS)),
             "sample_submission.csv": rows("id,boxer,pug", "0007,0.5,0.5"),
         },
-        choices=[in_train(pug=3, boxer=3), unlabelled(train=6, test=2)],
+        suggestions=[in_train(pug=3, boxer=3), unlabelled(train=6, test=2)],
     ),
     Layout(
         "CIFAR-10 on Kaggle",
@@ -275,14 +275,14 @@ LAYOUTS = (
         tables={
             "trainLabels.csv": rows("id,label", *(f"{one},{'frog' if one % 2 else 'truck'}" for one in range(1, 7)))
         },
-        choices=[in_train(frog=3, truck=3), unlabelled(train=6, test=3)],
+        suggestions=[in_train(frog=3, truck=3), unlabelled(train=6, test=3)],
     ),
     Layout(
         "Humpback whales",
         "train/{0001..0006}.jpg test/0007.jpg",
         refused="directly in its split folders",
         tables={"train.csv": rows("Image,Id", *(f"{one}.jpg,w_{int(one) % 2}" for one in _IDS))},
-        choices=[in_train(w_0=3, w_1=3), unlabelled(train=6, test=1)],
+        suggestions=[in_train(w_0=3, w_1=3), unlabelled(train=6, test=1)],
     ),
     Layout(
         "GTSRB on Kaggle",
@@ -294,7 +294,7 @@ LAYOUTS = (
             ),
             "Meta.csv": rows("Path,ClassId,ShapeId", "Meta/0.png,0,1", "Meta/1.png,1,1"),
         },
-        choices=[in_train(**{"0": 3, "1": 3}), in_train(**{"0": 3, "1": 3}), unlabelled(train=6, test=2)],
+        suggestions=[in_train(**{"0": 3, "1": 3}), in_train(**{"0": 3, "1": 3}), unlabelled(train=6, test=2)],
     ),
     Layout(
         "HAM10000",
@@ -306,7 +306,7 @@ LAYOUTS = (
                 *(f"H{one},ISIC_{one},{'nv' if int(one) % 2 else 'mel'},50" for one in _IDS),
             )
         },
-        choices=[unlabelled(train=6)],
+        suggestions=[unlabelled(train=6)],
     ),
     Layout(
         "CelebA",
@@ -315,25 +315,25 @@ LAYOUTS = (
         tables={
             "list_attr_celeba.csv": rows("image_id,Male,Young", "000001.jpg,1,-1", "000002.jpg,-1,1", "000003.jpg,1,1")
         },
-        choices=[unlabelled(train=4)],
+        suggestions=[unlabelled(train=4)],
     ),
     Layout(
         "NYU Depth",
         "rgb/{1..4}.png depth/{1..4}.png",
         refused="depth look like masks",
-        choices=[unlabelled(train=4)],
+        suggestions=[unlabelled(train=4)],
     ),
     Layout(
         "images and a few folders",
         "{1..9}.jpg cat/1.jpg",
         refused="9 of 10 images are directly in it",
-        choices=[unlabelled(train=10)],
+        suggestions=[unlabelled(train=10)],
     ),
     Layout(
         "Flickr8k",
         "Images/{0001..0003}.jpg captions.txt",
         refused="directly in Images",
-        choices=[unlabelled(train=3)],
+        suggestions=[unlabelled(train=3)],
     ),
     # Classes in the names of files.
     Layout(
@@ -341,20 +341,20 @@ LAYOUTS = (
         "train/{cat,dog}.{0..5}.jpg test1/{1..3}.jpg",
         refused="look like splits",
         tables={"sampleSubmission.csv": rows("id,label", "1,0", "2,0")},
-        choices=[in_train(cat=6, dog=6), unlabelled(train=12, test=3)],
+        suggestions=[in_train(cat=6, dog=6), unlabelled(train=12, test=3)],
     ),
     Layout(
         "Oxford Pets",
         "images/{Abyssinian,great_pyrenees}_{1..6}.jpg annotations/trimaps/{Abyssinian,great_pyrenees}_{1..6}.png "
         "annotations/xmls/Abyssinian_1.xml annotations/list.txt",
         refused="annotations look like masks",
-        choices=[unlabelled(train=12), in_train(Abyssinian=6, great_pyrenees=6), unlabelled(train=12)],
+        suggestions=[unlabelled(train=12), in_train(Abyssinian=6, great_pyrenees=6), unlabelled(train=12)],
     ),
     Layout(
         "UTKFace",
         "{21,30,45}_{0,1}_2_2017.jpg.chip.jpg",
         refused="directly in it",
-        choices=[unlabelled(train=6)],
+        suggestions=[unlabelled(train=6)],
     ),
     # Datasets of objects and masks.
     Layout(
@@ -362,7 +362,7 @@ LAYOUTS = (
         "train2017/{000000000009,000000000025}.jpg val2017/000000000139.jpg "
         "annotations/{instances,captions}_{train,val}2017.json",
         refused="annotations of COCO",
-        choices=[unlabelled(train=2, validation=1)] * 2,
+        suggestions=[unlabelled(train=2, validation=1)] * 2,
         tables={
             "annotations/instances_train2017.json": coco("000000000009.jpg", "000000000025.jpg"),
             "annotations/instances_val2017.json": coco("000000000139.jpg"),
@@ -372,7 +372,7 @@ LAYOUTS = (
         "COCO as Roboflow exports it",
         "{train,valid}/IMG_{0a1b,2c3d}_jpg.rf.{ea7f,19bc}.jpg {train,valid}/_annotations.coco.json",
         refused="annotations of COCO",
-        choices=[unlabelled(train=4, validation=4)] * 2,
+        suggestions=[unlabelled(train=4, validation=4)] * 2,
         tables={
             f"{split}/_annotations.coco.json": coco(*expand("IMG_{0a1b,2c3d}_jpg.rf.{ea7f,19bc}.jpg"))
             for split in ("train", "valid")
@@ -382,7 +382,7 @@ LAYOUTS = (
         "YOLO as Roboflow exports it",
         "data.yaml {train,valid,test}/images/{a,b}.jpg {train,valid,test}/labels/{a,b}.txt",
         refused="annotations of YOLO",
-        choices=[unlabelled(train=2, validation=2, test=2)] * 2,
+        suggestions=[unlabelled(train=2, validation=2, test=2)] * 2,
         tables={
             "data.yaml": "train: ../train/images\nval: ../valid/images\ntest: ../test/images\nnc: 1\nnames: ['cat']\n",
             **dict.fromkeys(expand("{train,valid,test}/labels/{a,b}.txt"), "0 0.5 0.5 0.2 0.2\n"),
@@ -392,14 +392,14 @@ LAYOUTS = (
         "COCO128 of Ultralytics",
         "images/train2017/{1..3}.jpg labels/train2017/{1..3}.txt",
         refused="annotations of YOLO",
-        choices=[unlabelled(train=3)],
+        suggestions=[unlabelled(train=3)],
     ),
     Layout(
         "Pascal VOC 2012",
         "JPEGImages/2007_{0001..0003}.jpg Annotations/2007_{0001..0003}.xml SegmentationClass/2007_0001.png "
         "SegmentationObject/2007_0001.png ImageSets/Main/{train,cat_train}.txt",
         refused="annotations of Pascal VOC",
-        choices=[unlabelled(train=3), unlabelled(train=1), unlabelled(train=3)],
+        suggestions=[unlabelled(train=3), unlabelled(train=1), unlabelled(train=3)],
         root="VOC2012",
         tables={
             "ImageSets/Main/train.txt": "2007_0001\n2007_0002\n2007_0003\n",
@@ -410,25 +410,25 @@ LAYOUTS = (
         "KITTI object detection",
         "training/image_2/{000001..000003}.png training/label_2/{000001..000003}.txt testing/image_2/000001.png",
         refused="directly in its split folders",
-        choices=[unlabelled(train=3, test=1)],
+        suggestions=[unlabelled(train=3, test=1)],
     ),
     Layout(
         "Kvasir-SEG",
         "images/{1..3}.jpg masks/{1..3}.jpg kavsir_bboxes.json",
         refused="masks look like masks",
-        choices=[unlabelled(train=3)],
+        suggestions=[unlabelled(train=3)],
     ),
     Layout(
         "Carvana",
         "train/car_{01..03}.jpg train_masks/car_{01..03}_mask.gif test/car_04.jpg",
         refused="train_masks look like masks",
-        choices=[unlabelled(train=3), unlabelled(train=3, test=1)],
+        suggestions=[unlabelled(train=3), unlabelled(train=3, test=1)],
     ),
     Layout(
         "CamVid, SegNet's copy",
         "{train,val,test}/{a,b}.png {train,val,test}annot/{a,b}.png train.txt",
         refused="trainannot, valannot look like masks",
-        choices=[unlabelled(train=2, validation=2, test=2), unlabelled(train=2, validation=2, test=2)],
+        suggestions=[unlabelled(train=2, validation=2, test=2), unlabelled(train=2, validation=2, test=2)],
     ),
     Layout(
         "Cityscapes",
@@ -436,37 +436,41 @@ LAYOUTS = (
         "gtFine/{train,val}/aachen/a_{1..2}_gtFine_{color,instanceIds,labelIds}.png "
         "gtFine/{train,val}/aachen/a_{1..2}_gtFine_polygons.json",
         refused="gtFine look like masks",
-        choices=[unlabelled(train=2, validation=2), unlabelled(train=2, validation=2)],
+        suggestions=[unlabelled(train=2, validation=2), unlabelled(train=2, validation=2)],
     ),
     Layout(
         "ADE20K, scene parsing",
         "images/{training,validation}/ADE_{1..2}.jpg annotations/{training,validation}/ADE_{1..2}.png",
         refused="annotations look like masks",
-        choices=[unlabelled(train=2, validation=2), unlabelled(train=2, validation=2)],
+        suggestions=[unlabelled(train=2, validation=2), unlabelled(train=2, validation=2)],
     ),
     Layout(
         "COVID-19 Radiography",
         "{COVID,Lung_Opacity,Normal,Pneumonia}/{images,masks}/{1..3}.png COVID.metadata.xlsx",
         refused="COVID/masks, Lung_Opacity/masks, Normal/masks, Pneumonia/masks look like masks",
-        choices=[unlabelled(train=12), in_train(COVID=3, Lung_Opacity=3, Normal=3, Pneumonia=3), unlabelled(train=12)],
+        suggestions=[
+            unlabelled(train=12),
+            in_train(COVID=3, Lung_Opacity=3, Normal=3, Pneumonia=3),
+            unlabelled(train=12),
+        ],
     ),
     Layout(
         "Breast ultrasound (BUSI)",
         "{benign,malignant}/x+({1..6}).png {benign,malignant}/x+({1..6})_mask.png",
         refused="end in _mask",
-        choices=[unlabelled(train=12), in_train(benign=6, malignant=6), unlabelled(train=12)],
+        suggestions=[unlabelled(train=12), in_train(benign=6, malignant=6), unlabelled(train=12)],
     ),
     Layout(
         "Data Science Bowl 2018",
         "stage1_train/{aa,bb}/images/x.png stage1_train/{aa,bb}/masks/{1..3}.png",
         refused="look like masks",
-        choices=[unlabelled(train=2)],
+        suggestions=[unlabelled(train=2)],
     ),
     Layout(
         "MVTec AD, one category",
         "train/good/{1..3}.png test/{good,broken}/{1..2}.png ground_truth/broken/{1..2}_mask.png",
         refused="ground_truth look like masks",
-        choices=[
+        suggestions=[
             {"train": {"good": 3}, "test": {"good": 2, "broken": 2}},
             unlabelled(train=3, test=4),
         ],
@@ -478,19 +482,19 @@ LAYOUTS = (
         "seg_train/seg_train/{forest,sea}/{1..3}.jpg seg_test/seg_test/{forest,sea}/{1..2}.jpg "
         "seg_pred/seg_pred/{1..2}.jpg",
         refused="look like splits, seg_test, seg_train",
-        choices=[{"train": {"forest": 3, "sea": 3}, "test": {"forest": 2, "sea": 2}}, unlabelled(train=6, test=4)],
+        suggestions=[{"train": {"forest": 3, "sea": 3}, "test": {"forest": 2, "sea": 2}}, unlabelled(train=6, test=4)],
     ),
     Layout(
         "ASL alphabet",
         "asl_alphabet_train/asl_alphabet_train/{A,B}/{1..3}.jpg asl_alphabet_test/asl_alphabet_test/{A,B}_test.jpg",
         refused="look like splits",
-        choices=[in_train(A=3, B=3), unlabelled(train=6, test=2)],
+        suggestions=[in_train(A=3, B=3), unlabelled(train=6, test=2)],
     ),
     Layout(
         "Fruits-360",
         "{Training,Test}/{Apple+Red+1,Plum}/{1..2}_100.jpg test-multiple_fruits/apple_1.jpg",
         refused="look like splits",
-        choices=[
+        suggestions=[
             {"train": {"Apple Red 1": 2, "Plum": 2}, "test": {"Apple Red 1": 2, "Plum": 2}},
             unlabelled(train=4, test=4),
         ],
@@ -500,7 +504,7 @@ LAYOUTS = (
         "{train,test,val}/{NORMAL,PNEUMONIA}/{1..2}.jpeg chest_xray/train/{NORMAL,PNEUMONIA}/{1..2}.jpeg "
         "__MACOSX/train/NORMAL/._1.jpeg",
         refused="look like splits",
-        choices=[
+        suggestions=[
             {split: {"NORMAL": 2, "PNEUMONIA": 2} for split in ("train", "validation", "test")},
             unlabelled(train=4, validation=4, test=4),
         ],
@@ -510,7 +514,7 @@ LAYOUTS = (
         "Stanford Cars",
         "cars_train/{00001..00003}.jpg cars_test/{00001..00002}.jpg devkit/cars_meta.mat",
         refused="look like splits",
-        choices=[unlabelled(train=3, test=2)],
+        suggestions=[unlabelled(train=3, test=2)],
     ),
     Layout(
         "Tiny ImageNet",
@@ -518,7 +522,7 @@ LAYOUTS = (
         "val/images/val_{1..4}.JPEG "
         "val/val_annotations.txt test/images/test_{1..2}.JPEG {words,wnids}.txt",
         refused="no folders name the classes of the images in",
-        choices=[in_train(n01443537=3, n01629819=3), unlabelled(train=6, validation=4, test=2)],
+        suggestions=[in_train(n01443537=3, n01629819=3), unlabelled(train=6, validation=4, test=2)],
         root="tiny-imagenet-200",
     ),
     Layout(
@@ -526,14 +530,14 @@ LAYOUTS = (
         "ILSVRC/Data/CLS-LOC/train/{n01440764,n01443537}/{1..2}.JPEG ILSVRC/Data/CLS-LOC/{val,test}/I_{1..2}.JPEG "
         "ILSVRC/Annotations/CLS-LOC/val/I_1.xml ILSVRC/ImageSets/CLS-LOC/train_cls.txt",
         refused="no folders name the classes of the images in",
-        choices=[in_train(n01440764=2, n01443537=2), unlabelled(train=4, validation=2, test=2)],
+        suggestions=[in_train(n01440764=2, n01443537=2), unlabelled(train=4, validation=2, test=2)],
         root="imagenet",
     ),
     Layout(
         "VGGFace2",
         "train/{n000002,n000003}/{1..2}.jpg test/{n000001,n000009}/{1..2}.jpg",
         refused="no class in common",
-        choices=[
+        suggestions=[
             {"train": {"n000002": 2, "n000003": 2}, "test": {"n000001": 2, "n000009": 2}},
             in_train(n000002=2, n000003=2),
             unlabelled(train=4, test=4),
@@ -543,7 +547,7 @@ LAYOUTS = (
         "cat, dog and a test without labels",
         "{cat,dog}/{1..3}.jpg test/{1..2}.jpg",
         refused="test beside others with images may be a split or a class",
-        choices=[in_train(cat=3, dog=3), unlabelled(train=8)],
+        suggestions=[in_train(cat=3, dog=3), unlabelled(train=8)],
     ),
     Layout(
         "a train among vehicles",
@@ -555,7 +559,7 @@ LAYOUTS = (
         "PlantVillage",
         "{color,grayscale,segmented}/{Apple,Corn}/{1..2}.jpg",
         refused="hold the same folders",
-        choices=[
+        suggestions=[
             in_train(color=4, grayscale=4, segmented=4),
             in_train(Apple=6, Corn=6),
             in_train(Apple=2, Corn=2),
@@ -565,13 +569,13 @@ LAYOUTS = (
         "days with good and bad parts",
         "{day1,day2}/{ok,scratch}/{1..2}.jpg",
         refused="hold the same folders",
-        choices=[in_train(day1=4, day2=4), in_train(ok=4, scratch=4), in_train(ok=2, scratch=2)],
+        suggestions=[in_train(day1=4, day2=4), in_train(ok=4, scratch=4), in_train(ok=2, scratch=2)],
     ),
     Layout(
         "PACS",
         "{art_painting,cartoon,photo,sketch}/{dog,guitar}/{1..2}.jpg",
         refused="hold the same folders",
-        choices=[
+        suggestions=[
             in_train(art_painting=4, cartoon=4, photo=4, sketch=4),
             in_train(dog=8, guitar=8),
             in_train(dog=2, guitar=2),
@@ -581,13 +585,13 @@ LAYOUTS = (
         "Office-31",
         "{amazon,dslr}/images/{back_pack,bike}/{1..2}.jpg",
         refused="either may be the classes",
-        choices=[in_train(amazon=4, dslr=4), in_train(back_pack=4, bike=4), in_train(back_pack=2, bike=2)],
+        suggestions=[in_train(amazon=4, dslr=4), in_train(back_pack=4, bike=4), in_train(back_pack=2, bike=2)],
     ),
     Layout(
         "iNaturalist 2017",
         "train_val_images/Aves/{Ara_ara,Corvus_corax}/{1..2}.jpg train_val_images/Insecta/Apis_mellifera/1.jpg",
         refused="hold other folders",
-        choices=[
+        suggestions=[
             in_train(Aves=4, Insecta=1),
             in_train(Ara_ara=2, Corvus_corax=2, Apis_mellifera=1),
             unlabelled(train=5),
@@ -597,20 +601,20 @@ LAYOUTS = (
         "BreakHis",
         "{benign,malignant}/SOB/{adenosis,ductal}/{1..2}.png",
         refused="either may be the classes",
-        choices=[in_train(benign=4, malignant=4), in_train(adenosis=4, ductal=4), unlabelled(train=8)],
+        suggestions=[in_train(benign=4, malignant=4), in_train(adenosis=4, ductal=4), unlabelled(train=8)],
     ),
     Layout(
         "MVTec AD, all categories",
         "{bottle,cable}/train/good/{1..2}.png {bottle,cable}/test/{good,bent}/1.png "
         "{bottle,cable}/ground_truth/bent/1_mask.png",
         refused="look like masks",
-        choices=[unlabelled(train=8)],
+        suggestions=[unlabelled(train=8)],
     ),
     Layout(
         "class folders at different depths",
         "abbey/{1..2}.jpg church/{indoor,outdoor}/{1..2}.jpg",
         refused="at different depths",
-        choices=[
+        suggestions=[
             in_train(abbey=2, church=4),
             {"train": {"abbey": 2, "church/indoor": 2, "church/outdoor": 2}},
             unlabelled(train=6),
@@ -621,14 +625,14 @@ LAYOUTS = (
         "bounding_box_train/0002_c1s1_{1..3}.jpg bounding_box_test/0003_c1s1_{1..2}.jpg query/0003_c1s1_9.jpg "
         "gt_bbox/0002_c1s1_{1..3}.jpg",
         refused="gt_bbox look like masks",
-        choices=[unlabelled(train=3, test=2)],
+        suggestions=[unlabelled(train=3, test=2)],
     ),
     # Structure: annotations, and pairs under any name.
     Layout(
         "Pascal VOC, several years",
         "{VOC2007,VOC2012}/JPEGImages/{0001..0003}.jpg {VOC2007,VOC2012}/Annotations/{0001..0003}.xml",
         refused="annotations of Pascal VOC",
-        choices=[unlabelled(train=6), in_train(VOC2007=3, VOC2012=3), unlabelled(train=6)],
+        suggestions=[unlabelled(train=6), in_train(VOC2007=3, VOC2012=3), unlabelled(train=6)],
         root="VOCdevkit",
         tables=dict.fromkeys(expand("{VOC2007,VOC2012}/Annotations/{0001..0003}.xml"), "<annotation></annotation>"),
     ),
@@ -636,18 +640,18 @@ LAYOUTS = (
         "CamVid with masks beside the images",
         "0001TP_{006690,006720,006750,008550}.png 0001TP_{006690,006720,006750,008550}_L.png",
         refused="end in _L",
-        choices=[unlabelled(train=4), unlabelled(train=4)],
+        suggestions=[unlabelled(train=4), unlabelled(train=4)],
     ),
     Layout(
         "pairs in folders of any name",
         "photo/{aa,b1,xyz}.jpg drawn/{aa,b1,xyz}.png",
         refused="have the same names",
-        choices=[unlabelled(train=3), unlabelled(train=3), unlabelled(train=3)],
+        suggestions=[unlabelled(train=3), unlabelled(train=3), unlabelled(train=3)],
     ),
     Layout(
         "two kinds of images of the same things",
         "visible/{k3,p9,zz}.png infrared/{k3,p9,zz}.png",
         refused="have the same names",
-        choices=[unlabelled(train=3), unlabelled(train=3)],
+        suggestions=[unlabelled(train=3), unlabelled(train=3)],
     ),
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.beam_pipelines.settings.hints import explain
+from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.dataset_checks import manifest_of
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
@@ -63,7 +63,7 @@ def test_a_layout_that_is_unclear_is_refused_with_commands_that_are_right(layout
     assert layout.refused in lines[0]
     commands = commands_of(lines)
     given = [read(command, tmp_path / f"listing{number}")[0] for number, command in enumerate(commands)]
-    assert given == list(layout.choices), "\n".join(lines)
+    assert given == list(layout.suggestions), "\n".join(lines)
     assert 1 <= len(commands) <= 3
 
 
@@ -100,11 +100,11 @@ def test_archives_are_refused_by_the_same_rules(layout, archives, pack, tmp_path
         read(argv, tmp_path / "listing")
     lines = explain(refused.value, "convert", argv)
     assert layout.refused in lines[0]
-    # Where the folder offers one of its folders as the input, an archive has room for another choice.
-    everything = {"train": {"": sum(layout.choices[0]["train"].values())}}
+    # Where the folder offers one of its folders as the input, an archive has room for another suggestion.
+    everything = {"train": {"": sum(layout.suggestions[0]["train"].values())}}
     for number, command in enumerate(commands_of(lines)):
         records, _ = read(command, tmp_path / f"listing{number}")
-        assert records in [*layout.choices, everything], "\n".join(lines)
+        assert records in [*layout.suggestions, everything], "\n".join(lines)
 
 
 @pytest.mark.every_value
@@ -231,7 +231,7 @@ def test_a_layout_is_built(name, how, make, pack, convert, tmp_path):
         assert not list((tmp_path / "out").rglob("*"))
         commands = commands_of(refused.err.splitlines())
         flags = next(command for command in commands if "--layout=segmentation" not in command)
-        expected = next(choice for choice in layout.choices if "" not in choice["train"])
+        expected = next(suggestion for suggestion in layout.suggestions if "" not in suggestion["train"])
     ran = convert(*flags)
     assert ran.code == 0, ran.err
     manifest = manifest_of(tmp_path / "out")
@@ -264,7 +264,7 @@ def test_the_command_for_masks_builds_them(name, make, convert, tmp_path):
     ran = convert(*command)
     assert ran.code == 0, ran.err
     splits = {split: {"": entry["records"]} for split, entry in manifest_of(tmp_path / "out")["splits"].items()}
-    assert splits == layout.choices[number]
+    assert splits == layout.suggestions[number]
     assert all(record["mask"].max() == 128 for record in open_dataset(tmp_path / "out").records("train"))
 
 
@@ -315,7 +315,7 @@ def test_the_request_has_the_last_word(files, flag, records, make, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("files", "choices"),
+    ("files", "suggestions"),
     [
         # Images without masks: left out, unless nobody can say by which folder.
         ("{train,val}/{1..3}.jpg {trainannot,valannot}/{1..3}.png test/{1..3}.jpg", [{"train": 3, "validation": 3}]),
@@ -330,11 +330,11 @@ def test_the_request_has_the_last_word(files, flag, records, make, tmp_path):
         ("images/{1..6}.jpg images/{1..6}_mask.jpg", []),
     ],
 )
-def test_only_a_command_that_finds_masks_is_offered(files, choices, make, tmp_path):
+def test_only_a_command_that_finds_masks_is_offered(files, suggestions, make, tmp_path):
     root = make(Layout("folders of masks", files))
     argv = [f"--input={root}", "--output=out", "--layout=segmentation"]
     with pytest.raises(RequestError) as refused:
         read(argv, tmp_path / "listing")
     commands = commands_of(explain(refused.value, "convert", argv))
     given = [read(command, tmp_path / f"listing{number}")[0] for number, command in enumerate(commands)]
-    assert given == [{split: {"": count} for split, count in choice.items()} for choice in choices]
+    assert given == [{split: {"": count} for split, count in suggestion.items()} for suggestion in suggestions]

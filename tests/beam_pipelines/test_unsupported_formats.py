@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from beam_tfrecords.beam_pipelines.settings.hints import explain
+from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
 from tests.beam_pipelines.public_layouts import in_train, unlabelled
@@ -57,7 +57,7 @@ def test_an_unsupported_format_is_known_by_its_name_or_its_first_bytes(tmp_path,
         RequestError, match=re.escape(f"{name}`: no source reads {what}; docs/unsupported.md#")
     ) as refused:
         read([f"--input={tmp_path / name}", "--output=out"], tmp_path / "listing")
-    assert refused.value.choices == ()
+    assert refused.value.suggestions == ()
 
 
 def test_json_lines_by_another_name_are_told_by_their_text(tmp_path):
@@ -133,8 +133,8 @@ def test_the_command_replaces_no_file(tmp_path):
     argv = [f"--input={tmp_path / 'train'}", "--output=out"]
     with pytest.raises(RequestError, match="looks like a list of images") as refused:
         read(argv, tmp_path / "listing")
-    (choice,) = refused.value.choices
-    assert (choice.meaning, choice.before) == ("the columns image label, which are there already", ())
+    (suggestion,) = refused.value.suggestions
+    assert (suggestion.meaning, suggestion.before) == ("the columns image label, which are there already", ())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import Choice, RequestError
+from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.sources.braces import braces_as_glob, expand_braces, has_braces
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
@@ -47,7 +47,7 @@ def name_inputs(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         one = next(path for path in paths if path not in splits)
         said = [f"{splits.get(path) or _guess(path, splits)}={path}" for path in paths]
         raise RequestError(
-            f"some inputs say their split and {quote_input(one)} does not", [Choice("all say it", {"input": said})]
+            f"some inputs say their split and {quote_input(one)} does not", [Suggestion("all say it", {"input": said})]
         )
     return paths, splits
 
@@ -205,30 +205,34 @@ def find_entries(path: str) -> list[storage.FileEntry]:
 
 
 def keep_inputs(error: RequestError, paths: Sequence[str], splits: Mapping[str, str]) -> RequestError:
-    """A refusal whose choices, where they make another input of one, keep the others and all splits.
+    """A refusal whose suggestions, where they make another input of one, keep the others and all splits.
 
     Args:
       error: the refusal.
       paths: the inputs.
       splits: path -> split, where the request says it.
     """
-    choices = [_keep_inputs(choice, paths, splits) for choice in error.choices]
-    return RequestError(error.message, [choice for choice in choices if choice]) if choices else error
+    suggestions = [_keep_inputs(suggestion, paths, splits) for suggestion in error.suggestions]
+    return (
+        RequestError(error.message, [suggestion for suggestion in suggestions if suggestion]) if suggestions else error
+    )
 
 
-def _keep_inputs(choice: Choice, paths: Sequence[str], splits: Mapping[str, str]) -> Choice | None:
-    """The choice with all inputs; None if it cannot say them."""
-    given = choice.settings.get("input")
+def _keep_inputs(suggestion: Suggestion, paths: Sequence[str], splits: Mapping[str, str]) -> Suggestion | None:
+    """The suggestion with all inputs; None if it cannot say them."""
+    given = suggestion.settings.get("input")
     if not isinstance(given, str):
-        return choice
-    if choice.before and storage.exists(given):
+        return suggestion
+    if suggestion.before and storage.exists(given):
         # Whatever it is, the command would replace it.
-        choice = dataclasses.replace(choice, meaning=f"{choice.meaning}, which are there already", before=())
+        suggestion = dataclasses.replace(
+            suggestion, meaning=f"{suggestion.meaning}, which are there already", before=()
+        )
     inputs = [given if given.startswith(f"{path}.") else path for path in paths]
     if given not in inputs:
-        return None if len(paths) > 1 or splits or names_several(paths[0]) else choice
+        return None if len(paths) > 1 or splits or names_several(paths[0]) else suggestion
     said = [f"{splits[path]}={one}" if splits else one for path, one in zip(paths, inputs, strict=True)]
-    return dataclasses.replace(choice, settings={**choice.settings, "input": said})
+    return dataclasses.replace(suggestion, settings={**suggestion.settings, "input": said})
 
 
 def _guess(path: str, splits: Mapping[str, str]) -> str:

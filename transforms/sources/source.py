@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from beam_tfrecords.errors import Choice
+from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs import IMAGE, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, ReadContainer
@@ -58,7 +58,7 @@ class Source:
         self.skipped = Skipped()
         self.notes: list[str] = []
 
-    def column_suggestions(self, *, needs_label: bool) -> Sequence[Choice]:
+    def column_suggestions(self, *, needs_label: bool) -> Sequence[Suggestion]:
         """The settings that find images and labels of a table whose columns have no usual names, as its rows look."""
         return ()
 

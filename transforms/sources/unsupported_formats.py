@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import Choice, RequestError
+from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import is_image_name
 
@@ -82,7 +82,7 @@ def refuse_json(path: str, start: bytes) -> RequestError | None:
     if not text.startswith("{"):
         return None
     if re.match(r"\{[^\n]*\}[ \t]*\r?\n\s*\{", text):
-        return RequestError(f"{quote_input(path)} looks like JSON lines", [Choice("its rows", {"source": "jsonl"})])
+        return RequestError(f"{quote_input(path)} looks like JSON lines", [Suggestion("its rows", {"source": "jsonl"})])
     if re.match(r'\{\s*"[^"]*"\s*:\s*(?:"[^"]*"|-?[\d.]+)\s*[,}]', text):
         return refuse_unsupported(path, JSON_OBJECT)
     return None
@@ -95,16 +95,16 @@ def refuse_text(path: str, start: bytes) -> RequestError | None:
         cells = first.split(delimiter)
         settings = {"source": "csv"} if delimiter in ",;\t" else {"source": "csv", "delimiter": delimiter}
         if any(map(is_image_name, cells)):
-            shown, choices = "a list of images", name_columns(path, cells, delimiter)
+            shown, suggestions = "a list of images", name_columns(path, cells, delimiter)
         elif len(cells) > 1 and any(map(is_image_name, second.split(delimiter))):
-            shown, choices = "a table", [Choice("its rows", settings)]
+            shown, suggestions = "a table", [Suggestion("its rows", settings)]
         else:
             continue
-        return RequestError(f"{quote_input(path)} looks like {shown}, but is not called .csv", choices)
+        return RequestError(f"{quote_input(path)} looks like {shown}, but is not called .csv", suggestions)
     return None
 
 
-def name_columns(path: str, cells: Sequence[str], delimiter: str) -> list[Choice]:
+def name_columns(path: str, cells: Sequence[str], delimiter: str) -> list[Suggestion]:
     """What writes a table with a first row: the first cell that names an image is one, the first other a label."""
     images = [number for number, cell in enumerate(cells) if is_image_name(cell)]
     labels = [number for number in range(len(cells)) if number not in images]
@@ -115,7 +115,7 @@ def name_columns(path: str, cells: Sequence[str], delimiter: str) -> list[Choice
     shown = header.replace("\t", "\\t")
     command = f"{{ printf '{shown}\\n'; cat {shlex.quote(path)}; }} > {shlex.quote(path + '.csv')}"
     settings = {**({"delimiter": " "} if delimiter == " " else {}), **({} if labels else {"layout": "image"})}
-    return [Choice(f"the columns {shown}", {"input": f"{path}.csv", **settings}, [command])]
+    return [Suggestion(f"the columns {shown}", {"input": f"{path}.csv", **settings}, [command])]
 
 
 def refuse_embedded(path: str, column: str, settings: Mapping[str, str]) -> RequestError:
@@ -127,7 +127,7 @@ def refuse_embedded(path: str, column: str, settings: Mapping[str, str]) -> Requ
     """
     return RequestError(
         f"{quote_input(path)}: column {column!r} holds the images themselves, as Hugging Face's do; expected paths",
-        [Choice("the images in it", {"source": "hf_parquet", "image_column": column, **settings})],
+        [Suggestion("the images in it", {"source": "hf_parquet", "image_column": column, **settings})],
     )
 
 
@@ -142,5 +142,5 @@ def refuse_pixels(path: str, shape: Sequence[int], settings: Mapping[str, str]) 
     height, width, *_ = shape
     return RequestError(
         f"{quote_input(path)} holds the pixels of images of {height} x {width}; expected their paths",
-        [Choice("the images that the pixels make", {"source": "pixel_table", **settings})],
+        [Suggestion("the images that the pixels make", {"source": "pixel_table", **settings})],
     )

@@ -125,7 +125,7 @@ def test_the_name_of_an_input_that_says_its_split_is_not_offered_as_a_class(touc
     touch("cat/1x.jpg", "dog/2y.jpg")
     with pytest.raises(RequestError, match="directly in it") as refused:
         place("train=cat", "test=dog")
-    assert [choice.settings["layout"] for choice in refused.value.choices] == ["image"]
+    assert [suggestion.settings["layout"] for suggestion in refused.value.suggestions] == ["image"]
     with pytest.raises(RequestError, match="directly in it") as refused:
         place("cat", "dog")
-    assert "label_pattern" in refused.value.choices[0].settings
+    assert "label_pattern" in refused.value.suggestions[0].settings

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import Choice
+from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError, join, show_names
 from beam_tfrecords.transforms.sources.detect.mask_pairs import JPEG, find_masks, find_suffixed_masks
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_container, split_in_name
@@ -51,7 +51,7 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
     twins = None if ending else _twins(tree)
     if twins:
         photos, drawn = twins
-        answers = [[Choice(f"the images in {one}", {"input": request.path(one)})] for one in twins if request.root]
+        answers = [[Suggestion(f"the images in {one}", {"input": request.path(one)})] for one in twins if request.root]
         paths: dict[str, object] = {"input": request.path(photos), "mask_root": request.path(drawn)}
         raise UnclearError(
             f"the images in {show_names(twins)} have the same names, as images and their masks do",
@@ -63,7 +63,7 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         raise UnclearError(
             f"there are images that end in {ending}, beside images of the same names without it, as masks do",
             _with_masks(request, masks),
-            [Choice("the images but not their masks", {"exclude": [*request.spec.exclude, f"*{ending}*"]})],
+            [Suggestion("the images but not their masks", {"exclude": [*request.spec.exclude, f"*{ending}*"]})],
         )
     return []
 
@@ -90,14 +90,14 @@ def exclude(paths: Sequence[str], request: Request, tree: FolderTree) -> dict[st
     return {"exclude": [*request.spec.exclude, *globs_of(paths, request, tree)]}
 
 
-def _with_masks(request: Request, settings: dict[str, object] | None) -> list[Choice]:
+def _with_masks(request: Request, settings: dict[str, object] | None) -> list[Suggestion]:
     """The answer that the images have masks, unless the request says where masks are."""
     if settings is None or request.root is None or any(getattr(request.spec, name) for name in MASK_SETTINGS):
         return []
-    return [Choice("the images with their masks", {**settings, "layout": "segmentation"})]
+    return [Suggestion("the images with their masks", {**settings, "layout": "segmentation"})]
 
 
-def _without(others: FolderTree, request: Request, base: str, found: Sequence[str]) -> list[Choice]:
+def _without(others: FolderTree, request: Request, base: str, found: Sequence[str]) -> list[Suggestion]:
     """The answer that the images are wanted without the annotations in some folders.
 
     Args:
@@ -110,9 +110,9 @@ def _without(others: FolderTree, request: Request, base: str, found: Sequence[st
         below = others.below(base)
         is_beside = all(path.rpartition("/")[0] == base for path in found)
         if len(below) == 1 and is_beside:
-            return [Choice(meaning, {"input": request.path(join(base, below[0]))})]
+            return [Suggestion(meaning, {"input": request.path(join(base, below[0]))})]
     settings = exclude(found, request, others)
-    return [Choice(meaning, settings)] if len(settings["exclude"]) <= _MOST_GLOBS else []
+    return [Suggestion(meaning, settings)] if len(settings["exclude"]) <= _MOST_GLOBS else []
 
 
 def _annotation_folders(tree: FolderTree) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import Choice
+from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.interpretation import join
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
@@ -42,8 +42,8 @@ def describe_annotations(tree: FolderTree) -> str:
     return ", ".join(f"annotations of {kind} ({example})" for kind, example in kinds.items())
 
 
-def find_annotations(tree: FolderTree, spec: SourceSpec, root: str | None) -> Iterator[Choice]:
-    """The choices that read annotated objects, instead of the folders.
+def find_annotations(tree: FolderTree, spec: SourceSpec, root: str | None) -> Iterator[Suggestion]:
+    """The suggestions that read annotated objects, instead of the folders.
 
     Args:
       tree: the folders.
@@ -55,7 +55,7 @@ def find_annotations(tree: FolderTree, spec: SourceSpec, root: str | None) -> It
     yield from (one for one in _find_annotations(tree, root) if is_usable(spec, one.settings))
 
 
-def _find_annotations(tree: FolderTree, root: str) -> Iterator[Choice]:
+def _find_annotations(tree: FolderTree, root: str) -> Iterator[Suggestion]:
     """The requests that read what looks like annotations."""
     others = [(path, name) for path, _ in tree.walk() for name in tree.others(path)]
     files = [(path, name) for path, name in others if _COCO.search(name) and not _NOT_OBJECTS.search(name)]
@@ -76,7 +76,7 @@ def _find_annotations(tree: FolderTree, root: str) -> Iterator[Choice]:
     with_masks = [base for base in bases if tree.images(join(base, "SegmentationClass"))]
     if with_masks:
         settings = {**_read_voc(root, with_masks), "layout": "segmentation"}
-        yield Choice("the images with the masks of Pascal VOC", settings)
+        yield Suggestion("the images with the masks of Pascal VOC", settings)
 
 
 def find_voc(tree: FolderTree) -> list[str]:
@@ -92,8 +92,8 @@ def _read_voc(root: str, bases: Sequence[str]) -> dict[str, Any]:
     return {"input": paths if len(paths) > 1 else paths[0], "source": "voc"}
 
 
-def _objects(kind: str, settings: Mapping[str, Any]) -> Choice:
-    return Choice(f"the images with the objects of {kind}", {**settings, "layout": "detection"})
+def _objects(kind: str, settings: Mapping[str, Any]) -> Suggestion:
+    return Suggestion(f"the images with the objects of {kind}", {**settings, "layout": "detection"})
 
 
 def _below(root: str, path: str, name: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import Choice
+from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS
 from beam_tfrecords.transforms.sources.names import is_image_name
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern
@@ -48,7 +48,7 @@ _LEAST_PIXELS = 64
 _Cells: TypeAlias = Mapping[str, Sequence[str | int]]
 
 
-def column_suggestions(table: Table, *, image: str | None, needs_image: bool, needs_label: bool) -> list[Choice]:
+def column_suggestions(table: Table, *, image: str | None, needs_image: bool, needs_label: bool) -> list[Suggestion]:
     """The settings that read a table, as the first rows look.
 
     Args:
@@ -57,7 +57,7 @@ def column_suggestions(table: Table, *, image: str | None, needs_image: bool, ne
       needs_label: whether nothing says yet where the labels are.
 
     Returns:
-      Complete choices; none if nothing looks like images.
+      Complete suggestions; none if nothing looks like images.
 
     Raises:
       RequestError: the table holds the images themselves.
@@ -69,13 +69,13 @@ def column_suggestions(table: Table, *, image: str | None, needs_image: bool, ne
     if images is None:
         return []
     if not needs_label:
-        return [Choice(f"the images in {_describe(images)}", images)] if images else []
+        return [Suggestion(f"the images in {_describe(images)}", images)] if images else []
     column = images.get("image_column") or image
     others = {name: values for name, values in cells.items() if name != column}
     repeats = column is not None and len(set(cells[column])) < len(cells[column])
     found = itertools.islice(_find_labels(others, rows, repeats=repeats), _MOST_LABELS)
-    choices = [Choice(meaning, {**images, **labels}) for meaning, labels in found]
-    return [*choices, Choice("the images without labels", {**images, "layout": "image"})]
+    suggestions = [Suggestion(meaning, {**images, **labels}) for meaning, labels in found]
+    return [*suggestions, Suggestion("the images without labels", {**images, "layout": "image"})]
 
 
 def one_hot_columns(table: Table) -> list[str]:

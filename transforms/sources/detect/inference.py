@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
-from beam_tfrecords.errors import Choice, FailureReason, RequestError
+from beam_tfrecords.errors import FailureReason, RequestError, Suggestion
 from beam_tfrecords.transforms.refs import SampleRef
 from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
     find_annotations,
@@ -72,7 +72,7 @@ class ApplyInterpretations:
             roles, path, said = self._find(f"{key}/")
             split = roles.place(path)[1]
             if folder.images and split not in (None, said):
-                by_folders = Choice("the splits of the folders", {"input": list(spec.input)})
+                by_folders = Suggestion("the splits of the folders", {"input": list(spec.input)})
                 raise RequestError(
                     f"an input is said to be {said}, but its folder {printable(key)} looks like {split}; expected one "
                     "split in each input",
@@ -123,7 +123,7 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
     annotations = list(find_annotations(tree, request.spec, request.root))
     if annotations or (request.root is None and find_voc(tree)):
         depth = depth_of(next(iter(found.bases)))
-        folders = Choice("the folders as classes", {"label_pattern": request.class_pattern(depth)})
+        folders = Suggestion("the folders as classes", {"label_pattern": request.class_pattern(depth)})
         error = UnclearError("the folders may be classes, but there are annotations of their images", [folders])
         raise refuse(error, tree, request)
 

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import Choice
+from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.names import normalize
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
@@ -125,7 +125,7 @@ class UnclearError(Exception):
       answers: what the request may say. The answers in a group mean the same: the first that makes it clear counts.
     """
 
-    def __init__(self, found: str, *answers: Sequence[Choice]) -> None:
+    def __init__(self, found: str, *answers: Sequence[Suggestion]) -> None:
         super().__init__(found)
         self.found = found
         self.answers = answers

@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import Choice
+from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.annotated import exclude, refuse_annotations
 from beam_tfrecords.transforms.sources.detect.interpretation import (
     Interpretation,
@@ -207,7 +207,7 @@ def _find_bases(tree: FolderTree, request: Request, notes: list[str]) -> dict[st
         raise UnclearError(
             f"`splits` has fractions, but there are the split folders {show_names(list(splits))}, which would "
             "become classes",
-            [Choice("the splits as they are", {"splits": "auto"})],
+            [Suggestion("the splits as they are", {"splits": "auto"})],
             _divide_anew(tree, request, base, list(splits)),
         )
     return {join(base, name): split for name, split in splits.items()} if splits else {base: None}
@@ -262,18 +262,18 @@ def _refuse_split_among_classes(tree: FolderTree, request: Request, base: str, k
         )
 
 
-def _name_splits(request: Request, base: str, splits: Mapping[str, str | None]) -> list[Choice]:
+def _name_splits(request: Request, base: str, splits: Mapping[str, str | None]) -> list[Suggestion]:
     """The answer that some folders in a folder are the splits."""
     if not splits or (base and not request.root):
         return []
     moved = {"input": request.path(base)} if base else {}
-    return [Choice(f"the images in {', '.join(splits)}", {**moved, "splits": write_splits(splits)})]
+    return [Suggestion(f"the images in {', '.join(splits)}", {**moved, "splits": write_splits(splits)})]
 
 
-def _divide_anew(tree: FolderTree, request: Request, base: str, names: Sequence[str]) -> list[Choice]:
+def _divide_anew(tree: FolderTree, request: Request, base: str, names: Sequence[str]) -> list[Suggestion]:
     """The answer that the images of the splits are divided by fractions."""
     if request.root is None:
-        return [Choice("all images divided anew", {"label_pattern": request.class_pattern(depth_of(base) + 1)})]
+        return [Suggestion("all images divided anew", {"label_pattern": request.class_pattern(depth_of(base) + 1)})]
     inputs = []
     for name in names:
         try:
@@ -282,7 +282,7 @@ def _divide_anew(tree: FolderTree, request: Request, base: str, names: Sequence[
         except UnclearError:
             continue
     which = "all images" if len(inputs) == len(names) else f"the images in {', '.join(inputs)}"
-    return [Choice(f"{which} divided anew", {"input": inputs})] if inputs else []
+    return [Suggestion(f"{which} divided anew", {"input": inputs})] if inputs else []
 
 
 def _has_classes(tree: FolderTree, path: str) -> bool:
@@ -331,18 +331,18 @@ def _directly_in(found: str, level: Level) -> UnclearError:
     if not any(bases) and _names_are_classes(request):
         is_archive = source_of_file(request.key_prefix.rstrip("/")) is not None
         name = r"^(?P<label>[^/]+?)\.(t|zip)[^/]*/" if is_archive else "^(?P<label>[^/]+)/"
-        answers.append(Choice("the name of each input as a class", {"label_pattern": name}))
+        answers.append(Suggestion("the name of each input as a class", {"label_pattern": name}))
     names = []
     pattern = find_name_pattern(level.tree.names(bases))
     if pattern:
-        names.append(Choice("the images with the class from the names of the files", {"label_pattern": pattern}))
+        names.append(Suggestion("the images with the class from the names of the files", {"label_pattern": pattern}))
     elif request.root:
         for base in bases:
             pattern = find_name_pattern(level.tree.names([base])) if base else None
             if pattern:
                 meaning = f"the images in {base} with the class from the names of the files"
                 back = {"splits": None} if request.spec.split_folders else {}
-                names.append(Choice(meaning, {"input": request.path(base), "label_pattern": pattern, **back}))
+                names.append(Suggestion(meaning, {"input": request.path(base), "label_pattern": pattern, **back}))
     return UnclearError(f"{found}, so that no folder names their class{_HOW_TO_LABEL}", answers, names)
 
 
@@ -375,7 +375,7 @@ def _splits_without_classes(level: Level) -> Interpretation | None:
     named = level.request.spec.split_folders
     if named:
         kept = {one: split for one, split in named.items() if not any(f"{n}/".startswith(f"{one}/") for n in flat)}
-        answers = [Choice(f"the images in {', '.join(kept)}", {"splits": write_splits(kept)})] if kept else []
+        answers = [Suggestion(f"the images in {', '.join(kept)}", {"splits": write_splits(kept)})] if kept else []
     raise UnclearError(
         f"no folders name the classes of the images in {show_names(flat)}, as those in "
         f"{show_names([base for base in level.bases if base not in flat])} do",
@@ -401,7 +401,7 @@ def _splits_of_other_classes(level: Level) -> Interpretation | None:
     raise UnclearError(
         f"the folders in {show_names(alone)} are others than those in the other split folders, so that they "
         "have no class in common",
-        [] if any("/" in base for base in splits) else [Choice(meaning, {"splits": write_splits(splits)})],
+        [] if any("/" in base for base in splits) else [Suggestion(meaning, {"splits": write_splits(splits)})],
         _without(level.tree, level.request, others) if others else [],
     )
 
@@ -440,9 +440,9 @@ def _around_classes(level: Level) -> Interpretation | None:
     raise UnclearError(
         f"all images are in the folder {printable(first)}, which would be the only class, but it holds the folders "
         f"{show_names(level.inner[name])}",
-        [Choice(meaning, {"input": level.request.path(path)})] if level.request.root and is_whole else [],
-        [Choice(meaning, {"label_pattern": level.request.class_pattern(depth_of(path))})],
-        [Choice(f"the class {name}", {"class_names": name})],
+        [Suggestion(meaning, {"input": level.request.path(path)})] if level.request.root and is_whole else [],
+        [Suggestion(meaning, {"label_pattern": level.request.class_pattern(depth_of(path))})],
+        [Suggestion(f"the class {name}", {"class_names": name})],
     )
 
 
@@ -482,22 +482,22 @@ def _two_levels(level: Level) -> Interpretation | None:
     base, depth = min(level.bases), depth_of(min(level.bases))
     shared = set.intersection(*(set(level.inner[name]) for name in names))
     hold = "the same folders" if shared and len(shared) == len(found) else "other folders"
-    outer = Choice(f"the classes {_first(names)}", {"label_pattern": request.class_pattern(depth)})
+    outer = Suggestion(f"the classes {_first(names)}", {"label_pattern": request.class_pattern(depth)})
     if any(tree.images(join(base, name)) for name in names):
         whole = f"{request.class_pattern(depth).removesuffix('[^/]+)/')}.+)/[^/]+$"
-        inner = Choice("the whole path of a folder as its class", {"label_pattern": whole})
+        inner = Suggestion("the whole path of a folder as its class", {"label_pattern": whole})
     else:
         below = dataclasses.replace(level, bases=level.down())
         while below.names and (len(below.names) < 2 or all(map(is_container, below.names))):
             below = dataclasses.replace(below, bases=below.down())
         pattern = request.class_pattern(depth_of(next(iter(below.bases))) if below.bases else depth + 1)
-        inner = Choice(f"the classes {_first(below.names or found)}", {"label_pattern": pattern})
+        inner = Suggestion(f"the classes {_first(below.names or found)}", {"label_pattern": pattern})
     alone = []
     repeats = sum(map(len, level.inner.values())) > len(found)
     are_classes = len(level.inner[names[0]]) > 1 or all(map(is_container, found))
     if repeats and are_classes and request.root and not any(level.bases.values()):
         one = join(base, names[0])
-        alone = [Choice(f"the folders in {one} as classes", {"input": request.path(one)})]
+        alone = [Suggestion(f"the folders in {one} as classes", {"input": request.path(one)})]
     depths = "" if len(level.deep) == len(names) else "the images lie at different depths: "
     raise UnclearError(
         f"{depths}the folders {show_names(names)} hold {hold} ({show_names(found)}), so that either may be the classes",
@@ -532,17 +532,17 @@ LAYOUTS = (
 )
 
 
-def _without(tree: FolderTree, request: Request, paths: Sequence[str]) -> list[Choice]:
+def _without(tree: FolderTree, request: Request, paths: Sequence[str]) -> list[Suggestion]:
     """The answer that some folders do not belong to the input."""
-    return [Choice(f"the images but not those in {show_names(paths)}", exclude(paths, request, tree))]
+    return [Suggestion(f"the images but not those in {show_names(paths)}", exclude(paths, request, tree))]
 
 
-def _all_are_classes(names: Sequence[str]) -> list[Choice]:
+def _all_are_classes(names: Sequence[str]) -> list[Suggestion]:
     """The answer that all folders are classes."""
     are_plain = not any("," in name or name != name.strip() for name in names)
     if not 1 < len(names) <= _MOST_CLASSES or not are_plain:
         return []
-    return [Choice("all folders as classes", {"class_names": ",".join(names)})]
+    return [Suggestion("all folders as classes", {"class_names": ",".join(names)})]
 
 
 def _first(names: Sequence[str]) -> str:

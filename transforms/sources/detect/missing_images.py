@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import Choice, RequestError, SampleError
+from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.transforms.sources.detect.column_suggestions import FOLDERS, find_pattern
 from beam_tfrecords.transforms.sources.detect.columns import Columns
 from beam_tfrecords.transforms.sources.inputs import quote_input
@@ -63,12 +63,12 @@ def refuse_missing(table: Table, columns: Columns, spec: SourceSpec) -> None:
         return
     if any(storage.is_file(storage.join(root, name)) for root in roots for name in names):
         return
-    choice = next(_choices(table, columns, spec, names, roots[-1]), None)
-    if choice is not None:
+    suggestion = next(_suggestions(table, columns, spec, names, roots[-1]), None)
+    if suggestion is not None:
         raise RequestError(
             f"{quote_input(table.path)}: none of the first {len(names)} images is there, such as "
             f"{shorten(storage.join(roots[-1], names[0]))}",
-            [choice],
+            [suggestion],
         )
 
 
@@ -86,29 +86,31 @@ def _first_images(table: Table, columns: Columns) -> list[str]:
     return names
 
 
-def _choices(table: Table, columns: Columns, spec: SourceSpec, names: Sequence[str], root: str) -> Iterator[Choice]:
+def _suggestions(
+    table: Table, columns: Columns, spec: SourceSpec, names: Sequence[str], root: str
+) -> Iterator[Suggestion]:
     written = columns.pattern or f"{{{columns.image}}}"
     for change, folder in _find_changes(names, root, storage.dirname(table.path)):
         where = {"image_root": folder} if folder != root else {}
         match change:
             case _Change(()) if change.case == "__str__":
-                yield Choice(f"the images in {folder}", where)
+                yield Suggestion(f"the images in {folder}", where)
             case _Change(("\\Z", extension)):
-                yield Choice(
+                yield Suggestion(
                     f"the images with {extension}",
                     {"image_path": written + extension, "image_column": None, **where},
                 )
             case _ if table.delimiter and columns.image and len(spec.input) == 1 and not spec.input_splits:
                 words = [table.path, columns.image, table.delimiter, change.case, *change.substitutions]
                 command = shlex.join(["python3", "-c", _REWRITE, *words])
-                yield Choice("a table with the right paths", {"input": f"{table.path}.csv", **where}, [command])
+                yield Suggestion("a table with the right paths", {"input": f"{table.path}.csv", **where}, [command])
     for name in table.columns:
         if name != columns.image and re.sub(r"[\s_-]", "", name.lower()) in _IDS:
             rows = [row for row in itertools.islice(table.rows([name]), _ROWS) if not isinstance(row, InvalidRow)]
             pattern = find_pattern(table, name, [str(row[name]) for row in rows]) if rows else None
             if pattern:
                 settings = {"image_path": pattern, "image_column": None, "image_root": None}
-                yield Choice(f"the images that are named by {name!r}", settings)
+                yield Suggestion(f"the images that are named by {name!r}", settings)
 
 
 def _find_changes(names: Sequence[str], root: str, beside: str) -> Iterator[tuple[_Change, str]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import Choice, RequestError
+from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.sources.detect.annotation_sidecars import describe_annotations, find_annotations
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request, UnclearError, join
 from beam_tfrecords.transforms.sources.detect.layouts import ALSO_THINGS, interpret
@@ -29,7 +29,7 @@ _UNLABELLED = {"layout": "image"}
 def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestError:
     """The refusal of an input whose folders are unclear, with what the request may say instead."""
     spec = request.spec
-    suggestions: list[Choice] = []
+    suggestions: list[Suggestion] = []
     for one in _suggestions(error, tree, request):
         if one.settings not in [other.settings for other in suggestions]:
             suggestions.append(one)
@@ -46,11 +46,11 @@ def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestEr
     return RequestError(f"{request.where}: {error.found}{more}", suggestions)
 
 
-def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Iterator[Choice]:
+def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """The suggestions, the most certain first."""
     spec = request.spec
     yield from find_annotations(tree, spec, request.root)
-    followed = _answer(error, tree, request, Choice("", {}), _MOST_ANSWERS)
+    followed = _answer(error, tree, request, Suggestion("", {}), _MOST_ANSWERS)
     if spec.needs_mask:
         says_masks = any(getattr(spec, name) for name in MASK_SETTINGS)
         yield from (one for one in followed if says_masks or "segmentation" in one.settings.values())
@@ -59,11 +59,11 @@ def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Ite
         yield from itertools.islice(find_tables(tree, spec, request.root), _MOST_TABLES)
     yield from followed
     if spec.needs_label:
-        for one in _follow(*_apply(tree, request, _UNLABELLED), Choice("", _UNLABELLED), _MOST_ANSWERS):
+        for one in _follow(*_apply(tree, request, _UNLABELLED), Suggestion("", _UNLABELLED), _MOST_ANSWERS):
             yield dataclasses.replace(one, meaning=f"{one.meaning or 'all images'}, without labels")
 
 
-def _follow(tree: FolderTree, request: Request, said: Choice, most: int) -> Iterator[Choice]:
+def _follow(tree: FolderTree, request: Request, said: Suggestion, most: int) -> Iterator[Suggestion]:
     """The requests that are clear once some more answers are given.
 
     Args:
@@ -80,13 +80,15 @@ def _follow(tree: FolderTree, request: Request, said: Choice, most: int) -> Iter
         yield said
 
 
-def _answer(error: UnclearError, tree: FolderTree, request: Request, said: Choice, most: int) -> Iterator[Choice]:
+def _answer(
+    error: UnclearError, tree: FolderTree, request: Request, said: Suggestion, most: int
+) -> Iterator[Suggestion]:
     """`_follow` behind each answer to what is unclear."""
     for answers in error.answers if most else ():
         for answer in answers:
             settings = {**said.settings, **answer.settings}
             kept = {name: value for name, value in settings.items() if value is not None}
-            one = Choice(", ".join(filter(None, (said.meaning, answer.meaning))), kept)
+            one = Suggestion(", ".join(filter(None, (said.meaning, answer.meaning))), kept)
             clear = list(_follow(*_apply(tree, request, answer.settings), one, most - 1))
             yield from clear
             if clear:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import BuildError, Choice, RequestError
+from beam_tfrecords.errors import BuildError, RequestError, Suggestion
 from beam_tfrecords.transforms.sources.detect.column_suggestions import LABEL_NAMES, NOT_LABEL_NAMES, plain_name
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
@@ -45,8 +45,8 @@ def list_tables(tree: FolderTree) -> list[str]:
     return sorted(found, key=lambda path: (path.count("/"), path))
 
 
-def find_tables(tree: FolderTree, spec: SourceSpec, root: str | None) -> Iterator[Choice]:
-    """The choices that read a table which names images and their labels, instead of the folders.
+def find_tables(tree: FolderTree, spec: SourceSpec, root: str | None) -> Iterator[Suggestion]:
+    """The suggestions that read a table which names images and their labels, instead of the folders.
 
     Args:
       tree: the folders.
@@ -64,14 +64,14 @@ def find_tables(tree: FolderTree, spec: SourceSpec, root: str | None) -> Iterato
         settings = None if _NO_LABELS.search(path) else _settings_of(path, tree, root)
         if settings is None:
             continue
-        choice = Choice(f"the rows of {path}", {"input": storage.join(root, path), **settings})
+        suggestion = Suggestion(f"the rows of {path}", {"input": storage.join(root, path), **settings})
         folder = settings.get("image_root", storage.dirname(storage.join(root, path)))[len(root) :].strip("/")
-        if is_usable(spec, choice.settings, images=tree.images(folder)):
-            yield choice
+        if is_usable(spec, suggestion.settings, images=tree.images(folder)):
+            yield suggestion
 
 
-def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Choice] | None:
-    """The name of the tables which Hugging Face's datasets looks for beside images, and the choice that reads them."""
+def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Suggestion] | None:
+    """The name of the tables that Hugging Face's datasets looks for beside images; the suggestion that reads them."""
     from beam_tfrecords.transforms.sources.tables.hf_folder import METADATA, is_image
 
     path = next((path for path in list_tables(tree) if posixpath.basename(path) in METADATA), None)
@@ -86,7 +86,7 @@ def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Choice] | None:
         settings = {"label_column": label}
     elif len(others) == 1 and all(isinstance(value, str) for value in next(iter(others.values()))):
         settings = {"label_column": next(iter(others)), "label_type": "text"}
-    return posixpath.basename(path), Choice(f"the rows of {path}", {"source": "hf_folder", **settings})
+    return posixpath.basename(path), Suggestion(f"the rows of {path}", {"source": "hf_folder", **settings})
 
 
 def _read_cells(path: str) -> dict[str, list[Any]] | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import Choice, FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
 from beam_tfrecords.transforms.sources.detect.mask_names import find_suffixes
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, plain_path
 from beam_tfrecords.transforms.sources.folders.roots import Root
@@ -128,7 +128,7 @@ class MaskFiles:
             f"{where}: no image has a mask; expected one of the same name in {self.folder}, and found "
             f"{printable(image)} and {printable(mask)}; `mask_suffix` and `image_suffix` say what their names have at "
             "their ends",
-            [Choice("the images with these masks", settings)] if settings else [],
+            [Suggestion("the images with these masks", settings)] if settings else [],
         )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, cast
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import Choice, FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.ref_columns import RefColumns, one_by_one
 from beam_tfrecords.transforms.refs import IMAGE, MASK, File, SampleRef
@@ -221,7 +221,7 @@ class TableSource(Source):
                     "column with images and the other has none; convert them separately"
                 )
 
-    def column_suggestions(self, *, needs_label: bool) -> Sequence[Choice]:
+    def column_suggestions(self, *, needs_label: bool) -> Sequence[Suggestion]:
         """See `Source.column_suggestions`; those of the first table."""
         reader = self._readers[0]
         has_label = reader.columns.label is not None or bool(reader.columns.labels)
@@ -305,7 +305,7 @@ def _check_labels(tables: Sequence[tuple[InputFile, TableFile]], spec: SourceSpe
         inputs = [f"{file.split}={table.path}" if spec.input_splits else table.path for file, table in labelled]
         raise RequestError(
             f"{quote_input(without.path)} has no labels, as {labelled[0][1].path} has; {available(without)}",
-            [Choice("the tables with labels", {"input": inputs})],
+            [Suggestion("the tables with labels", {"input": inputs})],
         )
 
 

@@ -161,8 +161,8 @@ def test_a_separator_splits_the_cell_into_labels(csv_file, opened):
 
 def test_columns_that_look_like_images_and_labels_are_named_with_their_settings(csv_file, opened):
     table = csv_file("foto,kind,year", "a.jpg,cat,2001", "b.jpg,dog,2002", "c.jpg,cat,2003")
-    choices = opened(table, needs_label=False).column_suggestions(needs_label=True)
-    assert [dict(choice.settings) for choice in choices] == [
+    suggestions = opened(table, needs_label=False).column_suggestions(needs_label=True)
+    assert [dict(suggestion.settings) for suggestion in suggestions] == [
         {"image_column": "foto", "label_column": "kind"},
         {"image_column": "foto", "layout": "image"},
     ]
@@ -182,5 +182,5 @@ def test_a_column_of_urls_is_one_of_images(csv_file, opened):
 
 def test_ids_that_name_files_are_found(csv_file, opened):
     table = csv_file("id,breed", "7,cat", "8,cat", images=("train/7.jpg", "train/8.jpg"))
-    (choice,) = opened(table, needs_label=False).column_suggestions(needs_label=False)
-    assert choice.settings == {"image_path": "train/{id}.jpg"}
+    (suggestion,) = opened(table, needs_label=False).column_suggestions(needs_label=False)
+    assert suggestion.settings == {"image_path": "train/{id}.jpg"}

@@ -25,10 +25,10 @@ def splits(samples):
 
 
 def settings_of(refused):
-    """The settings that the choices of a refusal make."""
+    """The settings that the suggestions of a refusal make."""
     return [
-        {name: value for name, value in choice.settings.items() if value is not None}
-        for choice in refused.value.choices
+        {name: value for name, value in suggestion.settings.items() if value is not None}
+        for suggestion in refused.value.suggestions
     ]
 
 

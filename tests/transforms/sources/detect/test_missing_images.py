@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.settings.hints import explain
+from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
 

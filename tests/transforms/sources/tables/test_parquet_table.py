@@ -135,8 +135,8 @@ def test_an_image_column_of_bytes_is_refused_if_the_request_says_that_it_has_pat
     pq.write_table(pa.table({"image": [b"\xff\xd8"], "label": [1]}), tmp_path / "m.parquet")
     with pytest.raises(RequestError, match="column 'image' holds the images themselves") as refused:
         opened(tmp_path / "m.parquet", source="parquet")
-    (choice,) = refused.value.choices
-    assert choice.settings == {"source": "hf_parquet", "image_column": "image"}
+    (suggestion,) = refused.value.suggestions
+    assert suggestion.settings == {"source": "hf_parquet", "image_column": "image"}
 
 
 def test_a_parquet_table_gives_images_labels_and_typed_columns(touch, opened, listed):

@@ -89,8 +89,8 @@ def test_other_tables_of_pixels_are_read_if_the_request_says_so(opened, listed, 
     pq.write_table(table, tmp_path / "a.parquet")
     with pytest.raises(RequestError) as refused:
         opened(tmp_path / "a.parquet").column_suggestions(needs_label=False)
-    (choice,) = refused.value.choices
-    assert choice.settings["source"] == "pixel_table"
+    (suggestion,) = refused.value.suggestions
+    assert suggestion.settings["source"] == "pixel_table"
     _, samples = listed(tmp_path / "a.parquet", source="pixel_table")
     np.testing.assert_array_equal(pixels_of(samples), PIXELS)
     assert [sample.label for sample in samples] == LABELS

@@ -22,7 +22,8 @@ def explain(error: RequestError, command: str, argv: Sequence[str]) -> list[str]
       argv: its arguments.
     """
     commands = [
-        (choice.meaning, [*choice.before, change_command(command, argv, choice.settings)]) for choice in error.choices
+        (suggestion.meaning, [*suggestion.before, change_command(command, argv, suggestion.settings)])
+        for suggestion in error.suggestions
     ]
     # What the terminal would show as an escape could not be pasted.
     commands = [(meaning, lines) for meaning, lines in commands if all(escape(line) == line for line in lines)]

@@ -6,8 +6,8 @@ import shlex
 
 import pytest
 
-from beam_tfrecords.beam_pipelines.settings.hints import change_command, explain
-from beam_tfrecords.errors import Choice, RequestError
+from beam_tfrecords.beam_pipelines.settings.suggested_commands import change_command, explain
+from beam_tfrecords.errors import RequestError, Suggestion
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,9 @@ def test_a_path_below_the_working_directory_is_shown_as_people_write_it(tmp_path
 
 
 def test_the_lines_of_a_refusal():
-    error = RequestError("`input=a`: unclear", [Choice("one way", {"layout": "image"}), Choice("other", {"seed": 2})])
+    error = RequestError(
+        "`input=a`: unclear", [Suggestion("one way", {"layout": "image"}), Suggestion("other", {"seed": 2})]
+    )
     assert str(error) == "`input=a`: unclear; say one way: `layout=image`; or other: `seed=2`"
     assert explain(error, "convert", ["--input=a"]) == [
         "--input=a: unclear; choose one of:",
@@ -58,5 +60,5 @@ def test_the_lines_of_a_refusal():
 
 
 def test_a_command_that_the_terminal_would_change_is_not_offered():
-    error = RequestError("unclear", [Choice("one way", {"input": "a\nb"})])
+    error = RequestError("unclear", [Suggestion("one way", {"input": "a\nb"})])
     assert explain(error, "convert", ["--input=a"]) == ["unclear"]
