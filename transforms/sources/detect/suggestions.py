@@ -43,7 +43,9 @@ def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestEr
     if spec.source in ("image_folder", "filename_pattern"):
         # A source that the request names may not fit a pattern or a table.
         suggestions = [dataclasses.replace(one, settings={"source": None, **one.settings}) for one in suggestions]
-    return RequestError(f"{request.where}: {error.found}{more}", suggestions)
+    # What to do stands behind what was seen.
+    seen, semicolon, remedy = error.found.partition("; ")
+    return RequestError(f"{request.where}: {seen}{more}{semicolon}{remedy}", suggestions)
 
 
 def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Iterator[Suggestion]:
