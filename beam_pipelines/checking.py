@@ -240,6 +240,11 @@ def check_listing(
         for split, samples in listing.samples.items():
             if split and samples < spec.num_shards:
                 raise RequestError(f"`num_shards={spec.num_shards}`: split {split} has only {samples} samples")
+    return _resolve_classes(spec, source, listing, earlier)
+
+
+def _resolve_classes(spec: BuildSpec, source: Source, listing: Listing, earlier: Sequence[str]) -> ClassNames:
+    """The class names: those of the request, of the columns, of the source, or of the labels that were listed."""
     if spec.layout is None or not (spec.layout.needs_label or spec.layout.needs_objects):
         return ClassNames(spec.class_names or ())
     if spec.class_names is None and spec.source.label_columns:
@@ -248,15 +253,19 @@ def check_listing(
         ]
         return _number_classes(spec, source, listing, ClassNames(spec.source.label_columns), earlier)
     source.notes += _describe_one_hot(spec, source, listing)
-    if spec.class_names is None and source.class_names:
+    if spec.class_names is not None:
+        return _check_given(spec, source, listing, ClassNames(spec.class_names, source.labels_may_be_indices))
+    if source.class_names:
         return _number_classes(spec, source, listing, ClassNames(tuple(source.class_names)), earlier)
-    if spec.class_names is None:
-        inferred = infer_class_names(listing.labels, numbers_are_indices=source.labels_may_be_indices)
-        numbered = _number_classes(spec, source, listing, inferred, earlier)
-        in_cells = source.labels_may_be_indices and spec.source.label_separator is None
-        source.notes += describe_labels(listing.labels, numbered, in_cells=in_cells)
-        return numbered
-    class_names = ClassNames(spec.class_names, source.labels_may_be_indices)
+    inferred = infer_class_names(listing.labels, numbers_are_indices=source.labels_may_be_indices)
+    numbered = _number_classes(spec, source, listing, inferred, earlier)
+    in_cells = source.labels_may_be_indices and spec.source.label_separator is None
+    source.notes += describe_labels(listing.labels, numbered, in_cells=in_cells)
+    return numbered
+
+
+def _check_given(spec: BuildSpec, source: Source, listing: Listing, class_names: ClassNames) -> ClassNames:
+    """Checks that the labels are among the class names of the request, but for as many as may fail."""
     unknown: dict[Scalar, int] = {
         label: count for label, count in listing.labels.items() if label is not None and class_names.find(label) is None
     }

@@ -130,38 +130,47 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
     group = choose("group_column", (), "groups")
     if spec.image_path is not None:
         _check_pattern(table, spec.image_path)
-    wrong = next((one for name, one in images.items() if name not in lists and not table.may_hold_text(one)), None)
-    if wrong is not None:
-        raise RequestError(
-            f"{quote_input(table.path)}: the values in column {wrong!r} are not strings, but an image is given by its "
-            f"path; name the column with the paths with `image_column`; {available(table)}",
-            column_suggestions(table, image=None, needs_image=True, needs_label=label is None and spec.needs_label),
-        )
     objects = find_objects(table, spec, find_label(table))
-    if label is None and spec.needs_label and not spec.label_columns and objects is None:
-        raise RequestError(
-            f"{quote_input(table.path)} has no column 'label', which the layout needs; name another with "
-            f"`label_column`; {available(table)}",
-            column_suggestions(
-                table, image=image, needs_image=image is None and spec.image_path is None, needs_label=True
-            ),
-        )
-    if spec.needs_mask and mask is None:
-        raise RequestError(
-            f"{quote_input(table.path)} has no column 'mask', which the layout needs; name another with `mask_column`; "
-            f"{available(table)}"
-        )
-    if spec.group_rows and (len(images) > 1 or lists):
-        raise RequestError(
-            "`group_rows` makes one sample of rows with the same image, and these have several; leave it out, and name "
-            "what tells rows apart with `key_column`"
-        )
     if objects is not None:
         taken.append(f"boxes from column {objects!r}")
     if taken:
         notes.append(f"{printable(storage.basename(table.path))}: {', '.join(taken)}")
     found = Columns(image, spec.image_path, label, split, key, group, spec.label_columns, objects, mask, images, lists)
+    _check_needed(table, spec, found)
     return found, notes
+
+
+def _check_needed(table: Table, spec: SourceSpec, found: Columns) -> None:
+    """Checks that the columns which the layout needs were found, and hold what they are to hold."""
+    wrong = next(
+        (one for name, one in found.images.items() if name not in found.lists and not table.may_hold_text(one)), None
+    )
+    if wrong is not None:
+        raise RequestError(
+            f"{quote_input(table.path)}: the values in column {wrong!r} are not strings, but an image is given by its "
+            f"path; name the column with the paths with `image_column`; {available(table)}",
+            column_suggestions(
+                table, image=None, needs_image=True, needs_label=found.label is None and spec.needs_label
+            ),
+        )
+    if found.label is None and spec.needs_label and not spec.label_columns and found.objects is None:
+        raise RequestError(
+            f"{quote_input(table.path)} has no column 'label', which the layout needs; name another with "
+            f"`label_column`; {available(table)}",
+            column_suggestions(
+                table, image=found.image, needs_image=found.image is None and spec.image_path is None, needs_label=True
+            ),
+        )
+    if spec.needs_mask and found.mask is None:
+        raise RequestError(
+            f"{quote_input(table.path)} has no column 'mask', which the layout needs; name another with `mask_column`; "
+            f"{available(table)}"
+        )
+    if spec.group_rows and (len(found.images) > 1 or found.lists):
+        raise RequestError(
+            "`group_rows` makes one sample of rows with the same image, and these have several; leave it out, and name "
+            "what tells rows apart with `key_column`"
+        )
 
 
 def has_labels(table: Table, named: Sequence[str]) -> bool:
