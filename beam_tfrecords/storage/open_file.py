@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 
 class OpenFile:
@@ -23,6 +24,7 @@ class OpenFile:
         """Up to `length` bytes from `offset`; fewer only at the end of the file."""
         return os.pread(self._number, length, offset)
 
-    def __del__(self) -> None:
+    # As an argument, because a module's names are gone when the interpreter ends.
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
         if hasattr(self, "_number"):
-            os.close(self._number)
+            close(self._number)
