@@ -8,8 +8,8 @@ import tempfile
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.checking import check_listing, check_output, open_spec_source
 from beam_tfrecords.beam_pipelines.expected_failures import ExpectedFailures
-from beam_tfrecords.beam_pipelines.list_input import list_containers, list_samples
 from beam_tfrecords.beam_pipelines.listing_tables import describe_refs, describe_splits
+from beam_tfrecords.beam_pipelines.local_listing import list_containers_here, list_samples
 from beam_tfrecords.beam_pipelines.notes import describe_request
 from beam_tfrecords.beam_pipelines.places import check_place
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
@@ -57,7 +57,7 @@ def _describe(spec: BuildSpec) -> DryRun:
         if containers is None:
             listing, skipped = list_samples(spec, source, folder), source.skipped
         else:
-            listing, skipped = list_containers(containers, spec, source, folder)
+            listing, skipped = list_containers_here(containers, spec, source, folder)
         kept = earlier_classes(spec, open_earlier(spec))
         class_names = check_listing(spec, source, listing, skipped, earlier=kept)
         convert = ConvertSample(spec.image, spec.layout or Layout(()), class_names)

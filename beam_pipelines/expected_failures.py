@@ -28,7 +28,7 @@ class ExpectedFailures:
     Args:
       convert: rejects what has not the labels that the layout needs.
       class_names: of the classes.
-      shares_keys: whether one of several samples with one key is no failure.
+      shares_keys: whether several samples may have one key: they are joined, or the last one counts.
     """
 
     def __init__(self, convert: ConvertSample, class_names: ClassNames, *, shares_keys: bool) -> None:

@@ -173,7 +173,7 @@ def _is_ours(output: str, name: str, registered: Sequence[str]) -> bool:
 
 
 def _find_removed(output: str, versions: Iterable[dict[str, Any]]) -> list[str]:
-    """The versions that were there when one of those that are there now was built, and are not any more."""
+    """The versions that have been removed since the oldest of today's versions was built."""
     there, known = set(), set()
     for version in versions:
         there.add(version["name"])

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.build_listing import list_containers, list_input
 from beam_tfrecords.beam_pipelines.execution.runners import Execution
 from beam_tfrecords.beam_pipelines.holding import Output, open_folder, refuse_other
-from beam_tfrecords.beam_pipelines.input_listing import list_containers, list_input
 from beam_tfrecords.beam_pipelines.versioning import Earlier, choose_version, open_earlier, would_repeat
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.source import Source

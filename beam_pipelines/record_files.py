@@ -46,7 +46,7 @@ def find_record_files(path: str) -> list[storage.FileEntry]:
         named = [entry for entry in found if entry.size and RECORD_FILE.fullmatch(entry.path[len(path) + 1 :])]
         return sorted(named, key=lambda entry: entry.path)
     except (OSError, RequestError, storage.SchemeError) as error:
-        if isinstance(error, OSError) and storage.is_unanswered(error):
+        if storage.is_unanswered(error):
             raise
         return []
 

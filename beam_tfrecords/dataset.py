@@ -323,7 +323,7 @@ def _read_files(path: str) -> tuple[bytes, str]:
         name = MANIFEST
         return storage.read_bytes(storage.join(path, name)), published
     except (OSError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, OSError) and storage.is_unanswered(error):
+        if storage.is_unanswered(error):
             # It may be whole: nobody may take it for damaged.
             raise BuildError(f"{path}: {name} cannot be read: {error.strerror or error}") from error
         raise _DamagedError(f"{name} cannot be read: {error}") from error

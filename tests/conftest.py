@@ -170,9 +170,9 @@ def beam_workers(request) -> tuple[str, ...]:
 @pytest.fixture
 def count_parts(monkeypatch) -> Callable[[], list[int]]:
     """From its call on, the parts in which workers list an input are counted: one number for each listing."""
-    from beam_tfrecords.beam_pipelines import input_listing
+    from beam_tfrecords.beam_pipelines import build_listing
 
-    index = input_listing.index_input
+    index = build_listing.index_input
 
     def count() -> list[int]:
         counts: list[int] = []
@@ -181,7 +181,7 @@ def count_parts(monkeypatch) -> Callable[[], list[int]]:
             counts.append(len(parts))
             return index(parts, *arguments, **named)
 
-        monkeypatch.setattr(input_listing, "index_input", counted)
+        monkeypatch.setattr(build_listing, "index_input", counted)
         return counts
 
     return count

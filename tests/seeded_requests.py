@@ -74,7 +74,7 @@ def choose_flags(chance: random.Random) -> list[str]:
 
 
 def digest_of(dataset: Path, root: Path) -> str:
-    """Of the files of data of a dataset, without what paths below `root` and times decide."""
+    """Digest of the files of a dataset that hold data, without what depends on paths below `root` or on times."""
     total = hashlib.sha256()
     for path in sorted(path for path in dataset.rglob("*") if path.is_file()):
         name = path.relative_to(dataset)

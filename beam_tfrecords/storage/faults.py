@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Callable
+from typing import TypeGuard
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage.entries import ServiceFaultError
@@ -43,9 +44,9 @@ def is_service_fault(error: OSError) -> bool:
     return isinstance(error, ServiceFaultError | TimeoutError | ConnectionError) or error.errno in _ERRNOS
 
 
-def is_unanswered(error: OSError) -> bool:
+def is_unanswered(error: BaseException | None) -> TypeGuard[OSError]:
     """Whether an error leaves open what is there: a service fault, or a place that may not be looked at."""
-    return is_service_fault(error) or isinstance(error, PermissionError)
+    return isinstance(error, OSError) and (is_service_fault(error) or isinstance(error, PermissionError))
 
 
 def is_fault_status(status: object) -> bool:

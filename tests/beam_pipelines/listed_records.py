@@ -10,7 +10,7 @@ from pathlib import Path
 from PIL import Image
 
 from beam_tfrecords.beam_pipelines.checking import check_listing, open_spec_source
-from beam_tfrecords.beam_pipelines.list_input import list_containers, list_samples
+from beam_tfrecords.beam_pipelines.local_listing import list_containers_here, list_samples
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
 from beam_tfrecords.transforms.listing.listing import read_refs
@@ -35,7 +35,7 @@ def read(argv: list[str], folder: Path) -> tuple[Records, list[str]]:
     if containers is None:
         listing, skipped = list_samples(spec, source, str(folder)), source.skipped
     else:
-        listing, skipped = list_containers(containers, spec, source, str(folder))
+        listing, skipped = list_containers_here(containers, spec, source, str(folder))
     check_listing(spec, source, listing, skipped)
     records: dict[str, Counter[str]] = {}
     for ref in read_refs(listing):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.beam_pipelines import building, list_input
+from beam_tfrecords.beam_pipelines import building, local_listing
 from beam_tfrecords.transforms.refs import SampleRef
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 
@@ -166,7 +166,7 @@ def test_a_table_that_is_replaced_while_it_is_read_ends_the_build(
 
     path = tmp_path / f"rows.{kind}"
     path.write_bytes(table(sorted(images)))
-    write_listing = list_input.write_listing
+    write_listing = local_listing.write_listing
 
     def write_and_replace(samples: Iterator[SampleRef], *arguments, **named):
         def replaced() -> Iterator[SampleRef]:
@@ -179,7 +179,7 @@ def test_a_table_that_is_replaced_while_it_is_read_ends_the_build(
 
     flags = [f"--input={path}", f"--output={tmp_path / 'out'}", *FLAGS]
     with monkeypatch.context() as patch:
-        patch.setattr(list_input, "write_listing", write_and_replace)
+        patch.setattr(local_listing, "write_listing", write_and_replace)
         ran = convert(*flags)
     assert ran.code == 1
     assert f"{path} has changed while it was read; run the same command again once it is complete" in ran.err

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_tfrecords.beam_pipelines import list_input
+from beam_tfrecords.beam_pipelines import local_listing
 from beam_tfrecords.transforms import service_faults
 from tests.beam_pipelines.dataset_checks import BEAM_TFRECORDS, manifest_of, shards_of
 
@@ -169,7 +169,7 @@ def test_a_folder_that_cannot_be_listed_is_listed_again(photos, tmp_path, conver
         return scandir(path)
 
     (photos / "cat/notes.txt").touch()
-    list_samples = list_input.list_samples
+    list_samples = local_listing.list_samples
 
     def list_with_faults(*arguments, **named):
         # Opening the source has looked into the folders before.
@@ -178,7 +178,7 @@ def test_a_folder_that_cannot_be_listed_is_listed_again(photos, tmp_path, conver
             patch.setattr(service_faults, "PAUSES", (0.01, 0.02))
             return list_samples(*arguments, **named)
 
-    monkeypatch.setattr(list_input, "list_samples", list_with_faults)
+    monkeypatch.setattr(local_listing, "list_samples", list_with_faults)
     ran = convert(f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS)
     if faults == 2:
         assert ran.code == 0, ran.err

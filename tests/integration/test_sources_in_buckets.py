@@ -16,18 +16,18 @@ from tests.source_forms import FORMS, flags_of, write_form
 # Has the workers list folders of more than five images, and says in how many parts.
 _IN_PARTS = """
 import sys
-from beam_tfrecords.beam_pipelines import cli, input_listing
+from beam_tfrecords.beam_pipelines import cli, build_listing
 from beam_tfrecords.storage import name_ranges
 from beam_tfrecords.transforms.sources.folders import image_folder
 
 image_folder.MOST_LISTED_HERE, name_ranges._PAGE = 5, 3
-index = input_listing.index_input
+index = build_listing.index_input
 
 def counted(parts, *arguments, **named):
     print(len(parts), "parts")
     return index(parts, *arguments, **named)
 
-input_listing.index_input = counted
+build_listing.index_input = counted
 sys.exit(cli.main(sys.argv[1:]))
 """
 

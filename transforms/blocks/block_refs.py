@@ -43,7 +43,7 @@ def read_block(joined: Iterable[bytes], *, seed: int) -> Iterator[RefColumns]:
 def join_rows(
     batches: Iterable[RefColumns], counts: Counter[Key], *, split: str, group_rows: bool, last_member_wins: bool
 ) -> Iterator[RefColumns]:
-    """The sorted references of a block, of which one for each key is not rejected.
+    """The sorted references of a block; of those with one key, one is left or the others are rejected.
 
     Args:
       counts: receives what became of the others.

@@ -121,10 +121,10 @@ class ArchiveSource(ContainerSource):
             keeps_splits = not self._spec.splits_auto and self._spec.split_folders is None
             return ApplyInterpretations({"*": Interpretation()}, _archive_name(self.name), keeps_splits, self._splits)
         request = Request(self._spec, where, names[0].partition(".")[0], None, prefix, names if prefix else ())
-        roles, notes = infer_folders(tree, request)
+        found, notes = infer_folders(tree, request)
         self.notes += notes
         key = "*" if prefix else ""
-        return change_refs({key: roles}, {key: tree}, self._spec, folders=folders, splits=self._splits)
+        return change_refs({key: found}, {key: tree}, self._spec, folders=folders, splits=self._splits)
 
     def _names_are_classes(self, names: Sequence[str]) -> bool:
         """Whether the names of archives say what is in the pictures, and are no numbered parts, splits or the like."""

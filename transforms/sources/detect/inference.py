@@ -36,27 +36,27 @@ class ApplyInterpretations:
     """Gives a reference the label and the split that its folders turned out to mean.
 
     Attributes:
-      roles: prefix of keys -> roles of the folders below it. With a single entry "*", keys begin with the name of some
+      found: prefix of keys -> what the folders below it mean. With a single entry "*", keys begin with the name of some
         archive.
       pattern: where labels come from; None for folders.
       keeps_splits: whether splits are fractions, which the listing has cut.
       splits: prefix of keys -> split of all samples below it, if the inputs say it.
     """
 
-    roles: Mapping[str, Interpretation]
+    found: Mapping[str, Interpretation]
     pattern: re.Pattern[str] | None
     keeps_splits: bool
     splits: Mapping[str, str]
 
     def __call__(self, ref: SampleRef) -> SampleRef:
         """The reference as it goes into the listing."""
-        roles, path, said = self._find(ref.key)
-        label, split = roles.place(path)
+        meaning, path, said = self._find(ref.key)
+        label, split = meaning.place(path)
         split = split or said
         if self.pattern is not None:
             label = path_label(ref.key, self.pattern)
         failure = ref.failure
-        if split is None and roles.has_splits:
+        if split is None and meaning.has_splits:
             failure = failure or _BESIDE_SPLITS
         if self.keeps_splits:
             split = ref.split
@@ -69,8 +69,8 @@ class ApplyInterpretations:
           RequestError: names input and folder.
         """
         for key, folder in folders.folders.items() if self.splits else ():
-            roles, path, said = self._find(f"{key}/")
-            split = roles.place(path)[1]
+            meaning, path, said = self._find(f"{key}/")
+            split = meaning.place(path)[1]
             if folder.images and split not in (None, said):
                 by_folders = Suggestion("the splits of the folders", {"input": list(spec.input)})
                 raise RequestError(
@@ -80,11 +80,11 @@ class ApplyInterpretations:
                 )
 
     def _find(self, key: str) -> tuple[Interpretation, str, str | None]:
-        """The roles of the folders of a key, the path that they are about, and the split that its input says."""
+        """What the folders of a key mean, the path that they are about, and the split that its input says."""
         head, _, rest = key.partition("/")
         for prefix, path in ((f"{head}/", rest), ("*", rest), ("", key)):
-            if prefix in self.roles:
-                return self.roles[prefix], path, self.splits.get("" if prefix == "" else f"{head}/")
+            if prefix in self.found:
+                return self.found[prefix], path, self.splits.get("" if prefix == "" else f"{head}/")
         raise KeyError(key)
 
 
@@ -120,8 +120,8 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
 
 def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request) -> None:
     """Refuses class folders beside annotations of their images: either may be meant."""
-    annotations = list(find_annotations(tree, request.spec, request.root))
-    if annotations or (request.root is None and find_voc(tree)):
+    annotated = next(find_annotations(tree, request.spec, request.root), None) is not None
+    if annotated or (request.root is None and find_voc(tree)):
         depth = depth_of(next(iter(found.bases)))
         folders = Suggestion("the folders as classes", {"label_pattern": request.class_pattern(depth)})
         error = UnclearError("the folders may be classes, but there are annotations of their images", [folders])
@@ -129,7 +129,7 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
 
 
 def change_refs(
-    roles: Mapping[str, Interpretation],
+    found: Mapping[str, Interpretation],
     trees: Mapping[str, FolderTree],
     spec: SourceSpec,
     *,
@@ -146,7 +146,7 @@ def change_refs(
       RequestError: an input says its split, and its folders another one.
     """
     keeps_splits = not spec.splits_auto and spec.split_folders is None
-    change = ApplyInterpretations(roles, compile_pattern(spec), keeps_splits, splits)
+    change = ApplyInterpretations(found, compile_pattern(spec), keeps_splits, splits)
     change.check_splits(folders, spec)
     guess = assume_folders(spec)
     for prefix, tree in trees.items():
@@ -154,8 +154,8 @@ def change_refs(
             at = f"{path}/" if path else ""
             if folder.images and (
                 bool(splits)
-                or guess.place(at) != roles[prefix].place(at)
-                or (roles[prefix].has_splits and roles[prefix].place(at)[1] is None)
+                or guess.place(at) != found[prefix].place(at)
+                or (found[prefix].has_splits and found[prefix].place(at)[1] is None)
             ):
                 return change
     return None

@@ -95,7 +95,7 @@ def _read_cells(path: str) -> dict[str, list[Any]] | None:
         table = open_table(path)
         rows = [row for row in itertools.islice(table.rows(table.columns), _ROWS) if not isinstance(row, InvalidRow)]
     except (OSError, RequestError, BuildError, ValueError) as error:
-        if any(isinstance(one, OSError) and storage.is_unanswered(one) for one in (error, error.__cause__)):
+        if storage.is_unanswered(error) or storage.is_unanswered(error.__cause__):
             raise
         return None
     return {name: [row[name] for row in rows] for name in table.columns} if rows else None

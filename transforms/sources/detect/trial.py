@@ -41,7 +41,7 @@ def is_usable(spec: SourceSpec, settings: Mapping[str, Any], *, images: int = 0)
             return True
         refs = list(itertools.islice(one_by_one(source.samples()), _MOST))
     except (RequestError, BuildError, OSError) as error:
-        if any(isinstance(one, OSError) and storage.is_unanswered(one) for one in (error, error.__cause__)):
+        if storage.is_unanswered(error) or storage.is_unanswered(error.__cause__):
             raise
         return False
     good = [ref for ref in refs if ref.failure is None and (ref.label is not None or not request.needs_label)]

@@ -109,37 +109,37 @@ class ImageFolder(Source):
             self.notes += masks.describe()
         trees = {root.key_prefix: folders.tree(root.key_prefix) for root in self._roots}
         names = [storage.basename(root.folder) for root in self._roots]
-        roles: dict[str, Interpretation] = {}
+        found: dict[str, Interpretation] = {}
         for root in self._roots:
             tree = trees[root.key_prefix]
             if not tree.total():
-                roles[root.key_prefix] = Interpretation()
+                found[root.key_prefix] = Interpretation()
                 self.notes.append(f"no image in {quote_input(root.listing)}")
                 continue
             is_alone = root.is_folder and len(self._roots) == 1 and not self._names_paths()
             path = root.folder if is_alone else None
             name = storage.basename(root.folder)
             request = Request(self._spec, quote_input(root.listing), name, path, root.key_prefix, names)
-            roles[root.key_prefix], notes = infer_folders(tree, request)
+            found[root.key_prefix], notes = infer_folders(tree, request)
             self.notes += notes
             if root.is_folder and self._spec.needs_label and self._label_pattern is None:
-                self.notes += self._empty_folders(root, tree, roles[root.key_prefix])
+                self.notes += self._empty_folders(root, tree, found[root.key_prefix])
         if self._has_masks and not self._masks:
             raise RequestError(
                 f"{quote_input(self._roots[0].listing)}: the layout needs masks; name their folder with `mask_root`, "
                 "or what their names have at their ends with `mask_suffix`"
             )
         splits = {root.key_prefix: root.split for root in self._roots if root.split}
-        return change_refs(roles, trees, self._spec, folders=folders, splits=splits)
+        return change_refs(found, trees, self._spec, folders=folders, splits=splits)
 
     def _names_paths(self) -> bool:
         """Whether the request says something about the input or paths below it that another input would lose."""
         spec = self._spec
         return bool(spec.include or spec.exclude or spec.split_folders or spec.label_pattern or spec.input_splits)
 
-    def _empty_folders(self, root: Root, tree: FolderTree, roles: Interpretation) -> Iterator[str]:
+    def _empty_folders(self, root: Root, tree: FolderTree, found: Interpretation) -> Iterator[str]:
         """A note on the folders among those of the classes that hold no image."""
-        bases: Mapping[str, str | None] = roles.bases if len(roles.bases) < _MOST_FOLDERS else {}
+        bases: Mapping[str, str | None] = found.bases if len(found.bases) < _MOST_FOLDERS else {}
         for base in bases:
             full = tree.below(base)
             if len(full) > _MOST_FOLDERS:

@@ -294,7 +294,7 @@ def recognises(container: Container, spec: SourceSpec) -> bool:
     try:
         schema = _schema(container)
     except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and storage.is_unanswered(error):
+        if storage.is_unanswered(error):
             raise
         return False  # Opening it as a table says why.
     if any(map(_is_image, schema.types)):

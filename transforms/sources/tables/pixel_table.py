@@ -171,7 +171,7 @@ def recognises(container: Container, spec: SourceSpec) -> bool:
     try:
         table = open_table(container.uri, delimiter=spec.delimiter, encoding=spec.encoding)
     except (RequestError, OSError) as error:
-        if isinstance(error, OSError) and storage.is_unanswered(error):
+        if storage.is_unanswered(error):
             raise
         return False  # Opening it as another table says why.
     found = find_pixels(table)

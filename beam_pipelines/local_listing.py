@@ -106,7 +106,7 @@ def unreadable_input(error: OSError, spec: BuildSpec, source: Source) -> Request
     )
 
 
-def list_containers(
+def list_containers_here(
     containers: Sequence[Container], spec: BuildSpec, source: Source, folder: str
 ) -> tuple[Listing, Skipped]:
     """Lists archives here, one after the other; a build does it in parallel."""

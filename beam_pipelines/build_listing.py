@@ -12,8 +12,13 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.checking import check_listing
 from beam_tfrecords.beam_pipelines.execution.runners import Execution
 from beam_tfrecords.beam_pipelines.holding import Output, deleted_if_refused, open_listing, refuse_other
-from beam_tfrecords.beam_pipelines.index_input import find_read_with, folder_of_parts, identify_containers, index_input
 from beam_tfrecords.beam_pipelines.versioning import Earlier, earlier_classes, would_repeat
+from beam_tfrecords.beam_pipelines.worker_listing import (
+    find_read_with,
+    folder_of_parts,
+    identify_containers,
+    index_input,
+)
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.containers import Container
@@ -56,7 +61,7 @@ def list_input(
     stack: contextlib.ExitStack,
 ) -> Listed:
     """Lists an input here, or has workers do it; the chunk files are there until the stack is closed."""
-    from beam_tfrecords.beam_pipelines.list_input import ManySamplesError, cut_input, infer_listing, list_samples
+    from beam_tfrecords.beam_pipelines.local_listing import ManySamplesError, cut_input, infer_listing, list_samples
 
     most = execution.runner.most_listed_here(source.most_listed_here)
     here = stack.enter_context(tempfile.TemporaryDirectory(prefix="beam-tfrecords-"))
@@ -89,7 +94,7 @@ def list_containers(
     ones are not read.
     """
     from beam_tfrecords.beam_pipelines.build_identity import identify_request, listing_folder
-    from beam_tfrecords.beam_pipelines.list_input import infer_listing
+    from beam_tfrecords.beam_pipelines.local_listing import infer_listing
 
     fingerprint = identify_containers(containers, source.read_with)
     folder = listing_folder(spec, fingerprint)

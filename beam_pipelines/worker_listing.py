@@ -26,7 +26,7 @@ def index_input(
     containers: Sequence[Container], source: Source, spec: BuildSpec, execution: Execution, *, folder: str
 ) -> tuple[Listing, Skipped]:
     """Has the workers list containers or parts: the build needs the number of samples, splits and labels."""
-    from beam_tfrecords.beam_pipelines.list_input import plan_listing, unreadable_input
+    from beam_tfrecords.beam_pipelines.local_listing import plan_listing, unreadable_input
     from beam_tfrecords.transforms.listing.indexing import (
         IndexPlan,
         UnreadableError,
