@@ -6,8 +6,9 @@ from beam_tfrecords.beam_pipelines.summary import format_bytes, format_table
 from beam_tfrecords.beam_pipelines.terminal import escape
 from beam_tfrecords.beam_pipelines.values import describe_value
 from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import MASK_FIELD, Feature
-from beam_tfrecords.examples.parse import find_class, parse_example
+from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.reading.decoding import decode_mask
 
 
@@ -31,20 +32,19 @@ def describe_schema(dataset: Dataset) -> list[str]:
 def describe_example(data: bytes, dataset: Dataset) -> list[str]:
     """One line a feature."""
     parsed = parse_example(data)
-    fields = {feature.name: feature.field for feature in dataset.layout.features}
+    features = {feature.name: feature for feature in dataset.layout.features}
     width = max((len(escape(name)) for name in parsed), default=0)
     lines = []
     for name, (_, values) in parsed.items():
         shown = [describe_value(value) for value in values[:10]]
-        field = fields.get(name, "")
-        if field.endswith((".index", ".id")):
-            # Ids begin with 1.
-            found = [find_class(value - field.endswith(".id"), dataset.class_names) for value in values[:10]]
+        feature = features.get(name)
+        if feature and feature.class_value in (ClassValue.INDEX, ClassValue.ID):
+            found = [feature.class_value.find(value, dataset.class_names) for value in values[:10]]
             shown = [
                 f"{value:g} ({class_name})" if class_name is not None else str(value)
                 for value, class_name in zip(values, found, strict=False)
             ]
-        if field == MASK_FIELD:
+        if feature and feature.field == MASK_FIELD:
             shown = [f"{one}{_describe_numbers(value)}" for one, value in zip(shown, values, strict=False)]
         more = f", and {len(values) - 10} more" if len(values) > 10 else ""
         lines.append(f"{escape(name):{width}}  {', '.join(shown)}{more}")

@@ -11,8 +11,8 @@ import numpy as np
 from PIL import Image, ImageColor, ImageDraw, ImageFont
 
 from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS
-from beam_tfrecords.examples.parse import find_class
 from beam_tfrecords.reading.decoding import decode_mask
 
 # Bright ones, which stand out from photos: red, green, blue, yellow, violet, turquoise, orange, pink.
@@ -76,9 +76,8 @@ def _class_names(values: Mapping[str, Any], class_names: Sequence[str]) -> list[
     """The class of every object; empty if the layout does not have it."""
     if "objects.name" in values:
         return [name.decode(errors="replace") for name in values["objects.name"]]
-    # Ids begin with 1.
-    indices = values.get("objects.index", values.get("objects.id", np.empty(0)) - 1)
-    return [find_class(index, class_names) or "?" for index in indices]
+    kind, field = (ClassValue.INDEX, "objects.index") if "objects.index" in values else (ClassValue.ID, "objects.id")
+    return [kind.find(value, class_names) or "?" for value in values.get(field, ())]
 
 
 def from_pixels(pixels: np.ndarray) -> Image.Image:

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Sequence
 
+from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.files import LABEL_MAP, label_file
 
@@ -16,7 +17,7 @@ _VALUE = re.compile(r"(\w+)\s*:\s*(\d+|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')")
 
 def label_files(layout: Layout, class_names: Sequence[str]) -> list[str]:
     """Names of the files that hold the class names."""
-    features = (feature for feature in layout.features if feature.field.endswith(".index"))
+    features = (feature for feature in layout.features if feature.class_value is ClassValue.INDEX)
     return [label_file(feature.name) for feature in features] if class_names else []
 
 

@@ -25,8 +25,8 @@ from beam_tfrecords.beam_pipelines.drawing import (
 from beam_tfrecords.beam_pipelines.report.index_scan import MOST_SHOWN, Chosen
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS
-from beam_tfrecords.examples.parse import find_class
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.tfrecord import open_stream, read_records
 from beam_tfrecords.transforms.images.jpeg_header import parse_jpeg_header
@@ -159,7 +159,7 @@ def _texts(dataset: Dataset, example: dict[str, Any]) -> Iterator[tuple[str, str
     for feature in dataset.layout.features:
         value = example[feature.name]
         if feature.field in ("labels.index", "objects.index"):
-            names = (find_class(one, dataset.class_names) or "?" for one in value)
+            names = (ClassValue.INDEX.find(one, dataset.class_names) or "?" for one in value)
             yield feature.name, ", ".join(names)[:_MOST_TEXT]
         elif feature.column is not None or feature.field == "objects.name":
             values = value if feature.several else [value]

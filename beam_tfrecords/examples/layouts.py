@@ -11,6 +11,7 @@ from typing import Any
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples import wire
+from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.contents import Content
 
 COLUMN = "column."
@@ -41,7 +42,6 @@ FIELDS: Mapping[str, str] = {
     # ymin, xmin, ymax and xmax of the first object, then those of the second.
     "objects.bbox": "float",
     "objects.index": "int64",
-    # The class index plus one: 0 is the background.
     "objects.id": "int64",
     "objects.name": "bytes",
     "objects.is_crowd": "int64",
@@ -59,6 +59,16 @@ FIELDS: Mapping[str, str] = {
     "filename": "bytes",
     "source_id": "bytes",
 }
+# Fields that hold classes; what the user names, columns and images, never does.
+_CLASS_FIELDS: Mapping[str, ClassValue] = {
+    "label.index": ClassValue.INDEX,
+    "label.name": ClassValue.NAME,
+    "labels.index": ClassValue.INDEX,
+    "labels.name": ClassValue.NAME,
+    "objects.index": ClassValue.INDEX,
+    "objects.id": ClassValue.ID,
+    "objects.name": ClassValue.NAME,
+}
 # They hold the image itself.
 IMAGE_FIELDS = ("image.encoded", "image.pixels")
 MASK_FIELD = "mask.encoded"
@@ -70,7 +80,8 @@ OBJECT_MASKS = "objects.mask"
 # Several for every object.
 KEYPOINTS = ("objects.keypoint_x", "objects.keypoint_y", "objects.keypoint_visibility")
 # Fields that hold any number of values, unless the layout says otherwise.
-_SEVERAL = ("labels.", "objects.")
+_OBJECTS = "objects."
+_SEVERAL = ("labels.", _OBJECTS)
 # The keys of the TensorFlow Object Detection API (`TfExampleDecoder`).
 _DETECTION = {
     "image/encoded": "image.encoded",
@@ -177,6 +188,16 @@ class Feature:
     def image(self) -> str | None:
         """The name of the image that it holds, among several of a sample, or None."""
         return self.field[len(NAMED_IMAGE) :] if self.field.startswith(NAMED_IMAGE) else None
+
+    @property
+    def class_value(self) -> ClassValue | None:
+        """What its values say of classes; None if it holds none."""
+        return _CLASS_FIELDS.get(self.field)
+
+    @property
+    def is_of_objects(self) -> bool:
+        """Whether it holds values of annotated objects."""
+        return self.field.startswith(_OBJECTS)
 
     @property
     def holds_image(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -29,11 +29,6 @@ def parse_example(data: bytes) -> dict[str, tuple[str, list[Any]]]:
         kind = feature.WhichOneof("kind")
         parsed[name] = (_KINDS[kind], list(getattr(feature, kind).value)) if kind else ("", [])
     return parsed
-
-
-def find_class(index: float, class_names: Sequence[str]) -> str | None:
-    """The class of a stored index, or None; a layout may store an index as a float."""
-    return class_names[int(index)] if 0 <= index < len(class_names) and index == int(index) else None
 
 
 def check_features(parsed: dict[str, tuple[str, list[Any]]], layout: Layout) -> Iterator[str]:

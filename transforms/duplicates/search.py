@@ -13,6 +13,7 @@ import msgpack
 import numpy as np
 
 from beam_tfrecords import storage
+from beam_tfrecords.examples.class_values import ClassValue
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.tfrecord import Compression, open_stream, read_records
@@ -21,9 +22,6 @@ from beam_tfrecords.transforms.stats import COUNTED
 
 # Samples per range of the hash space: one worker compares their hashes, then the index rows of those that repeat.
 BUCKET_SAMPLES = 100_000
-
-# Fields with any number of classes.
-_LABEL_LISTS = {"labels.index", "labels.name", "objects.index", "objects.id", "objects.name"}
 
 # Split, block and number.
 PartId: TypeAlias = "tuple[str, int, int]"
@@ -55,7 +53,7 @@ class DuplicateSearch:
     @property
     def reads_records(self) -> bool:
         """Whether it reads the records, because the index has only one label per row."""
-        return bool(self.layout.fields & _LABEL_LISTS)
+        return _find_labels(self.layout) is not None
 
     @property
     def ranks(self) -> dict[str, int]:
@@ -170,12 +168,13 @@ def read_labels(images: list[Image], part: Part, *, search: DuplicateSearch) -> 
 
 def _read_labels(example: bytes, *, search: DuplicateSearch) -> list[str]:
     parsed = parse_example(example)
-    for feature in search.layout.features:
-        _, values = parsed[feature.name]
-        if feature.field in ("labels.index", "objects.index"):
-            return [search.class_names[index] for index in values]
-        if feature.field == "objects.id":
-            return [search.class_names[number - 1] for number in values]
-        if feature.field in ("labels.name", "objects.name"):
-            return [name.decode() for name in values]
-    return []
+    found = _find_labels(search.layout)
+    assert found is not None
+    _, values = parsed[found[0]]
+    return [name for value in values if (name := found[1].find(value, search.class_names)) is not None]
+
+
+def _find_labels(layout: Layout) -> tuple[str, ClassValue] | None:
+    """A feature with any number of classes, by its name, and what its values say."""
+    several = (one for one in layout.features if not one.field.startswith("label."))
+    return next(((one.name, one.class_value) for one in several if one.class_value), None)

@@ -9,10 +9,7 @@ from typing import Any
 
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, Layout
-from beam_tfrecords.examples.parse import find_class
 
-# Where a class is: as an index, as a number from 1, and as a text.
-_KINDS = (".index", ".id", ".name")
 # (split, class name) -> how many
 ClassCounts = Mapping["tuple[str, str]", int]
 
@@ -33,10 +30,10 @@ class ClassCheck:
         self._has_objects = layout.needs_objects
         self._class_names = class_names
         self._known = frozenset(class_names)
-        features = [feature for feature in layout.features if feature.field.endswith(_KINDS)]
-        self._of_label = [one for one in features if one.field.startswith(("label.", "labels."))]
-        self._of_objects = [one for one in features if one.field.startswith("objects.")]
-        self._objects = [one for one in layout.features if one.field.startswith("objects.")]
+        features = [feature for feature in layout.features if feature.class_value]
+        self._of_label = [one for one in features if not one.is_of_objects]
+        self._of_objects = [one for one in features if one.is_of_objects]
+        self._objects = [one for one in layout.features if one.is_of_objects]
 
     def find_problems(self, values: Mapping[str, list[Any]], row: Mapping[str, Any] | None) -> Iterator[str]:
         """What is wrong with the classes of a record.
@@ -72,14 +69,11 @@ class ClassCheck:
     def _name(self, feature: Any, values: list[Any], problems: list[str]) -> list[str | None]:
         names: list[str | None] = []
         for value in values:
-            if feature.field.endswith(".name"):
-                text = value.decode(errors="replace")
-                names.append(text if text in self._known else None)
-                said = f"{text!r} is not one of"
-            else:
-                names.append(find_class(value - feature.field.endswith(".id"), self._class_names))
-                said = f"label {value} is outside"
+            name = feature.class_value.find(value, self._class_names)
+            names.append(name if name in self._known else None)
             if names[-1] is None:
+                is_name = isinstance(value, bytes)
+                said = f"{value.decode(errors='replace')!r} is not one of" if is_name else f"label {value} is outside"
                 problems.append(f"feature {feature.name!r}: {said} the {len(self._class_names)} classes")
         return names
 
@@ -103,8 +97,8 @@ class ClassCheck:
 
 def count_classes(dataset: Dataset) -> ClassCounts:
     """The classes of all records, as the manifest counts them; none if records do not tell theirs."""
-    kind = "objects." if dataset.layout.needs_objects else "label"
-    if not any(field.startswith(kind) and field.endswith(_KINDS) for field in dataset.layout.fields):
+    has_objects = dataset.layout.needs_objects
+    if not any(one.class_value and one.is_of_objects == has_objects for one in dataset.layout.features):
         return {}
     splits = dataset.manifest["splits"].items()
     return {(split, name): count for split, entry in splits for name, count in entry.get("classes", {}).items()}

@@ -1,0 +1,23 @@
+"""The forms in which fields hold classes."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+
+
+class ClassValue(enum.Enum):
+    """What a value says of a class."""
+
+    # Its index in the class names.
+    INDEX = enum.auto()
+    # Its index plus one: 0 is the background.
+    ID = enum.auto()
+    NAME = enum.auto()
+
+    def find(self, value: float | bytes, class_names: Sequence[str]) -> str | None:
+        """The class that a stored value says; None for a number that none has, which may be stored as a float."""
+        if isinstance(value, bytes):
+            return value.decode(errors="replace")
+        index = value - 1 if self is ClassValue.ID else value
+        return class_names[int(index)] if 0 <= index < len(class_names) and index == int(index) else None
