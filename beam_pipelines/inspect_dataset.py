@@ -12,8 +12,6 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.dataset_lines import describe_example, describe_schema
@@ -24,6 +22,7 @@ from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS
+from beam_tfrecords.index import read_columns
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.tfrecord import RecordError, open_stream, read_records
@@ -165,8 +164,8 @@ def read_examples(dataset: Dataset, split: str, numbers: Iterable[int]) -> Itera
     for place, group in itertools.groupby(numbers, lambda number: bisect.bisect_right(starts, number) - 1):
         shard, row = shards[place], 0
         try:
-            index = pa.BufferReader(storage.read_bytes(storage.join(dataset.path, shard.index or "")))
-            rows = pq.read_table(index, columns=["uri", "offset"]).to_pydict()
+            index = storage.read_bytes(storage.join(dataset.path, shard.index or ""))
+            rows = read_columns(index, ["uri", "offset"]).to_pydict()
             with storage.open_read(storage.join(dataset.path, shard.file)) as file:
                 stream = open_stream(file, dataset.compression)
                 for number in group:

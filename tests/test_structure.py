@@ -350,3 +350,31 @@ def test_reading_small_files_needs_neither_arrow_nor_an_image_codec(module: str)
     code = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+def reads_with_threads(code: str) -> list[str]:
+    """The reads of Parquet files that may leave threads behind when they return."""
+    calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    alone = {"iter_batches", "read_row_group", "read_row_groups", "to_table", "to_batches"}
+    return [
+        ast.unparse(call)
+        for call in calls
+        if isinstance(call.func, ast.Attribute)
+        and (
+            call.func.attr in {"read_table", "ParquetDataset", "dataset"}
+            or (call.func.attr in alone and "use_threads=False" not in ast.unparse(call))
+        )
+    ] + re.findall(r"pyarrow\.dataset|pyarrow import dataset", code)
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_parquet_is_read_without_threads(module: str) -> None:
+    # A process that ends while Arrow's threads end is aborted, or never ends.
+    assert not reads_with_threads(MODULES[module].read_text())
+
+
+@pytest.mark.parametrize(
+    "code", ["pq.read_table(x, use_threads=False)", "file.iter_batches(9)", "import pyarrow.dataset"]
+)
+def test_reads_with_threads_are_found(code: str) -> None:
+    assert reads_with_threads(code)

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from beam_tfrecords import crc32c, storage
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.index import INDEX_SCHEMA
+from beam_tfrecords.index import INDEX_SCHEMA, read_columns
 from beam_tfrecords.tfrecord import FRAME_BYTES, Compression, frame
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.state_files import naming_damage
@@ -299,8 +299,7 @@ def read_index(part: Part, *columns: str) -> pa.Table:
     if part.index is None:
         raise BuildError(f"{part.uri} has no index beside it")
     with naming_damage(part.index):
-        file = pq.ParquetFile(pa.BufferReader(storage.read_bytes(part.index)))
-        table = file.read(columns=list(columns) or None, use_threads=False)
+        table = read_columns(storage.read_bytes(part.index), columns)
     if table.num_rows != part.records:
         raise BuildError(f"{part.index} has {table.num_rows} rows, but its part has {part.records} records")
     return table

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
+from pyarrow import acero
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.index import INDEX_SCHEMA
 from beam_tfrecords.manifest import Shard
-from beam_tfrecords.reading.index_files import check_rows, read_index
+from beam_tfrecords.reading.index_files import read_index
 
 # What a condition may name. The split is that of the file.
 _SCHEMA = pa.schema([*INDEX_SCHEMA, pa.field("split", pa.string())])
@@ -61,7 +61,9 @@ def make_condition(condition: pc.Expression | str | None = None, **equals: Any) 
             parsed = one if parsed is None else parsed & one
         if parsed is None:
             return pc.scalar(True)
-        _SCHEMA.empty_table().filter(parsed)
+        kind = _evaluate(parsed, _SCHEMA.empty_table()).type
+        if kind != pa.bool_():
+            raise TypeError(f"it is a value of type {kind}, not a comparison")
     except (pa.ArrowException, TypeError, OverflowError) as error:
         raise _refusal(
             condition if isinstance(condition, str) else str(equals if parsed is None else parsed),
@@ -82,16 +84,28 @@ def find_rows(path: str, shard: Shard, condition: pc.Expression) -> np.ndarray:
       RequestError: a number of the condition, or one that it computes, is too large.
       BuildError: the index is not that of the manifest, or has not a row for each record.
     """
-    data = read_index(path, shard)
-    fragment = ds.ParquetFileFormat().make_fragment(data, partition_expression=pc.field("split") == shard.split)
-    # Reads the columns of the condition alone; those that an earlier version did not write are null.
+    # No more than the text of the condition may name; what an earlier version did not write is null.
+    named = [field for field in _SCHEMA if field.name in str(condition)]
+    rows = read_index(path, shard, [field.name for field in named if field.name != "split"] or ["offset"])
+    columns = {
+        field.name: rows[field.name].cast(field.type)
+        if field.name in rows.schema.names
+        else pa.repeat(pa.scalar(shard.split if field.name == "split" else None, field.type), rows.num_rows)
+        for field in named
+    }
     try:
-        passes = fragment.to_table(schema=_SCHEMA, columns={"passes": condition}, use_threads=False)["passes"]
+        passes = _evaluate(condition, pa.table(columns or rows))
     except pa.ArrowInvalid as error:
         # A number that is too large is known only where it meets the values.
         raise _refusal(str(condition), f"{shard.index}: {error}") from error
-    check_rows(shard, len(passes))
     return np.flatnonzero(passes.fill_null(False).to_numpy())
+
+
+def _evaluate(condition: pc.Expression, rows: pa.Table) -> pa.ChunkedArray:
+    """Whether each row fulfils a condition, or null, found in this thread; see `read_columns`."""
+    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
+    project = acero.Declaration("project", acero.ProjectNodeOptions([condition], ["passes"]), inputs=[source])
+    return project.to_table(use_threads=False)["passes"]
 
 
 def _parse(text: str) -> pc.Expression:

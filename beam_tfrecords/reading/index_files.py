@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.index import sealed_crc
+from beam_tfrecords.index import read_columns, sealed_crc
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.missing import explain_missing
 
 
-def read_index(path: str, shard: Shard) -> pa.BufferReader:
-    """The index file of a shard.
+def read_index(path: str, shard: Shard, columns: Sequence[str]) -> pa.Table:
+    """The index of a shard, as `read_columns` reads it.
 
     Raises:
-      BuildError: it is not the one of the manifest, or is not there any more.
+      BuildError: it is not the one of the manifest, is not there any more, or has not a row for each record.
     """
     name = shard.index or ""
     try:
@@ -28,27 +28,19 @@ def read_index(path: str, shard: Shard) -> pa.BufferReader:
         raise explain_missing(path, name) from error
     if shard.index_sha256 not in (None, hashlib.sha256(data).hexdigest()):
         raise replaced(path, name)
-    return pa.BufferReader(data)
-
-
-def check_rows(shard: Shard, rows: int) -> None:
-    """Checks that an index has a row for each record.
-
-    Raises:
-      BuildError: it has not.
-    """
-    if rows != shard.records:
-        raise BuildError(f"{shard.index} has {rows} rows, but its shard has {shard.records} records")
+    rows = read_columns(data, columns)
+    if rows.num_rows != shard.records:
+        raise BuildError(f"{shard.index} has {rows.num_rows} rows, but its shard has {shard.records} records")
+    return rows
 
 
 def read_places(path: str, shard: Shard) -> np.ndarray:
     """[records, 3] int64: offset and length of each record in bytes, and its CRC, or -1.
 
     Raises:
-      BuildError: as `read_index` and `check_rows`.
+      BuildError: as `read_index`.
     """
-    rows = pq.read_table(read_index(path, shard), columns=["offset", "length", "sample_hash"], use_threads=False)
-    check_rows(shard, rows.num_rows)
+    rows = read_index(path, shard, ["offset", "length", "sample_hash"])
     crcs = np.array(list(map(sealed_crc, rows["sample_hash"].to_pylist())), np.int64)
     return np.stack([rows["offset"].to_numpy(), rows["length"].to_numpy(), crcs], axis=1)
 

@@ -19,13 +19,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import DatasetRef
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.files import DUPLICATES
-from beam_tfrecords.index import FACTS, INDEX_SCHEMA, fits_seal, unseal
+from beam_tfrecords.index import FACTS, INDEX_SCHEMA, fits_seal, read_columns, unseal
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.tfrecord import RecordError, read_records
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample, PreparedSample, hash_images
@@ -297,4 +296,4 @@ def _read_index(path: str, sha256: str | None) -> pa.Table | None:
         return None
     if hashlib.sha256(data).hexdigest() != sha256:
         return None
-    return pq.ParquetFile(pa.BufferReader(data)).read(columns=_COLUMNS, use_threads=False)
+    return read_columns(data, _COLUMNS)

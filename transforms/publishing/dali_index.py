@@ -9,12 +9,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.files import DALI_FOLDER, dali_index
+from beam_tfrecords.index import read_columns
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage.threads import map_in_threads
 
@@ -36,8 +34,7 @@ def write_dali_indices(dataset: Dataset, *, write: Callable[[str, bytes], str]) 
 
 def _write_index(shard: Shard, *, path: str, write: Callable[[str, bytes], str]) -> tuple[str, str]:
     own = shard.index or ""
-    data = pa.BufferReader(storage.read_bytes(storage.join(path, own)))
-    rows = pq.read_table(data, columns=["offset", "length"], use_threads=False)
+    rows = read_columns(storage.read_bytes(storage.join(path, own)), ["offset", "length"])
     pairs = zip(rows["offset"].to_pylist(), rows["length"].to_pylist(), strict=True)
     lines = "".join(f"{offset} {length}\n" for offset, length in pairs).encode()
     name = dali_index(own)

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any, NamedTuple, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from beam_tfrecords import crc32c, storage
 from beam_tfrecords.dataset import Dataset
@@ -22,6 +21,7 @@ from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, Layout
 from beam_tfrecords.examples.parse import check_features, parse_example
 from beam_tfrecords.files import DALI_FOLDER, DATASET_INFO, DUPLICATES, FAILURES, FEATURES, MANIFEST, SUCCESS
+from beam_tfrecords.index import read_columns
 from beam_tfrecords.label_files import label_files, label_map, read_label_file
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.tfrecord import Compression, Record, RecordError, open_stream, scan_records
@@ -196,7 +196,7 @@ class ShardCheck:
             if hashlib.sha256(data).hexdigest() != shard.index_sha256:
                 return None, "is not the index that was published: its SHA-256 is not the manifest's"
             # Without those that an earlier version did not write.
-            return pq.ParquetFile(pa.BufferReader(data)).read(columns=_INDEX_COLUMNS).to_pylist(), None
+            return read_columns(data, _INDEX_COLUMNS).to_pylist(), None
         except (OSError, pa.ArrowInvalid) as error:
             return None, f"cannot be read: {error}"
 

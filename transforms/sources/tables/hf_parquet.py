@@ -185,7 +185,7 @@ class ReadHfParquet:
         rows = min(_MOST_ROWS, max(1, _BATCH_BYTES // max(size, 1)))
         columns = list(self.cells.needed)
         with _reading():
-            for batch in file.iter_batches(rows, row_groups=[group], columns=[*columns, *named]):
+            for batch in file.iter_batches(rows, row_groups=[group], columns=[*columns, *named], use_threads=False):
                 cells = [to_python(batch.column(name)) for name in columns]
                 for at, images in enumerate(zip(*(_image_cells(batch.column(name)) for name in named), strict=True)):
                     values = [column[at] for column in cells]
