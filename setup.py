@@ -67,6 +67,8 @@ TEST = [
     *TENSORFLOW,
     "pytest>=8.3,<10",
     "pytest-xdist>=3.6.1,<4",
+    # A test that hangs says where, instead of ending the whole run.
+    "pytest-timeout>=2.4,<3",
     "hypothesis>=6.120,<7",
     # Reads COCO's annotations, to compare with.
     "pycocotools>=2.0.8,<3",

@@ -53,7 +53,8 @@ _PERMISSIONS = {
 }
 _PERMISSION = re.compile(r"\bstorage\.[a-z]+\.[a-zA-Z]+\b")
 _LOG_IN = "log in by `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
-_client_lock = threading.Lock()
+# What the garbage collector closes may make requests too, in the thread that holds it.
+_client_lock = threading.RLock()
 
 
 class _Access(NamedTuple):

@@ -82,7 +82,8 @@ _KINDS = {
     "AbortMultipartUpload": traffic.DELETE,
 }
 _LOG_IN = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-_client_lock = threading.Lock()
+# What the garbage collector closes may make requests too, in the thread that holds it.
+_client_lock = threading.RLock()
 
 
 def client() -> Any:

@@ -17,7 +17,8 @@ Traffic: TypeAlias = "Mapping[str, int]"
 LIST, READ, WRITE, DELETE = KINDS = ("list", "read", "write", "delete")
 
 _counts: Counter[str] = Counter()
-_lock = threading.Lock()
+# What the garbage collector closes may make requests too, in the thread that holds it.
+_lock = threading.RLock()
 
 
 def count(kind: str, number: int = 1) -> None:

@@ -15,8 +15,8 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.storage import gcs_client, s3_client
 from beam_tfrecords.storage import s3 as s3_module
-from beam_tfrecords.storage import s3_client
 from tests.integration.servers import processes, proxy, s3
 
 MIB = 1 << 20
@@ -256,7 +256,7 @@ def test_a_store_that_knows_no_checksums_is_not_asked_for_one(server, monkeypatc
     )
 
 
-def test_uploads_that_a_killed_build_has_left_are_discarded_and_no_others(server):
+def test_uploads_that_a_killed_build_has_left_are_discarded_and_no_others(server, monkeypatch):
     client = server.client()
     started = {
         name: client.create_multipart_upload(Bucket="photos", Key=name)["UploadId"]
@@ -265,15 +265,24 @@ def test_uploads_that_a_killed_build_has_left_are_discarded_and_no_others(server
     for name, number in started.items():
         client.upload_part(Bucket="photos", Key=name, UploadId=number, PartNumber=1, Body=b"left")
     # As a process leaves it that is killed within the block.
+    monkeypatch.setattr(s3_module, "delete_files", lambda files: None)
     upload = {"Bucket": "photos", "Key": "out/shard", "UploadId": started["out/shard"]}
-    noted = s3_module._noted(upload, "s3://photos/out/.build/0")
-    noted.__enter__()
+    with s3_module._noted(upload, "s3://photos/out/.build/0"):
+        pass
     storage.abort_uploads("s3://photos/out/.build")
     assert [one["Key"] for one in uploads(server)] == ["out/mine", "output/c"]
     server.refuse("GET", "uploads", status=403, code="AccessDenied")
     storage.abort_uploads("s3://photos/output")
     storage.abort_uploads("s3://photos/output")
     assert [one["Key"] for one in uploads(server)] == ["out/mine"]
+
+
+@pytest.mark.parametrize("module", [s3_client, gcs_client])
+def test_a_client_is_asked_for_while_it_is_made(module):
+    # By what the garbage collector closes in the same thread.
+    with module._client_lock:
+        assert module._client_lock.acquire(blocking=False)
+        module._client_lock.release()
 
 
 def test_an_upload_is_noted_while_it_runs(server, monkeypatch):
