@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
-from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS
+from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS, are_splits
 from beam_tfrecords.transforms.sources.names import is_image_name
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
@@ -196,7 +196,9 @@ def _find_labels(cells: _Cells, rows: int, *, repeats: bool = False) -> Iterator
       rows: number of rows.
       repeats: whether rows have the same images.
     """
-    may_be = {name for name in cells if not NOT_LABEL_NAMES.search(plain_name(name))}
+    may_be = {
+        name for name, values in cells.items() if not (NOT_LABEL_NAMES.search(plain_name(name)) or are_splits(values))
+    }
     one_hot = _find_one_hot(cells, rows)
     labels = [
         name

@@ -123,11 +123,12 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
             f"`label_column={label}` and `label_columns` both say where the labels are; leave one of them out"
         )
     mask = choose("mask_column", MASK_NAMES, "masks", text=True) if spec.needs_mask else None
-    split, note = find_split_column(table, spec, taken=[image, label])
-    if note:
-        taken.append(note)
     key = choose("key_column", (), "keys")
     group = choose("group_column", (), "groups")
+    others = *images.values(), mask, key, group, *spec.label_columns, *pattern_columns(spec.image_path or "")
+    split, note = find_split_column(table, spec, taken=[label, *others])
+    if note:
+        taken.append(note)
     if spec.image_path is not None:
         _check_pattern(table, spec.image_path)
     objects = find_objects(table, spec, find_label(table))

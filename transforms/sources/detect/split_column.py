@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
@@ -16,7 +17,7 @@ from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
 from beam_tfrecords.transforms.splits import SPLIT_NAMES
 
 # The usual names, without regard to case, spaces, dashes and underscores. The first is the documented one: whatever it
-# holds are splits. The others are taken if their words are names of splits.
+# holds are splits. The others are taken if their words are names of splits, before columns of any name.
 _NAMES = ("split", "set", "subset", "partition", "phase", "usage", "fold", "kfold")
 # Columns of booleans -> the splits of true and of false.
 SPLIT_FLAGS = {
@@ -27,7 +28,9 @@ SPLIT_FLAGS = {
 _TRUE, _FALSE = ("true", "1", "1.0", "yes", "t", "y"), ("false", "0", "0.0", "no", "f", "n")
 # Rows that show what a column holds, and how many words still look like splits or folds.
 _ROWS = 1000
+_FIRST_ROWS = 50
 _MOST_WORDS = 20
+_LONGEST_WORD = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,10 +86,10 @@ def find_split_column(table: Table, spec: SourceSpec, *, taken: Sequence[str | N
         return _chosen(table, spec, named or _usual(table, taken)), ""
     if named == "":
         return None, ""
-    found, note = (SplitColumn(named), "") if named else _guess(table, taken)
+    found, note = (SplitColumn(named), "") if named else _infer(table, taken)
     if spec.splits_auto or found is None:
         return found, note
-    splits = sorted({SPLIT_NAMES.get(word.lower(), word) for word in _words(table, found.name)})
+    splits = sorted(_splits_in(_words(table, found.name)))
     if named or (len(splits) > 1 and set(splits) <= set(SPLIT_NAMES.values())):
         raise RequestError(
             f"`splits` has fractions, but column {found.name!r} of {quote_input(table.path)} says the splits "
@@ -113,18 +116,18 @@ def _chosen(table: Table, spec: SourceSpec, column: str | None) -> SplitColumn:
     return SplitColumn(column, asked, None if "train" in asked.values() else "train")
 
 
-def _guess(table: Table, taken: Sequence[str | None]) -> tuple[SplitColumn | None, str]:
-    column = _usual(table, taken)
+def _infer(table: Table, taken: Sequence[str | None]) -> tuple[SplitColumn | None, str]:
+    """The column of a usual name, else of booleans, else the only one whose words are all splits; a note on it."""
+    column, note = _usual(table, taken), ""
     if column == _NAMES[0]:
         return SplitColumn(column), ""
     if column is not None:
         words = _words(table, column)
-        if words and all(word.lower() in SPLIT_NAMES for word in words):
+        if are_splits(words):
             return SplitColumn(column), f"splits from column {column!r}"
         if 1 < len(words) <= _MOST_WORDS:
             first = sorted(words)[0]
-            return None, f"column {column!r} is not used; if it says the splits, say `splits=validation={first}`"
-        return None, ""
+            note = f"column {column!r} is not used; if it says the splits, say `splits=validation={first}`"
     for name, plain in _plain(table).items():
         if plain in SPLIT_FLAGS and name not in taken:
             words = {word.lower() for word in _words(table, name)}
@@ -134,7 +137,41 @@ def _guess(table: Table, taken: Sequence[str | None]) -> tuple[SplitColumn | Non
                 return SplitColumn(
                     name, meanings
                 ), f"splits from column {name!r}: {true} where it is true, else {false}"
-    return None, ""
+    found, seen = _find_by_words(table, [*taken, column])
+    return found, seen or note
+
+
+def are_splits(words: Iterable[Any]) -> bool:
+    """Whether words are all names of splits."""
+    found = {word.lower() for value in words if (word := _word(value))}
+    return bool(found) and found <= SPLIT_NAMES.keys()
+
+
+def _find_by_words(table: Table, taken: Sequence[str | None]) -> tuple[SplitColumn | None, str]:
+    """The only column whose words are several splits, whatever its name; else a note on those that look like it."""
+    columns = [name for name in table.columns if name not in taken and name not in table.embedded]
+    rows = [row for row in itertools.islice(table.rows(columns), _FIRST_ROWS) if not isinstance(row, InvalidRow)]
+    first = {name: [word for row in rows if (word := _word(row[name]))] for name in columns}
+    seen = [name for name, words in first.items() if sum(map(_looks_like_split, words)) * 2 > len(words)]
+    words = {name: _words(table, name) for name in seen}
+    certain = [name for name in seen if are_splits(words[name]) and len(_splits_in(words[name])) > 1]
+    if len(certain) == 1:
+        return SplitColumn(certain[0]), f"splits from column {certain[0]!r}"
+    notes = (
+        f"column {name!r} looks like splits ({', '.join(sorted(words[name])[:3])}) and is not used; if it says them, "
+        f"say `split_column={name}`"
+        for name in certain or seen
+        if len(words[name]) <= _MOST_WORDS
+    )
+    return None, ", ".join(notes)
+
+
+def _looks_like_split(word: str) -> bool:
+    return word.lower() in SPLIT_NAMES or (len(word) <= _LONGEST_WORD and split_in_name(word) is not None)
+
+
+def _splits_in(words: Iterable[str]) -> set[str]:
+    return {SPLIT_NAMES.get(word.lower(), word) for word in words}
 
 
 def _usual(table: Table, taken: Sequence[str | None]) -> str | None:

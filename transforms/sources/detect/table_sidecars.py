@@ -12,6 +12,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError, Suggestion
 from beam_tfrecords.transforms.sources.detect.column_suggestions import LABEL_NAMES, NOT_LABEL_NAMES, plain_name
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
+from beam_tfrecords.transforms.sources.detect.split_column import are_splits
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS
@@ -160,7 +161,8 @@ def _find_label(cells: Mapping[str, Sequence[Any]]) -> str | None:
     found = [
         name
         for name, values in cells.items()
-        if _may_be_labels(values, is_only=len(cells) == 1) and not NOT_LABEL_NAMES.search(plain[name])
+        if _may_be_labels(values, is_only=len(cells) == 1)
+        and not (NOT_LABEL_NAMES.search(plain[name]) or are_splits(values))
     ]
     named = [name for name in found if LABEL_NAMES.search(plain[name])]
     exact = [name for name in named if plain[name] in ("label", "class", "category")]

@@ -61,6 +61,38 @@ def test_other_words_are_noted_with_the_flag_that_uses_them(table, opened, liste
     ]
 
 
+@pytest.mark.parametrize("column", ["stage", "purpose", "is it test"])
+def test_a_column_of_any_name_says_the_splits_if_all_its_words_are_splits(table, opened, listed, column):
+    source = opened(table(column, "training", "val", "", "Test"))
+    assert splits_of(listed(source)) == ["training", "val", None, "Test"]
+    assert source.notes == [f"m.csv: splits from column {column!r}"]
+    assert splits_of(listed(opened(table(column, "training", "val"), split_column=""))) == [None, None]
+
+
+@pytest.mark.parametrize(
+    "words", [["train", "train", "test", "oops"], ["test", "test"], ["train2017", "val2017"], ["train set", "test set"]]
+)
+def test_a_column_that_may_say_the_splits_is_noted_with_the_flag_that_uses_it(table, opened, listed, words):
+    source = opened(table("stage", *words))
+    assert splits_of(listed(source)) == [None] * len(words)
+    shown = ", ".join(sorted(set(words))[:3])
+    assert source.notes == [
+        f"m.csv: column 'stage' looks like splits ({shown}) and is not used; if it says them, say `split_column=stage`"
+    ]
+
+
+def test_of_two_columns_that_may_say_the_splits_neither_is_taken(tmp_path, opened, listed):
+    (tmp_path / "m.csv").write_text("label,first,second\ncat,train,test\ndog,test,train\n")
+    source = opened(tmp_path / "m.csv")
+    assert splits_of(listed(source)) == [None, None]
+    assert [f"`split_column={name}`" in source.notes[0] for name in ("first", "second")] == [True, True]
+
+
+def test_classes_that_are_called_like_a_split_are_classes(table, opened, listed):
+    source = opened(table("vehicle", "train", "plane", "car", "train"))
+    assert (splits_of(listed(source)), source.notes) == ([None] * 4, [])
+
+
 def test_a_column_that_is_the_label_or_holds_one_value_is_no_split(table, opened, listed):
     assert splits_of(listed(opened(table("set", "a", "b"), label_column="set"))) == [None, None]
     source = opened(table("is_valid", "1", "1"))
