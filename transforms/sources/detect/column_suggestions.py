@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +11,12 @@ from urllib.parse import urlsplit
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
+from beam_tfrecords.transforms.sources.detect.numbered_columns import (
+    find_pixel_columns,
+    is_pixel_name,
+    sort_by_number,
+    square_shape,
+)
 from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS, are_splits
 from beam_tfrecords.transforms.sources.names import is_image_name
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern
@@ -40,10 +45,7 @@ _MASK_NAMES = re.compile("mask|seg|annot")
 FOLDERS = ("", "train", "images", "img", "train_images", "data")
 _EXTENSIONS = (".jpg", ".png", ".jpeg")
 
-# Pixels as numbers: a column for each, or all in one.
-_PIXEL_NAME = re.compile(r"(?:pixel|px)?_?\d+(?:x\d+)?")
 _PIXELS = re.compile(r"\d+(?: \d+){63,}")
-_LEAST_PIXELS = 64
 
 _Cells: TypeAlias = Mapping[str, Sequence[str | int]]
 
@@ -115,57 +117,60 @@ def _read_cells(table: Table) -> tuple[_Cells, int]:
 
 
 def _find_one_hot(cells: _Cells, rows: int) -> list[str]:
-    return [
-        name
+    """The columns of zeros and ones, those with numbers in their names in their order.
+
+    A column of ones alone tells nothing, and neither do columns that are all constant; but no row of a rare class may
+    be among the first.
+    """
+    found = {
+        name: {str(value).removesuffix(".0") for value in values}
         for name, values in cells.items()
         if not NOT_LABEL_NAMES.search(plain_name(name)) and "," not in name and plain_name(name) not in SPLIT_FLAGS
         if len(values) == rows and set(map(str, values)) <= _ONE_HOT
-    ]
+    }
+    names = [name for name, words in found.items() if words != {"1"}]
+    if not any(len(words) > 1 for words in found.values()):
+        return []
+    numbered = iter(sort_by_number(name for name in names if re.search(r"\d", name)))
+    return [next(numbered) if re.search(r"\d", name) else name for name in names]
 
 
 def _refuse_content(table: Table, cells: _Cells, rows: int, *, needs_label: bool) -> None:
     """Refuses a table that holds images or their pixels, and no paths."""
     if _find_images(table, cells) is not None:
         return
-    pixels, count = _find_pixels(cells)
+    pixels, shape = _find_pixels(table, cells)
     others = {name: values for name, values in cells.items() if name not in pixels}
     labels = next((labels for _, labels in _find_labels(others, rows)), {}) if needs_label else {}
     if table.embedded:
         raise refuse_embedded(table.path, table.embedded[0], labels)
-    if square_shape(count):
-        raise refuse_pixels(table.path, square_shape(count), labels)
+    if shape:
+        raise refuse_pixels(table.path, shape, labels)
 
 
 def find_pixels(table: Table) -> tuple[Sequence[str], Sequence[int]] | None:
-    """The columns that hold the pixels of square images, and the shape of one; None if the table has images or none.
+    """The columns that hold the pixels of images, and the shape of an image; None if the table has images or none.
 
-    The columns are one of texts of numbers, or one for each pixel: those of a color follow each other.
+    The columns are one of texts of numbers, or one for each pixel.
+
+    Raises:
+      RequestError: see `find_pixel_columns`.
     """
     cells, _ = _read_cells(table)
-    columns, count = _find_pixels(cells)
-    shape = square_shape(count)
-    others = {name: values for name, values in cells.items() if name not in columns}
-    if not shape or table.embedded or _find_images(table, others) is not None:
+    others = {name: values for name, values in cells.items() if not is_pixel_name(name)}
+    if table.embedded or _find_images(table, others) is not None:
         return None
-    return columns, shape
+    columns, shape = _find_pixels(table, cells)
+    return (columns, shape) if shape else None
 
 
-def square_shape(pixels: int) -> Sequence[int]:
-    """[H, W] or [H, W, 3] of a square image of so many numbers; empty if there is none."""
-    for channels in (1, 3):
-        side = math.isqrt(pixels // channels)
-        if side and side * side * channels == pixels:
-            return (side, side) if channels == 1 else (side, side, 3)
-    return ()
-
-
-def _find_pixels(cells: _Cells) -> tuple[list[str], int]:
-    """The columns with pixels, and how many there are; none and 0 if nothing looks like them."""
-    named = [name for name in cells if _PIXEL_NAME.fullmatch(name)]
-    if len(named) >= _LEAST_PIXELS:
-        return named, len(named)
+def _find_pixels(table: Table, cells: _Cells) -> tuple[list[str], Sequence[int]]:
+    """The columns with pixels, and the shape of an image; empty if nothing looks like them."""
+    named, shape = find_pixel_columns(table.path, cells)
+    if named:
+        return named, shape
     listed = [name for name, values in cells.items() if values and _PIXELS.fullmatch(str(values[0]))]
-    return listed[:1], len(str(cells[listed[0]][0]).split()) if listed else 0
+    return listed[:1], square_shape(len(str(cells[listed[0]][0]).split())) if listed else ()
 
 
 def _describe(images: Mapping[str, str]) -> str:

@@ -20,9 +20,9 @@ from beam_tfrecords.transforms.sources.detect.column_suggestions import (
     NOT_LABEL_NAMES,
     find_pixels,
     plain_name,
-    square_shape,
 )
 from beam_tfrecords.transforms.sources.detect.columns import find_image_column, find_label
+from beam_tfrecords.transforms.sources.detect.numbered_columns import square_shape
 from beam_tfrecords.transforms.sources.inputs import (
     InputFile,
     describe_splits,
@@ -46,7 +46,7 @@ from beam_tfrecords.transforms.sources.tables.table import FirstRows, InvalidRow
 
 
 class PixelTableSource(ContainerSource):
-    """Tables with the pixels of square images.
+    """Tables with the pixels of images.
 
     Raises:
       RequestError: they do not fit the request.

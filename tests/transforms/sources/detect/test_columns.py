@@ -184,3 +184,18 @@ def test_ids_that_name_files_are_found(csv_file, opened):
     table = csv_file("id,breed", "7,cat", "8,cat", images=("train/7.jpg", "train/8.jpg"))
     (suggestion,) = opened(table, needs_label=False).column_suggestions(needs_label=False)
     assert suggestion.settings == {"image_path": "train/{id}.jpg"}
+
+
+def test_columns_of_zeros_and_ones_are_suggested_in_the_order_of_their_numbers(csv_file, opened):
+    names = [f"label_{number}" for number in range(1, 12)]
+    header = ",".join(["image", *sorted(names), "ones"])
+    path = csv_file(header, "a.jpg," + "0," * 11 + "1", "b.jpg," + "1," * 11 + "1")
+    with pytest.raises(RequestError) as refused:
+        opened(path)
+    assert {"label_columns": ",".join(names)} in [one.settings for one in refused.value.suggestions]
+
+
+def test_constant_columns_are_no_classes(csv_file, opened):
+    with pytest.raises(RequestError) as refused:
+        opened(csv_file("image,a,b", "a.jpg,0,1", "b.jpg,0,1"))
+    assert [one.settings for one in refused.value.suggestions] == [{"layout": "image"}]

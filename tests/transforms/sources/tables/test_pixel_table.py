@@ -84,6 +84,46 @@ def test_a_column_for_each_pixel(listed, tmp_path, images, names):
     assert [sample.label for sample in samples] == list(map(str, LABELS))
 
 
+@pytest.mark.parametrize("shuffle", [sorted, reversed])
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"pixel{number}" for number in range(64)],
+        [f"Px_{number}" for number in range(1, 65)],
+        [f"{row}x{column}" for row in range(8) for column in range(8)],
+    ],
+)
+def test_the_numbers_of_the_columns_say_the_order_of_the_pixels(listed, tmp_path, names, shuffle):
+    columns = list(shuffle(names))
+    pixels = [dict(zip(names, image.ravel(), strict=True)) for image in PIXELS]
+    rows = [[label, *(one[name] for name in columns)] for label, one in zip(LABELS, pixels, strict=True)]
+    _, samples = listed(save(tmp_path / "digits.csv", ["label", *columns], rows))
+    np.testing.assert_array_equal(pixels_of(samples), PIXELS)
+
+
+def test_the_columns_of_an_oblong_image_say_its_sides(listed, tmp_path):
+    names = [f"{row}x{column}" for column in range(1, 9) for row in range(1, 17)]
+    image = np.arange(128, dtype=np.uint8).reshape(16, 8)
+    _, samples = listed(save(tmp_path / "a.csv", ["label", *names], [[0, *image.T.ravel()]]))
+    np.testing.assert_array_equal(pixels_of(samples), image[None])
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"pixel{number}" for number in range(65) if number != 7],
+        [f"pixel{number}" for number in range(2, 66)],
+        [*(f"pixel{number}" for number in range(63)), "pixel05"],
+        [*(f"{cell // 8}x{cell % 8}" for cell in range(63)), "8x8"],
+        [*(f"pixel{number}" for number in range(63)), "1x1"],
+    ],
+)
+def test_columns_whose_numbers_do_not_tell_the_places_of_pixels_are_refused(opened, tmp_path, names):
+    path = save(tmp_path / "a.csv", ["label", *names], [[0, *range(64)]])
+    with pytest.raises(RequestError, match="numbers are not those of each pixel once"):
+        opened(path)
+
+
 def test_other_tables_of_pixels_are_read_if_the_request_says_so(opened, listed, tmp_path):
     table = pa.table({"label": LABELS, "pixels": list(map(text, PIXELS))})
     pq.write_table(table, tmp_path / "a.parquet")
@@ -113,6 +153,8 @@ def test_tables_of_something_else_are_no_pixels(opened, touch):
     numbers = [f"f{number}" for number in range(64)]
     save(root / "paths.csv", ["image", "label", *map(str, range(64))], [["1.jpg", "a", *range(64)]])
     assert opened(root / "paths.csv").name == "csv"
+    save(root / "parts.csv", ["image", "label", *map(str, range(7, 80))], [["1.jpg", "a", *range(7, 80)]])
+    assert opened(root / "parts.csv").name == "csv"
     save(root / "features.csv", ["label", *numbers], [["a", *range(64)]])
     assert opened(root / "features.csv").name == "csv"
     fer = save_fer(root / "fer.csv")
