@@ -15,7 +15,7 @@ PROPHOTO_COLORANTS = np.array([[0.79767, 0.13519, 0.03134], [0.28804, 0.71187, 0
 _D50 = (0.9642, 1.0, 0.8249)
 _PNG_COLOR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}
 # First row, first column, row step and column step of each pass.
-_ADAM7 = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
+ADAM7 = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
 
 
 def png_chunk(kind: bytes, body: bytes) -> bytes:
@@ -29,7 +29,7 @@ def png_file(samples: np.ndarray, *, interlaced: bool = False, chunks: Iterable[
     height, width, channels = samples.shape
     depth = 8 * samples.itemsize
     header = struct.pack(">IIBBBBB", width, height, depth, _PNG_COLOR_TYPES[channels], 0, 0, int(interlaced))
-    passes = _ADAM7 if interlaced else ((0, 0, 1, 1),)
+    passes = ADAM7 if interlaced else ((0, 0, 1, 1),)
     pieces = [samples[row::rows, column::columns] for row, column, rows, columns in passes]
     big_endian = f">u{samples.itemsize}"
     raw = b"".join(b"\0" + line.astype(big_endian).tobytes() for piece in pieces if piece.size for line in piece)

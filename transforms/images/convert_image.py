@@ -8,6 +8,7 @@ from PIL import Image
 
 from beam_tfrecords.transforms.images.bit_depth import is_16_bit
 from beam_tfrecords.transforms.images.color import largest_value
+from beam_tfrecords.transforms.images.color_key import apply_wide_key, has_wide_key
 from beam_tfrecords.transforms.images.convert_pixels import convert_pixels
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.decode import load_pixels, open_image
@@ -69,4 +70,5 @@ def _load(data: bytes, spec: ImageSpec) -> tuple[str, Image.Image]:
     if image is not None:
         return "png", image
     name, opened = open_image(data, spec)
-    return name, load_pixels(data, name, opened, spec)
+    loaded = load_pixels(data, name, opened, spec)
+    return name, apply_wide_key(data, loaded) if name == "png" and has_wide_key(data, loaded) else loaded

@@ -22,6 +22,7 @@ from PIL import (
 
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images import formats
+from beam_tfrecords.transforms.images.color_key import correct_key
 from beam_tfrecords.transforms.images.decode_errors import DECODER_ERRORS, check_pixels, decode_error, decoder_errors
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.jpeg_header import JpegHeader, bare_jpeg, parse_jpeg_header
@@ -114,6 +115,8 @@ def load_pixels(data: bytes, name: str, image: ImageFile.ImageFile, spec: ImageS
         raise decode_error(FailureReason.CORRUPT, "the palette is missing")
     if isinstance(image, TiffImagePlugin.TiffImageFile):
         correct_tiff(image)
+    elif name == "png":
+        correct_key(data, image)
     elif has_wrong_white(data, image):
         restore_white(data, image)
     return image

@@ -10,6 +10,7 @@ from PIL import Image, ImageFile, TiffImagePlugin
 
 from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.transforms.images.color import stored_channels, to_srgb_transform
+from beam_tfrecords.transforms.images.color_key import has_wide_key
 from beam_tfrecords.transforms.images.decode_errors import decode_error
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec, Metadata
@@ -25,6 +26,8 @@ _IN_PYTHON, _TEXT_CODECS = 9, ("ppm", "ppm_plain", "bmp_rle")
 _JPEG_COEFFICIENT, _JPEG2000_SAMPLE = 2, 4.2
 # When OpenCV decodes what Pillow has decoded.
 _JPEG2000_AGAIN = 4.5
+# The lower bits of a PNG in which a color means transparency, and where that is.
+_WIDE_KEY = 10
 # What a conversion adds while it lasts: wide grey to 8 bits, a color profile, blending with white, a copy.
 _WIDE_GREY = {"I": 14, "F": 14, "I;16": 9, "I;16B": 9, "I;16L": 9, "I;16N": 9}
 _PROFILE, _BLEND, _COPY = 9, 6, 4
@@ -85,6 +88,8 @@ def decoding_memory(data: bytes, name: str, image: ImageFile.ImageFile) -> float
         beside = sample * len(image.getbands()) * pixels + len(data)
     elif isinstance(image, TiffImagePlugin.TiffImageFile):
         beside = _tiff_strip(image)
+    elif name == "png" and has_wide_key(data, image):
+        beside = _WIDE_KEY * pixels
     elif image.tile and image.tile[0][0] in _TEXT_CODECS:
         beside = _IN_PYTHON * pixels
     return len(data) + beside + pixels_memory(image.mode, pixels)

@@ -100,6 +100,9 @@ def kinds() -> dict[str, bytes]:
     }
     files = {name: encoded(image, file_format, **options) for name, (image, file_format, options) in images.items()}
     files["png of 16 bits in color"] = png_file(deep)
+    files["png of 16 bits in color with a key"] = png_file(
+        deep[..., :3], chunks=[(b"tRNS", struct.pack(">3H", 1, 2, 3))]
+    )
     files["jpeg2000 of 16 bits"] = cv2.imencode(".jp2", deep)[1].tobytes()
     files["png interlaced"] = png_file(np.asarray(rgb), interlaced=True)
     return files
@@ -111,6 +114,7 @@ ONE_OF_EACH = (
     "png with alpha",
     "png of 16 bits",
     "png of 16 bits in color",
+    "png of 16 bits in color with a key",
     "gif",
     "bmp",
     "tiff of floats",
