@@ -10,7 +10,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.refs import MASK, File, SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
-from beam_tfrecords.transforms.sources.tables.image_paths import resolve, shorten
+from beam_tfrecords.transforms.sources.path_rule import resolve, shorten
 
 
 def find_image(image: str, *, roots: Sequence[str], allow_outside_root: bool) -> str:

@@ -124,7 +124,7 @@ class SourceSpec:
       label_columns: columns of zeros and ones, one for each class; empty if a column has the labels.
       split_column: column with the split; None: one of a usual name, "" for none.
       key_column: column with the key; None: the image's path as written, else the number of the row.
-      allow_outside_root: whether a table may name files outside its own folder, or outside `image_root`.
+      allow_outside_root: whether a file may name others outside its own folder, or outside `image_root`.
       allow_private_addresses: whether a table may name URLs of this machine and of private networks.
       image_path: pattern of the images' paths over a table's columns, such as `train/{id}.jpg`.
       image_root: folders that the images' paths in a table are relative to, the first that has the image; empty: the
@@ -198,7 +198,7 @@ class SourceSpec:
     )
     split_column: str | None = _setting(None, help="column with the split", shown_default="split")
     key_column: str | None = _setting(None, help="column with the key", shown_default="the image's path")
-    allow_outside_root: bool = _setting(False, help="a table may name files outside its own folder", read=switch)
+    allow_outside_root: bool = _setting(False, help="a file may name others outside its own folder", read=switch)
     allow_private_addresses: bool = setting(
         False,
         group=INPUT,

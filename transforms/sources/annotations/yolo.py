@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -29,9 +30,9 @@ from beam_tfrecords.transforms.sources.annotations.annotated import (
 )
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
+from beam_tfrecords.transforms.sources.path_rule import is_inside, resolve, shorten
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.sources.tables.image_paths import resolve
 from beam_tfrecords.transforms.splits import SPLIT_NAMES
 
 _SPLITS = ("train", "val", "valid", "validation", "test")
@@ -145,7 +146,7 @@ class YoloSource(Source):
         for split, paths in self._splits.items():
             repeated = 0
             for path in paths:
-                listed = self._lines(path, split) if path.lower().endswith(".txt") else self._files(path, split)
+                listed = self._lines(path, split) if _is_list(path) else self._files(path, split)
                 for image in listed:
                     # A split that is another's too, as in Ultralytics' small datasets, would be a leak.
                     if image.uri in seen:
@@ -179,11 +180,7 @@ class YoloSource(Source):
             if not name:
                 continue
             try:
-                uri = resolve(
-                    name.removeprefix("./"),
-                    root=storage.dirname(path),
-                    allow_outside_root=self._spec.allow_outside_root,
-                )
+                uri = _lead(name, storage.dirname(path), self._spec)
             except SampleError as error:
                 yield _Image(name, f"{storage.basename(path)} line {number:09d}", split, failure=error)
             else:
@@ -320,29 +317,64 @@ def _find_root(data: Mapping[str, Any], spec: SourceSpec) -> str:
     path = data.get("path")
     if not isinstance(path, str):
         return own
-    named = path if path.startswith("/") or storage.has_scheme(path) else _join(own, path)
+    try:
+        named = _lead(path, own, spec)
+    except SampleError:
+        if storage.has_scheme(path) or storage.is_folder(storage.join(own, path)):
+            raise _refuse(path, [], spec, leads_outside=True) from None
+        return own
     # Ultralytics means a folder of its own settings, so the name may lead nowhere.
     return named if storage.is_folder(named) else own
 
 
 def _find(path: str, root: str, spec: SourceSpec) -> str:
     """A folder or a list that the file names."""
-    if path.startswith("/") or storage.has_scheme(path):
-        tried = [path]
-    else:
-        # Roboflow writes `../train/images` beside a folder `train`, and Ultralytics reads it so.
-        words = [path, path[3:]] if path.startswith("../") else [path]
-        tried = list(
-            dict.fromkeys(_join(base, word) for base in (root, storage.dirname(spec.input[0])) for word in words)
-        )
+    # Roboflow writes `../train/images` beside a folder `train`, and Ultralytics reads it so.
+    words = [path, path[3:]] if path.startswith("../") else [path]
+    bases = (root, storage.dirname(spec.input[0]))
+    tried = dict[str, None]()
+    leads_outside = False
+    for base, word in itertools.product(bases, words):
+        try:
+            tried[_lead(word, base, spec)] = None
+        except SampleError:
+            leads_outside = True
     for one in tried:
-        if storage.is_folder(one) or storage.is_file(one):
-            return one.rstrip("/")
-    raise RequestError(
-        f"{quote_input(spec.input[0])} names {path!r}, and there is no {' or '.join(tried)}; say the folder that it is "
-        "in with `image_root`"
+        if storage.is_folder(one) or (_is_list(one) and storage.is_file(one)):
+            return one
+    raise _refuse(path, tried, spec, leads_outside=leads_outside)
+
+
+def _is_list(path: str) -> bool:
+    return path.lower().endswith(".txt")
+
+
+def _lead(path: str, base: str, spec: SourceSpec) -> str:
+    """Where a path that a file names leads, from a folder.
+
+    Raises:
+      SampleError: as `resolve`, or it is a URL, beside which there is no label file.
+    """
+    word = path.removeprefix("./").rstrip("/") or path
+    if storage.is_web(word):
+        raise _error(FailureReason.UNREADABLE, f"a URL, where files have no labels: {shorten(path)}")
+    root = next((one for one in _roots(spec) if is_inside(base, one)), base)
+    outside = spec.allow_outside_root
+    return base if word == "." else resolve(word, base=base, root=root, allow_outside_root=outside)
+
+
+def _roots(spec: SourceSpec) -> tuple[str, ...]:
+    """The folders that a request names; what its files name is below them."""
+    return (*spec.image_root, storage.dirname(spec.input[0]))
+
+
+def _refuse(path: str, tried: Iterable[str], spec: SourceSpec, *, leads_outside: bool) -> RequestError:
+    """The refusal of a data file that names what is not there, or is outside of the folders that a request names."""
+    problems = [f"there is no {' or '.join(map(printable, tried))}"] if tried else []
+    problems += [f"nothing outside of {' and '.join(dict.fromkeys(_roots(spec)))} is read"] if leads_outside else []
+    # No suggestion: it would have to be listed, which is what the rule forbids.
+    either = ", or `allow_outside_root` if all that it names may be read" if leads_outside else ""
+    return RequestError(
+        f"{quote_input(spec.input[0])} names {shorten(path)}, and {', and '.join(problems)}; say the folder that it "
+        f"is in with `image_root`{either}"
     )
-
-
-def _join(base: str, path: str) -> str:
-    return storage.join(base, path.removeprefix("./").rstrip("/")) if path not in (".", "./") else base

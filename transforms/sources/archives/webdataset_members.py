@@ -11,8 +11,8 @@ from typing import Any
 
 from beam_tfrecords.transforms.sources.json_text import read_json
 from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS, skipped_kind
+from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
-from beam_tfrecords.transforms.sources.tables.image_paths import shorten
 
 _INTEGERS = frozenset({"cls", "cls2", "index", "inx", "id"})
 _TEXTS = frozenset({"txt", "text", "transcript"})

@@ -14,9 +14,10 @@ from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.transforms.sources.detect.column_suggestions import FOLDERS, find_pattern
 from beam_tfrecords.transforms.sources.detect.columns import Columns
 from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import read_text
-from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns, shorten
+from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
 
 # Rows that are looked at, and folders before a name that may be those of another machine.

@@ -10,7 +10,7 @@ from typing import Any
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.refs import Scalar, Value
-from beam_tfrecords.transforms.sources.tables.image_paths import shorten
+from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
 
 # A list as Python or NumPy prints it, and a text in it.

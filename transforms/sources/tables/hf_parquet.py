@@ -30,11 +30,11 @@ from beam_tfrecords.transforms.sources.detect.columns import (
     name_images,
 )
 from beam_tfrecords.transforms.sources.inputs import InputFile, find_files, quote_input
+from beam_tfrecords.transforms.sources.path_rule import resolve
 from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
-from beam_tfrecords.transforms.sources.tables.image_paths import resolve
 from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJECTS
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
 from beam_tfrecords.transforms.sources.tables.parquet_table import (

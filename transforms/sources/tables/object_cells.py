@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_label
-from beam_tfrecords.transforms.sources.tables.image_paths import shorten
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
 
 COLUMN = "objects"

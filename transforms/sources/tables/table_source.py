@@ -27,11 +27,12 @@ from beam_tfrecords.transforms.sources.inputs import (
     quote_input,
 )
 from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.reading import unchanged
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import check_end, read_paths, read_text
-from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns, shorten
+from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key, row_reader
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange, TableFile
 

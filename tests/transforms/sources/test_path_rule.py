@@ -1,0 +1,202 @@
+"""Where paths that files of an input name may lead: the rule, and that each source asks it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError, SampleError
+from beam_tfrecords.transforms.sources.path_rule import is_inside, resolve, shorten
+from tests.annotated_inputs import PICTURES, save_pictures, voc_of, write_coco
+
+
+@pytest.mark.parametrize(
+    ("path", "root", "expected"),
+    [
+        ("a/1.jpg", "/data", "/data/a/1.jpg"),
+        ("a/1.jpg", "/", "/a/1.jpg"),
+        ("/data/a/1.jpg", "/data", "/data/a/1.jpg"),
+        ("a/../b/1.jpg", "/data", "/data/b/1.jpg"),
+        ("a..b/1..jpg", "/data", "/data/a..b/1..jpg"),
+        ("file:///data/my%20cat%23.jpg", "/data", "/data/my cat#.jpg"),
+        ("file://localhost/data/1.jpg", "/data", "/data/1.jpg"),
+        ("a//1 %20.jpg", "gs://bucket/data", "gs://bucket/data/a//1 %20.jpg"),
+        ("gs://bucket/data/a/1.jpg", "gs://bucket/data", "gs://bucket/data/a/1.jpg"),
+        ("a/../b/1.jpg", "gs://bucket/data", "gs://bucket/data/b/1.jpg"),
+        ("1.jpg", "gs://bucket", "gs://bucket/1.jpg"),
+        # URLs of the web are outside of every folder.
+        ("https://x.org/1.jpg?w=9&p=../2.jpg", "/data", "https://x.org/1.jpg?w=9&p=../2.jpg"),
+        ("HTTP://x.org/1.jpg", "gs://bucket", "HTTP://x.org/1.jpg"),
+        ("a/1.jpg", "https://x.org/images/", "https://x.org/images/a/1.jpg"),
+    ],
+)
+def test_a_path_below_the_root_is_resolved(path, root, expected):
+    assert resolve(path, root=root, allow_outside_root=False) == expected
+
+
+OUTSIDE = [
+    ("../1.jpg", "/data", "/data/../1.jpg"),
+    ("a/../../data2/1.jpg", "/data", "/data/a/../../data2/1.jpg"),
+    ("/etc/passwd", "/data", "/etc/passwd"),
+    ("/data2/1.jpg", "/data", "/data2/1.jpg"),
+    ("file:///data/%2e%2e/etc/passwd", "/data", "/data/../etc/passwd"),
+    ("gs://bucket/1.jpg", "/data", "gs://bucket/1.jpg"),
+    ("../1.jpg", "gs://bucket/data", "gs://bucket/1.jpg"),
+    ("../../../other/1.jpg", "gs://bucket/data", "gs://bucket/other/1.jpg"),
+    ("gs://other/data/1.jpg", "gs://bucket/data", "gs://other/data/1.jpg"),
+    ("gs://bucket/data2/1.jpg", "gs://bucket/data", "gs://bucket/data2/1.jpg"),
+    ("s3://bucket/data/1.jpg", "gs://bucket/data", "s3://bucket/data/1.jpg"),
+    ("/data/1.jpg", "gs://bucket/data", "/data/1.jpg"),
+    ("..", "/data", "/data/.."),
+]
+
+
+@pytest.mark.parametrize(("path", "root", "expected"), OUTSIDE)
+def test_a_path_outside_the_root_is_rejected_unless_allowed(path, root, expected):
+    with pytest.raises(SampleError) as error:
+        resolve(path, root=root, allow_outside_root=False)
+    assert error.value.reason.value == "outside_root"
+    assert resolve(path, root=root, allow_outside_root=True) == expected
+
+
+@pytest.mark.parametrize("path", ["ftp://x/1.jpg", "file://host/1.jpg", "file://x", "a\0.jpg", "file:///a%00.jpg"])
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_path_that_no_storage_reads_is_unreadable(path, allowed):
+    with pytest.raises(SampleError) as error:
+        resolve(path, root="/", allow_outside_root=allowed)
+    assert error.value.reason.value == "unreadable"
+
+
+def test_a_long_value_is_cut():
+    assert shorten("a'b\n") == '"a\'b\\n"'
+    assert len(shorten("x" * 10_000_000)) < 210
+    assert shorten("x" * 10_000_000).endswith("…'")
+
+
+@pytest.mark.parametrize(
+    ("path", "root", "inside"),
+    [
+        ("/data", "/data/", True),
+        ("/data/x/..", "/data", True),
+        ("/data2", "/data", False),
+        ("/", "/data", False),
+        ("/x", "/", True),
+        ("gs://b/x", "gs://b", True),
+        ("gs://b2/x", "gs://b", False),
+        ("/b/x", "gs://b", False),
+    ],
+)
+def test_a_folder_is_inside_itself_and_what_is_above_it(path, root, inside):
+    assert is_inside(path, root) is inside
+
+
+def _csv(folder: Path, path: str) -> Path:
+    (folder / "t.csv").write_text(f'image,label\n"{path}",x\n')
+    return folder / "t.csv"
+
+
+def _jsonl(folder: Path, path: str) -> Path:
+    (folder / "t.jsonl").write_text(json.dumps({"image": path, "label": "x"}))
+    return folder / "t.jsonl"
+
+
+def _parquet(folder: Path, path: str) -> Path:
+    pq.write_table(pa.table({"image": [path], "label": ["x"]}), folder / "t.parquet")
+    return folder / "t.parquet"
+
+
+def _hf_parquet(folder: Path, path: str) -> Path:
+    images = pa.array([{"bytes": None, "path": path}], pa.struct({"bytes": pa.binary(), "path": pa.string()}))
+    pq.write_table(pa.table({"image": images, "label": ["x"]}), folder / "t.parquet")
+    return folder / "t.parquet"
+
+
+def _hf_folder(folder: Path, path: str) -> Path:
+    (folder / "metadata.jsonl").write_text(json.dumps({"file_name": path, "label": "x"}))
+    return folder
+
+
+def _coco(folder: Path, path: str) -> Path:
+    return write_coco(folder / "t.json", {path: PICTURES["a.jpg"]}) if "\0" not in path else _csv(folder, path)
+
+
+def _yolo(text: str) -> Callable[[Path, str], Path]:
+    def write(folder: Path, path: str) -> Path:
+        (folder / "list.txt").write_text(path)
+        above = os.path.dirname(path)
+        names = json.dumps(f"{above or '.'}/names.txt"), json.dumps(above)
+        (folder / "t.yaml").write_text(text.format(file=names[0], folder=names[1]))
+        return folder / "t.yaml"
+
+    return write
+
+
+def _voc(folder: Path, path: str) -> Path:
+    for name in ("JPEGImages", "Annotations", "ImageSets/Main"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    save_pictures(folder / "JPEGImages", {"b.jpg": PICTURES["b.jpg"]})
+    (folder / "Annotations/b.xml").write_text(voc_of(path, PICTURES["b.jpg"]))
+    (folder / "ImageSets/Main/train.txt").write_text(f"{path.rpartition('.')[0]}\nb\n")
+    return folder
+
+
+# Source -> what writes an input that names one path, and the fields of its request.
+NAMING = {
+    "csv": (_csv, {}),
+    "jsonl": (_jsonl, {}),
+    "parquet": (_parquet, {}),
+    "mask column": (_csv, {"mask_column": "image", "needs_mask": True}),
+    "hf_parquet": (_hf_parquet, {}),
+    "hf_folder": (_hf_folder, {"source": "hf_folder"}),
+    "coco": (_coco, {}),
+    "yolo path": (_yolo("path: {folder}\ntrain: .\nnames: [a, b, c]\n"), {}),
+    "yolo train": (_yolo("train: {folder}\nnames: [a, b, c]\n"), {}),
+    "yolo list": (_yolo("train: {file}\nnames: [a, b, c]\n"), {}),
+    "yolo line": (_yolo("train: list.txt\nnames: [a, b, c]\n"), {}),
+    "voc": (_voc, {"source": "voc", "needs_objects": True}),
+}
+
+
+def _paths(outside: Path, seed: int) -> list[str]:
+    """Paths that lead out of a folder beside `outside`, and others, at random."""
+    chosen = random.Random(seed)
+    parts = ["..", "..", ".", "", "link", "sub", "outside", "in"]
+    found = ["/".join([*chosen.choices(parts, k=chosen.randrange(6)), "a.jpg"]) for _ in range(20)]
+    known = ["../outside/a.jpg", f"{outside}/a.jpg", f"file://{outside}/a.jpg", f"file://localhost{outside}/%61.jpg"]
+    stores = [f"{scheme}://bucket/a.jpg" for scheme in ("s3", "gs", "hdfs", "azfs", "S3", "file", "ftp")]
+    return [*known, "link/../../outside/a.jpg", "x\\..\\..\\outside\\a.jpg", *stores, *found]
+
+
+@pytest.mark.parametrize("source", NAMING)
+def test_no_file_of_an_input_leads_out_of_it(source, tmp_path, opened, listed, read_containers, monkeypatch):
+    root, outside = tmp_path / "in", tmp_path / "outside"
+    for folder in (root, root / "sub", outside, tmp_path / "linked"):
+        save_pictures(folder, {"a.jpg": PICTURES["a.jpg"]})
+        (folder / "names.txt").write_text("a.jpg")
+    (root / "link").symlink_to(tmp_path / "linked")
+    asked, system = [], storage._system
+    monkeypatch.setattr(storage, "_system", lambda path: asked.append(path) or system(path))
+    write, fields = NAMING[source]
+    found = 0
+    for path in _paths(outside, seed=30):
+        try:
+            opening = opened(write(root, path), **{"needs_label": False, **fields})
+            is_read = opening.containers() is None
+            samples = [*listed(opening).values()] if is_read else read_containers(opening)[0]
+        except RequestError:
+            continue
+        for sample in samples:
+            if sample.failure is None:
+                found += 1
+                assert os.path.normpath(sample.uri).startswith(f"{root}/"), path
+                assert ".." not in sample.uri
+    assert found
+    assert not [path for path in asked if storage.has_scheme(path)]

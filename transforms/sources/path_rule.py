@@ -1,0 +1,92 @@
+"""Where a path that a file of the input names may lead. Pure; no file is looked at.
+
+The one rule of all sources: what a request names is trusted, and what a file says stays below that.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from urllib.parse import unquote
+
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.storage.paths import is_web
+
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+)://")
+_STORAGE_SCHEMES = frozenset({"gs", "s3", "hdfs", "azfs"})
+_MOST_DETAIL = 200
+
+
+def resolve(path: str, *, root: str, allow_outside_root: bool, base: str = "") -> str:
+    """Full path or URI of a file or folder that a file of the input names: a table, a list, annotations.
+
+    Links are not followed: `link/x.jpg` is below the root, wherever the link leads, and `link/../x.jpg` is `x.jpg`.
+
+    Args:
+      path: as the file has it: relative to `base`, absolute, or a URI (`gs://…`, `https://…`, `file://…`).
+      root: the folder that it may not leave, absolute: that of the file, or one that the request names.
+      base: the folder that a relative path starts from; the root by default.
+
+    Raises:
+      SampleError: the path leaves the root, or no storage can read it.
+    """
+    base = base or root
+    if "\0" in path:
+        raise _rejected(FailureReason.UNREADABLE, "a NUL character in the path", path)
+    scheme = _SCHEME.match(path)
+    if scheme and scheme[1] == "file":
+        path = _local_path(path)
+    elif scheme and is_web(path):
+        return path
+    elif scheme and scheme[1] not in _STORAGE_SCHEMES:
+        raise _rejected(FailureReason.UNREADABLE, f"unknown scheme {scheme[1]}://", path)
+    elif not scheme and base is root and ".." not in path and not path.startswith("/"):
+        return _join(root, path)
+    full = path if _SCHEME.match(path) else _join(base, path)
+    if allow_outside_root:
+        # In an object store dots are part of a name; in a local path they matter after a link.
+        return _without_dots(full) if _SCHEME.match(full) else full
+    if not is_inside(full, root):
+        raise _rejected(FailureReason.OUTSIDE_ROOT, f"outside {root}; `allow_outside_root` permits it", path)
+    return _without_dots(full)
+
+
+def is_inside(path: str, root: str) -> bool:
+    """Whether an absolute path or a URI is a folder or something below it."""
+    plain, within = _without_dots(path), _without_dots(root).rstrip("/")
+    return plain.rstrip("/") == within or plain.startswith(f"{within}/")
+
+
+def shorten(text: str) -> str:
+    """A value from a file, quoted and cut for a message."""
+    quoted = repr(text[: _MOST_DETAIL + 1])
+    return quoted if len(text) <= _MOST_DETAIL else repr(text[:_MOST_DETAIL])[:-1] + "…'"
+
+
+def _join(root: str, path: str) -> str:
+    return path if path.startswith("/") else f"{root.rstrip('/')}/{path}"
+
+
+def _local_path(uri: str) -> str:
+    host, slash, path = uri[len("file://") :].partition("/")
+    if host not in ("", "localhost") or not slash:
+        raise _rejected(FailureReason.UNREADABLE, "a file:// URI of another machine", uri)
+    path = "/" + unquote(path)
+    if "\0" in path:
+        raise _rejected(FailureReason.UNREADABLE, "a NUL character in the path", uri)
+    return path
+
+
+def _without_dots(path: str) -> str:
+    scheme = _SCHEME.match(path)
+    if not scheme:
+        return posixpath.normpath(path)
+    bucket, _, name = path[scheme.end() :].partition("/")
+    if ".." not in name:
+        return path
+    # Dots do not lead out of a bucket, just as they do not lead above "/".
+    return f"{scheme[0]}{bucket}{posixpath.normpath('/' + name)}"
+
+
+def _rejected(reason: FailureReason, detail: str, path: str) -> SampleError:
+    return SampleError(Stage.LIST, reason, f"{detail}: {shorten(path)}")
