@@ -34,6 +34,7 @@ from beam_tfrecords.transforms.labels import (
 from beam_tfrecords.transforms.refs import Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.table_sidecars import is_table
+from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.selection import OTHER_CLASS
@@ -258,10 +259,37 @@ def _resolve_classes(spec: BuildSpec, source: Source, listing: Listing, earlier:
     if source.class_names:
         return _number_classes(spec, source, listing, ClassNames(tuple(source.class_names)), earlier)
     inferred = infer_class_names(listing.labels, numbers_are_indices=source.labels_may_be_indices)
+    if not earlier:
+        _refuse_single_class(spec, source, listing, inferred)
     numbered = _number_classes(spec, source, listing, inferred, earlier)
     in_cells = source.labels_may_be_indices and spec.source.label_separator is None
     source.notes += describe_labels(listing.labels, numbered, in_cells=in_cells)
     return numbered
+
+
+def _refuse_single_class(spec: BuildSpec, source: Source, listing: Listing, found: ClassNames) -> None:
+    """Refuses labels that tell nothing apart: what was taken for the label is probably not one."""
+    count = sum(count for label, count in listing.labels.items() if label is not None and label != "")
+    is_said = spec.source.classes or spec.source.label_separator or listing.total == spec.limit
+    has_objects = spec.layout is not None and spec.layout.needs_objects
+    # Where more samples than allowed have no label, the build says which.
+    if len(listing.labels.keys() - {None, ""}) != 1 or listing.total - count > spec.max_failures * listing.total:
+        return
+    if is_said or has_objects:
+        return
+    name = found.names[-1]
+    beside, others = source.other_labels()
+    single = Suggestion(f"the class {name}", {"class_names": name})
+    unlabelled = Suggestion("all images, without labels", {"layout": "image"})
+    raise RequestError(
+        f"`input={', '.join(spec.source.input)}`: {printable(name)} would be the only class, of all {count:,} "
+        f"{source.unit}s{beside}",
+        [
+            *others[:1],
+            *([single] if "," not in name and name == name.strip() and fits_label_file(name) else []),
+            *([unlabelled] if Content.IMAGE in source.provides else []),
+        ],
+    )
 
 
 def _check_given(spec: BuildSpec, source: Source, listing: Listing, class_names: ClassNames) -> ClassNames:

@@ -627,6 +627,27 @@ LAYOUTS = (
         refused="gt_bbox look like masks",
         suggestions=[unlabelled(train=3, test=2)],
     ),
+    # A single folder is rarely a class.
+    Layout(
+        "CelebA, the original tree",
+        "Img/img_align_celeba/{000001..000004}.jpg Anno/{list_attr_celeba,identity_CelebA}.txt "
+        "Eval/list_eval_partition.txt",
+        refused="img_align_celeba would be the only class, of all 4 images",
+        suggestions=[in_train(img_align_celeba=4), unlabelled(train=4)],
+    ),
+    Layout(
+        "MedMNIST as png",
+        "pathmnist/train{0..3}_{0,1}.png pathmnist/val0_1.png pathmnist/test0_1.png",
+        refused="pathmnist would be the only class, of all 10 images (tables beside them: pathmnist.csv)",
+        suggestions=[in_train(pathmnist=10), unlabelled(train=10)],
+        tables={"pathmnist.csv": rows("TRAIN,train0_0.png,0", "TRAIN,train1_1.png,1", "TEST,test0_1.png,1")},
+    ),
+    Layout(
+        "a single class folder",
+        "scratches/{1..3}.jpg",
+        refused="scratches would be the only class, of all 3 images",
+        suggestions=[in_train(scratches=3), unlabelled(train=3)],
+    ),
     # Structure: annotations, and pairs under any name.
     Layout(
         "Pascal VOC, several years",

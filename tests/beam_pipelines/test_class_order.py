@@ -155,7 +155,7 @@ def test_stable_without_an_earlier_dataset_is_refused(source, add):
 
 
 def test_a_dry_run_shows_the_classes_that_would_move(source, add, run):
-    add("bbb")
+    add("bbb", "ccc")
     assert source.build(*FLAGS).code == 0
     add("aaa")
     words = [f"--input={source.folder}", f"--output={source.output}", "--versioned", *FLAGS[:2]]
@@ -163,12 +163,12 @@ def test_a_dry_run_shows_the_classes_that_would_move(source, add, run):
 
 
 def test_an_earlier_dataset_without_versions_gives_the_indices_if_that_is_asked_for(source, add, tmp_path):
-    add("bbb")
+    add("bbb", "ccc")
     words = [f"--input={source.folder}", *FLAGS[:2]]
     assert source.convert(*words, f"--output={tmp_path / 'one'}").code == 0
     add("aaa")
     reuse = [*words, f"--reuse={tmp_path / 'one'}"]
     assert source.convert(*reuse, f"--output={tmp_path / 'two'}").code == 0
-    assert classes_of(tmp_path / "two") == ["aaa", "bbb"]
+    assert classes_of(tmp_path / "two") == ["aaa", "bbb", "ccc"]
     assert source.convert(*reuse, f"--output={tmp_path / 'three'}", "--class_order=stable").code == 0
-    assert classes_of(tmp_path / "three") == ["bbb", "aaa"]
+    assert classes_of(tmp_path / "three") == ["bbb", "ccc", "aaa"]

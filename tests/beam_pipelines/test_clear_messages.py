@@ -214,7 +214,7 @@ def test_a_build_in_which_all_fail_says_that_no_record_was_written(tmp_path, run
     (tmp_path / "photos" / "cat").mkdir(parents=True)
     for number in range(6):
         (tmp_path / "photos" / "cat" / f"{number}.jpg").write_text("no photo")
-    flags = [f"--input={tmp_path / 'photos'}", f"--output={tmp_path / 'out'}", "--max_failures=1"]
+    flags = [f"--input={tmp_path / 'photos'}", f"--output={tmp_path / 'out'}", "--max_failures=1", "--layout=image"]
     ran = run("convert", *flags)
     assert ran.code == 3
     assert "Nothing was published: 6 of 6 samples failed; no record was written." in ran.err

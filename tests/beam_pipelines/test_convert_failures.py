@@ -73,7 +73,8 @@ def test_a_build_without_a_single_record_is_not_published(tmp_path, convert):
     for number in range(3):
         (tmp_path / "in/cat").mkdir(parents=True, exist_ok=True)
         (tmp_path / f"in/cat/{number}.jpg").write_text("this is not a picture")
-    ran = convert(f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--max_failures=1")
+    flags = ["--max_failures=1", "--layout=image"]
+    ran = convert(f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", *flags)
     assert ran.code == 3
     assert not (tmp_path / "out/_SUCCESS").exists()
 

@@ -91,7 +91,7 @@ def test_the_image_of_another_root_is_not_taken_where_the_first_may_not_be_looke
         save(tmp_path / root / "cat.png", picture(number, 12, 12))
     (tmp_path / "rows.csv").write_text("image,label\ncat.png,cat\n")
     roots = [f"--image_root={tmp_path / root}" for root in ("one", "two")]
-    words = [f"--input={tmp_path / 'rows.csv'}", *roots, f"--output={tmp_path / 'out'}", *FLAGS]
+    words = [f"--input={tmp_path / 'rows.csv'}", *roots, f"--output={tmp_path / 'out'}", *FLAGS, "--layout=image"]
     look = os.stat
 
     def refuse(path, *arguments, **named):

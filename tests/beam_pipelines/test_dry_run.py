@@ -60,7 +60,7 @@ def test_rows_that_cannot_be_read_are_counted_with_an_example(shown, photos, tmp
     shutil.copytree(photos / "cat", tmp_path / "cat")
     with (tmp_path / "labels.csv").open("w", newline="") as file:
         names = [f"cat/cat_0{number}.jpg" for number in (1, 2, 3)]
-        csv.writer(file).writerows([("image", "label"), *((name, "cat") for name in (*names, "cat/missing.jpg"))])
+        csv.writer(file).writerows([("image", "label"), *((name, name[-5]) for name in (*names, "cat/missing.jpg"))])
     lines = shown(f"--input={tmp_path / 'labels.csv'}", code=3)
     assert "failures: unreadable 1" in lines
     assert any(re.match(r"  unreadable, for example cat/missing.jpg: no such file", line) for line in lines)
@@ -99,7 +99,7 @@ def test_a_wrong_request_is_refused_as_the_build_would(run, photos, tmp_path, wo
 
 
 def test_a_finished_output_is_refused(run, photos, tmp_path, build):
-    out = build(tmp_path / "out", f"--input={photos / 'cat'}", "--label_pattern=(?P<label>cat)", "--image_size=8")
+    out = build(tmp_path / "out", f"--input={photos / 'cat'}", "--layout=image", "--image_size=8")
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
     ran = run("convert", f"--input={photos}", f"--output={out}", "--dry_run")
     assert ran.code == 2

@@ -223,7 +223,7 @@ def test_overwriting_replaces_the_list(pets, unique, build, tmp_path):
 
 def test_a_split_of_copies_alone_is_left_empty(make_pets, build, verify, tmp_path):
     root = make_pets({"test/cat/1.png": 1, "train/cat/1.png": 1, "train/cat/2.png": 1, "validation/cat/3.png": 3})
-    out = build(tmp_path / "out", f"--input={root}", *FLAGS, "--duplicates=drop")
+    out = build(tmp_path / "out", f"--input={root}", *FLAGS, "--duplicates=drop", "--class_names=cat")
     train = manifest_of(out)["splits"]["train"]
     assert (train["listed"], train["records"], train["dropped_duplicates"], train["shards"]) == (2, 0, 2, 0)
     assert train["classes"] == {}
@@ -232,7 +232,8 @@ def test_a_split_of_copies_alone_is_left_empty(make_pets, build, verify, tmp_pat
 
 def test_a_fixed_number_of_shards_stays_when_copies_go(make_pets, build, read, verify, tmp_path):
     root = make_pets({"test/cat/1.png": 1} | {f"train/cat/{number}.png": 1 + number // 3 for number in range(4)})
-    out = build(tmp_path / "out", f"--input={root}", *FLAGS, "--duplicates=drop", "--splits=auto", "--num_shards=1")
+    flags = [*FLAGS, "--duplicates=drop", "--splits=auto", "--num_shards=1", "--class_names=cat"]
+    out = build(tmp_path / "out", f"--input={root}", *flags)
     assert {split: len(keys) for split, keys in keys_of(out, read).items()} == {"test": 1, "train": 1}
     assert verify(out).code == 0
 
@@ -241,7 +242,7 @@ def test_one_file_listed_for_two_splits_is_a_leak_under_one_key(make_pets, build
     root = make_pets({"1.png": 1, "2.png": 2})
     with (root / "list.csv").open("w", newline="") as file:
         rows = [["image", "label", "split"], ["1.png", "cat", "train"], ["1.png", "cat", "test"]]
-        csv.writer(file).writerows([*rows, ["2.png", "cat", "train"]])
+        csv.writer(file).writerows([*rows, ["2.png", "dog", "train"]])
     out = build(tmp_path / "out", f"--input={root / 'list.csv'}", *FLAGS, "--duplicates=drop")
     (group,) = groups_of(out)
     assert [(image["key"], image["split"]) for image in group["images"]] == [("1.png", "test"), ("1.png", "train")]
@@ -252,7 +253,8 @@ def test_rejected_images_are_not_duplicates(make_pets, build, tmp_path):
     root = make_pets({"cat/1.png": 1})
     for name in ("2.png", "3.png"):
         (root / "cat" / name).write_bytes(b"the same, and not an image")
-    out = build(tmp_path / "out", f"--input={root}", *FLAGS, "--duplicates=fail", "--max_failures=0.9")
+    flags = [*FLAGS, "--duplicates=fail", "--max_failures=0.9", "--class_names=cat"]
+    out = build(tmp_path / "out", f"--input={root}", *flags)
     assert (manifest_of(out)["failures"], groups_of(out)) == (2, [])
 
 
@@ -311,7 +313,8 @@ def test_dropped_copies_are_in_no_count(tmp_path, build):
         Image.new("RGB", (90, 90), "red").save(source / f"same{number}.webp", lossless=True)
     Image.new("RGB", (8, 8), "blue").save(source / "small.png")
     Image.new("RGB", (8, 8), "green").save(source / "other.png")
-    out = build(tmp_path / "out", f"--input={tmp_path / 'in'}", "--image_encoding=keep", "--duplicates=drop")
+    flags = ["--image_encoding=keep", "--duplicates=drop", "--layout=image"]
+    out = build(tmp_path / "out", f"--input={tmp_path / 'in'}", *flags)
     manifest = json.loads((out / "manifest.json").read_text())
     assert (manifest["records"], manifest["dropped_duplicates"]) == (3, 4)
     assert manifest["stored_as_png"] == {"webp": 1}
@@ -323,9 +326,8 @@ def test_copies_that_the_version_before_dropped_are_not_counted_as_added(tmp_pat
         save(tmp_path / f"in/cat/{number:02d}.png", picture(max(4, number), 20, 20))
 
     def count() -> dict[str, int]:
-        ran = convert(
-            f"--input={tmp_path}/in", f"--output={tmp_path}/out", "--versioned", "--duplicates=drop", *NIGHTLY
-        )
+        flags = ["--versioned", "--duplicates=drop", "--layout=image"]
+        ran = convert(f"--input={tmp_path}/in", f"--output={tmp_path}/out", *flags, *NIGHTLY)
         assert ran.code == 0, ran.err
         latest = tmp_path / "out" / (tmp_path / "out/LATEST").read_text().strip()
         changes = json.loads((latest / "changes.json").read_text()).get("changes", {})

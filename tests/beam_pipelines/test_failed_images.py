@@ -100,8 +100,8 @@ def test_the_report_of_a_dataset_reads_the_files_that_it_names_only_if_it_is_tol
 def test_what_a_table_may_not_name_is_not_shown(folder, tmp_path, build):
     (tmp_path / "in").mkdir()
     shutil.copy(folder / "space/unknown.jpg", tmp_path / "in/mine.jpg")
-    (tmp_path / "in/table.csv").write_text(f"path,label\nmine.jpg,a\n{folder / 'cat/large.jpg'},a\n")
-    words = ("--image_column=path", "--label_column=label", "--max_failures=0.9", "--image_size=16")
+    (tmp_path / "in/table.csv").write_text(f"path,label\nmine.jpg,a\n{folder / 'cat/large.jpg'},b\n")
+    words = ("--image_column=path", "--class_names=a,b", "--max_failures=0.9", "--image_size=16")
     page = page_of(build(tmp_path / "out", f"--input={tmp_path / 'in/table.csv'}", *words))
     assert "outside_root: 1" in page.words
     assert not page.failed

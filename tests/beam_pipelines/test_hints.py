@@ -116,8 +116,8 @@ HINTS = [
     Hint(
         "some inputs say their split",
         "--input=train={folder}/a+a --input={folder}/b+b",
-        "{a,b}+{a,b}/cat/1.jpg",
-        [{"train": {"cat": 1}, "validation": {"cat": 1}}],
+        "{a,b}+{a,b}/{cat,dog}/1.jpg",
+        [{"train": {"cat": 1, "dog": 1}, "validation": {"cat": 1, "dog": 1}}],
     ),
     Hint(
         "expected one split in each input",

@@ -78,10 +78,12 @@ def test_errors(command, run):
 
 
 def test_headers_and_cells_of_a_table(run, tmp_path, picture, save):
-    save(tmp_path / "1.png", picture(1, 20, 20))
+    for number in (1, 2):
+        save(tmp_path / f"{number}.png", picture(number, 20, 20))
+    rows = [("1.png", "cat"), ("2.png", "cow"), (f"{HOSTILE}.png", f"dog{NO_BREAK}")]
     for name, column in (("headers", f"x{HOSTILE}"), ("cells", "image")):
         with (tmp_path / f"{name}.csv").open("w", newline="") as file:
-            csv.writer(file).writerows([(column, "label"), ("1.png", "cat"), (f"{HOSTILE}.png", f"dog{NO_BREAK}")])
+            csv.writer(file).writerows([(column, "label"), *rows])
     flags = (f"--output={tmp_path / 'out'}", *FLAGS)
     assert SHOWN in check(run("convert", f"--input={tmp_path / 'headers.csv'}", *flags), code=2)
     assert SHOWN in check(run("convert", f"--input={tmp_path / 'cells.csv'}", *flags))

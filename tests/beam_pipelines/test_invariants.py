@@ -16,7 +16,7 @@ from beam_tfrecords.transforms.publishing.decide import check_counts
 from beam_tfrecords.transforms.publishing.publish import check_shards
 from beam_tfrecords.transforms.stats import Stats
 
-FLAGS = ["--name=pets", "--image_size=8"]
+FLAGS = ["--name=pets", "--image_size=8", "--layout=image"]
 PICTURES = 20
 
 

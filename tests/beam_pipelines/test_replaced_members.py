@@ -56,5 +56,6 @@ def test_what_is_broken_and_replaced_is_no_failure(tmp_path, picture, save, conv
     save(tmp_path / "good.png", picture(1, 12, 12))
     files = [("cat/one.png", tmp_path / "broken.png"), ("cat/one.png", tmp_path / "good.png")]
     path = write_archive(tmp_path / "photos.tar", files)
-    ran = convert(f"--input={path}", f"--output={tmp_path / 'out'}", "--image_size=8", "--name=pets")
+    flags = ["--image_size=8", "--name=pets", "--class_names=cat"]
+    ran = convert(f"--input={path}", f"--output={tmp_path / 'out'}", *flags)
     assert ran.code == 0, ran.err

@@ -164,10 +164,10 @@ def test_a_label_in_a_table_changes_without_decoding(source, tmp_path, convert):
 @pytest.mark.parametrize(
     ("form", "column", "flags"),
     [
-        ("csv", "image", ["--key_column=id"]),
+        ("csv", "image", ["--key_column=id", "--class_names=x"]),
         ("csv", "mask", ["--mask_column=mask", "--layout=segmentation"]),
-        ("csv", "right", ["--image_column=image,right"]),
-        ("parquet", "image", ["--source=hf_parquet"]),
+        ("csv", "right", ["--image_column=image,right", "--class_names=x"]),
+        ("parquet", "image", ["--source=hf_parquet", "--class_names=x"]),
     ],
 )
 def test_a_row_that_names_another_file_of_the_same_size_and_time_is_converted(

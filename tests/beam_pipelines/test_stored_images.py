@@ -39,7 +39,7 @@ def turned(number: int) -> Image.Exif:
 def test_kept_files_with_an_orientation_are_counted_and_the_ways_out_are_right(tmp_path, picture, save, convert, read):
     for number in (1, 3, 6):
         save(tmp_path / f"in/cat/{number}.jpg", picture(number, 30, 50), exif=turned(number))
-    flags = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--overwrite"]
+    flags = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--overwrite", "--class_names=cat"]
     ran = convert(*flags, KEEP)
     note = "note: kept files with an EXIF orientation, which no reader of the dataset applies: 2; "
     assert f"{note}--image_encoding=jpeg stores them upright, --orientation=ignore says" in ran.out
@@ -63,7 +63,7 @@ def test_16_bits_that_become_nearly_black_are_noted_and_the_way_out_is_right(tmp
     for number in range(3):
         write_png(tmp_path / f"in/scan/{number}.png", pixels)
     write_png(tmp_path / "in/scan/bright.png", pixels * np.uint16(16))
-    said = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--overwrite"]
+    said = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--overwrite", "--layout=image"]
     ran = convert(*said, *flags)
     (line,) = [line for line in ran.out.splitlines() if "nearly black" in line]
     found = manifest_of(tmp_path / "out")["dim_images"]
@@ -84,14 +84,14 @@ def test_a_dark_image_among_bright_ones_is_not_noted(tmp_path, convert):
     pixels = np.linspace(0, 65535, 24 * 32).reshape(24, 32).astype(np.uint16)
     for number, gain in enumerate((1, 1, 20)):
         write_png(tmp_path / f"in/scan/{number}.png", pixels // np.uint16(gain))
-    ran = convert(f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}")
+    ran = convert(f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--layout=image")
     assert "nearly black" not in ran.out
     assert index_of(tmp_path / "out")["scan/2.png"]["stored_maximum"] == 13
 
 
 def test_8_bits_lose_nothing_that_is_noted(tmp_path, save, convert):
     save(tmp_path / "in/dark/1.png", np.full((8, 8), 3, np.uint8))
-    ran = convert(f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}")
+    ran = convert(f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--layout=image")
     assert "nearly black" not in ran.out
     assert index_of(tmp_path / "out")["dark/1.png"]["stored_maximum"] is None
 
@@ -118,7 +118,7 @@ def test_bad_photos_are_found_by_the_columns_of_quality(photos, tmp_path, build)
 def test_every_row_has_the_values_of_its_own_image(tmp_path, picture, save, build, count):
     for number in range(count):
         save(tmp_path / f"in/cat/{number}.png", np.full((8, 8, 3), number, np.uint8))
-    rows = index_of(build(tmp_path / "out", f"--input={tmp_path / 'in'}", "--image_encoding=raw"))
+    rows = index_of(build(tmp_path / "out", f"--input={tmp_path / 'in'}", "--image_encoding=raw", "--layout=image"))
     brightness = {key: row["brightness"] for key, row in rows.items()}
     assert brightness == {f"cat/{number}.png": number for number in range(count)}
     assert {(row["contrast"], row["sharpness"]) for row in rows.values()} == {(0, 0)}

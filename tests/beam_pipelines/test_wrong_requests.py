@@ -104,7 +104,7 @@ def test_a_requested_split_without_samples_is_noted(photos, tmp_path, convert):
     (tmp_path / "in/cat").mkdir(parents=True)
     for path in sorted(photos.glob("cat/*.jpg"))[:2]:
         (tmp_path / "in/cat" / path.name).symlink_to(path)
-    flags = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--image_size=16"]
+    flags = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--image_size=16", "--class_names=cat"]
     ran = convert(*flags, "--splits=train=0.998,validation=0.001,test=0.001")
     assert ran.code == 0, ran.err
     note = "--splits asks for validation, test, which got none of 2 samples"

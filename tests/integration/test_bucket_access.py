@@ -65,6 +65,7 @@ def convert(scheme: str, *words: str, output: str = "datasets/out") -> tuple[int
         f"--input={scheme}://photos/in",
         f"--output={scheme}://{output}",
         "--image_size=32",
+        "--class_names=cat",
         "--quiet",
         *words,
     )
@@ -127,7 +128,7 @@ def test_who_may_not_delete_gets_a_dataset_and_is_told_what_stays(server, scheme
 
 def test_who_may_not_delete_cannot_replace_a_dataset(server, scheme):
     words = ["convert", f"--input={scheme}://photos/in", f"--output={scheme}://datasets/out", "--quiet"]
-    assert run(*words, "--image_size=32").returncode == 0
+    assert run(*words, "--image_size=32", "--class_names=cat").returncode == 0
     before = {entry.path: entry.version for entry in storage.list_files(f"{scheme}://datasets/out")}
     refuse(server, "delete")
     code, line = convert(scheme, "--overwrite", "--jpeg_quality=80")

@@ -59,7 +59,7 @@ def test_a_manifest_in_a_bucket_names_images_there_and_missing_ones_are_listed(s
     rows = ["image,label", *(f"cat/cat_0{number}.jpg,cat" for number in range(1, 9))]
     bucket = server.client().bucket("photos")
     bucket.blob("labels.csv").upload_from_string("\n".join(rows))
-    flags = ["--image_size=32", "--max_failures=0.5", "--compression=gzip"]
+    flags = ["--image_size=32", "--max_failures=0.5", "--compression=gzip", "--class_names=cat"]
     assert run("convert", "--input=gs://photos/labels.csv", "--output=gs://datasets/cats", *flags).returncode == 0
     failures = [json.loads(line) for line in read(server, "cats/failures.jsonl").splitlines()]
     assert sorted((failure["key"], failure["reason"]) for failure in failures) == [

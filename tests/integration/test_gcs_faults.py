@@ -15,7 +15,7 @@ import pytest
 from tests.integration.servers import gcs
 
 PHOTOS = sorted((Path(__file__).parents[1] / "data/photos").rglob("*.jpg"))[:6]
-FLAGS = ["--name=photos", "--image_size=32"]
+FLAGS = ["--name=photos", "--image_size=32", "--class_names=cat"]
 # `convert`, but an object is replaced when the input has been listed.
 CHANGE_AND_CONVERT = """
 import sys

@@ -111,7 +111,7 @@ def test_tables_and_several_labels_load(tmp_path, build_tfds):
         csv.writer(file).writerows([["image", "label", "weight"], ["images/1.png", "cat", "0.5"]])
     spec = tmp_path / "spec.yaml"
     spec.write_text("layout: {label: label.index, labels: labels.index, weight: {field: column.weight, type: float}}")
-    builder = build_tfds(tmp_path / "out", f"--input={tmp_path / 'table.csv'}", f"--spec={spec}")
+    builder = build_tfds(tmp_path / "out", f"--input={tmp_path / 'table.csv'}", f"--spec={spec}", "--class_names=cat")
     (example,) = builder.as_dataset(split="train").as_numpy_iterator()
     assert (example["label"], list(example["labels"]), example["weight"]) == (0, [0], 0.5)
 
@@ -125,8 +125,8 @@ def test_several_images_and_lists_of_them_load_as_tfds_has_them(tmp_path, photos
     ]
     (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
     flags = ["--image_column=left,right,views", "--allow_outside_root", f"--image_encoding={encoding}"]
-    size = ["--image_size=20x30", "--resize_mode=crop"]
-    builder = build_tfds(tmp_path / "out", f"--input={tmp_path / 't.jsonl'}", *flags, *size)
+    more = ["--image_size=20x30", "--resize_mode=crop", "--class_names=x"]
+    builder = build_tfds(tmp_path / "out", f"--input={tmp_path / 't.jsonl'}", *flags, *more)
     if encoding == "raw":
         image = tfds.features.Tensor(shape=(20, 30, 3), dtype=np.uint8, encoding="bytes")
     else:

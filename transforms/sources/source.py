@@ -66,6 +66,10 @@ class Source:
         """The columns of a table that look like a class each: zeros and ones in all of its first rows."""
         return ()
 
+    def other_labels(self) -> tuple[str, Sequence[Suggestion]]:
+        """What else may say the labels, once all samples are listed: words for a message, and requests that read it."""
+        return "", ()
+
     def samples(self) -> Iterator[SampleRef]:
         """The samples that are not in containers, in bounded memory; may be iterated once."""
         return iter(())

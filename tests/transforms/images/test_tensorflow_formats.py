@@ -158,7 +158,7 @@ def test_verify_finds_it_where_the_header_alone_was_read(tmp_path, build, verify
     (tmp_path / "in/cat").mkdir(parents=True)
     (tmp_path / "in/cat/1.gif").write_bytes(with_few_colors(FILES["not_interlaced.gif"]))
     (tmp_path / "in/cat/2.gif").write_bytes(FILES["not_interlaced.gif"])
-    flags = [f"--input={tmp_path / 'in'}", "--image_encoding=keep"]
+    flags = [f"--input={tmp_path / 'in'}", "--image_encoding=keep", "--class_names=cat"]
     ran = verify(build(tmp_path / "header", *flags, "--check=header"))
     assert ran.code == 1
     assert ran.out.count("a GIF with colors that its table does not have, which tf.io.decode_image does not read") == 1

@@ -81,7 +81,7 @@ def test_a_glob_that_matches_nothing_is_refused(inputs, tmp_path, convert, kind,
 
 
 def test_a_glob_that_matches_only_what_is_no_sample_is_not_refused(touch, convert, tmp_path):
-    root = touch("in/cat/1.jpg", "in/cat/1.txt")
+    root = touch("in/cat/1.jpg", "in/dog/2.jpg", "in/cat/1.txt")
     assert convert(f"--input={root}/in", f"--output={tmp_path / 'out'}", "--dry_run", "--exclude=*.txt").code == 0
 
 
@@ -102,7 +102,7 @@ def test_samples_that_are_not_wanted_are_skipped_and_counted(inputs, photos, tmp
 def test_rows_of_one_group_stay_in_one_split(photos, tmp_path, build, convert):
     paths = sorted(photos.glob("*/*.jpg"))
     patients = {str(path): number // 6 for number, path in enumerate(paths)}
-    rows = [{"image": path, "label": "cat", "patient": patient} for path, patient in patients.items()]
+    rows = [{"image": path, "label": path.split("/")[-2], "patient": patient} for path, patient in patients.items()]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     flags = [f"--input={tmp_path / 'rows.jsonl'}", "--group_column=patient", "--allow_outside_root", "--image_size=16"]
     splits = splits_of(build(tmp_path / "out", *flags, "--splits=train=0.5,test=0.5"))

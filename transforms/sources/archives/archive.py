@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
 from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_image
 from beam_tfrecords.transforms.refs import Locator, SampleRef, one_image
 from beam_tfrecords.transforms.sources.containers import Container, Spool, member_path
@@ -22,7 +22,8 @@ from beam_tfrecords.transforms.sources.detect.inference import (
 )
 from beam_tfrecords.transforms.sources.detect.interpretation import Assumption, Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.names import is_known
-from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
+from beam_tfrecords.transforms.sources.detect.suggestions import find_sidecars
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
 from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input
 from beam_tfrecords.transforms.sources.names import NOT_AN_IMAGE, has_extension, skipped_kind
 from beam_tfrecords.transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_group, path_label
@@ -97,6 +98,7 @@ class ArchiveSource(ContainerSource):
         self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], spec)
         self.read_container: ReadArchive = read
         self._spec = spec
+        self._judged: tuple[FolderTree, Request] | None = None
 
     def check_containers(self) -> None:
         """Refuses the only archive if it is none; with many, looking into each would take long."""
@@ -122,9 +124,14 @@ class ArchiveSource(ContainerSource):
             return ApplyInterpretations({"*": Interpretation()}, _archive_name(self.name), keeps_splits, self._splits)
         request = Request(self._spec, where, names[0].partition(".")[0], None, prefix, names if prefix else ())
         found, notes = infer_folders(tree, request)
+        self._judged = tree, request
         self.notes += notes
         key = "*" if prefix else ""
         return change_refs({key: found}, {key: tree}, self._spec, folders=folders, splits=self._splits)
+
+    def other_labels(self) -> tuple[str, Sequence[Suggestion]]:
+        """See `Source.other_labels`."""
+        return find_sidecars(*self._judged) if self._judged else super().other_labels()
 
     def _names_are_classes(self, names: Sequence[str]) -> bool:
         """Whether the names of archives say what is in the pictures, and are no numbered parts, splits or the like."""

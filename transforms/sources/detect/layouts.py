@@ -512,8 +512,6 @@ def _classes(level: Level) -> Interpretation:
     with_inner = [name for name in level.names if level.inner[name]]
     if with_inner:
         level.note(f"images in folders of the class folder {printable(with_inner[0])} are of that class")
-    if len(level.names) == 1 and not level.request.key_prefix:
-        level.note(f"all images are of one class, {printable(level.names[0])}")
     return Interpretation(level.bases)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
@@ -35,17 +35,40 @@ def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestEr
             suggestions.append(one)
         if len(suggestions) == _MOST_SUGGESTIONS:
             break
-    annotations = describe_annotations(tree)
-    more = f" (beside them is what looks like {annotations})" if annotations else ""
-    tables = list_tables(tree)[:_MOST_PATHS] if request.by_folders else []
-    if tables and not any("label_column" in one.settings for one in suggestions):
-        more += f" (tables beside them: {', '.join(tables)})"
+    more = _describe_sidecars(tree, request, suggestions)
     if spec.source in ("image_folder", "filename_pattern"):
         # A source that the request names may not fit a pattern or a table.
         suggestions = [dataclasses.replace(one, settings={"source": None, **one.settings}) for one in suggestions]
     # What to do stands behind what was seen.
     seen, semicolon, remedy = error.found.partition("; ")
     return RequestError(f"{request.where}: {seen}{more}{semicolon}{remedy}", suggestions)
+
+
+def _describe_sidecars(tree: FolderTree, request: Request, suggestions: Sequence[Suggestion]) -> str:
+    """What lies beside the images and may say their labels, for a message.
+
+    Args:
+      suggestions: that the message has; a table that these read is not named again.
+    """
+    annotations = describe_annotations(tree)
+    more = f" (beside them is what looks like {annotations})" if annotations else ""
+    tables = list_tables(tree)[:_MOST_PATHS] if request.by_folders else []
+    if tables and not any("label_column" in one.settings for one in suggestions):
+        more += f" (tables beside them: {', '.join(tables)})"
+    return more
+
+
+def find_sidecars(tree: FolderTree, request: Request) -> tuple[str, list[Suggestion]]:
+    """What lies beside the images and may say their labels: words for a message, and the requests that read it."""
+    found = [*_read_sidecars(tree, request)]
+    return _describe_sidecars(tree, request, found), found
+
+
+def _read_sidecars(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
+    """The suggestions that read what lies beside the images, instead of the folders."""
+    yield from find_annotations(tree, request.spec, request.root)
+    if request.by_folders:
+        yield from itertools.islice(find_tables(tree, request.spec, request.root), _MOST_TABLES)
 
 
 def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Iterator[Suggestion]:

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import FailureReason, RequestError, SampleError
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Suggestion
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_image
 from beam_tfrecords.transforms.refs import File, SampleRef, one_image
@@ -16,6 +16,7 @@ from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container, Spool
 from beam_tfrecords.transforms.sources.detect.inference import assume_folders, change_refs, infer_folders
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request, show_names
+from beam_tfrecords.transforms.sources.detect.suggestions import find_sidecars
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
 from beam_tfrecords.transforms.sources.folders.mask_files import MaskFiles, find_mask_files
 from beam_tfrecords.transforms.sources.folders.roots import Root, check_named_splits, root_of
@@ -82,6 +83,7 @@ class ImageFolder(Source):
         self._has_masks = spec.needs_mask
         self.provides |= {Content.MASK} if self._has_masks else frozenset()
         self._masks: Mapping[str, MaskFiles] = {}
+        self._judged: tuple[FolderTree, Request] | None = None
         self.notes += describe_splits([root.folder for root in roots], [root.split for root in roots], spec)
         self.read_container: ReadImages = ReadImages({root.key_prefix: root for root in roots}, spec)
         # The names of all masks would have to be in the memory of every worker.
@@ -122,6 +124,7 @@ class ImageFolder(Source):
             request = Request(self._spec, quote_input(root.listing), name, path, root.key_prefix, names)
             found[root.key_prefix], notes = infer_folders(tree, request)
             self.notes += notes
+            self._judged = tree, request
             if root.is_folder and self._spec.needs_label and self._label_pattern is None:
                 self.notes += self._empty_folders(root, tree, found[root.key_prefix])
         if self._has_masks and not self._masks:
@@ -131,6 +134,10 @@ class ImageFolder(Source):
             )
         splits = {root.key_prefix: root.split for root in self._roots if root.split}
         return change_refs(found, trees, self._spec, folders=folders, splits=splits)
+
+    def other_labels(self) -> tuple[str, Sequence[Suggestion]]:
+        """See `Source.other_labels`; those of the last root."""
+        return find_sidecars(*self._judged) if self._judged else super().other_labels()
 
     def _names_paths(self) -> bool:
         """Whether the request says something about the input or paths below it that another input would lose."""

@@ -237,6 +237,13 @@ class TableSource(Source):
         """See `Source.one_hot_columns`; those of the first table."""
         return one_hot_columns(self._readers[0].table)
 
+    def other_labels(self) -> tuple[str, Sequence[Suggestion]]:
+        """See `Source.other_labels`; the other columns of the first table."""
+        columns, table = self._readers[0].columns, self._readers[0].table
+        image = next(iter(columns.images.values()), None)
+        found = column_suggestions(table, image=image, needs_image=False, needs_label=True)
+        return "", [one for one in found if one.settings.keys() & {"label_column", "label_columns"}]
+
     def samples(self) -> Iterator[SampleRef]:
         """One reference per row, in the order of the tables; may be iterated once.
 
