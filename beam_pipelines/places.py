@@ -10,7 +10,13 @@ from beam_tfrecords.storage.paths import literal_prefix
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.request.schedule_spec import NO_REUSE
 from beam_tfrecords.transforms.sources.braces import expand_braces, has_braces
-from beam_tfrecords.transforms.sources.inputs import has_wildcards, input_path, name_inputs, names_several
+from beam_tfrecords.transforms.sources.inputs import (
+    has_wildcards,
+    input_path,
+    name_inputs,
+    names_several,
+    split_of_word,
+)
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
 
@@ -47,7 +53,7 @@ def check_place(spec: BuildSpec) -> None:
         if _is_in(output, storage.real_path(path)):
             raise RequestError(f"`output={spec.output}`: lies inside `mask_root={path}`; choose a folder outside")
         _refuse_around(spec.output, "mask_root", path)
-    for path in map(input_path, spec.source.image_root):
+    for _, path in map(split_of_word, spec.source.image_root):
         _refuse_around(spec.output, "image_root", path)
     reuse = spec.schedule.reuse
     if reuse not in (None, NO_REUSE) and _is_in(output, place := storage.real_path(reuse)) and output != place:

@@ -104,6 +104,7 @@ def test_the_image_of_another_root_is_not_taken_where_the_first_may_not_be_looke
         ran = convert(*words)
     assert ran.code == 2
     assert f"Permission denied: '{tmp_path / 'one/cat.png'}'" in ran.err
+    (tmp_path / "two/cat.png").unlink()
     assert convert(*words).code == 0
 
 

@@ -148,6 +148,12 @@ def _make_tables(folder: Path, names: list[str]) -> None:
     with (folder / "breeds.csv").open("w", newline="") as file:
         stems = [name.removesuffix(".jpg").split("/") for name in names]
         csv.writer(file, delimiter=";").writerows([("id", "class"), *((stem, kind) for kind, stem in stems)])
+    for split, some in (("train", names[:8]), ("val", names[8:14])):
+        _copy(
+            [PHOTOS / name for name in some], [folder / "split_tables" / split / f"{n}.jpg" for n in range(len(some))]
+        )
+        lines = [f"{number}.jpg,{name.split('/')[0]}" for number, name in enumerate(some)]
+        (folder / f"split_tables/{split}.csv").write_text("\n".join(["image,label", *lines]))
     with (folder / "table.csv").open("w", newline="", encoding="utf-8") as file:
         rows = ((number, number / 8 - 3.3, ("one", "two, or more", "Grüße")[number % 3]) for number in range(10_000))
         csv.writer(file).writerows([("count", "weight", "name"), *rows])

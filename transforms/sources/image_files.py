@@ -14,18 +14,36 @@ from beam_tfrecords.transforms.sources.path_rule import resolve, shorten
 
 
 def find_image(image: str, *, roots: Sequence[str], allow_outside_root: bool) -> str:
-    """Path or URI of an image, in the first folder that has it.
+    """Path or URI of an image, in the folder that has it; in the last if none has.
 
     Raises:
-      SampleError: as `resolve`, or one of the folders before may not be looked into.
+      SampleError: as `find_all`, or several folders have it.
       BuildError: a service fault.
     """
-    for root in roots[:-1]:
-        uri = resolve(image, root=root, allow_outside_root=allow_outside_root)
-        # Of a URL, no folder is asked.
-        if storage.is_web(uri) or _exists(uri):
-            return uri
+    if len(roots) > 1:
+        found = find_all(image, roots=roots, allow_outside_root=allow_outside_root)
+        if len(found) > 1:
+            detail = f"the name is that of several images: {', '.join(map(shorten, found))}"
+            raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail)
+        if found:
+            return found[0]
     return resolve(image, root=roots[-1], allow_outside_root=allow_outside_root)
+
+
+def find_all(image: str, *, roots: Sequence[str], allow_outside_root: bool) -> list[str]:
+    """Paths or URIs of an image in the folders that have it; of a URL, no folder is asked.
+
+    Raises:
+      SampleError: as `resolve`, or one of the folders may not be looked into.
+      BuildError: a service fault.
+    """
+    found: list[str] = []
+    for uri in dict.fromkeys(resolve(image, root=root, allow_outside_root=allow_outside_root) for root in roots):
+        if storage.is_web(uri):
+            return found or [uri]
+        if _exists(uri):
+            found.append(uri)
+    return found
 
 
 def _exists(uri: str) -> bool:

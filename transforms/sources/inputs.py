@@ -40,9 +40,9 @@ def name_inputs(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
       RequestError: some say their split and others do not, or a path is not valid UTF-8.
     """
     # A path is absolute here, so that no name is part of it.
-    found = [_NAMED_INPUT.fullmatch(word) for word in words]
-    paths = [input_path(match[2] if match else word) for word, match in zip(words, found, strict=True)]
-    splits = {path: SPLIT_NAMES.get(match[1], match[1]) for path, match in zip(paths, found, strict=True) if match}
+    found = list(map(split_of_word, words))
+    paths = [path for _, path in found]
+    splits = {path: split for split, path in found if split}
     if splits and len(splits) < len(words):
         one = next(path for path in paths if path not in splits)
         said = [f"{splits.get(path) or _guess(path, splits)}={path}" for path in paths]
@@ -50,6 +50,16 @@ def name_inputs(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
             f"some inputs say their split and {quote_input(one)} does not", [Suggestion("all say it", {"input": said})]
         )
     return paths, splits
+
+
+def split_of_word(word: str) -> tuple[str | None, str]:
+    """The split that a word such as `train=/photos` says, or None, and the path.
+
+    Raises:
+      RequestError: the path is not valid UTF-8.
+    """
+    match = _NAMED_INPUT.fullmatch(word)
+    return (SPLIT_NAMES.get(match[1], match[1]), input_path(match[2])) if match else (None, input_path(word))
 
 
 def splits_of_names(paths: Sequence[str], spec: SourceSpec) -> list[str | None]:

@@ -69,6 +69,12 @@ def _absolute(word: str) -> str:
     return storage.absolute(word)
 
 
+def _read_roots(word: Any) -> tuple[str, ...]:
+    if isinstance(word, Mapping):
+        word = [f"{split}={path}" for split, path in word.items()]
+    return tuple(_absolute(str(path)) for path in (word if isinstance(word, (list, tuple)) else [word]))
+
+
 def _read_folders(word: Any) -> tuple[str, ...]:
     return tuple(storage.absolute(str(path)) for path in (word if isinstance(word, (list, tuple)) else [word]))
 
@@ -127,8 +133,8 @@ class SourceSpec:
       allow_outside_root: whether a file may name others outside its own folder, or outside `image_root`.
       allow_private_addresses: whether a table may name URLs of this machine and of private networks.
       image_path: pattern of the images' paths over a table's columns, such as `train/{id}.jpg`.
-      image_root: folders that the images' paths in a table are relative to, the first that has the image; empty: the
-        table's folder.
+      image_root: folders that the images' paths in a table are relative to, also as train=PATH; empty: the table's
+        folder.
       mask_root: folders of the masks: one for each input, or one for all; in a table, what the masks' paths are
         relative to.
       mask_column: column with the mask's path; None: one of a usual name.
@@ -209,8 +215,8 @@ class SourceSpec:
     image_path: str | None = _setting(None, help="pattern of the images' paths over columns, such as train/{id}.jpg")
     image_root: tuple[str, ...] = _setting(
         (),
-        help="folder that the images' paths in a table are relative to; may be repeated: the first that has the image",
-        read=_read_folders,
+        help="folder that the images' paths in a table are relative to; may be repeated, also as train=PATH",
+        read=_read_roots,
         write=lambda folders: _write_input(folders) or None,
         shown_default="the table's folder",
         may_repeat=True,

@@ -30,6 +30,7 @@ from beam_tfrecords.transforms.sources.annotations.annotated import (
 from beam_tfrecords.transforms.sources.annotations.json_stream import JsonError, read_arrays
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.image_files import find_image
+from beam_tfrecords.transforms.sources.image_roots import pair_roots
 from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, has_wildcards, quote_input
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
 from beam_tfrecords.transforms.sources.reading import unchanged
@@ -96,23 +97,24 @@ class CocoSource(Source):
           RequestError: a file is damaged, or has no boxes or captions.
           BuildError: a file is replaced meanwhile.
         """
-        names = dict[str, None]()
+        classes = dict[str, None]()
         paths = [file.entry.path for file in self._files]
         self.notes = describe_splits(paths, [file.split for file in self._files], self._spec)
-        for file in self._files:
+        for file, roots in zip(self._files, pair_roots(self._files, self._spec.image_root), strict=True):
             annotations = _read(file.entry, self._spec, needs_captions=self._has_captions)
-            names.update(dict.fromkeys(annotations.class_names))
+            classes.update(dict.fromkeys(annotations.class_names))
             self.notes += annotations.notes(file.entry.path)
+            names = (image.name for image in annotations.images if not image.problem)
+            chosen = roots.choose(names, allow_outside_root=self._spec.allow_outside_root)
             for image in annotations.images:
-                yield self._reference(image, annotations, file)
-        self.class_names = tuple(names)
+                yield self._reference(image, annotations, file, chosen)
+        self.class_names = tuple(classes)
 
-    def _reference(self, image: _Image, annotations: _Annotations, file: InputFile) -> SampleRef:
+    def _reference(self, image: _Image, annotations: _Annotations, file: InputFile, roots: Sequence[str]) -> SampleRef:
         key, split = file.key_prefix + image.name, file.split
         if image.problem:
             error = SampleError(Stage.LIST, FailureReason.INVALID_ROW, image.problem)
             return rejected(key, error, split=split)
-        roots = self._spec.image_root or (storage.dirname(file.entry.path),)
         try:
             uri = find_image(image.name, roots=roots, allow_outside_root=self._spec.allow_outside_root)
         except SampleError as error:

@@ -28,7 +28,7 @@ from beam_tfrecords.transforms.sources.annotations.annotated import (
     refuse_folders_as_splits,
     rejected,
 )
-from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.inputs import quote_input, split_of_word
 from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
 from beam_tfrecords.transforms.sources.path_rule import is_inside, resolve, shorten
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
@@ -52,6 +52,10 @@ def open_input(spec: SourceSpec) -> MakeSource:
     shown = quote_input(spec.input[0])
     if len(spec.input) > 1 or spec.input_splits:
         raise RequestError(f"{shown}: a data file of YOLO names its splits itself; expected one file as `input`")
+    if len(spec.image_root) > 1 or any(split_of_word(word)[0] for word in spec.image_root):
+        raise RequestError(
+            f"{shown}: `image_root` is the folder that the paths in a data file are relative to; give one"
+        )
     data = _read_data(spec.input[0])
     names = _read_names(data, shown)
     root = _find_root(data, spec)

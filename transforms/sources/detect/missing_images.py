@@ -53,13 +53,16 @@ class _Change:
 def refuse_missing(table: Table, columns: Columns, spec: SourceSpec) -> None:
     """Refuses a table if none of its first images is there, and all of them are at similar paths.
 
+    Args:
+      spec: the request, with the folders to look in as `image_root`.
+
     Raises:
       RequestError: says what to say instead.
     """
-    roots = spec.image_root or (storage.dirname(table.path),)
+    roots = spec.image_root
     if any(map(storage.has_scheme, (table.path, *roots))):
         return
-    names = _first_images(table, columns)
+    names = first_images(table, columns)
     if not names or any(map(storage.has_scheme, names)):
         return
     if any(storage.is_file(storage.join(root, name)) for root in roots for name in names):
@@ -73,7 +76,7 @@ def refuse_missing(table: Table, columns: Columns, spec: SourceSpec) -> None:
         )
 
 
-def _first_images(table: Table, columns: Columns) -> list[str]:
+def first_images(table: Table, columns: Columns) -> list[str]:
     """Paths of the images in the first rows."""
     pattern = columns.pattern or f"{{{columns.image}}}"
     needed = pattern_columns(pattern) if columns.has_images else []

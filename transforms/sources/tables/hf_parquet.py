@@ -29,6 +29,8 @@ from beam_tfrecords.transforms.sources.detect.columns import (
     find_label,
     name_images,
 )
+from beam_tfrecords.transforms.sources.image_files import find_image
+from beam_tfrecords.transforms.sources.image_roots import pair_roots
 from beam_tfrecords.transforms.sources.inputs import InputFile, find_files, quote_input
 from beam_tfrecords.transforms.sources.path_rule import resolve
 from beam_tfrecords.transforms.sources.reading import reading
@@ -102,9 +104,10 @@ class HfParquetSource(ContainerSource):
         self.labels_may_be_indices = not self.class_names
         splits = splits_of(files) or shard_splits(files, _SPLIT, spec)
         self.notes += note_splits(splits, spec) if cells.columns.split is None else []
-        root = spec.image_root[0] if spec.image_root else ""
+        paired = zip(files, pair_roots(files, spec.image_root), strict=True)
+        roots = {file.entry.path: one.own or one.every for file, one in paired}
         cells = dataclasses.replace(cells, class_names=self.class_names)
-        self.read_container: ReadHfParquet = ReadHfParquet(cells, images, splits, root, spec.allow_outside_root)
+        self.read_container: ReadHfParquet = ReadHfParquet(cells, images, splits, roots, spec.allow_outside_root)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,13 +118,13 @@ class ReadHfParquet:
       cells: reads the values of a row.
       images: name of an image, or of the mask -> its column.
       splits: file -> split of its rows, if its name says it.
-      root: folder of images that are given by their paths; "" for that of the file.
+      roots: file -> folders of images that are given by their paths.
     """
 
     cells: RowReader
     images: Mapping[str, str]
     splits: Mapping[str, str]
-    root: str
+    roots: Mapping[str, Sequence[str]]
     allow_outside_root: bool
 
     def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
@@ -239,9 +242,9 @@ class _CellImages(Located):
         self.size, self.fingerprint = sizes[0], join_fingerprints(fingerprints)
 
     def _find_file(self, name: str, path: str) -> tuple[int, str]:
-        root = self.reader.root or storage.dirname(self.container.uri)
+        roots = self.reader.roots[self.container.uri]
         try:
-            uri = resolve(path, root=root, allow_outside_root=self.reader.allow_outside_root)
+            uri = find_image(path, roots=roots, allow_outside_root=self.reader.allow_outside_root)
             self.images[name] = File(uri)
             size, fingerprint, version = look(uri)
         except SampleError as error:

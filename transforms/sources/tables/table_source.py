@@ -17,8 +17,9 @@ from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions, one_hot_columns
 from beam_tfrecords.transforms.sources.detect.columns import Columns, available, choose_columns, has_labels
-from beam_tfrecords.transforms.sources.detect.missing_images import refuse_missing
+from beam_tfrecords.transforms.sources.detect.missing_images import first_images, refuse_missing
 from beam_tfrecords.transforms.sources.image_files import find_image
+from beam_tfrecords.transforms.sources.image_roots import FileRoots, pair_roots
 from beam_tfrecords.transforms.sources.inputs import (
     InputFile,
     describe_splits,
@@ -199,8 +200,10 @@ class TableSource(Source):
         self._inputs = spec.input, spec.input_splits
         self._readers: list[_Reader] = []
         _check_labels(tables, spec)
-        for file, table in tables:
-            reader, notes = _reader(table, file, spec)
+        files = [file for file, _ in tables]
+        paired = pair_roots(files, spec.image_root), pair_roots(files, spec.mask_root or spec.image_root)
+        for (file, table), roots, mask_roots in zip(tables, *paired, strict=True):
+            reader, notes = _reader(table, file, spec, roots=roots, mask_roots=mask_roots)
             self._readers.append(reader)
             self.notes += notes
         readers = {(reader.table.path, reader.key_prefix): reader for reader in self._readers}
@@ -317,18 +320,24 @@ def _check_labels(tables: Sequence[tuple[InputFile, TableFile]], spec: SourceSpe
         )
 
 
-def _reader(table: TableFile, file: InputFile, spec: SourceSpec) -> tuple[_Reader, list[str]]:
+def _reader(
+    table: TableFile, file: InputFile, spec: SourceSpec, *, roots: FileRoots, mask_roots: FileRoots
+) -> tuple[_Reader, list[str]]:
     # A split that the request gives an input beats a column; one that only its name tells does not.
     columns, notes = choose_columns(table, dataclasses.replace(spec, split_column="") if spec.input_splits else spec)
     cells = row_reader(table, columns, spec)
-    refuse_missing(table, columns, spec)
+    images = [] if len(roots.every) == 1 else first_images(table, columns)
+    chosen = roots.choose(images, allow_outside_root=spec.allow_outside_root)
+    refuse_missing(table, columns, dataclasses.replace(spec, image_root=chosen))
+    of_masks = dataclasses.replace(columns, pattern=f"{{{columns.mask}}}") if columns.mask else None
+    masks = [] if of_masks is None or len(mask_roots.every) == 1 else first_images(table, of_masks)
     reader = _Reader(
         table=table,
         file=file.entry,
         key_prefix=file.key_prefix,
         split=file.split,
-        roots=spec.image_root or (storage.dirname(table.path),),
-        mask_roots=spec.mask_root or spec.image_root or (storage.dirname(table.path),),
+        roots=chosen,
+        mask_roots=mask_roots.choose(masks, allow_outside_root=spec.allow_outside_root),
         allow_outside_root=spec.allow_outside_root,
         cells=cells,
     )
