@@ -113,6 +113,9 @@ def run(*command: str) -> None:
     the command makes. A reader that goes away early, as `head` does, ends such a command without a message. A character
     that the terminal cannot show is written as an escape.
     """
+    from beam_tfrecords.storage import stalls
+
+    stalls.end_stalled_reads()
     words = [*command, *sys.argv[1:]]
     prints_results = not words or words[0] not in _WORKING or not _HELP.isdisjoint(words)
     open_closed_streams()
@@ -145,7 +148,8 @@ def _run(words: Sequence[str]) -> int:
         # A broken pipe to a worker is an error like any other.
         if isinstance(error, BrokenPipeError) and _has_no_reader(sys.stdout):
             return BROKEN_PIPE
-        traceback.print_exc()
+        # Its lines may quote names from outside.
+        show(*traceback.format_exc().splitlines(), file=sys.stderr)
         return FAILED
 
 

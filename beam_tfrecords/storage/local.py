@@ -15,10 +15,10 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import IO
+from typing import IO, Any
 
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.storage import looks, paths
+from beam_tfrecords.storage import looks, paths, stalls
 from beam_tfrecords.storage.entries import ChangedError, Check, FileEntry, Part, StorageError, no_check
 from beam_tfrecords.storage.faults import is_service_fault, read_complete
 from beam_tfrecords.storage.locks import is_at, lock_file
@@ -65,7 +65,7 @@ def stat(path: str) -> FileEntry:
 
 def open_read(path: str, *, version: str) -> IO[bytes]:
     """See `storage.open_read`."""
-    return _CheckedReader(path, version) if version else open(path, "rb")
+    return _CheckedReader(path, version) if version else io.BufferedReader(_RawReader(path), _READ_BYTES)
 
 
 def read_bytes(path: str, *, version: str) -> bytes:
@@ -78,12 +78,13 @@ def read_range(path: str, offset: int, length: int, *, version: str) -> bytes:
 
     def read() -> tuple[bytes, int]:
         # An object for the file takes as long as a small file itself.
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = open_regular(path)
         try:
             size = _check_version(path, file, version)
             if offset:
                 os.lseek(file, offset, os.SEEK_SET)
-            data = _read_descriptor(file, min(length, max(size - offset, 0)), at_most=length)
+            with stalls.reading(path):
+                data = _read_descriptor(file, min(length, max(size - offset, 0)), at_most=length)
             size = _check_version(path, file, version)
         finally:
             os.close(file)
@@ -105,11 +106,49 @@ def _read_descriptor(file: int, expected: int, *, at_most: int) -> bytes:
     return b"".join(pieces)
 
 
+def open_regular(path: str, flags: int = os.O_RDONLY) -> int:
+    """The descriptor of a file, if it is a regular one: a pipe or a device may never end, or never answer.
+
+    Raises:
+      StorageError: it is not.
+    """
+    try:
+        # Without O_NONBLOCK, opening a pipe waits for its other end.
+        file = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError as error:
+        # Sockets, and devices without a driver, cannot be opened at all.
+        if error.errno in (errno.ENXIO, errno.ENODEV) and not looks.is_file(path):
+            raise StorageError(f"{path} is not a regular file") from error
+        raise
+    status = os.fstat(file)
+    if looks.is_regular(status):
+        return file
+    os.close(file)
+    if looks.is_folder(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    raise StorageError(f"{path} is not a regular file")
+
+
+class _RawReader(io.FileIO):
+    """An open regular file, whose reads are watched."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, opener=open_regular)
+
+    def readinto(self, buffer: Any) -> int:
+        with stalls.reading(os.fsdecode(self.name)):
+            return super().readinto(buffer)
+
+    def readall(self) -> bytes:
+        with stalls.reading(os.fsdecode(self.name)):
+            return super().readall()
+
+
 class _CheckedReader(io.BufferedReader):
     """An open file that raises ChangedError when it is closed if it was written to meanwhile."""
 
     def __init__(self, path: str, version: str) -> None:
-        super().__init__(io.FileIO(path), _READ_BYTES)
+        super().__init__(_RawReader(path), _READ_BYTES)
         self._path, self._version = path, version
         try:
             _check_version(path, self.fileno(), version)
@@ -275,7 +314,7 @@ def _locked(path: str, version: str) -> Iterator[bool]:
     """Whether the file is this version; it stays so until the block ends."""
     while True:
         try:
-            opened = os.open(path, os.O_RDWR)
+            opened = open_regular(path, os.O_RDWR)
         except FileNotFoundError:
             yield False
             return

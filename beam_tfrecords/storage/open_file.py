@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from beam_tfrecords.storage.local import open_regular
+
 
 class OpenFile:
     """An open file of this machine, closed when it is forgotten.
@@ -17,7 +19,7 @@ class OpenFile:
     """
 
     def __init__(self, path: str) -> None:
-        self._number = os.open(path, os.O_RDONLY)
+        self._number = open_regular(path)
         self.size = os.fstat(self._number).st_size
 
     def read_range(self, offset: int, length: int) -> bytes:

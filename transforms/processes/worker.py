@@ -173,11 +173,20 @@ def _short_temporary_folder() -> Iterator[None]:
         tempfile.tempdir = earlier
 
 
+def _end_with_launcher() -> None:
+    """Ends this process when the launcher has ended, also in the middle of a read that gives no answer."""
+    launcher = multiprocessing.parent_process()
+    assert launcher is not None
+    launcher.join()
+    os._exit(1)
+
+
 def _serve(connection: Connection, environment: Mapping[str, str], options: storage.StorageOptions) -> None:
     # The fork server has the environment of the moment when it was started.
     os.environ.clear()
     os.environ.update(environment)
     storage.set_options(options)
+    threading.Thread(target=_end_with_launcher, daemon=True, name="watch launcher").start()
     prepare_process()
     # If memory runs out, the kernel ends a worker, and the launcher lives to say so (proc(5)).
     with contextlib.suppress(OSError):

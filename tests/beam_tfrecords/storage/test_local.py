@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
+import subprocess
+import sys
 
 import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.storage.open_file import OpenFile
 
 
 @pytest.fixture
@@ -188,3 +192,51 @@ def test_a_literal_listing_of_a_missing_folder_is_no_glob(tmp_path):
     (tmp_path / "run1/1").touch()
     with pytest.raises(FileNotFoundError):
         list(storage.list_files(str(tmp_path / "run?"), literal=True))
+
+
+def make_special(path, kind: str) -> None:
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(os.path.relpath(path))
+    else:
+        path.symlink_to(kind)
+
+
+READS = {
+    "stat": storage.stat,
+    "open_read": storage.open_read,
+    "open_read of a version": lambda path: storage.open_read(path, version="1:1:1:1"),
+    "read_bytes": storage.read_bytes,
+    "read_range": lambda path: storage.read_range(path, 0, 10),
+    "read_state": storage.read_state,
+    "sha256": storage.sha256,
+    "delete": lambda path: storage.delete(path, version="x"),
+    "OpenFile": OpenFile,
+}
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "/dev/zero", "/dev/null"])
+@pytest.mark.parametrize("read", READS)
+def test_only_regular_files_are_opened(tmp_path, monkeypatch, kind, read):
+    monkeypatch.chdir(tmp_path)
+    make_special(tmp_path / "x", kind)
+    with pytest.raises(OSError, match="x is not a regular file") as raised:
+        READS[read](str(tmp_path / "x"))
+    assert not storage.is_service_fault(raised.value)
+
+
+def test_a_folder_is_refused_as_one(tmp_path):
+    with pytest.raises(IsADirectoryError):
+        storage.open_read(str(tmp_path))
+
+
+def test_a_process_of_ours_ends_when_its_disk_gives_no_answer(tmp_path):
+    program = (
+        "import sys, time; from beam_tfrecords.storage import stalls; stalls.end_stalled_reads(seconds=0.05)\n"
+        "with stalls.reading(sys.argv[1]): time.sleep(600)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program, "a\x1b.jpg"], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr.startswith(r"beam-tfrecords: 'a\x1b.jpg' cannot be read: its disk gives no answer")

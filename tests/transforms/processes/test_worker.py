@@ -190,3 +190,23 @@ def test_a_lock_is_free_once_its_process_has_ended_even_while_workers_still_run(
     subprocess.run(command, cwd=ROOT, check=True, timeout=300)
     with try_lock(str(tmp_path / "lock")) as is_mine:
         assert is_mine
+
+
+def test_a_worker_in_the_middle_of_a_read_ends_with_its_launcher(tmp_path):
+    program = """
+        import os, sys, threading, time
+        from pathlib import Path
+        from beam_tfrecords.transforms.processes.worker import Worker
+        worker = Worker()
+        Path(sys.argv[1]).write_text(str(worker.call(os.getpid)))
+        threading.Thread(target=worker.call, args=(Path.read_bytes, Path(sys.argv[2])), daemon=True).start()
+        time.sleep(0.2)
+        os._exit(0)
+    """
+    os.mkfifo(tmp_path / "pipe")
+    run_program(program, tmp_path / "number", tmp_path / "pipe")
+    number = int((tmp_path / "number").read_text())
+    deadline = time.monotonic() + 60
+    while Path(f"/proc/{number}").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not Path(f"/proc/{number}").exists()
