@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.sources.records.tfds_features import Features
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
@@ -23,6 +24,8 @@ _ATTRIBUTES = {
     "truncated": ("truncated", "is_truncated"),
 }
 _IMAGE_IDS = ("image/source_id", "image/id")
+# Names of the feature with the class, the first that is there, beside others such as KITTI's `occluded`.
+_CLASSES = ("label", "category", "class", "type")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,28 +47,47 @@ class ObjectFeatures:
     image_id: str = ""
 
 
-def find_object_features(columns: Collection[str], described: Features) -> ObjectFeatures | None:
+def find_object_features(
+    columns: Collection[str], described: Features, *, image: str, shown: str, label: str | None = None
+) -> ObjectFeatures | None:
     """The features with objects; None if there are none.
 
     Args:
       columns: features of the first records.
       described: what stands beside the files.
+      image: feature with the image; of several, each has the boxes in its own dictionary of features.
+      shown: the input, as messages quote it.
+      label: feature with the classes, if the request says it.
+
+    Raises:
+      RequestError: several features may be the classes.
     """
-    if {f"{_API}/bbox/{side}" for side in _SIDES} <= {*columns}:
+    if {f"{_API}/bbox/{side}" for side in _SIDES} <= {*columns} and label in (None, *CLASSES_OF_OBJECTS):
         text, number = CLASSES_OF_OBJECTS
         return ObjectFeatures(
             tuple(f"{_API}/bbox/{side}" for side in _SIDES),
-            text if text in columns else number,
+            label or (text if text in columns else number),
             1,
             _attributes(columns, _API),
             next((name for name in _IMAGE_IDS if name in columns), ""),
         )
-    for box in described.boxes:
-        prefix = box.rpartition("/")[0]
-        label = next((name for name in described.labels if name.rpartition("/")[0] == prefix), "")
-        if label:
-            image_id = next((name for name in _IMAGE_IDS if name in columns), "")
-            return ObjectFeatures((box,), label, 0, _attributes(columns, prefix), image_id)
+    boxes = [box for box in described.boxes if len(described.images) < 2 or _owner(box, described) == _folder(image)]
+    classes = {one: box for box in boxes for one in described.labels if _folder(one) == _folder(box)}
+    if label is not None:
+        classes = {one: box for one, box in classes.items() if one == label}
+    for usual in _CLASSES if len(classes) > 1 else ():
+        named = {one: box for one, box in classes.items() if one.rpartition("/")[2].lower() == usual}
+        if named:
+            classes = named
+            break
+    if len(classes) > 1:
+        raise RequestError(
+            f"{shown}: several features may be the classes of its boxes: {', '.join(classes)}",
+            [Suggestion(f"the boxes with {one}", {"label_column": one, "layout": "detection"}) for one in classes],
+        )
+    for one, box in classes.items():
+        image_id = next((name for name in _IMAGE_IDS if name in columns), "")
+        return ObjectFeatures((box,), one, 0, _attributes(columns, _folder(box)), image_id)
     return None
 
 
@@ -102,6 +124,16 @@ def read_objects(
         image_id=_image_id(record.get(features.image_id, ("", []))[1]),
         is_normalized=True,
     )
+
+
+def _owner(box: str, described: Features) -> str:
+    """The innermost dictionary of features around a box that has an image."""
+    places = (_folder(image) for image in described.images)
+    return max((place for place in places if not place or box.startswith(f"{place}/")), key=len, default="")
+
+
+def _folder(feature: str) -> str:
+    return feature.rpartition("/")[0]
 
 
 def _attributes(columns: Collection[str], prefix: str) -> dict[str, str]:

@@ -98,9 +98,7 @@ class TfrecordSource(ContainerSource):
         columns = tuple(name for name in start.columns if name not in (image, mask))
         types = {name: kind for name, kind in (start.column_types or {}).items() if name in columns}
         table = dataclasses.replace(start, columns=columns, column_types=types)
-        objects = find_object_features(start.columns, features)
-        if not wants_objects(spec, next((name for name in _LABELS if name in columns), None)):
-            objects = None
+        objects = _find_objects(start, features, spec, image)
         label = None if objects else _choose_label(table, features, spec)
         cells, notes = choose_cells(table, spec, label)
         self.notes += notes
@@ -444,6 +442,15 @@ def _as_pixels(place: Range, shape: Sequence[Any]) -> PixelRange:
     axes = "HWC"[: len(shape)]
     where = place.uri, place.offset, place.length, place.name, place.version
     return PixelRange(*where, shape=tuple(shape), axes=axes)
+
+
+def _find_objects(start: FirstRows, features: Features, spec: SourceSpec, image: str) -> ObjectFeatures | None:
+    """The features with objects, if they are asked for: their classes may be the label that the request names."""
+    label = spec.label_column
+    named = None if label is None else dataclasses.replace(spec, label_column=None)
+    if not wants_objects(named or spec, next((name for name in _LABELS if name in start.columns and not named), None)):
+        return None
+    return find_object_features(start.columns, features, image=image, shown=quote_input(start.path), label=label)
 
 
 def _choose_label(table: FirstRows, features: Features, spec: SourceSpec) -> str | None:
