@@ -11,7 +11,7 @@ from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.image_files import find_all
 from beam_tfrecords.transforms.sources.inputs import InputFile, quote_input, split_of_word
-from beam_tfrecords.transforms.sources.tables.image_paths import shorten
+from beam_tfrecords.transforms.sources.path_rule import shorten
 
 _MOST_NAMES = 20
 

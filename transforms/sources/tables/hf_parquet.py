@@ -32,7 +32,6 @@ from beam_tfrecords.transforms.sources.detect.columns import (
 from beam_tfrecords.transforms.sources.image_files import find_image
 from beam_tfrecords.transforms.sources.image_roots import pair_roots
 from beam_tfrecords.transforms.sources.inputs import InputFile, find_files, quote_input
-from beam_tfrecords.transforms.sources.path_rule import resolve
 from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
