@@ -43,15 +43,15 @@ def end_stalled_reads(*, seconds: float = _MOST_SECONDS) -> None:
     _reading.clear()
 
     def watch() -> None:
+        pause = min(_LOOK_SECONDS, seconds)
+        # Read -> seconds that it was watched: a suspended process, which watches nothing, is no disk that is silent.
+        watched: dict[tuple[str, float], float] = {}
         while True:
-            time.sleep(min(_LOOK_SECONDS, seconds))
-            latest = time.monotonic() - seconds
-            for path, since in list(_reading.values()):
-                if since < latest:
-                    text = (
-                        f"beam-tfrecords: {path!a} cannot be read: its disk gives no answer for {seconds:.0f} seconds\n"
-                    )
-                    os.write(2, text.encode())
-                    os._exit(1)
+            time.sleep(pause)
+            watched = {read: watched.get(read, 0) + pause for read in list(_reading.values())}
+            for path, _ in (read for read, waited in watched.items() if waited > seconds):
+                text = f"beam-tfrecords: {path!a} cannot be read: its disk gives no answer for {seconds:.0f} seconds\n"
+                os.write(2, text.encode())
+                os._exit(1)
 
     threading.Thread(target=watch, daemon=True, name="watch reads").start()
