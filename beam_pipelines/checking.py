@@ -143,6 +143,9 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
         has_several = has_several and spec.source.label_type is LabelType.CLASS
         layout = parse_layout("multilabel" if has_several else "tfds")
         source = opened.source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=True))
+        if source.has_several_labels and not has_several:
+            layout = parse_layout("multilabel")
+            source = opened.source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=True))
     if layout is not None and spec.source.label_type is not LabelType.CLASS:
         layout = _with_label_values(layout, spec, source)
         source = opened.source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=False))

@@ -11,9 +11,11 @@ from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs import IMAGE, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, ReadContainer
+from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_columns
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.inputs import InputFile
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
+from beam_tfrecords.transforms.sources.tables.table import Table
 
 
 class Source:
@@ -23,6 +25,8 @@ class Source:
       name: value of the setting `source` that selects it.
       columns: columns of a table; empty for a source that has none.
       label_column: column of a table that has the labels, or None.
+      table: the columns, with first rows that show what they hold; None for a source without columns.
+      has_several_labels: whether a sample may be of several classes or of none, as its labels say.
       column_types: column -> "int64", "float" or "bytes"; None if the source has no types.
       images: name of each image of a sample -> whether it is a list of images; empty for rows without one.
       provides: what samples have, for this request.
@@ -42,6 +46,8 @@ class Source:
     name: str
     columns: Sequence[str] = ()
     label_column: str | None = None
+    table: Table | None = None
+    has_several_labels = False
     column_types: Mapping[str, str] | None = None
     images: Mapping[str, bool] = types.MappingProxyType({IMAGE: False})
     provides: frozenset[Content] = frozenset({Content.IMAGE, Content.LABEL})
@@ -63,8 +69,8 @@ class Source:
         return ()
 
     def one_hot_columns(self) -> Sequence[str]:
-        """The columns of a table that look like a class each: zeros and ones in all of its first rows."""
-        return ()
+        """The columns that look like a class each: zeros and ones in all of the first rows."""
+        return one_hot_columns(self.table) if self.table else ()
 
     def other_labels(self) -> tuple[str, Sequence[Suggestion]]:
         """What else may say the labels, once all samples are listed: words for a message, and requests that read it."""

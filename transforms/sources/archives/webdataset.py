@@ -28,7 +28,7 @@ from beam_tfrecords.transforms.sources.archives.webdataset_members import (
     split_name,
 )
 from beam_tfrecords.transforms.sources.containers import Container, Spool, member_path
-from beam_tfrecords.transforms.sources.detect.columns import find_label
+from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.inputs import (
     InputFile,
     describe_splits,
@@ -38,13 +38,11 @@ from beam_tfrecords.transforms.sources.inputs import (
 from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
-from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
 from beam_tfrecords.transforms.sources.tables.row_values import (
     Located,
     RowReader,
     choose_cells,
     splits_of,
-    without_label,
 )
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, FirstRows
 
@@ -89,6 +87,7 @@ class WebDatasetSource(ContainerSource):
         cells, notes = choose_cells(start, spec, label)
         self.notes += notes
         self.columns, self.label_column = start.columns, label
+        self.table, self.has_several_labels = start, cells.has_several_labels
         self.provides = cells.provides | {Content.IMAGE, *([Content.MASK] if mask else [])}
         self.read_container: ReadWebDataset = ReadWebDataset(cells, image, splits_of(files), mask)
 
@@ -344,9 +343,4 @@ def _choose_label(start: _Start, spec: SourceSpec) -> str | None:
             f"{quote_input(start.path)}: the members .{pickle} are pickles, which can run any code and are never "
             "opened; write them as .cls, .txt or .json"
         )
-    if spec.label_column is not None or spec.label_columns or not spec.needs_label:
-        return spec.label_column
-    label = "cls" if "cls" in start.columns else find_label(start)
-    if label is None and find_objects(start, spec, None) is None:
-        raise without_label(start, "no .cls and no field 'label'")
-    return label
+    return choose_label(start, spec, first=("cls",), lacks="no .cls and no field 'label'")

@@ -17,7 +17,7 @@ from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs import IMAGE, PixelRange, SampleRef
 from beam_tfrecords.transforms.sources.archives.archive import check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
-from beam_tfrecords.transforms.sources.detect.columns import find_label
+from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.inputs import (
     InputFile,
     describe_splits,
@@ -26,13 +26,12 @@ from beam_tfrecords.transforms.sources.inputs import (
 )
 from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
-from beam_tfrecords.transforms.sources.source_spec import LabelType, Skipped, SourceSpec
+from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.row_values import (
     Located,
     RowReader,
     choose_cells,
     number_key,
-    without_label,
 )
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
 
@@ -117,9 +116,12 @@ class StackSource(ContainerSource):
     ) -> None:
         super().__init__(files)
         self.name = spec.source
-        label = _choose_label(table, spec)
+        then = (*_LABELS, *(table.columns if len(table.columns) == 1 else ()))
+        lacks = "no labels of a usual name" if table.columns else "no labels"
+        label = choose_label(table, spec, then=then, lacks=lacks)
         cells, of_columns = choose_cells(table, spec, label)
         self.columns, self.column_types, self.label_column = table.columns, table.column_types, label
+        self.table, self.has_several_labels = table, cells.has_several_labels
         self.provides = cells.provides | {Content.IMAGE}
         self.class_names = class_names if spec.needs_label else ()
         self.labels_may_be_indices = not self.class_names
@@ -133,13 +135,6 @@ class StackSource(ContainerSource):
         if by_arrays and any(stack.split for stack in stacks):
             shown = ", ".join(dict.fromkeys(str(stack.split) for stack in stacks))
             self.notes.append(f"splits from the names of the arrays: {shown}")
-        marked = (
-            [row[label] for row in table.first_rows] if label is not None and spec.label_type is LabelType.CLASS else []
-        )
-        has_flags = bool(marked) and all(isinstance(row, list) and set(row) <= {0, 1} for row in marked)
-        if has_flags:
-            self.notes.append(f"the labels {label!r} are zeros and ones, one for each class")
-        cells = dataclasses.replace(cells, has_flags=has_flags)
         self.read_container: ReadStacks = ReadStacks(find, cells, splits, by_arrays)
 
 
@@ -299,13 +294,3 @@ def _cut(detail: str) -> SampleError:
 
 def _key(stack: Stack, number: int) -> str:
     return f"{stack.name}{number_key(number)}"
-
-
-def _choose_label(table: FirstRows, spec: SourceSpec) -> str | None:
-    if spec.label_column is not None or spec.label_columns or not spec.needs_label:
-        return spec.label_column
-    usual = find_label(table) or next((name for name in _LABELS if name in table.columns), None)
-    label = usual or (table.columns[0] if len(table.columns) == 1 else None)
-    if label is None:
-        raise without_label(table, "no labels of a usual name" if table.columns else "no labels")
-    return label

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
@@ -201,6 +201,41 @@ def choose_mask(columns: Sequence[str], table: Table, spec: SourceSpec) -> str |
             f"{quote_input(table.path)} has no column {what}; name another with `mask_column`; {available(table)}"
         )
     return mask
+
+
+def choose_label(
+    table: Table,
+    spec: SourceSpec,
+    *,
+    declared: Iterable[str] = (),
+    first: Sequence[str] = (),
+    then: Sequence[str] = (),
+    lacks: str = "no column 'label'",
+) -> str | None:
+    """The column of the labels of a file that holds its images; None if none is needed, or objects have the classes.
+
+    Args:
+      table: without the images.
+      declared: columns whose classes have names: a single one has the labels.
+      first: usual names in such files that count before those of tables.
+      then: columns that count behind these.
+      lacks: what the file does not have, for a message.
+
+    Raises:
+      RequestError: there is none.
+    """
+    if spec.label_column is not None or spec.label_columns or not spec.needs_label:
+        return spec.label_column
+    classes = [name for name in declared if name in table.columns]
+    usual = next((name for name in first if name in table.columns), None) or find_label(table)
+    label = classes[0] if len(classes) == 1 else usual or next((name for name in then if name in table.columns), None)
+    if label is None and find_objects(table, spec, None) is None:
+        raise RequestError(
+            f"{quote_input(table.path)} has {lacks}, which the layout needs; name another with `label_column`; "
+            f"{available(table)}",
+            column_suggestions(table, image=None, needs_image=False, needs_label=True),
+        )
+    return label
 
 
 def find_label(table: Table) -> str | None:

@@ -24,7 +24,7 @@ from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.refs import IMAGE, MASK, PixelRange, Range, SampleRef, Value
 from beam_tfrecords.transforms.sources.archives.archive import check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
-from beam_tfrecords.transforms.sources.detect.columns import available, choose_mask, find_label
+from beam_tfrecords.transforms.sources.detect.columns import available, choose_label, choose_mask
 from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input
 from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.sources.records.object_features import (
@@ -51,7 +51,6 @@ from beam_tfrecords.transforms.sources.tables.row_values import (
     number_key,
     shard_splits,
     splits_of,
-    without_label,
 )
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
 
@@ -99,8 +98,10 @@ class TfrecordSource(ContainerSource):
         types = {name: kind for name, kind in (start.column_types or {}).items() if name in columns}
         table = dataclasses.replace(start, columns=columns, column_types=types)
         objects = _find_objects(start, features, spec, image)
-        label = None if objects else _choose_label(table, features, spec)
-        cells, notes = choose_cells(table, spec, label)
+        lacks = "no feature 'label'"
+        label = None if objects else choose_label(table, spec, declared=features.labels, first=_LABELS, lacks=lacks)
+        cells, notes = choose_cells(table, spec, label, has_several=label in features.several)
+        self.table, self.has_several_labels = table, cells.has_several_labels
         self.notes += notes
         self.provides = cells.provides | {Content.IMAGE}
         self.provides |= {Content.OBJECTS, Content.LABEL} if objects else frozenset()
@@ -120,7 +121,7 @@ class TfrecordSource(ContainerSource):
             and (length := described[storage.dirname(path)].lengths.get(shard)) is not None
         }
         self.read_container: ReadTfrecord = ReadTfrecord(
-            dataclasses.replace(cells, has_several=label in features.several),
+            cells,
             image,
             class_names,
             splits,
@@ -451,16 +452,6 @@ def _find_objects(start: FirstRows, features: Features, spec: SourceSpec, image:
     if not wants_objects(named or spec, next((name for name in _LABELS if name in start.columns and not named), None)):
         return None
     return find_object_features(start.columns, features, image=image, shown=quote_input(start.path), label=label)
-
-
-def _choose_label(table: FirstRows, features: Features, spec: SourceSpec) -> str | None:
-    if spec.label_column is not None or spec.label_columns or not spec.needs_label:
-        return spec.label_column
-    usual = next((name for name in _LABELS if name in table.columns), None) or find_label(table)
-    label = features.labels[0] if len(features.labels) == 1 and features.labels[0] in table.columns else usual
-    if label is None:
-        raise without_label(table, "no feature 'label'")
-    return label
 
 
 def _is_image(value: Any) -> bool:

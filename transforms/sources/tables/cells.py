@@ -18,11 +18,6 @@ _LIST = re.compile(r"\s*[\[(](.*)[\])]\s*", re.DOTALL)
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 # The longest path on Linux.
 _MOST_TEXT = 4096
-_FLAGS = {
-    **dict.fromkeys(("1", "1.0", "true", "yes"), True),
-    # -1 is "not", as in CelebA's attributes.
-    **dict.fromkeys(("0", "0.0", "false", "no", "-1", "-1.0"), False),
-}
 
 
 def read_text(row: Mapping[str, Any], column: str, *, required: bool = True) -> str:
@@ -91,18 +86,6 @@ def read_label(row: Mapping[str, Any], column: str, *, separator: str | None = N
     if isinstance(value, str) and separator:
         return [label for label in map(_label, _separate(value, separator)) if label is not None]
     return [_label(one) for one in value] if isinstance(value, list) else _label(value)
-
-
-def read_flag(row: Mapping[str, Any], column: str) -> bool:
-    """Whether a cell is a one and not a zero.
-
-    Raises:
-      SampleError: it is neither.
-    """
-    value = str(read_value(row, column)).strip().lower()
-    if value not in _FLAGS:
-        raise invalid_row(f"column {column!r} has {shorten(value)}; expected 0 or 1")
-    return _FLAGS[value]
 
 
 def read_value(row: Mapping[str, Any], column: str) -> Value:

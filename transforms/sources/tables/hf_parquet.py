@@ -24,9 +24,9 @@ from beam_tfrecords.transforms.refs import IMAGE, MASK, File, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
 from beam_tfrecords.transforms.sources.detect.columns import (
     available,
+    choose_label,
     choose_mask,
     find_image_column,
-    find_label,
     name_images,
 )
 from beam_tfrecords.transforms.sources.image_files import find_image
@@ -37,7 +37,6 @@ from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJECTS
-from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
 from beam_tfrecords.transforms.sources.tables.parquet_table import (
     ParquetTable,
     is_binary,
@@ -54,7 +53,6 @@ from beam_tfrecords.transforms.sources.tables.row_values import (
     number_key,
     shard_splits,
     splits_of,
-    without_label,
 )
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow
 from beam_tfrecords.transforms.sources.tables.table_source import join_fingerprints, look, of_path
@@ -93,10 +91,11 @@ class HfParquetSource(ContainerSource):
             column_types={name: kind for name, kind in table.column_types.items() if name not in images.values()},
         )
         names = _class_names(schema)
-        label = _choose_label(rest, names, spec)
+        label = choose_label(rest, spec, declared=names)
         cells, notes = choose_cells(rest, spec, label, _object_classes(schema))
         self.notes += notes
         self.columns, self.column_types, self.label_column = rest.columns, rest.column_types, label
+        self.table, self.has_several_labels = rest, cells.has_several_labels
         self.provides = cells.provides | {Content.IMAGE, *([Content.MASK] if MASK in images else [])}
         self.provides |= {Content.IMAGES} if len(self.images) > 1 else frozenset()
         self.class_names = cells.object_classes if cells.columns.objects is not None else names.get(label or "", ())
@@ -355,16 +354,6 @@ def _choose_images(table: ParquetTable, schema: pa.Schema, spec: SourceSpec) -> 
             f"{available(table)}"
         )
     return {**images, IMAGE: usual or found[0], **masks}
-
-
-def _choose_label(table: ParquetTable, names: Mapping[str, Sequence[str]], spec: SourceSpec) -> str | None:
-    if spec.label_column is not None or spec.label_columns or not spec.needs_label:
-        return spec.label_column
-    classes = [name for name in names if name in table.columns]
-    label = classes[0] if len(classes) == 1 else find_label(table)
-    if label is None and find_objects(table, spec, None) is None:
-        raise without_label(table, "no column 'label'")
-    return label
 
 
 def _features(schema: pa.Schema) -> dict[str, Any]:

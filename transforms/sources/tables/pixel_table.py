@@ -21,7 +21,7 @@ from beam_tfrecords.transforms.sources.detect.column_suggestions import (
     find_pixels,
     plain_name,
 )
-from beam_tfrecords.transforms.sources.detect.columns import find_image_column, find_label
+from beam_tfrecords.transforms.sources.detect.columns import choose_label, find_image_column, find_label
 from beam_tfrecords.transforms.sources.detect.numbered_columns import square_shape
 from beam_tfrecords.transforms.sources.inputs import (
     InputFile,
@@ -40,7 +40,6 @@ from beam_tfrecords.transforms.sources.tables.row_values import (
     choose_cells,
     number_key,
     splits_of,
-    without_label,
 )
 from beam_tfrecords.transforms.sources.tables.table import FirstRows, InvalidRow, Row, Table
 
@@ -69,6 +68,7 @@ class PixelTableSource(ContainerSource):
         types = {name: kind for name, kind in (table.column_types or {}).items() if name in columns}
         rest = FirstRows(table.path, columns, types or dict.fromkeys(columns, "bytes"), _first_rows(table, columns))
         label = self._choose_label(rest, spec)
+        self.table = rest
         cells, notes = choose_cells(rest, spec, label)
         self.notes += notes
         self.provides = cells.provides | {Content.IMAGE}
@@ -78,17 +78,13 @@ class PixelTableSource(ContainerSource):
         self.read_container: ReadPixels = ReadPixels(cells, pixels, tuple(shape), splits, spec.delimiter, spec.encoding)
 
     def _choose_label(self, table: FirstRows, spec: SourceSpec) -> str | None:
-        if spec.label_column is not None or spec.label_columns or not spec.needs_label:
-            return spec.label_column
-        usual = find_label(table)
         plain = {name: plain_name(name) for name in table.columns}
         named = [name for name, one in plain.items() if LABEL_NAMES.search(one) and not NOT_LABEL_NAMES.search(one)]
-        if usual is None and len(named) == 1:
-            self.notes.append(f"{printable(storage.basename(table.path))}: labels from column {named[0]!r}")
-            return named[0]
-        if usual is None:
-            raise without_label(table, "no column 'label'")
-        return usual
+        then = named if len(named) == 1 else ()
+        label = choose_label(table, spec, then=then)
+        if label in then and label != spec.label_column and find_label(table) is None:
+            self.notes.append(f"{printable(storage.basename(table.path))}: labels from column {label!r}")
+        return label
 
 
 @dataclasses.dataclass(frozen=True)

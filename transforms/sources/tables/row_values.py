@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,22 +16,24 @@ from beam_tfrecords.examples.layouts import CAPTIONS
 from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import Locator, SampleRef, Scalar, Value
-from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
 from beam_tfrecords.transforms.sources.detect.columns import Columns, available, choose_columns, find_label
-from beam_tfrecords.transforms.sources.inputs import InputFile, quote_input
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.inputs import InputFile
+from beam_tfrecords.transforms.sources.source_spec import LabelType, SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import (
     invalid_row,
     plain_labels,
-    read_flag,
     read_label,
     read_text,
     read_value,
     read_values,
 )
+from beam_tfrecords.transforms.sources.tables.flags import Flags, find_column_flags, find_list_flags
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects, read_objects
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table
 from beam_tfrecords.transforms.splits import SPLIT_NAMES
+
+# Rows that show what labels are.
+_ROWS = 1000
 
 
 @dataclasses.dataclass
@@ -73,8 +76,9 @@ class RowReader:
       missing: words that mean an empty cell.
       object_classes: names of the classes of objects, which are indices; empty if the table does not name them.
       class_names: names of the classes of labels, which are indices; empty if the table does not name them.
-      has_flags: whether a label is a list of zeros and ones, one for each class.
+      flags: what zeros and ones mean, in the columns of labels or in the lists that labels are; None for others.
       has_several: whether a sample without a label has none of several.
+      has_several_labels: whether a label of the first rows is a list of several classes, or of none.
     """
 
     columns: Columns
@@ -83,8 +87,9 @@ class RowReader:
     missing: frozenset[str]
     object_classes: Sequence[str] = ()
     class_names: Sequence[str] = ()
-    has_flags: bool = False
+    flags: Flags | None = None
     has_several: bool = False
+    has_several_labels: bool = False
 
     @functools.cached_property
     def needed(self) -> Sequence[str]:
@@ -103,6 +108,16 @@ class RowReader:
             Content.COLUMNS: True,
         }
         return frozenset(content for content, is_there in found.items() if is_there)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was found about the cells that the names of the columns do not say."""
+        notes = []
+        if self.flags and self.flags.count:
+            notes.append(f"the labels {self.columns.label!r} are zeros and ones, one for each class")
+        if self.flags and self.flags.has_unknown:
+            notes.append("-1 in the labels is unknown beside 0 and 1: rows with it are rejected as label_missing")
+        return notes
 
     @functools.cached_property
     def _may_be_blank(self) -> Sequence[str]:
@@ -184,12 +199,14 @@ class RowReader:
     def label(self, row: Mapping[str, Any]) -> Value:
         """The label, or a list of them."""
         of = self.columns
-        if of.labels:
-            return [name for name in of.labels if read_flag(row, name)]
+        if of.labels and self.flags:
+            return [name for name in of.labels if self.flags.is_one(row[name], name)]
+        if of.label is not None and self.flags and row[of.label] is not None:
+            return list(map(self._class_of, self.flags.ones(row[of.label], of.label, self.label_separator)))
         label = None if of.label is None else read_label(row, of.label, separator=self.label_separator)
         if isinstance(label, list):
             label = [one for one in label if one not in self.missing]
-            return list(map(self._class_of, _read_flags(label) if self.has_flags else label))
+            return list(map(self._class_of, label))
         return [] if label is None and self.has_several else self._class_of(label)
 
     def _class_of(self, label: Scalar) -> Scalar:
@@ -201,7 +218,7 @@ class RowReader:
     def _labels(self, rows: Sequence[Mapping[str, Any]]) -> list[Value]:
         """`label` of several rows."""
         of, labels = self.columns, None
-        are_plain = not (of.labels or self.label_separator or self.class_names or self.has_several)
+        are_plain = not (self.flags or self.label_separator or self.class_names or self.has_several)
         if of.label is not None and are_plain:
             labels = plain_labels(rows, of.label)
         return [self.label(row) for row in rows] if labels is None else list(labels)
@@ -225,19 +242,13 @@ def number_key(number: int) -> str:
     return f"{number:012d}"
 
 
-def _read_flags(label: Sequence[Scalar]) -> list[Scalar]:
-    """The indices of ones among zeros and ones.
-
-    Raises:
-      SampleError: there are others.
-    """
-    if not set(label) <= {0, 1}:
-        raise invalid_row(f"the label is {list(label)}; expected zeros and ones, as in the first images")
-    return [index for index, flag in enumerate(label) if flag]
-
-
 def choose_cells(
-    table: Table, spec: SourceSpec, label: str | None, object_classes: Sequence[str] = ()
+    table: Table,
+    spec: SourceSpec,
+    label: str | None,
+    object_classes: Sequence[str] = (),
+    *,
+    has_several: bool = False,
 ) -> tuple[RowReader, list[str]]:
     """The reader of a table that holds its images, and notes on the columns that were guessed.
 
@@ -246,6 +257,7 @@ def choose_cells(
       spec: the request.
       label: column of the labels; None if there is none.
       object_classes: names of the classes of objects, if the table has them.
+      has_several: whether a label is known to be a list of any number of classes, and not of zeros and ones.
 
     Raises:
       RequestError: a column of the request does not exist.
@@ -263,8 +275,9 @@ def choose_cells(
         lists=frozenset(),
         objects=find_objects(table, spec, label or find_label(table)),
     )
-    cells = row_reader(table, columns, spec)
-    return dataclasses.replace(cells, object_classes=object_classes), notes
+    cells = row_reader(table, columns, spec, has_several=has_several)
+    cells = dataclasses.replace(cells, object_classes=object_classes)
+    return cells, [*notes, *cells.notes]
 
 
 def splits_of(files: Sequence[InputFile]) -> dict[str, str]:
@@ -288,21 +301,11 @@ def note_splits(splits: Mapping[str, str], spec: SourceSpec) -> list[str]:
     return [f"splits from the names of the files: {', '.join(sorted(set(splits.values())))}"]
 
 
-def without_label(table: Table, what: str) -> RequestError:
-    """The refusal of a table without labels, with what may be some.
+def row_reader(table: Table, columns: Columns, spec: SourceSpec, *, has_several: bool = False) -> RowReader:
+    """The reader of a table for a request.
 
     Args:
-      what: is there instead.
-    """
-    return RequestError(
-        f"{quote_input(table.path)} has {what}, which the layout needs; name another with `label_column`; "
-        f"{available(table)}",
-        column_suggestions(table, image=None, needs_image=False, needs_label=True),
-    )
-
-
-def row_reader(table: Table, columns: Columns, spec: SourceSpec) -> RowReader:
-    """The reader of a table for a request.
+      has_several: see `choose_cells`.
 
     Raises:
       RequestError: the layout asks for a column that the table does not have.
@@ -316,4 +319,12 @@ def row_reader(table: Table, columns: Columns, spec: SourceSpec) -> RowReader:
                 raise RequestError(
                     f"`layout` asks for column.{name}, which {table.path} does not have; {available(table)}"
                 )
-    return RowReader(columns, features, spec.label_separator, frozenset(spec.missing_values))
+    cells = RowReader(columns, features, spec.label_separator, frozenset(spec.missing_values), has_several=has_several)
+    names = columns.labels or ((columns.label,) if columns.label and spec.label_type is LabelType.CLASS else ())
+    rows = itertools.islice(table.rows(names), _ROWS) if names else ()
+    found = [row[name] for row in rows if not isinstance(row, InvalidRow) for name in names]
+    if columns.labels:
+        return dataclasses.replace(cells, flags=find_column_flags(found))
+    flags = None if has_several else find_list_flags(found, spec.label_separator)
+    are_lists = any(isinstance(cell, list) and len(cell) != 1 for cell in found)
+    return dataclasses.replace(cells, flags=flags, has_several_labels=flags.are_several if flags else are_lists)

@@ -15,7 +15,7 @@ from beam_tfrecords.transforms.ref_columns import RefColumns, one_by_one
 from beam_tfrecords.transforms.refs import IMAGE, MASK, File, SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
-from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions, one_hot_columns
+from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
 from beam_tfrecords.transforms.sources.detect.columns import Columns, available, choose_columns, has_labels
 from beam_tfrecords.transforms.sources.detect.missing_images import first_images, refuse_missing
 from beam_tfrecords.transforms.sources.image_files import find_image
@@ -211,6 +211,8 @@ class TableSource(Source):
         self.columns = tuple(dict.fromkeys(column for _, table in tables for column in table.columns))
         self.column_types = _merge_types([table for _, table in tables])
         self.label_column = self._readers[0].columns.label
+        self.table = self._readers[0].table
+        self.has_several_labels = self._readers[0].cells.has_several_labels
         columns = self._readers[0].columns
         self.has_images = columns.has_images
         if columns.pattern is None:
@@ -235,10 +237,6 @@ class TableSource(Source):
             )
         except RequestError as error:
             raise keep_inputs(error, *self._inputs) from error.__cause__
-
-    def one_hot_columns(self) -> Sequence[str]:
-        """See `Source.one_hot_columns`; those of the first table."""
-        return one_hot_columns(self._readers[0].table)
 
     def other_labels(self) -> tuple[str, Sequence[Suggestion]]:
         """See `Source.other_labels`; the other columns of the first table."""
@@ -326,6 +324,7 @@ def _reader(
     # A split that the request gives an input beats a column; one that only its name tells does not.
     columns, notes = choose_columns(table, dataclasses.replace(spec, split_column="") if spec.input_splits else spec)
     cells = row_reader(table, columns, spec)
+    notes += cells.notes
     images = [] if len(roots.every) == 1 else first_images(table, columns)
     chosen = roots.choose(images, allow_outside_root=spec.allow_outside_root)
     refuse_missing(table, columns, dataclasses.replace(spec, image_root=chosen))

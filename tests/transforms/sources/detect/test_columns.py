@@ -90,7 +90,7 @@ def test_images_may_be_in_several_folders(csv_file, opened, tmp_path):
 
 
 def test_columns_of_zeros_and_ones_are_labels(csv_file, opened):
-    rows = ["1.jpg,1,0,0", "2.jpg,0,1.0,True", "3.jpg,0,-1,0", "4.jpg,2,0,0"]
+    rows = ["1.jpg,1,0,0", "2.jpg,0,1.0,True", "3.jpg,0,0,0", "4.jpg,2,0,0"]
     images = ("1.jpg", "2.jpg", "3.jpg", "4.jpg")
     source = opened(
         csv_file("image,healthy,rust,scab", *rows, images=images), label_columns=("rust", "healthy", "scab")

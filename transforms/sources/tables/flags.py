@@ -1,0 +1,99 @@
+"""Labels as zeros and ones, one for each class: in a list, or in columns of their own. Pure functions."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.transforms.sources.path_rule import shorten
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row
+
+_WORDS = {
+    **dict.fromkeys(("1", "1.0", "1.", "true", "yes"), 1),
+    **dict.fromkeys(("0", "0.0", "0.", "false", "no"), 0),
+    **dict.fromkeys(("-1", "-1.0", "-1."), -1),
+}
+# A list as Python or NumPy prints it: [0, 1, 1], [0. 1. 1.].
+_LIST = re.compile(r"\s*[\[(]([-+.,\s01]*)[\])]\s*")
+
+
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """What zeros and ones mean.
+
+    Attributes:
+      count: of a list; 0 for columns.
+      has_zeros: whether a class that a sample is not of is a zero. Then -1 is an unknown one, as in CheXpert; else it
+        is "not", as in CelebA.
+      has_unknown: whether some of the first rows have such an unknown one.
+      are_several: whether a sample may be of several classes, or of none, as the first rows say.
+    """
+
+    count: int = 0
+    has_zeros: bool = True
+    has_unknown: bool = False
+    are_several: bool = True
+
+    def is_one(self, value: Any, column: str) -> bool:
+        """Whether a cell is a one.
+
+        Raises:
+          SampleError: it is neither, or unknown.
+        """
+        flag = _flag(value)
+        if flag is None or (flag == 0 and not self.has_zeros):
+            expected = "0 or 1" if self.has_zeros else "-1 or 1, as in the first rows"
+            raise invalid_row(f"column {column!r} has {shorten(str(value))}; expected {expected}")
+        if flag < 0 and self.has_zeros:
+            detail = f"column {column!r} has -1, which is neither yes nor no beside 0 and 1"
+            raise SampleError(Stage.LIST, FailureReason.LABEL_MISSING, detail)
+        return flag == 1
+
+    def ones(self, cell: Any, column: str, separator: str | None) -> list[int]:
+        """The numbers of the classes of a list.
+
+        Raises:
+          SampleError: it has others than zeros and ones, or not as many.
+        """
+        values = _values(cell, separator)
+        if values is None or len(values) != self.count:
+            found = shorten(str(cell)) if values is None else f"{len(values):,} numbers"
+            raise invalid_row(f"column {column!r} has {found}; expected {self.count:,} zeros and ones")
+        return [number for number, value in enumerate(values) if self.is_one(value, column)]
+
+
+def find_list_flags(cells: Iterable[Any], separator: str | None) -> Flags | None:
+    """What lists of zeros and ones mean, as the first cells say; None if these are something else.
+
+    Numbers of classes ascend, so that lists in which each number is larger than the one before are no flags.
+    """
+    lists = [_values(cell, separator) for cell in cells if cell not in (None, "", [])]
+    flags = [list(map(_flag, values or ())) for values in lists]
+    found = {flag for row in flags for flag in row}
+    if len(set(map(len, flags))) != 1 or len(flags[0]) < 2 or None in found:
+        return None
+    if all(row == sorted(set(row)) for row in flags):  # type: ignore[type-var]
+        return None
+    return Flags(len(flags[0]), 0 in found, {-1, 0} <= found, any(row.count(1) != 1 for row in flags))
+
+
+def find_column_flags(cells: Iterable[Any]) -> Flags:
+    """What the first cells of all columns of zeros and ones mean."""
+    found = set(map(_flag, cells))
+    return Flags(has_zeros=0 in found or -1 not in found, has_unknown={-1, 0} <= found)
+
+
+def _flag(value: Any) -> int | None:
+    return _WORDS.get(str(value).strip().lower())
+
+
+def _values(cell: Any, separator: str | None) -> Sequence[Any] | None:
+    if isinstance(cell, str):
+        listed = _LIST.fullmatch(cell)
+        if listed:
+            return re.findall(r"[-+.\d]+", listed[1])
+        return cell.split(separator) if separator and separator in cell else None
+    return cell if isinstance(cell, list | tuple) else None
