@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import json
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, TypeAlias
@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.refs import IMAGE, MASK, File, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
 from beam_tfrecords.transforms.sources.detect.columns import (
@@ -36,7 +37,7 @@ from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
-from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJECTS
+from beam_tfrecords.transforms.sources.tables.hf_features import parse_features
 from beam_tfrecords.transforms.sources.tables.parquet_table import (
     ParquetTable,
     is_binary,
@@ -62,6 +63,8 @@ _SPLIT = re.compile(r"(?P<split>[A-Za-z]\w*)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?\.parq
 # Rows of a batch, so that their images take about so many bytes.
 _BATCH_BYTES = 32 << 20
 _MOST_ROWS = 512
+# Files whose schemas are read at once.
+_THREADS = 8
 # Bytes between two images of a column: the header of a page with its statistics, and its levels.
 _GAP_BYTES = 16 << 10
 # Bytes and path of an image; either may be None.
@@ -90,22 +93,24 @@ class HfParquetSource(ContainerSource):
             columns=tuple(name for name in table.columns if name not in images.values()),
             column_types={name: kind for name, kind in table.column_types.items() if name not in images.values()},
         )
-        names = _class_names(schema)
-        label = choose_label(rest, spec, declared=names)
-        cells, notes = choose_cells(rest, spec, label, _object_classes(schema))
+        declared = parse_features(schema)
+        label = choose_label(rest, spec, declared=declared.classes)
+        cells, notes = choose_cells(rest, spec, label, has_several=label in declared.several)
         self.notes += notes
         self.columns, self.column_types, self.label_column = rest.columns, rest.column_types, label
         self.table, self.has_several_labels = rest, cells.has_several_labels
         self.provides = cells.provides | {Content.IMAGE, *([Content.MASK] if MASK in images else [])}
         self.provides |= {Content.IMAGES} if len(self.images) > 1 else frozenset()
-        self.class_names = cells.object_classes if cells.columns.objects is not None else names.get(label or "", ())
+        column = cells.columns.objects or label or ""
+        self.class_names = _all_names(files, column) if column in declared.classes else ()
         self.labels_may_be_indices = not self.class_names
         splits = splits_of(files) or shard_splits(files, _SPLIT, spec)
         self.notes += note_splits(splits, spec) if cells.columns.split is None else []
         paired = zip(files, pair_roots(files, spec.image_root), strict=True)
         roots = {file.entry.path: one.own or one.every for file, one in paired}
-        cells = dataclasses.replace(cells, class_names=self.class_names)
-        self.read_container: ReadHfParquet = ReadHfParquet(cells, images, splits, roots, spec.allow_outside_root)
+        self.read_container: ReadHfParquet = ReadHfParquet(
+            cells, images, splits, roots, spec.allow_outside_root, declared.classes
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,6 +122,7 @@ class ReadHfParquet:
       images: name of an image, or of the mask -> its column.
       splits: file -> split of its rows, if its name says it.
       roots: file -> folders of images that are given by their paths.
+      classes: column -> names of its classes, in a file that names none.
     """
 
     cells: RowReader
@@ -124,6 +130,7 @@ class ReadHfParquet:
     splits: Mapping[str, str]
     roots: Mapping[str, Sequence[str]]
     allow_outside_root: bool
+    classes: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
 
     def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per row.
@@ -140,6 +147,7 @@ class ReadHfParquet:
             with _reading():
                 file = stack.enter_context(opened(container.uri, version=container.version))
                 plain = stack.enter_context(storage.open_read(container.uri, version=container.version))
+            cells = self._named(parse_features(file.schema_arrow).classes)
             number = end = 0
             for group in range(file.num_row_groups):
                 metadata = file.metadata.row_group(group)
@@ -157,7 +165,7 @@ class ReadHfParquet:
                             finders=finders,
                             spool=spool,
                         )
-                        yield self.cells.sample(row, located, prefix=container.key_prefix, split=split)
+                        yield cells.sample(row, located, prefix=container.key_prefix, split=split)
                         number += 1
                     if number < end:
                         detail = f"its group of rows has {metadata.num_rows:,} by the footer, and fewer there"
@@ -168,6 +176,14 @@ class ReadHfParquet:
                     number = end
                 # Arrow would keep the memory of one group, and with the next one take more.
                 pa.default_memory_pool().release_unused()
+
+    def _named(self, classes: Mapping[str, Sequence[str]]) -> RowReader:
+        """The reader of a file that numbers classes in its own order."""
+        of = self.cells.columns
+        names = {**self.classes, **classes}
+        return dataclasses.replace(
+            self.cells, class_names=names.get(of.label or "", ()), object_classes=names.get(of.objects or "", ())
+        )
 
     def _check_columns(self, file: pq.ParquetFile) -> None:
         missing = {*self.cells.needed, *self.images.values()} - set(file.schema_arrow.names)
@@ -290,6 +306,20 @@ def _reading() -> reading:
     return reading(raised=(pa.ArrowException, OSError))
 
 
+def _all_names(files: Sequence[InputFile], column: str) -> Sequence[str]:
+    """The names of the classes of a column in all files, in the order of the files."""
+
+    def read(file: InputFile) -> Sequence[str]:
+        try:
+            return parse_features(_schema(Container.of(file.entry, key_prefix=""))).classes.get(column, ())
+        except (pa.ArrowException, OSError) as error:
+            if storage.is_unanswered(error) or storage.is_service_fault(error):
+                raise
+            return ()  # Listing it says why.
+
+    return tuple(dict.fromkeys(itertools.chain.from_iterable(map_in_threads(read, files, threads=_THREADS))))
+
+
 def recognises(container: Container, spec: SourceSpec) -> bool:
     """Whether a Parquet file has a column of images and not of their paths."""
     try:
@@ -354,39 +384,6 @@ def _choose_images(table: ParquetTable, schema: pa.Schema, spec: SourceSpec) -> 
             f"{available(table)}"
         )
     return {**images, IMAGE: usual or found[0], **masks}
-
-
-def _features(schema: pa.Schema) -> dict[str, Any]:
-    """Column -> what Hugging Face's datasets writes about it beside the schema."""
-    try:
-        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
-        return {column: feature for column, feature in features.items() if isinstance(feature, dict | list)}
-    except (KeyError, ValueError, TypeError, AttributeError):
-        return {}
-
-
-def _class_names(schema: pa.Schema) -> dict[str, tuple[str, ...]]:
-    """Column -> names of its classes."""
-    found = {column: _names_of(feature) for column, feature in _features(schema).items()}
-    return {column: names for column, names in found.items() if names}
-
-
-def _object_classes(schema: pa.Schema) -> tuple[str, ...]:
-    """The names of the only classes somewhere in the column of objects."""
-    found = list(filter(None, map(_names_of, _walk(_features(schema).get(OBJECTS)))))
-    return found[0] if len(found) == 1 else ()
-
-
-def _names_of(feature: Any) -> tuple[str, ...]:
-    is_label = isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
-    return tuple(map(str, feature.get("names") or ())) if is_label else ()
-
-
-def _walk(feature: Any) -> Iterator[Any]:
-    """A description and all that it is made of, as Sequence, List and dicts nest it."""
-    yield feature
-    for part in feature.values() if isinstance(feature, dict) else feature if isinstance(feature, list) else ():
-        yield from _walk(part)
 
 
 def _image_bytes(group: pq.RowGroupMetaData, image: str) -> int:

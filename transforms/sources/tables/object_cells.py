@@ -15,7 +15,7 @@ from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
 
 COLUMN = "objects"
 _BOX = ("bbox", "bboxes")
-_CLASS = ("categories", "category", "label", "labels", "class", "classes")
+CLASS_FIELDS = ("categories", "category", "label", "labels", "class", "classes")
 # Attribute -> the names that it has.
 _ATTRIBUTES = {"area": ("area",), "is_crowd": ("is_crowd", "iscrowd"), "difficult": ("difficult", "is_difficult")}
 _ROWS = 100
@@ -61,7 +61,7 @@ def read_objects(cell: Any, class_names: Sequence[str] = ()) -> Objects:
         raise invalid_row(
             f"column {COLUMN!r} has {shorten(str(cell))}; expected an object with `bbox` and `categories`"
         )
-    boxes, labels = _find(fields, _BOX) or [], _find(fields, _CLASS)
+    boxes, labels = _find(fields, _BOX) or [], _find(fields, CLASS_FIELDS)
     if labels is None:
         labels = [None] * len(boxes)
     found = {name: values for name, names in _ATTRIBUTES.items() if (values := _find(fields, names)) is not None}

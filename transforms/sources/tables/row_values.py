@@ -246,7 +246,6 @@ def choose_cells(
     table: Table,
     spec: SourceSpec,
     label: str | None,
-    object_classes: Sequence[str] = (),
     *,
     has_several: bool = False,
 ) -> tuple[RowReader, list[str]]:
@@ -256,7 +255,6 @@ def choose_cells(
       table: without the images.
       spec: the request.
       label: column of the labels; None if there is none.
-      object_classes: names of the classes of objects, if the table has them.
       has_several: whether a label is known to be a list of any number of classes, and not of zeros and ones.
 
     Raises:
@@ -276,7 +274,6 @@ def choose_cells(
         objects=find_objects(table, spec, label or find_label(table)),
     )
     cells = row_reader(table, columns, spec, has_several=has_several)
-    cells = dataclasses.replace(cells, object_classes=object_classes)
     return cells, [*notes, *cells.notes]
 
 

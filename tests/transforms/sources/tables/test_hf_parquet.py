@@ -272,3 +272,45 @@ def test_many_images_take_the_memory_of_a_few(write, opened):
     _, in_python = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak + in_python < 60 << 20
+
+
+def in_sequence(feature: Mapping[str, Any], form: str) -> Any:
+    return [feature] if form == "list" else {"feature": feature, "_type": form}
+
+
+def test_each_file_numbers_its_classes_in_its_own_order(write, opened, read_containers):
+    other = {**FEATURES, "label": {"names": ["dog", "ant", "cat"], "_type": "ClassLabel"}}
+    first = write(rows_of(PICTURES[:2]), "a.parquet")
+    second = write(rows_of(PICTURES[:3]), "b.parquet", features=other, columns={"label": [0, 1, 2]})
+    third = write(rows_of(PICTURES[:2]), "c.parquet", features={})
+    source = opened(first, second, third)
+    assert source.class_names == ("cat", "dog", "ant")
+    samples, _ = read_containers(source)
+    assert [sample.label for sample in samples] == ["cat", "dog", "dog", "ant", "cat", "cat", "dog"]
+
+
+@pytest.mark.parametrize("form", ["Sequence", "List", "LargeList", "list"])
+def test_labels_of_a_sequence_keep_their_names(write, opened, read, form):
+    features = {**FEATURES, "label": in_sequence(FEATURES["label"], form)}
+    path = write(rows_of(PICTURES[:3]), features=features, columns={"label": [[0, 1], [], [1]]})
+    assert (opened(path).class_names, opened(path).has_several_labels) == (("cat", "dog"), True)
+    assert [sample.label for sample in read(path)] == [["cat", "dog"], [], ["dog"]]
+
+
+@pytest.mark.parametrize("form", ["Sequence", "List", "list", "fields"])
+def test_classes_of_objects_keep_the_names_of_their_field(write, opened, read, form):
+    fields = {
+        "occluded": {"names": ["no", "yes"], "_type": "ClassLabel"},
+        "category": FEATURES["label"],
+        "bbox": {"feature": {"dtype": "float32", "_type": "Value"}, "length": 4, "_type": "Sequence"},
+    }
+    described = {name: in_sequence(field, "List") for name, field in fields.items()} if form == "fields" else fields
+    objects = [{"bbox": [[1, 2, 3, 4]], "category": [1], "occluded": [0]}]
+    path = write(
+        rows_of(PICTURES[:1]),
+        features={"objects": described if form == "fields" else in_sequence(described, form)},
+        columns={"label": ["x"], "objects": objects},
+    )
+    fields = {"columns": frozenset(), "needs_label": False}
+    assert opened(path, **fields).class_names == ("cat", "dog")
+    assert read(path, **fields)[0].objects.labels == ("dog",)

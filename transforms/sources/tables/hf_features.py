@@ -1,0 +1,56 @@
+"""What Hugging Face's datasets writes about columns beside an Arrow schema. Pure functions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from beam_tfrecords.transforms.sources.tables.object_cells import CLASS_FIELDS
+from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJECTS
+
+
+class Declared(NamedTuple):
+    """What is said of columns.
+
+    Attributes:
+      classes: column -> names of its classes; for the column of objects, of the field that holds theirs.
+      several: columns with any number of classes.
+    """
+
+    classes: Mapping[str, Sequence[str]]
+    several: frozenset[str]
+
+
+def parse_features(schema: pa.Schema) -> Declared:
+    """Reads the description of the columns; empty where there is none."""
+    try:
+        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"].items()
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
+        return Declared({}, frozenset())
+    plain = {column: _inner(feature) for column, feature in features}
+    classes = {column: names for column, feature in plain.items() if (names := _names_of(feature))}
+    objects = plain.get(OBJECTS)
+    if isinstance(objects, dict):
+        field = next((objects[name] for name in CLASS_FIELDS if name in objects), None)
+        classes |= {OBJECTS: names} if (names := _names_of(_inner(field))) else {}
+    several = {column for column, feature in features if column in classes and feature is not plain[column]}
+    return Declared(classes, frozenset(several))
+
+
+def _inner(feature: Any) -> Any:
+    """What a sequence is of, as `Sequence`, `List` or a list of one writes it; anything else as it is."""
+    while True:
+        if isinstance(feature, list) and len(feature) == 1:
+            feature = feature[0]
+        elif isinstance(feature, dict) and feature.get("_type") in ("Sequence", "List", "LargeList"):
+            feature = feature.get("feature")
+        else:
+            return feature
+
+
+def _names_of(feature: Any) -> tuple[str, ...]:
+    is_label = isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
+    return tuple(map(str, feature.get("names") or ())) if is_label else ()
