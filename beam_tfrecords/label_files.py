@@ -12,6 +12,7 @@ from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.files import LABEL_MAP, label_file
 
 _ITEM = re.compile(r"item\s*\{((?:[^{}\"']|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')*)\}")
+_MOST = 100_000
 _VALUE = re.compile(r"(\w+)\s*:\s*(\d+|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')")
 
 
@@ -36,7 +37,10 @@ def label_map(layout: Layout, class_names: Sequence[str]) -> dict[str, bytes]:
 
 
 def read_label_map(data: bytes) -> list[str]:
-    """The class names of a StringIntLabelMap, if its numbers are 1, 2, 3 and so on; else none."""
+    """The class names of a StringIntLabelMap, the first of number 1; a number that it leaves out is named by TF's rule.
+
+    There are none if a number is beyond what models have classes for.
+    """
     found: dict[int, str] = {}
     for item in _ITEM.findall(data.decode(errors="replace")):
         values = dict(_VALUE.findall(item))
@@ -44,8 +48,8 @@ def read_label_map(data: bytes) -> list[str]:
         if name and values.get("id", "").isdecimal():
             # Escapes of the text format that matter in names are those of JSON.
             found[int(values["id"])] = json.loads(f'"{name[1:-1]}"') if name[0] == '"' else name[1:-1]
-    names = [found[number] for number in sorted(found)]
-    return names if sorted(found) == list(range(1, len(names) + 1)) else []
+    largest = max(found, default=0)
+    return [found.get(number, f"category_{number}") for number in range(1, largest + 1)] if largest < _MOST else []
 
 
 def fits_label_file(name: str) -> bool:

@@ -19,9 +19,9 @@ def test_a_label_map_of_ours_is_read_back():
     ("text", "names"),
     [
         ("item {\n  name: 'n02'\n  id: 2\n  display_name: 'dog'\n}\nitem { id: 1 name: 'cat' }", ["cat", "dog"]),
-        # COCO's ids have gaps: they are no places in a list of classes.
-        ("item { id: 1 name: 'cat' } item { id: 3 name: 'dog' }", []),
-        ("item { id: 0 name: 'background' } item { id: 1 name: 'dog' }", []),
+        # COCO's ids have gaps, which stay.
+        ("item { id: 1 name: 'cat' } item { id: 3 name: 'dog' }", ["cat", "category_2", "dog"]),
+        ("item { id: 0 name: 'background' } item { id: 1 name: 'dog' }", ["dog"]),
         ("nothing", []),
         ("", []),
     ],

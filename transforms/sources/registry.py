@@ -75,7 +75,7 @@ SOURCES = (
     Entry(
         "tfrecord",
         "records.tfrecord",
-        (".tfrecord", ".tfrecords", ".tfrecord.gz"),
+        (".tfrecord", ".tfrecords", ".tfrec", ".record", ".tfrecord.gz"),
         reads_folders=True,
         takes=(*_ROWS, "image_column", "mask_column"),
     ),

@@ -25,7 +25,7 @@ _ATTRIBUTES = {
 }
 _IMAGE_IDS = ("image/source_id", "image/id")
 # Names of the feature with the class, the first that is there, beside others such as KITTI's `occluded`.
-_CLASSES = ("label", "category", "class", "type")
+_CLASSES = ("label", "labels", "category", "class", "type")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ObjectFeatures:
     Attributes:
       boxes: xmin, ymin, xmax and ymax; or one with ymin, xmin, ymax and xmax of each object.
       label: class of each, as a name or as a number.
-      first_class: number of the first class.
+      first_class: number of the first class, which has the index 0.
       attributes: name of another attribute -> feature.
       image_id: the dataset's name of the image; "" for none.
     """
@@ -46,15 +46,27 @@ class ObjectFeatures:
     attributes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     image_id: str = ""
 
+    @property
+    def features(self) -> Sequence[str]:
+        """All features that are read."""
+        return (*self.boxes, self.label, *self.attributes.values(), self.image_id)
+
 
 def find_object_features(
-    columns: Collection[str], described: Features, *, image: str, shown: str, label: str | None = None
+    columns: Collection[str],
+    described: Features,
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    image: str,
+    shown: str,
+    label: str | None = None,
 ) -> ObjectFeatures | None:
     """The features with objects; None if there are none.
 
     Args:
       columns: features of the first records.
       described: what stands beside the files.
+      rows: the first records.
       image: feature with the image; of several, each has the boxes in its own dictionary of features.
       shown: the input, as messages quote it.
       label: feature with the classes, if the request says it.
@@ -62,12 +74,13 @@ def find_object_features(
     Raises:
       RequestError: several features may be the classes.
     """
-    if {f"{_API}/bbox/{side}" for side in _SIDES} <= {*columns} and label in (None, *CLASSES_OF_OBJECTS):
-        text, number = CLASSES_OF_OBJECTS
+    text, number = CLASSES_OF_OBJECTS
+    has_api = {f"{_API}/bbox/{side}" for side in _SIDES} <= {*columns} and {text, number} & {*columns}
+    if has_api and label in (None, *CLASSES_OF_OBJECTS):
         return ObjectFeatures(
             tuple(f"{_API}/bbox/{side}" for side in _SIDES),
             label or (text if text in columns else number),
-            1,
+            0 if any(0 in _as_list(row.get(number)) for row in rows) else 1,
             _attributes(columns, _API),
             next((name for name in _IMAGE_IDS if name in columns), ""),
         )
@@ -136,6 +149,10 @@ def _folder(feature: str) -> str:
     return feature.rpartition("/")[0]
 
 
+def _as_list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else [value]
+
+
 def _attributes(columns: Collection[str], prefix: str) -> dict[str, str]:
     return {
         name: f"{prefix}/{one}" for name, names in _ATTRIBUTES.items() for one in names if f"{prefix}/{one}" in columns
@@ -145,7 +162,7 @@ def _attributes(columns: Collection[str], prefix: str) -> dict[str, str]:
 def _name(label: Any, names: Sequence[str], first: int) -> Any:
     if isinstance(label, bytes):
         return label.decode(errors="replace")
-    return names[label - first] if first <= label < first + len(names) else label
+    return names[label - first] if first <= label < first + len(names) else label if names else label - first
 
 
 def _image_id(values: Sequence[Any]) -> str:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import glob
 import gzip
+import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +27,7 @@ from beam_tfrecords.transforms.refs import IMAGE, MASK, PixelRange, Range, Sampl
 from beam_tfrecords.transforms.sources.archives.archive import check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
 from beam_tfrecords.transforms.sources.detect.columns import available, choose_label, choose_mask
-from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input
+from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input, splits_of_names
 from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.sources.records.object_features import (
     CLASSES_OF_OBJECTS,
@@ -47,6 +49,7 @@ from beam_tfrecords.transforms.sources.tables.row_values import (
     Located,
     RowReader,
     choose_cells,
+    describe_unused,
     note_splits,
     number_key,
     shard_splits,
@@ -56,11 +59,12 @@ from beam_tfrecords.transforms.sources.tables.table import FirstRows
 
 _SHARD = r"-\d{5,}-of-\d{5,}"
 # Directly in a folder.
-RECORD_FILE = re.compile(rf"[^/]*\.tfrecords?(?:\.gz)?(?:{_SHARD})?|[^/]+{_SHARD}", re.IGNORECASE)
+RECORD_FILE = re.compile(rf"[^/]*\.(?:tfrecords?|tfrec|records?)(?:\.gz)?(?:{_SHARD})?|[^/]+{_SHARD}", re.IGNORECASE)
 # photos-train.tfrecord-00000-of-00007, as TFDS names them; train-00000-of-01024, as ImageNet's are named.
 _SPLIT = re.compile(rf"(?:.*-)?(?P<split>[a-z]\w*)(?:\.[a-z]+)?{_SHARD}(?:\.\w+)*", re.IGNORECASE)
 # Records of the first file that show which features there are.
 _RECORDS = 32
+_MOST_TRIED = 1000
 # A longer record is damaged: no image has as many bytes, and they are held in memory.
 _MOST_BYTES = 1 << 30
 _LABELS = ("label", "image/class/label")
@@ -112,7 +116,7 @@ class TfrecordSource(ContainerSource):
         # Of datasets with other classes, all their names are the classes.
         self.class_names = names.get(named, ()) if len(set(class_names.values())) == 1 else ()
         self.labels_may_be_indices = not any(class_names.values())
-        splits = splits_of(files) or shard_splits(files, _SPLIT, spec)
+        splits = splits_of(files) or shard_splits(files, _SPLIT, spec) or _splits_of_names(files, spec)
         self.notes += note_splits(splits, spec) if cells.columns.split is None else []
         lengths = {
             path: length
@@ -120,6 +124,9 @@ class TfrecordSource(ContainerSource):
             if (shard := shard_of(storage.basename(path)))
             and (length := described[storage.dirname(path)].lengths.get(shard)) is not None
         }
+        used = {image, mask, *sides, *(objects.features if objects else ()), *cells.needed}
+        # A dataset of ours or of TFDS is known by what stands beside it, and its layout takes what it has.
+        self.notes += [] if features.images else describe_unused(table, used, spec)
         self.read_container: ReadTfrecord = ReadTfrecord(
             cells,
             image,
@@ -284,6 +291,11 @@ def open_input(spec: SourceSpec) -> MakeSource:
     return functools.partial(TfrecordSource, files, start, described)
 
 
+def _splits_of_names(files: Sequence[InputFile], spec: SourceSpec) -> dict[str, str]:
+    paths = [file.entry.path for file in files]
+    return {path: split for path, split in zip(paths, splits_of_names(paths, spec), strict=True) if split}
+
+
 class _Description(NamedTuple):
     """What stands beside the files of a folder.
 
@@ -304,7 +316,7 @@ def _describe(folder: str) -> _Description:
         lengths = parse_shard_lengths(_read_beside(folder, DATASET_INFO) or b"")
     except ValueError:
         lengths = {}
-    if label_map := _read_beside(folder, LABEL_MAP):
+    if label_map := _read_beside(folder, LABEL_MAP) or _read_only(folder, f"*{LABEL_MAP}"):
         names = dict.fromkeys(CLASSES_OF_OBJECTS, tuple(read_label_map(label_map)))
     try:
         features = parse_features(_read_beside(folder, FEATURES) or b"")
@@ -324,6 +336,12 @@ def _read_beside(folder: str, name: str) -> bytes | None:
         if storage.is_service_fault(error):
             raise
         return None
+
+
+def _read_only(folder: str, pattern: str) -> bytes | None:
+    """The only file beside the records whose name is like this; None if there is none, or there are several."""
+    found = [entry for entry in storage.list_files(storage.join(glob.escape(folder), pattern)) if entry.size > 0]
+    return _read_beside(folder, storage.basename(found[0].path)) if len(found) == 1 else None
 
 
 def scan_file(container: Container) -> Iterator[tuple[Record | RecordError, bool]]:
@@ -359,26 +377,31 @@ def _read_start(container: Container) -> FirstRows:
     """The first records.
 
     Raises:
-      SampleError: there is none, or the first is damaged.
+      SampleError: there is none, or none is whole.
     """
     rows: list[dict[str, Any]] = []
     types: dict[str, str] = {}
+    damage = ""
     try:
-        for record, _ in scan_file(container):
+        for record, _ in itertools.islice(scan_file(container), _MOST_TRIED):
             if isinstance(record, RecordError):
-                raise SampleError(Stage.LIST, FailureReason.CORRUPT, f"record {record.record}: {record}")
-            features = parse_example(record.data)
+                damage = damage or f"record {record.record}: {record}"
+                continue
+            try:
+                features = parse_example(record.data)
+            except ValueError as error:
+                damage = damage or str(error)
+                continue
             rows.append({name: _value(feature) for name, feature in features.items()})
             types |= {name: kind for name, (kind, _) in features.items() if kind}
             if len(rows) == _RECORDS:
                 break
-    except (SampleError, ValueError) as error:
-        # What is damaged behind the first record is a rejected one, when all are listed.
-        if not rows:
-            detail = error.detail if isinstance(error, SampleError) else str(error)
-            raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail) from error
+    except SampleError as error:
+        damage = damage or error.detail
+    # A damaged record beside a whole one is a rejected one, when all are listed.
     if not rows:
-        raise SampleError(Stage.LIST, FailureReason.EMPTY, "it has no record")
+        reason = FailureReason.CORRUPT if damage else FailureReason.EMPTY
+        raise SampleError(Stage.LIST, reason, damage or "it has no record")
     return FirstRows(container.uri, tuple(types), types, rows)
 
 
@@ -451,7 +474,9 @@ def _find_objects(start: FirstRows, features: Features, spec: SourceSpec, image:
     named = None if label is None else dataclasses.replace(spec, label_column=None)
     if not wants_objects(named or spec, next((name for name in _LABELS if name in start.columns and not named), None)):
         return None
-    return find_object_features(start.columns, features, image=image, shown=quote_input(start.path), label=label)
+    return find_object_features(
+        start.columns, features, start.first_rows, image=image, shown=quote_input(start.path), label=label
+    )
 
 
 def _is_image(value: Any) -> bool:

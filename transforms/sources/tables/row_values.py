@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
@@ -18,6 +18,7 @@ from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import Locator, SampleRef, Scalar, Value
 from beam_tfrecords.transforms.sources.detect.columns import Columns, available, choose_columns, find_label
 from beam_tfrecords.transforms.sources.inputs import InputFile
+from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.source_spec import LabelType, SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import (
     invalid_row,
@@ -34,6 +35,7 @@ from beam_tfrecords.transforms.splits import SPLIT_NAMES
 
 # Rows that show what labels are.
 _ROWS = 1000
+_MOST_NAMED = 20
 
 
 @dataclasses.dataclass
@@ -277,6 +279,22 @@ def choose_cells(
     return cells, [*notes, *cells.notes]
 
 
+def describe_unused(table: Table, used: Collection[str | None], spec: SourceSpec) -> list[str]:
+    """A note on the columns of files of others that nothing takes.
+
+    Args:
+      used: columns, also others than those of the table.
+    """
+    names = [name for name in table.columns if name not in used]
+    if not names or spec.columns is None:
+        return []
+    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    return [
+        f"{printable(storage.basename(table.path))}: not used: {', '.join(names[:_MOST_NAMED])}{more}; a layout takes "
+        f"such as column.{names[0]}"
+    ]
+
+
 def splits_of(files: Sequence[InputFile]) -> dict[str, str]:
     """File -> split, of the files whose request or whose names say it."""
     return {file.entry.path: file.split for file in files if file.split}
@@ -288,7 +306,8 @@ def shard_splits(files: Sequence[InputFile], name: re.Pattern[str], spec: Source
     if not spec.splits_auto or spec.split_column is not None or not all(found.values()):
         return {}
     words = {path: match["split"].lower() for path, match in found.items() if match}
-    return {path: SPLIT_NAMES.get(word, word) for path, word in words.items()}
+    # name_train is a name and a split, and train_extra a split of its own.
+    return {path: SPLIT_NAMES.get(word.rpartition("_")[2], word) for path, word in words.items()}
 
 
 def note_splits(splits: Mapping[str, str], spec: SourceSpec) -> list[str]:

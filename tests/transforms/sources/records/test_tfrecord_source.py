@@ -322,3 +322,59 @@ def test_a_record_with_other_sides_than_its_pixels_is_rejected(tmp_path, read):
     (tmp_path / "a.tfrecord").write_bytes(records_of([good, *bad, good]))
     samples = read(tmp_path / "a.tfrecord")
     assert [sample.failure and sample.failure[0] for sample in samples] == [None, "invalid_row", "invalid_row", None]
+
+
+@pytest.mark.parametrize(
+    ("names", "splits"),
+    [
+        (["pets_train.record-00000-of-00001", "pets_val.record-00000-of-00001"], ["train", "validation"]),
+        (["train.record", "test.record"], ["test", "train"]),
+        (["train00-3.tfrec", "val01-3.tfrec"], ["train", "validation"]),
+        (["a.tfrec", "b.records"], [None, None]),
+    ],
+)
+def test_records_of_any_usual_name_are_found_in_a_folder(write, read, tmp_path, names, splits):
+    for name in names:
+        write(1, to=f"old/{name}")
+    assert [sample.split for sample in read(tmp_path / "old")] == splits
+
+
+@pytest.mark.parametrize("damage", ["crc", "no example"])
+def test_a_damaged_first_record_is_one_failure(write, read, tmp_path, damage):
+    path = write(3)
+    if damage == "crc":
+        data = bytearray(path.read_bytes())
+        data[40] ^= 1
+        path.write_bytes(data)
+    else:
+        path.write_bytes(records_of([b"\xff\xff"]) + path.read_bytes())
+    samples = read(path)
+    assert [sample.failure is None for sample in samples] == [False, *[True] * (len(samples) - 1)]
+
+
+def boxes_of(label: str, *numbers: int) -> dict[str, Any]:
+    sides = {f"image/object/bbox/{side}": [0.5] * len(numbers) for side in ("xmin", "ymin", "xmax", "ymax")}
+    return {"image/encoded": IMAGES[0], **sides, label: list(numbers)}
+
+
+def test_numbers_of_objects_without_a_text_stay_as_they_are(read, tmp_path):
+    records = [boxes_of("image/object/class/label", 1, 90), boxes_of("image/object/class/label", 13)]
+    (tmp_path / "a.record").write_bytes(records_of(list(map(example_of, records))))
+    # The number of a stored class is its index and 1.
+    assert [one.objects.labels for one in read(tmp_path / "a.record", needs_label=False)] == [(0, 89), (12,)]
+
+
+@pytest.mark.parametrize("name", ["label_map.pbtxt", "mscoco_label_map.pbtxt"])
+def test_a_label_map_keeps_the_numbers_that_it_leaves_out(opened, read, tmp_path, name):
+    (tmp_path / "a.record").write_bytes(records_of([example_of(boxes_of("image/object/class/label", 1, 4, 3))]))
+    (tmp_path / name).write_text("item { id: 1 name: 'cat' } item { id: 4 display_name: 'dog' }")
+    source = opened(tmp_path / "a.record", needs_label=False)
+    assert source.class_names == ("cat", "category_2", "category_3", "dog")
+    assert read(tmp_path / "a.record", needs_label=False)[0].objects.labels == ("cat", "dog", "category_3")
+
+
+def test_features_that_nothing_takes_are_named(write, opened):
+    source = opened(write(2, source_id=[b"a", b"b"], weight=[0.5, 1.0]))
+    assert "a.tfrecord: not used: source_id, weight; a layout takes such as column.source_id" in source.notes
+    source = opened(write(2, source_id=[b"a", b"b"]), columns=frozenset({"source_id"}))
+    assert not any("not used" in note for note in source.notes)
