@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.annotation_checking import check_annotations
 from beam_tfrecords.dataset import read_latest
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.examples.contents import Content
@@ -239,6 +240,7 @@ def check_listing(
             "it is searched in the path below `input`"
         )
     spec.source.selection.check(listing.labels)
+    check_annotations(spec, source, listing)
     source.notes += _describe_empty_splits(spec, listing)
     if spec.num_shards is not None:
         for split, samples in listing.samples.items():

@@ -10,6 +10,22 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
+
+# More in one image are damage, or an attack: the most that people have drawn in one are some 10,000.
+_MOST_OBJECTS = 100_000
+
+
+def check_count(count: int) -> None:
+    """Rejects an image with more objects than one can have.
+
+    Raises:
+      SampleError: it has.
+    """
+    if count > _MOST_OBJECTS:
+        detail = f"more than {_MOST_OBJECTS:,} objects in one image"
+        raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail)
+
 
 class InvalidBoxes(str, enum.Enum):
     """What a box without a size, or wholly outside its image, does: REJECT its sample, or DROP the box alone."""

@@ -48,6 +48,7 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "group_rows": ({**TABLE, "image_column": "other"}, {"group_rows": True}),
     "label_columns": ({**TABLE, "layout": "multilabel"}, {"label_columns": "zero,one"}),
     "missing_values": (TABLE, {"missing_values": "dog"}),
+    "trust_annotations": (FOLDER, {"trust_annotations": True}),
     "requester_pays": (FOLDER, {"requester_pays": "true"}),
     "label_separator": (LISTS, {"label_separator": "|"}),
     "delimiter": (TABLE, {"delimiter": ","}),

@@ -13,6 +13,7 @@ import msgpack
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.transforms.listing.object_totals import ObjectTotals
 from beam_tfrecords.transforms.ref_columns import (
     RefColumns,
     by_column,
@@ -49,6 +50,7 @@ class Listing:
         does not change when they do.
       read_with: file beside the containers that was opened or asked for while they were listed -> its fingerprint;
         None if they are too many to tell, or if containers name files outside of them.
+      objects: totals of the annotated objects.
     """
 
     samples: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -61,6 +63,7 @@ class Listing:
     folders: FolderSummary = dataclasses.field(default_factory=FolderSummary)
     unmatched: frozenset[str] | None = None
     read_with: dict[str, str] | None = dataclasses.field(default_factory=dict)
+    objects: ObjectTotals = dataclasses.field(default_factory=ObjectTotals)
 
     @property
     def total(self) -> int:
@@ -83,6 +86,9 @@ class Listing:
         if any(refs.each("images")):
             pairs = zip(refs.each("images"), refs.each("fingerprint"), strict=True)
             self.unknown += sum(bool(images) and not fingerprint for images, fingerprint in pairs)
+        if any(refs.each("objects")):
+            pairs = zip(refs.each("objects"), refs.each("failure"), strict=True)
+            self.objects.add(objects for objects, failure in pairs if failure is None)
         if count_labels:
             known = zip(splits, refs.all_labels(), refs.each("failure"), strict=True)
             found = [(split, labels) for split, labels, failure in known if failure is None and labels]
@@ -104,6 +110,7 @@ class Listing:
         self.chunks += other.chunks
         self.unknown += other.unknown
         self.folders.merge(other.folders)
+        self.objects.merge(other.objects)
         if self.read_with is not None:
             self.read_with = None if other.read_with is None else {**other.read_with, **self.read_with}
         if other.unmatched is not None:
@@ -114,13 +121,14 @@ class Listing:
         totals = (dict(self.samples), dict(self.source_bytes), list(self.labels.items()))
         split_labels = [(split, list(labels)) for split, labels in self.split_labels.items()]
         files = (self.chunks, self.unknown, self.folders.pack(), sorted(self.unmatched or ()), self.read_with)
-        return msgpack.packb((*totals, self.fingerprint, split_labels, *files))
+        objects = dataclasses.astuple(self.objects)
+        return msgpack.packb((*totals, self.fingerprint, split_labels, *files, objects))
 
     @classmethod
     def unpack(cls, packed: bytes) -> Listing:
         """The reverse of `pack`."""
         samples, sizes, labels, fingerprint, *rest = msgpack.unpackb(packed)
-        split_labels, chunks, unknown, folders, unmatched, read_with = rest
+        split_labels, chunks, unknown, folders, unmatched, read_with, objects = rest
         return cls(
             Counter(samples),
             Counter(sizes),
@@ -132,6 +140,7 @@ class Listing:
             FolderSummary.unpack(folders),
             frozenset(unmatched),
             read_with,
+            ObjectTotals(*objects),
         )
 
 

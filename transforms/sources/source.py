@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +17,21 @@ from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.inputs import InputFile
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.table import Table
+
+
+@dataclasses.dataclass(frozen=True)
+class Unmatched:
+    """Annotations that belong to no image.
+
+    Attributes:
+      note: says so.
+      count: of them.
+      total: of all annotations of the kind.
+    """
+
+    note: str
+    count: int
+    total: int
 
 
 class Source:
@@ -36,6 +52,7 @@ class Source:
       class_names: the classes in the order of their indices, if the source names them; its labels are then names.
       labels_may_be_indices: whether a label that is a number is a class index. The name of a folder never is.
       skipped: files that are not samples; complete when `samples` has ended. Containers are not included.
+      unmatched: annotations, label files or masks that belong to no image; complete when `samples` has ended.
       notes: warnings about a valid but unusual input, one line each; complete when `samples` has ended.
       most_listed_here: `parts` is asked when `samples` has yielded so many and there are more; if it is 0, at once.
       read_with: file that was opened or asked for when the source was opened -> its fingerprint then; None if they are
@@ -63,6 +80,7 @@ class Source:
     def __init__(self) -> None:
         self.skipped = Skipped()
         self.notes: list[str] = []
+        self.unmatched: list[Unmatched] = []
 
     def column_suggestions(self, *, needs_label: bool) -> Sequence[Suggestion]:
         """The settings that find images and labels of a table whose columns have no usual names, as its rows look."""

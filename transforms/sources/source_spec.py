@@ -132,6 +132,7 @@ class SourceSpec:
       key_column: column with the key; None: the image's path as written, else the number of the row.
       allow_outside_root: whether a file may name others outside its own folder, or outside `image_root`.
       allow_private_addresses: whether a table may name URLs of this machine and of private networks.
+      trust_annotations: whether annotations are meant that match no image, or whose boxes do not fit their images.
       image_path: pattern of the images' paths over a table's columns, such as `train/{id}.jpg`.
       image_root: folders that the images' paths in a table are relative to, also as train=PATH; empty: the table's
         folder.
@@ -209,6 +210,13 @@ class SourceSpec:
         False,
         group=INPUT,
         help="a table may name URLs of this machine and of private networks",
+        read=switch,
+        decides_bytes=False,
+    )
+    trust_annotations: bool = setting(
+        False,
+        group=INPUT,
+        help="annotations are meant as they are, even if most match no image or their boxes do not fit the images",
         read=switch,
         decides_bytes=False,
     )

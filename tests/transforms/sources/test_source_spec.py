@@ -63,7 +63,7 @@ def test_every_setting_is_read_and_the_rest_have_defaults():
 
 def test_where_the_input_is_does_not_decide_the_bytes():
     names = [setting.name for setting in settings_of(SourceSpec) if not setting.decides_bytes]
-    assert names == ["input", "allow_private_addresses", "fingerprint", "requester_pays"]
+    assert names == ["input", "allow_private_addresses", "trust_annotations", "fingerprint", "requester_pays"]
 
 
 def test_the_help_of_source_names_the_sources():

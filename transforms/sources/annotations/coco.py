@@ -18,7 +18,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import CAPTIONS
-from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.objects import Objects, check_count
 from beam_tfrecords.transforms.outlines import pack_segmentation
 from beam_tfrecords.transforms.refs import SampleRef, Scalar
 from beam_tfrecords.transforms.sources.annotations.annotated import (
@@ -34,7 +34,7 @@ from beam_tfrecords.transforms.sources.image_roots import pair_roots
 from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, has_wildcards, quote_input
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
 from beam_tfrecords.transforms.sources.reading import unchanged
-from beam_tfrecords.transforms.sources.source import MakeSource, Source
+from beam_tfrecords.transforms.sources.source import MakeSource, Source, Unmatched
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json
 
@@ -99,10 +99,12 @@ class CocoSource(Source):
         """
         classes = dict[str, None]()
         paths = [file.entry.path for file in self._files]
+        self.unmatched = []
         self.notes = describe_splits(paths, [file.split for file in self._files], self._spec)
         for file, roots in zip(self._files, pair_roots(self._files, self._spec.image_root), strict=True):
             annotations = _read(file.entry, self._spec, needs_captions=self._has_captions)
             classes.update(dict.fromkeys(annotations.class_names))
+            self.unmatched += annotations.unmatched(file.entry.path)
             self.notes += annotations.notes(file.entry.path)
             names = (image.name for image in annotations.images if not image.problem)
             chosen = roots.choose(names, allow_outside_root=self._spec.allow_outside_root)
@@ -117,11 +119,13 @@ class CocoSource(Source):
             return rejected(key, error, split=split)
         try:
             uri = find_image(image.name, roots=roots, allow_outside_root=self._spec.allow_outside_root)
+            captions = annotations.captions_of(image) if self._has_captions else []
+            objects = Objects() if self._has_captions else annotations.objects_of(image)
         except SampleError as error:
             return rejected(key, error, split=split)
         if not self._has_captions:
-            return reference(key, uri, annotations.objects_of(image), self._spec, split=split)
-        columns = {CAPTIONS: annotations.captions_of(image)}
+            return reference(key, uri, objects, self._spec, split=split)
+        columns = {CAPTIONS: captions}
         spec = dataclasses.replace(self._spec, needs_objects=False, needs_label=False)
         return dataclasses.replace(reference(key, uri, Objects(), spec, split=split), columns=columns)
 
@@ -142,10 +146,13 @@ class _Annotations:
 
     def __init__(self, spec: SourceSpec, *, needs_captions: bool) -> None:
         self.images: list[_Image] = []
-        self.categories: dict[Any, str] = {}
-        # Ids as the file has them -> their numbers here.
+        self.categories: dict[str, str] = {}
+        # Ids -> what they are in order of; numbers come before texts.
+        self._order_of_category: dict[str, tuple[bool, Any]] = {}
+        # Ids -> their numbers here.
         self._image_ids: dict[Any, int] = {}
         self._category_ids: dict[Any, int] = {}
+        self._merged = 0
         self._of_image, self._of_category = array.array("q"), array.array("q")
         self._boxes, self._areas, self._crowds = array.array("d"), array.array("d"), array.array("b")
         self._outlines: list[bytes] | None = [] if spec.needs_outlines else None
@@ -174,6 +181,7 @@ class _Annotations:
         category, name = _as_id(value.get("id")), value.get("name")
         if category is None or not isinstance(name, str) or not name or not is_utf8(name):
             raise JsonError(f"a category has no `id` or no `name`: {str(value)[:100]}")
+        self._order_of_category.setdefault(category, (isinstance(value["id"], str), value["id"]))
         if self.categories.setdefault(category, name) != name:
             raise JsonError(f"category {category} is {self.categories[category]!r} and {name!r}")
 
@@ -219,7 +227,7 @@ class _Annotations:
     @property
     def class_names(self) -> list[str]:
         """The names of the categories by their ids; those of one name are one class."""
-        ordered = sorted(self.categories, key=lambda one: (isinstance(one, str), one))
+        ordered = sorted(self.categories, key=self._order_of_category.__getitem__)
         return list(dict.fromkeys(self.categories[one] for one in ordered))
 
     def close(self) -> None:
@@ -246,14 +254,39 @@ class _Annotations:
             first = seen.setdefault(image.number, image)
             if first is not image and not image.problem:
                 image.problem = f"has the id of {first.name!r}, {image.image_id}"
-        of_image = np.frombuffer(self._of_image, np.int64) if self._of_image else np.empty(0, np.int64)
+        of_image = self._merge_images()[np.array(self._of_image, np.int64)]
         self._order = np.argsort(of_image, kind="stable")
-        self._starts = np.searchsorted(of_image[self._order], np.arange(len(self._image_ids) + 1))
+        self._sorted = of_image[self._order]
+        self._starts = np.searchsorted(self._sorted, np.arange(len(self._image_ids) + 1))
         self._labels = [self.categories.get(one, f"category {one}") for one in self._category_ids]
 
+    def _merge_images(self) -> np.ndarray:
+        """Makes one image of entries for one file with several ids; returns the number of the image of each id."""
+        numbers = np.arange(len(self._image_ids))
+        first: dict[str, _Image] = {}
+        kept = []
+        for image in self.images:
+            known = image if image.problem else first.setdefault(image.name, image)
+            if known.number == image.number:
+                kept.append(image)
+            elif known.size != image.size:
+                image.problem = f"{image.name!r} is listed twice, with {known.size} and {image.size} pixels"
+                image.name = f"{image.name} with id {image.image_id}"
+                kept.append(image)
+            else:
+                numbers[image.number] = known.number
+        self._merged = len(self.images) - len(kept)
+        self.images = kept
+        return numbers
+
     def _places_of(self, image: _Image) -> list[int]:
-        """Which annotations are of an image, in the file's order."""
+        """Which annotations are of an image, in the file's order.
+
+        Raises:
+          SampleError: they are more than an image can have.
+        """
         begin, end = self._starts[image.number : image.number + 2].tolist()
+        check_count(end - begin)
         places: list[int] = self._order[begin:end].tolist()
         return places
 
@@ -286,13 +319,21 @@ class _Annotations:
             keypoints=tuple(keypoints),
         )
 
+    def unmatched(self, path: str) -> list[Unmatched]:
+        """The annotations of images that the file does not list."""
+        listed = self._order[np.isin(self._sorted, [image.number for image in self.images])]
+        beside = len(self._of_image) - len(listed) + self._unplaced
+        total = len(self._of_image) + self._unplaced
+        shown = printable(storage.basename(path))
+        note = f"{shown}: {beside:,} of {total:,} annotations belong to no image in it, and are left out"
+        return [Unmatched(note, beside, total)] if beside else []
+
     def notes(self, path: str) -> Iterator[str]:
         """What is valid, but odd."""
-        shown, numbers = printable(storage.basename(path)), {image.number for image in self.images}
-        beside = sum(number not in numbers for number in self._of_image) + self._unplaced
-        if beside:
-            total = len(self._of_image) + self._unplaced
-            yield f"{shown}: {beside:,} of {total:,} annotations belong to no image in it, and are left out"
+        shown = printable(storage.basename(path))
+        yield from (one.note for one in self.unmatched(path))
+        if self._merged:
+            yield f"{shown}: {self._merged:,} entries of `images` name the file of another, and are one image with it"
         without, total = (self._outlines or []).count(b""), len(self._of_image)
         if without:
             yield f"{shown}: {without:,} of {total:,} objects have no segmentation, and their masks are empty"
@@ -330,13 +371,11 @@ def _pack_keypoints(value: Any) -> bytes:
     return points.tobytes()
 
 
-def _as_id(value: Any) -> Any:
-    """An id, which some programs write as text; None if there is none."""
-    if type(value) is int:
-        return value
+def _as_id(value: Any) -> str | None:
+    """An id as text, because some programs write numbers in one array and text in another; None if there is none."""
     if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if isinstance(value, str | int) and not isinstance(value, bool) else None
+        value = int(value)
+    return str(value) if type(value) in (int, str) else None
 
 
 def _expand(spec: SourceSpec) -> dict[str, str | None]:

@@ -16,7 +16,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.storage.threads import map_in_threads
-from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.objects import Objects, check_count
 from beam_tfrecords.transforms.refs import SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.annotations.annotated import (
@@ -27,7 +27,7 @@ from beam_tfrecords.transforms.sources.annotations.annotated import (
 from beam_tfrecords.transforms.sources.image_files import with_mask
 from beam_tfrecords.transforms.sources.inputs import key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind
-from beam_tfrecords.transforms.sources.source import MakeSource, Source
+from beam_tfrecords.transforms.sources.source import MakeSource, Source, Unmatched
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.splits import split_of_folder
 
@@ -79,7 +79,7 @@ class VocSource(Source):
 
     def samples(self) -> Iterator[SampleRef]:
         """The images that the lists name, or all that have annotations or masks where there are no lists."""
-        self.notes = []
+        self.notes, self.unmatched = [], []
         for prefix, root in self._roots.items():
             yield from self._samples_of(root, prefix)
 
@@ -118,6 +118,12 @@ class VocSource(Source):
             elif entry:
                 ref = reference(key, entry.path, objects, self._spec, split=split, found=entry)
                 yield ref if masks is None else with_mask(ref, masks[name])
+        described = annotated if reads_objects else (masks or {}).keys()
+        without_image = len(described - images.keys())
+        if without_image:
+            note = f"{without_image:,} of {len(described):,} files in {_ANNOTATIONS if reads_objects else _MASKS} of "
+            note += f"{printable(storage.basename(root))} belong to no image in {_IMAGES}"
+            self.unmatched.append(Unmatched(note, without_image, len(described)))
         beside = len(images.keys() - names)
         if beside:
             without = "have no annotation" if masks is None else "have no mask"
@@ -171,13 +177,15 @@ def parse_annotation(data: bytes) -> Objects:
     """The objects of an annotation.
 
     Raises:
-      SampleError: the data is not XML, or an object has no class.
+      SampleError: the data is not XML, an object has no class, or there are too many.
     """
     root = _parse_xml(data)
     boxes: list[float] = []
     labels: list[str] = []
     values: dict[str, list[int | str]] = {"difficult": [], "truncated": [], "pose": []}
-    for one in root.findall("object"):
+    found = root.findall("object")
+    check_count(len(found))
+    for one in found:
         name = (one.findtext("name") or "").strip()
         if not name:
             raise _error(FailureReason.LABEL_MISSING, "an object has no name")

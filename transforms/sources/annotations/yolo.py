@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -20,7 +19,6 @@ from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stag
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.objects import Objects
-from beam_tfrecords.transforms.outlines import pack_polygons
 from beam_tfrecords.transforms.refs import SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.annotations.annotated import (
@@ -28,6 +26,7 @@ from beam_tfrecords.transforms.sources.annotations.annotated import (
     refuse_folders_as_splits,
     rejected,
 )
+from beam_tfrecords.transforms.sources.annotations.yolo_labels import LabelFiles, read_objects, read_text
 from beam_tfrecords.transforms.sources.inputs import quote_input, split_of_word
 from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
 from beam_tfrecords.transforms.sources.path_rule import is_inside, resolve, shorten
@@ -38,7 +37,6 @@ from beam_tfrecords.transforms.splits import SPLIT_NAMES
 _SPLITS = ("train", "val", "valid", "validation", "test")
 # Labels and caches are beside the images in some datasets.
 _NO_IMAGES = (".txt", ".cache", ".npy", ".yaml", ".yml")
-_MOST_BYTES = 16 << 20
 _THREADS = 16
 
 
@@ -111,15 +109,16 @@ class YoloSource(Source):
         self._names = names
         self._keypoints = keypoints
         self._spec = spec
+        self._label_files = LabelFiles((root, *spec.image_root, storage.dirname(spec.input[0])))
 
     def samples(self) -> Iterator[SampleRef]:
         """The images in the order of the splits; one that several splits name is in the first.
 
         Raises:
-          RequestError: masks are asked for, and there is no polygon.
+          RequestError: several folders may have the labels, or masks are asked for, and there is no polygon.
         """
         images, background, listed, without = 0, 0, 0, 0
-        self.notes = []
+        self.notes, self.unmatched = [], []
         is_remote = storage.has_scheme(self._root)
         found = self._images()
         labelled = (
@@ -135,6 +134,8 @@ class YoloSource(Source):
                 listed += len(objects.outlines)
                 without += objects.outlines.count(b"")
                 yield reference(image.key, image.uri, objects, self._spec, split=image.split, found=image.found)
+        self.unmatched = self._label_files.unmatched(images - background)
+        self.notes += [*self._label_files.notes(), *(one.note for one in self.unmatched)]
         if background:
             self.notes.append(f"{background:,} of {images:,} images have no label file, and are background")
         if without and without == listed:
@@ -179,7 +180,7 @@ class YoloSource(Source):
 
     def _lines(self, path: str, split: str) -> Iterator[_Image]:
         """The images that a file lists, relative to its own folder."""
-        for number, line in enumerate(_read_text(path).splitlines(), 1):
+        for number, line in enumerate(read_text(path).splitlines(), 1):
             name = line.strip()
             if not name:
                 continue
@@ -198,9 +199,9 @@ class YoloSource(Source):
         """The objects of an image; None without a label file."""
         if image.failure:
             return image, image.failure
-        path = label_file(image.uri)
+        path = self._label_files.path_of(image.uri)
         try:
-            text = retry_faults(path, lambda: _read_text(path))
+            text = retry_faults(path, lambda: read_text(path))
             needs_outlines = self._spec.needs_outlines
             return image, read_objects(text, self._names, keypoints=self._keypoints, needs_outlines=needs_outlines)
         except OSError:
@@ -213,70 +214,13 @@ class YoloSource(Source):
             return image, SampleError(error.stage, error.reason, detail)
 
 
-def label_file(image: str) -> str:
-    """The label file of an image: in `labels/` instead of the last `images/`, or else beside it; .txt for .jpg."""
-    head, folder, tail = image.rpartition("/images/")
-    path = f"{head}/labels/{tail}" if folder else image
-    stem, dot, _ = path.rpartition(".")
-    return f"{stem if dot else path}.txt"
-
-
-def read_objects(text: str, names: Mapping[int, str], *, keypoints: int = 0, needs_outlines: bool = False) -> Objects:
-    """The objects in the rows of a label file.
-
-    Args:
-      names: class number -> name.
-      keypoints: numbers in a row after the box, in a dataset of poses.
-      needs_outlines: whether polygons are wanted, and not only their boxes.
-
-    Raises:
-      SampleError: a row is not one of YOLO's, or has the number of no class.
-    """
-    boxes: list[float] = []
-    labels: list[str] = []
-    outlines: list[bytes] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        words = line.split()
-        if not words:
-            continue
-        try:
-            values = [float(word) for word in words]
-        except ValueError:
-            values = []
-        if len(values) in (5, 5 + keypoints):
-            x, y, width, height = values[1:5]
-            boxes += (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
-            outlines += [b""] if needs_outlines else []
-        elif len(values) >= 7 and len(values) % 2:
-            boxes += (min(values[1::2]), min(values[2::2]), max(values[1::2]), max(values[2::2]))
-            outlines += [pack_polygons([values[1:]])] if needs_outlines else []
-        else:
-            raise _error(FailureReason.INVALID_ROW, f"line {number}: {line.strip()[:80]!r} is neither box nor polygon")
-        if not math.isfinite(values[0]) or int(values[0]) != values[0] or int(values[0]) not in names:
-            detail = f"line {number}: class {words[0][:20]}; the data file names {min(names)} to {max(names)}"
-            raise _error(FailureReason.UNKNOWN_CLASS, detail)
-        labels.append(names[int(values[0])])
-    return Objects(tuple(boxes), tuple(labels), is_normalized=True, outlines=tuple(outlines))
-
-
 def _error(reason: FailureReason, detail: str) -> SampleError:
     return SampleError(Stage.LIST, reason, detail)
 
 
-def _read_text(path: str) -> str:
-    with storage.open_read(path) as file:
-        data = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise _error(FailureReason.INVALID_ROW, f"more than {_MOST_BYTES >> 20} MiB of labels")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise _error(FailureReason.INVALID_ROW, "not valid UTF-8") from None
-
-
 def _read_data(path: str) -> dict[str, Any]:
     try:
-        data = yaml.safe_load(_read_text(path))
+        data = yaml.safe_load(read_text(path))
     except (yaml.YAMLError, RecursionError, SampleError) as error:
         why = error.detail if isinstance(error, SampleError) else " ".join(str(error).split())
         raise RequestError(f"{quote_input(path)} cannot be read as YAML: {why}") from error

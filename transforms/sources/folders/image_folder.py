@@ -107,8 +107,8 @@ class ImageFolder(Source):
 
     def infer(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
         """See `Source.infer`."""
-        for masks in self._masks.values():
-            self.notes += masks.describe()
+        self.unmatched = [one for masks in self._masks.values() for one in masks.unmatched()]
+        self.notes += [one.note for one in self.unmatched]
         trees = {root.key_prefix: folders.tree(root.key_prefix) for root in self._roots}
         names = [storage.basename(root.folder) for root in self._roots]
         found: dict[str, Interpretation] = {}

@@ -14,6 +14,7 @@ from beam_tfrecords.transforms.sources.detect.names import is_annotation, plain_
 from beam_tfrecords.transforms.sources.folders.roots import Root
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind
+from beam_tfrecords.transforms.sources.source import Unmatched
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 _MOST_NAMES = 64
@@ -74,8 +75,8 @@ class MaskFiles:
         self._used.add(name)
         return found[0]
 
-    def describe(self) -> list[str]:
-        """A note on the masks that belong to no image.
+    def unmatched(self) -> list[Unmatched]:
+        """The masks that belong to no image.
 
         Raises:
           RequestError: no image has a mask.
@@ -86,7 +87,8 @@ class MaskFiles:
         if not unused:
             return []
         first = printable(self._masks[unused[0]][0].path)
-        return [f"{len(unused):,} of {len(self._masks):,} masks in {self.folder} belong to no image, such as {first}"]
+        note = f"{len(unused):,} of {len(self._masks):,} masks in {self.folder} belong to no image, such as {first}"
+        return [Unmatched(note, len(unused), len(self._masks))]
 
     @functools.cached_property
     def _masks(self) -> dict[str, tuple[storage.FileEntry, ...]]:

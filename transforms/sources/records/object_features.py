@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import RequestError, Suggestion
-from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.objects import Objects, check_count
 from beam_tfrecords.transforms.sources.records.tfds_features import Features
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 
@@ -114,7 +114,7 @@ def read_objects(
       names: of the classes whose numbers are the labels; empty if they are not known.
 
     Raises:
-      SampleError: the features have different numbers of objects.
+      SampleError: the features have different numbers of objects, or too many.
     """
     values = {name: record.get(name, ("", []))[1] for name in (*features.boxes, features.label)}
     if len(features.boxes) == 1:
@@ -122,6 +122,7 @@ def read_objects(
         columns = [sides[place::4] for place in (1, 0, 3, 2)]
     else:
         columns = [values[name] for name in features.boxes]
+    check_count(len(values[features.label]))
     labels = [_name(label, names, features.first_class) for label in values[features.label]]
     # Where no object has it, a record may lack it.
     found = {name: record.get(feature, ("", []))[1] for name, feature in features.attributes.items()}

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.objects import Objects, check_count
 from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_label
@@ -54,7 +54,7 @@ def read_objects(cell: Any, class_names: Sequence[str] = ()) -> Objects:
       class_names: of the categories, where these are indices.
 
     Raises:
-      SampleError: the cell is something else.
+      SampleError: the cell is something else, or has too many.
     """
     fields = _columns(cell)
     if fields is None:
@@ -62,6 +62,7 @@ def read_objects(cell: Any, class_names: Sequence[str] = ()) -> Objects:
             f"column {COLUMN!r} has {shorten(str(cell))}; expected an object with `bbox` and `categories`"
         )
     boxes, labels = _find(fields, _BOX) or [], _find(fields, CLASS_FIELDS)
+    check_count(len(boxes))
     if labels is None:
         labels = [None] * len(boxes)
     found = {name: values for name, names in _ATTRIBUTES.items() if (values := _find(fields, names)) is not None}

@@ -237,3 +237,48 @@ def test_a_second_attempt_says_the_same(images, opened):
     source = opened(write_coco(images / "x.json", categories=[{"id": 1, "name": "a"}, {"id": 2, "name": "a"}]))
     first = list(source.samples()), list(source.notes)
     assert (list(source.samples()), source.notes) == first
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("field", ["image_id", "category_id"])
+def test_ids_of_different_types_are_joined_as_text(images, opened, listed, field, turned):
+    content = coco_of()
+    array, key = ("images" if field == "image_id" else "categories", "id") if turned else ("annotations", field)
+    for one in content[array]:
+        one[key] = str(one[key])
+    source = opened(write_coco(images / "instances.json", **content))
+    samples = listed(source)
+    assert source.notes == []
+    for name, picture in PICTURES.items():
+        assert samples[name].objects.boxes == pytest.approx(flat(name))
+        assert samples[name].objects.labels == tuple(label for label, _ in picture.objects)
+
+
+def test_a_file_under_two_ids_is_one_image_with_the_objects_of_both(images, opened, listed):
+    content = coco_of()
+    content["images"].append({**content["images"][0], "id": 99})
+    content["annotations"][0]["image_id"] = 99
+    source = opened(write_coco(images / "instances.json", **content))
+    samples = listed(source)
+    assert list(samples) == list(PICTURES)
+    assert samples["a.jpg"].objects.boxes == pytest.approx(flat("a.jpg"))
+    assert source.notes == ["instances.json: 1 entries of `images` name the file of another, and are one image with it"]
+
+
+def test_a_file_under_two_ids_and_sizes_is_a_failure(images, opened, listed):
+    content = coco_of()
+    content["images"].append({**content["images"][0], "id": 99, "width": 20})
+    samples = listed(opened(write_coco(images / "instances.json", **content)))
+    failures = {key: sample.failure for key, sample in samples.items() if sample.failure}
+    assert list(failures) == ["a.jpg with id 99"]
+    assert "'a.jpg' is listed twice, with (60, 40) and (20, 40) pixels" in failures["a.jpg with id 99"][1]
+
+
+@pytest.mark.parametrize("count", [100_000, 100_001])
+def test_an_image_has_so_many_objects_at_most(images, opened, count):
+    content = coco_of()
+    box = {**content["annotations"][0], "segmentation": []}
+    source = opened(write_coco(images / "x.json", annotations=[box] * count))
+    first = next(source.samples())
+    assert len(first.objects.labels if first.objects else ()) == (count if count == 100_000 else 0)
+    assert first.failure == (None if count == 100_000 else ("invalid_row", "more than 100,000 objects in one image"))

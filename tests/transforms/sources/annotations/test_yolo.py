@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords.errors import RequestError, SampleError
-from beam_tfrecords.transforms.sources.annotations.yolo import label_file, read_objects
+from beam_tfrecords.transforms.sources.annotations.yolo_labels import LabelFiles, read_objects
 from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_yolo, yolo_rows
 
 NAMES = dict(enumerate(CATEGORIES))
@@ -146,11 +146,10 @@ def test_other_rows_are_refused(row, problem):
         ("/d/images/train/1.jpg", "/d/labels/train/1.txt"),
         ("/images/d/images/1.v2.png", "/images/d/labels/1.v2.txt"),
         ("/d/train/1.jpg", "/d/train/1.txt"),
-        ("gs://b/images/1.jpg", "gs://b/labels/1.txt"),
     ],
 )
 def test_the_label_file_of_an_image(image, labels):
-    assert label_file(image) == labels
+    assert LabelFiles([]).path_of(image) == labels
 
 
 @pytest.mark.parametrize(
@@ -184,3 +183,76 @@ def test_a_file_of_aliases_takes_no_memory(data, opened):
 def test_a_data_file_is_the_only_input(data, opened, inputs):
     with pytest.raises(RequestError, match="names its splits itself; expected one file"):
         opened(*(word.format(data=data) for word in inputs))
+
+
+@pytest.mark.parametrize("sizes", [1, 2, 3, 4, 17])
+@pytest.mark.parametrize("needs_outlines", [False, True])
+def test_a_box_and_points_with_their_visibility_are_no_polygon(sizes, needs_outlines):
+    points = " ".join(f"{0.3 + 0.4 * number / sizes} {0.5} {2 - number % 3}" for number in range(sizes))
+    objects = read_objects(f"0 0.5 0.5 0.5 0.25 {points}", NAMES, needs_outlines=needs_outlines)
+    assert objects.boxes == (0.25, 0.375, 0.75, 0.625)
+    assert objects.outlines == ((b"",) if needs_outlines else ())
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "0 0.1 0.2 0.9 0.2 0.9 0.8 0.5 0.9 0.1 0.8",
+        "0 0 0 1 0 1 1 0 1 0 0",
+        "0 0.5 0 1 0.5 1 1 0.5 1 0 0.5",
+        "0 0.2 0.2 0.4 0.2 0.9 0.9 1 0.5 1 1",
+    ],
+)
+def test_a_polygon_of_five_points_is_one(row):
+    values = [float(word) for word in row.split()[1:]]
+    expected = (min(values[::2]), min(values[1::2]), max(values[::2]), max(values[1::2]))
+    assert read_objects(row, NAMES).boxes == expected
+
+
+@pytest.mark.parametrize(
+    ("images", "labels"),
+    [
+        ("train/images", "train/labels_yolo"),
+        ("train/images", "train/images"),
+        ("train/Images", "train/Labels"),
+        ("train/Images", "train/labels"),
+        ("JPEGImages", "labels"),
+        ("JPEGImages/train", "labels/train"),
+        ("images/train", "labels_v2/train"),
+        ("train", "labels/train"),
+        ("train", "train/labels"),
+        ("train", "labels"),
+    ],
+)
+def test_labels_in_another_folder_are_found(tmp_path, opened, listed, images, labels):
+    save_pictures(tmp_path / images, TRAIN)
+    (tmp_path / labels).mkdir(parents=True, exist_ok=True)
+    (tmp_path / labels / "classes.txt").write_text("person\ndog\ncat\n")
+    for name, picture in TRAIN.items():
+        (tmp_path / labels / f"{Path(name).stem}.txt").write_text(yolo_rows(picture))
+    (tmp_path / "data.yaml").write_text(f"train: {images}\nnames: [person, dog, cat]\n")
+    source = opened(tmp_path / "data.yaml")
+    samples = listed(source)
+    for name in TRAIN:
+        check(samples[f"{images}/{name}"], name)
+    assert all(note == f"the labels of {tmp_path / images} are read from {tmp_path / labels}" for note in source.notes)
+
+
+def test_labels_that_may_be_in_two_folders_are_refused(data, opened):
+    labels = data.parent / "train/labels"
+    labels.rename(labels.with_name("labels_1"))
+    (data.parent / "train/labels_2").mkdir()
+    (data.parent / "train/labels_2/a.txt").write_text("0 0.5 0.5 0.1 0.1\n")
+    with pytest.raises(RequestError, match=r"may be in .*/labels_1 or .*/labels_2; expected them in .*/train/labels"):
+        list(opened(data).samples())
+
+
+def test_labels_beside_those_of_the_images_are_not_taken_for_background(data, opened, listed):
+    (data.parent / "train/labels_old").mkdir()
+    (data.parent / "train/labels_old/c.txt").write_text("0 0.5 0.5 0.1 0.1\n")
+    assert listed(opened(data))["train/images/c.jpg"].objects.labels == ()
+
+
+def test_an_image_has_so_many_objects_at_most():
+    with pytest.raises(SampleError, match="more than 100,000 objects in one image"):
+        read_objects("0 .5 .5 .1 .1\n" * 900_000, NAMES)

@@ -1,0 +1,67 @@
+"""Refuses annotations that are lost: they match no image, or their boxes do not fit the images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.transforms.listing.listing import Listing
+from beam_tfrecords.transforms.listing.object_totals import ObjectTotals
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.sources.detect.trial import is_usable
+from beam_tfrecords.transforms.sources.source import Source
+
+# As few boxes as this may lie anywhere.
+_FEW = 8
+
+
+def check_annotations(spec: BuildSpec, source: Source, listing: Listing) -> None:
+    """Checks that annotations belong to the images that were listed, whatever the source.
+
+    Raises:
+      RequestError: no image has an object, most annotations belong to no image, or most boxes do not fit theirs.
+    """
+    if spec.source.trust_annotations:
+        return
+    lost = _find_lost(spec, source, listing)
+    if lost is None:
+        found = next(_find_odd(listing.objects), None)
+        if found is None:
+            return
+        lost = f"{found}; change them, if the images are as they should be"
+    where = f"`input={', '.join(spec.source.input)}`"
+    suggestions = [Suggestion("the annotations as they are", {"trust_annotations": True})]
+    if source.name != "tfrecord" and is_usable(spec.source, {"layout": "image"}):
+        suggestions.append(Suggestion("the images without annotations", {"layout": "image"}))
+    raise RequestError(f"{where}: {lost}", suggestions)
+
+
+def _find_lost(spec: BuildSpec, source: Source, listing: Listing) -> str | None:
+    """What is lost of annotations that are read; None if most belong to an image."""
+    totals = listing.objects
+    most = next((one for one in source.unmatched if 2 * one.count > one.total), None)
+    if most is not None:
+        return most.note
+    if totals.samples and not totals.annotated:
+        return f"none of {totals.samples:,} images has an object"
+    # The classes of the objects as labels.
+    by_labels = Content.OBJECTS in source.provides and spec.layout is not None and spec.layout.needs_label
+    if by_labels and not totals.samples and not any(label is not None for label in listing.labels):
+        return f"none of {listing.total:,} images has an object"
+    return None
+
+
+def _find_odd(totals: ObjectTotals) -> Iterator[str]:
+    """What most boxes have that no boxes in pixels, or in shares of the image, have."""
+    if totals.in_pixels and totals.small == totals.in_pixels:
+        yield (
+            f"all of {totals.in_pixels:,} boxes end within 1.5 pixels of the corner of their image, as shares of its "
+            "size do; expected pixels"
+        )
+    all_are_corners = totals.placed >= _FEW and totals.as_corners == totals.placed
+    if 2 * totals.beyond > totals.placed or (all_are_corners and _FEW * totals.beyond > totals.placed):
+        as_if = ""
+        if totals.as_corners == totals.placed:
+            as_if = ", and none would if the numbers that are read as width and height were the right and lower side"
+        yield f"{totals.beyond:,} of {totals.placed:,} boxes reach beyond their image{as_if}"
