@@ -34,6 +34,8 @@ _FACTS = [
     pa.field("kept_orientation", pa.int8()),
     # Of 255; of a source with more than 8 bits.
     pa.field("stored_maximum", pa.int16()),
+    # Of a source with channels that are beside color and transparency.
+    pa.field("channels_left_out", pa.int16()),
     # Measured on the stored pixels, see `transforms.images.quality`; null for kept files.
     pa.field("brightness", pa.float32()),
     pa.field("contrast", pa.float32()),

@@ -96,6 +96,10 @@ def tiffs(rgb: Image.Image) -> _Valid:
         (array.transpose(2, 0, 1).astype("<u2") * 257).tobytes(),
         strips=3,
     )
+    infrared = np.dstack([array, 255 - levels // 4])
+    of_four = {256: [48], 257: [32], 258: [8] * 4, 259: [1], 262: [2], 277: [4], 278: [32], 338: [0]}
+    grey_alpha = {**of_grey, 258: [8] * 2, 259: [1], 262: [1], 277: [2]}
+    pair = Image.merge("LA", (grey, grey.rotate(180)))
     of_big_endian = {**of_grey, 259: [8], 262: [1]}
     big_endian_floats = tiff_file(
         {**of_big_endian, 258: [32], 339: [3]}, zlib.compress(floats.astype(">f4").tobytes()), is_big_endian=True
@@ -111,6 +115,13 @@ def tiffs(rgb: Image.Image) -> _Valid:
         "jpeg_inside.tif": (saved(rgb, "TIFF", compression="jpeg", quality=95), rgb),
         "big.tif": (saved(rgb, "TIFF", big_tiff=True), rgb),
         "alpha.tif": (saved(rgba, "TIFF"), rgba),
+        "rgb_and_infrared.tif": (tiff_file(of_four, infrared.tobytes()), Image.fromarray(infrared)),
+        "rgb_and_infrared_16_bit.tif": (
+            tiff_file({**of_four, 258: [16] * 4}, (infrared.astype("<u2") * 257).tobytes()),
+            Image.fromarray(infrared),
+        ),
+        "grey_alpha.tif": (saved(pair, "TIFF"), pair.convert("RGBA")),
+        "grey_alpha_unsaid.tif": (tiff_file(grey_alpha, np.array(pair).tobytes()), pair.convert("RGBA")),
         "palette.tif": (saved(palette, "TIFF"), palette.convert("RGB")),
         "group4_1_bit.tif": (saved(two_level, "TIFF", compression="group4"), two_level.convert("L")),
         "white_is_zero.tif": (white_is_zero, grey),

@@ -140,3 +140,18 @@ def to_profile(srgb: np.ndarray, colorants: np.ndarray | None, gamma: float) -> 
     if colorants is not None:
         linear = linear @ (np.linalg.inv(colorants) @ SRGB_COLORANTS).T
     return np.round(255 * linear.clip(0, 1) ** (1 / gamma)).astype(np.uint8)
+
+
+def box(kind: bytes, body: bytes) -> bytes:
+    """A box of an ISO base media file (ISO/IEC 14496-12, 4.2)."""
+    return struct.pack(">I", 8 + len(body)) + kind + body
+
+
+def boxes_of(data: bytes) -> dict[bytes, bytes]:
+    """Kind -> body of the boxes in a row, the last of each kind."""
+    found, at = {}, 0
+    while at < len(data):
+        (size,) = struct.unpack_from(">I", data, at)
+        found[data[at + 4 : at + 8]] = data[at + 8 : at + size]
+        at += size
+    return found

@@ -19,6 +19,7 @@ _COUNTED_AS: Mapping[str, Callable[[Any], Key]] = {
     "replaced_format": lambda value: ("stored_as_png", value),
     "kept_orientation": lambda _: ("kept_turned",),
     "stored_maximum": lambda value: ("stored_maximum", str(value)),
+    "channels_left_out": lambda _: ("channels_left_out",),
 }
 # Index column of numbers of annotated objects -> the count that these are added to.
 _ADDED_TO: Mapping[str, Key] = {
@@ -64,7 +65,7 @@ class Stats:
         ("class", split, class name) and ("failed", split, reason) -> samples;
         ("stored_as_png", format) -> images that were to be kept;
         ("kept_turned",) -> kept files with an EXIF orientation; ("stored_maximum", value) -> images that had more than
-        8 bits and are stored with 8;
+        8 bits and are stored with 8; ("channels_left_out",) -> images of which channels are not stored;
         ("objects", what) -> annotated objects, see `_ADDED_TO`; ("class", …) counts these, where there are some;
         ("duplicates", what) -> groups or images; ("near", what) -> groups of near-duplicates, images without a hash and
         ranges of hashes not compared in full; ("source_bytes",) -> bytes read; ("bytes", split) -> bytes of the
@@ -173,6 +174,7 @@ FACTS: Mapping[str, Fact] = {
     "stored_as_png": Fact(_by("stored_as_png")),
     "kept_turned": Fact(_total("kept_turned")),
     "dim_images": Fact(_find_dim),
+    "channels_left_out": Fact(_total("channels_left_out")),
     "objects": Fact(_by("objects")),
     "duplicates": Fact(lambda stats: {what: stats.total("duplicates", what) for what in DUPLICATE_COUNTS}),
     "near_duplicates": Fact(_by("near")),

@@ -113,7 +113,15 @@ def test_the_index_says_where_each_record_comes_from(out, pets, read):
         assert str(source.stat().st_size) in record.row["fingerprint"]
     columns = ["key", "uri", "fingerprint", "label", "offset", "length", "content_hash", "sample_hash"]
     columns += ["height", "width", "replaced_format", "source_height", "source_width", "orientation"]
-    columns += ["kept_orientation", "stored_maximum", "brightness", "contrast", "sharpness", "phash"]
+    columns += [
+        "kept_orientation",
+        "stored_maximum",
+        "channels_left_out",
+        "brightness",
+        "contrast",
+        "sharpness",
+        "phash",
+    ]
     columns += ["objects", "objects_clipped", "objects_outside", "objects_invalid"]
     assert pq.read_schema(out / "index/pets-train-00000-of-00003.parquet").names == columns
 

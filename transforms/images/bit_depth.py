@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from PIL import Image, TiffImagePlugin
+from PIL import Image
 
 from beam_tfrecords.transforms.images.formats import png_depth
-from beam_tfrecords.transforms.images.tiff import bits_of
+from beam_tfrecords.transforms.images.tiff import TiffImage, bits_of
 
 
 def is_16_bit(data: bytes, name: str, image: Image.Image) -> bool:
@@ -18,7 +18,7 @@ def is_16_bit(data: bytes, name: str, image: Image.Image) -> bool:
     """
     if is_wide_grey(image):
         return True
-    if isinstance(image, TiffImagePlugin.TiffImageFile):
+    if isinstance(image, TiffImage):
         return bits_of(image) > 8
     return name == "png" and png_depth(data) > 8
 

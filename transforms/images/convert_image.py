@@ -7,6 +7,7 @@ import dataclasses
 from PIL import Image
 
 from beam_tfrecords.transforms.images.bit_depth import is_16_bit
+from beam_tfrecords.transforms.images.channels import plan_channels
 from beam_tfrecords.transforms.images.color import largest_value
 from beam_tfrecords.transforms.images.color_key import apply_wide_key, has_wide_key
 from beam_tfrecords.transforms.images.convert_pixels import convert_pixels
@@ -43,13 +44,15 @@ def convert_image(data: bytes, spec: ImageSpec) -> ConvertedImage:
         if converted is not None:
             return converted
     name, image = _load(data, spec)
-    pixels, geometry = convert_pixels(image, spec, file_size=len(data))
+    channels, left_out = plan_channels(image, spec)
+    pixels, geometry = convert_pixels(image, spec, channels=channels, file_size=len(data))
     return encode(
         pixels,
         spec.image_encoding,
         jpeg_quality=spec.jpeg_quality,
         geometry=geometry,
         stored_maximum=largest_value(pixels) if is_16_bit(data, name, image) else None,
+        channels_left_out=left_out or None,
         quality=Quality.of_image(pixels),
     )
 

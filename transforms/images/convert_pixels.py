@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from PIL import Image
 
-from beam_tfrecords.transforms.images.color import stored_channels, to_channels, to_srgb
+from beam_tfrecords.transforms.images.color import FOUR_COLORS, to_channels, to_srgb
 from beam_tfrecords.transforms.images.fast_resize import fast_resize
 from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
-from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec, Metadata, Resample
+from beam_tfrecords.transforms.images.image_spec import Codec, ImageSpec, Metadata, Resample
 from beam_tfrecords.transforms.images.memory import check_memory, converting_memory
 from beam_tfrecords.transforms.images.orient import orient, orientation_for
 from beam_tfrecords.transforms.images.resize import FILTERS, resize
 from beam_tfrecords.transforms.images.shrink import shrink_large, strip_factor
 
 
-def convert_pixels(image: Image.Image, spec: ImageSpec, *, file_size: int) -> tuple[Image.Image, Geometry]:
-    """A decoded image upright and in sRGB, with the channels and the size of the request; and how it got there.
+def convert_pixels(
+    image: Image.Image, spec: ImageSpec, *, channels: int, file_size: int
+) -> tuple[Image.Image, Geometry]:
+    """A decoded image upright and in sRGB, with the size of the request; and how it got there.
+
+    Args:
+      channels: of the result, which is of mode L, RGB or RGBA.
+      file_size: bytes.
 
     Raises:
       SampleError: converting it takes more memory than allowed.
     """
-    channels = spec.channels or stored_channels(image)
-    if spec.image_encoding is ImageEncoding.JPEG:
-        channels = min(channels, 3)
 
     def convert(part: Image.Image) -> Image.Image:
         return to_channels(to_srgb(part, use_profile=spec.color_profile is Metadata.APPLY), channels)
@@ -37,9 +40,14 @@ def convert_pixels(image: Image.Image, spec: ImageSpec, *, file_size: int) -> tu
     check_memory(needed, spec.max_image_memory, height=image.height, width=image.width)
     if factor:
         small = shrink_large(image, factor=factor, convert=convert, size=size, resample=FILTERS[spec.resample])
-        return resize(orient(small, orientation), geometry, spec.resample), geometry
+        return _as_alpha(resize(orient(small, orientation), geometry, spec.resample)), geometry
     image = orient(convert(image), orientation)
     resized = geometry.resized_height, geometry.resized_width
-    if spec.codec is Codec.FAST and image.mode != "RGBA" and image.size != resized[::-1]:
+    if spec.codec is Codec.FAST and image.mode in ("L", "RGB") and image.size != resized[::-1]:
         image = fast_resize(image, *resized, spec.resample)
-    return resize(image, geometry, spec.resample), geometry
+    return _as_alpha(resize(image, geometry, spec.resample)), geometry
+
+
+def _as_alpha(image: Image.Image) -> Image.Image:
+    """Any fourth channel where files have transparency; by now, nothing is weighed by it any more."""
+    return Image.merge("RGBA", image.split()) if image.mode == FOUR_COLORS else image

@@ -22,6 +22,8 @@ class ConvertedImage:
       kept_orientation: EXIF orientation of a kept file, 2 to 8, which its pixels still need; None if they need none.
       stored_maximum: of a source with more than 8 bits per channel that is stored with 8, the largest value of 255 (of
         a kept one, as readers give it); None of every other.
+      channels_left_out: channels of the source that are beside color and transparency that are not stored; None if
+        there are none.
       quality: what is measured of the pixels; None of a kept file.
       geometry: how the pixels of the file became those of the stored image; None until the conversion has ended.
     """
@@ -35,6 +37,7 @@ class ConvertedImage:
     replaced_format: str | None = None
     kept_orientation: int | None = None
     stored_maximum: int | None = None
+    channels_left_out: int | None = None
     geometry: Geometry | None = None
     # The codecs differ in it as in the pixels.
     quality: Quality | None = dataclasses.field(default=None, compare=False, repr=False)
@@ -59,6 +62,7 @@ class ConvertedImage:
         rare = {
             "kept_orientation": self.kept_orientation,
             "stored_maximum": self.stored_maximum,
+            "channels_left_out": self.channels_left_out,
             "quality": self.quality,
         }
         return {

@@ -16,20 +16,26 @@ from PIL import (
     JpegImagePlugin,
     PngImagePlugin,
     PpmImagePlugin,
-    TiffImagePlugin,
     WebPImagePlugin,
 )
 
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images import formats
 from beam_tfrecords.transforms.images.color_key import correct_key
-from beam_tfrecords.transforms.images.decode_errors import DECODER_ERRORS, check_pixels, decode_error, decoder_errors
+from beam_tfrecords.transforms.images.decode_errors import (
+    DECODER_ERRORS,
+    check_pixels,
+    decode_error,
+    decoder_errors,
+    is_about_kind,
+)
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.jpeg_header import JpegHeader, bare_jpeg, parse_jpeg_header
 from beam_tfrecords.transforms.images.libtiff_errors import libtiff_errors
 from beam_tfrecords.transforms.images.memory import check_memory, decoding_memory, webp_memory
 from beam_tfrecords.transforms.images.sixteen_bit_color import has_wrong_white, restore_white
-from beam_tfrecords.transforms.images.tiff import check_tiff_checksums, check_tiff_kind, correct_tiff, open_tiff
+from beam_tfrecords.transforms.images.tiff import TiffImage, check_tiff_checksums, correct_tiff, open_tiff
+from beam_tfrecords.transforms.images.whole_files import is_whole
 
 # Pillow's classes are called directly, not through Image.open: no other decoder (Ghostscript, for example) ever sees
 # a file, and Pillow's process-wide limit on pixels does not apply.
@@ -73,19 +79,15 @@ def open_image(data: bytes, spec: ImageSpec) -> tuple[str, ImageFile.ImageFile]:
     try:
         with decoder_errors():
             image = _OPENERS[name](io.BytesIO(data))
-    except SampleError:
-        formats.check_cut(data, name)
-        raise
+    except SampleError as error:
+        raise _explain(error, data, name) from error.__cause__
     check_pixels(image.height, image.width, spec.max_pixels)
-    if isinstance(image, TiffImagePlugin.TiffImageFile):
-        with decoder_errors():
-            check_tiff_kind(image)
     return name, image
 
 
 def stored_size(image: ImageFile.ImageFile) -> tuple[int, int]:
     """(height, width) of the image in the file; of a TIFF, Pillow gives the size after turning."""
-    if isinstance(image, TiffImagePlugin.TiffImageFile):
+    if isinstance(image, TiffImage):
         return int(image.tag_v2[_TIFF_HEIGHT]), int(image.tag_v2[_TIFF_WIDTH])
     return image.height, image.width
 
@@ -113,7 +115,7 @@ def load_pixels(data: bytes, name: str, image: ImageFile.ImageFile, spec: ImageS
         image = _load_truncated(data, name)
     if image.mode == "P" and image.palette is None:
         raise decode_error(FailureReason.CORRUPT, "the palette is missing")
-    if isinstance(image, TiffImagePlugin.TiffImageFile):
+    if isinstance(image, TiffImage):
         correct_tiff(image)
     elif name == "png":
         correct_key(data, image)
@@ -168,15 +170,25 @@ def _load_whole(data: bytes, name: str, image: ImageFile.ImageFile) -> None:
         try:
             with decoder_errors():
                 image.load()
-                if isinstance(image, TiffImagePlugin.TiffImageFile):
+                if isinstance(image, TiffImage):
                     check_tiff_checksums(data, image)
         except SampleError as error:
-            formats.check_cut(data, name)
-            if errors:
-                raise decode_error(error.reason, errors[0]) from error
-            raise
+            heard = decode_error(error.reason, errors[0]) if errors else error
+            raise _explain(heard, data, name) from error.__cause__
     if errors:  # Pillow goes on after some, with pixels that are not the file's
-        raise decode_error(FailureReason.CORRUPT, errors[0])
+        raise _explain(decode_error(FailureReason.CORRUPT, errors[0]), data, name)
+
+
+def _explain(error: SampleError, data: bytes, name: str) -> SampleError:
+    """What a decoder says of a file, in the light of its structure.
+
+    Raises:
+      SampleError: reason `truncated`, or from `formats.check_end`.
+    """
+    formats.check_cut(data, name)
+    if is_about_kind(error) and is_whole(data, name):
+        return decode_error(FailureReason.UNSUPPORTED_MODE, error.detail)
+    return error
 
 
 def _load_truncated(data: bytes, name: str) -> ImageFile.ImageFile:

@@ -35,12 +35,33 @@ _TRUNCATED_WORDS = (
     "but only got",
     "requires a buffer of",
 )
+# Words about how pixels are stored, where the file may be damaged as well as of a kind they cannot read.
+_KIND_WORDS = (
+    "not configured",
+    "not implemented",
+    "bad configuration",
+    "no codec available",
+    "image grid",
+    "image mode",
+    "raw mode",
+    "data organization",
+    "samples per pixel",
+    "bits/sample",
+    "photometric interpretation",
+    "missing jpeg tables",
+    "can not handle",
+)
 _UNSUPPORTED_WORDS = ("unsupported", "not supported", "unknown pixel mode", "cannot handle")
 
 
 def decode_error(reason: FailureReason, detail: str) -> SampleError:
     """The error of a sample that is rejected while its image is decoded."""
     return SampleError(Stage.DECODE, reason, detail)
+
+
+def is_about_kind(error: SampleError) -> bool:
+    """Whether a decoder's message is about the configuration or the mode of a file that may be whole."""
+    return error.reason is FailureReason.CORRUPT and any(word in error.detail.lower() for word in _KIND_WORDS)
 
 
 def check_pixels(height: int, width: int, max_pixels: int) -> None:

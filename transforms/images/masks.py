@@ -14,6 +14,7 @@ from beam_tfrecords.transforms.images.decode import load_pixels, open_image
 from beam_tfrecords.transforms.images.formats import png_depth
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
+from beam_tfrecords.transforms.images.tiff import spare_channels
 
 # EXIF orientation -> the one that turns back.
 _BACK = {6: 8, 8: 6}
@@ -95,6 +96,8 @@ def read_mask(data: bytes, spec: ImageSpec) -> np.ndarray:
         raise error.about("mask") from error
     if name == "jpeg":
         raise _invalid("the mask is a JPEG file, which does not keep numbers; save it as PNG, from what it was made of")
+    if spare_channels(image):
+        raise _invalid("the mask has several channels, and which of them has the numbers is not known")
     values = np.asarray(image)
     if values.ndim == 3:
         colors = values[..., :-1] if image.mode in ("LA", "PA", "RGBA") else values

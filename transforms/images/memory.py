@@ -6,17 +6,17 @@ that come with it. The tests hold them; estimates include the bytes of the file.
 
 from __future__ import annotations
 
-from PIL import Image, ImageFile, TiffImagePlugin
+from PIL import Image, ImageFile
 
 from beam_tfrecords.errors import FailureReason
-from beam_tfrecords.transforms.images.color import stored_channels, to_srgb_transform
+from beam_tfrecords.transforms.images.color import FOUR_COLORS, stored_channels, to_srgb_transform
 from beam_tfrecords.transforms.images.color_key import has_wide_key
 from beam_tfrecords.transforms.images.decode_errors import decode_error
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec, Metadata
 from beam_tfrecords.transforms.images.jpeg_header import JpegHeader, parse_jpeg_header
 from beam_tfrecords.transforms.images.sixteen_bit_color import has_wrong_white
-from beam_tfrecords.transforms.images.tiff import bits_of
+from beam_tfrecords.transforms.images.tiff import TiffImage, bits_of
 
 # What decoders hold besides the image; of the formats in the second line until it is closed. Pillow decodes
 # the formats in the third line in Python.
@@ -26,6 +26,8 @@ _IN_PYTHON, _TEXT_CODECS = 9, ("ppm", "ppm_plain", "bmp_rle")
 _JPEG_COEFFICIENT, _JPEG2000_SAMPLE = 2, 4.2
 # When OpenCV decodes what Pillow has decoded.
 _JPEG2000_AGAIN = 4.5
+# Of a TIFF whose colors are divided by its transparency after decoding.
+_WEIGHTED = 8
 # The lower bits of a PNG in which a color means transparency, and where that is.
 _WIDE_KEY = 10
 # What a conversion adds while it lasts: wide grey to 8 bits, a color profile, blending with white, a copy.
@@ -86,8 +88,8 @@ def decoding_memory(data: bytes, name: str, image: ImageFile.ImageFile) -> float
         if has_wrong_white(data, image):
             sample += _JPEG2000_AGAIN
         beside = sample * len(image.getbands()) * pixels + len(data)
-    elif isinstance(image, TiffImagePlugin.TiffImageFile):
-        beside = _tiff_strip(image)
+    elif isinstance(image, TiffImage):
+        beside = _tiff_strip(image) + (_WEIGHTED * pixels if image.is_premultiplied else 0)
     elif name == "png" and has_wide_key(data, image):
         beside = _WIDE_KEY * pixels
     elif image.tile and image.tile[0][0] in _TEXT_CODECS:
@@ -136,7 +138,9 @@ def _conversion(image: Image.Image, spec: ImageSpec) -> int:
     channels = stored_channels(image)
     wanted = min(spec.channels or channels, 3 if spec.image_encoding is ImageEncoding.JPEG else 4)
     needed = _WIDE_GREY.get(image.mode, 0)
-    if channels == 4 and wanted < 4:
+    if image.mode == FOUR_COLORS and wanted == 4:
+        needed += 2 * _COPY
+    elif channels == 4 and wanted < 4:
         needed += _BLEND + (0 if image.mode == "RGBA" else _COPY)
     elif image.mode != {1: "L", 3: "RGB", 4: "RGBA"}[wanted]:
         needed += _COPY
@@ -147,7 +151,7 @@ def _conversion(image: Image.Image, spec: ImageSpec) -> int:
     return needed
 
 
-def _tiff_strip(image: TiffImagePlugin.TiffImageFile) -> float:
+def _tiff_strip(image: TiffImage) -> float:
     """Bytes of one strip or tile of a TIFF, which libtiff decodes at once; Pillow reads uncompressed ones by itself."""
     if not image.tile or image.tile[0][0] != "libtiff":
         return 0

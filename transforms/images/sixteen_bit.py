@@ -9,7 +9,8 @@ from PIL import Image
 from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.transforms.images.arrays import fit, turn
 from beam_tfrecords.transforms.images.bit_depth import is_16_bit, is_wide_grey
-from beam_tfrecords.transforms.images.color import stretch, to_srgb, to_srgb_transform
+from beam_tfrecords.transforms.images.channels import plan_channels
+from beam_tfrecords.transforms.images.color import FOUR_COLORS, stretch, to_srgb, to_srgb_transform
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.decode import load_pixels, open_image
 from beam_tfrecords.transforms.images.decode_errors import decode_error
@@ -49,15 +50,29 @@ def convert_16_bit(data: bytes, spec: ImageSpec) -> ConvertedImage:
     geometry = plan_geometry(image.height, image.width, orientation=orientation, spec=spec)
     needed = len(data) + sixteen_bit_memory(geometry)
     check_memory(needed, spec.max_image_memory, height=image.height, width=image.width)
+    channels, left_out = plan_channels(image, spec)
     pixels = _to_16_bits(data, name, image, use_profile=spec.color_profile is Metadata.APPLY)
+    has_alpha = image.mode != FOUR_COLORS
+    if not has_alpha and channels < 4:
+        pixels = pixels[..., :3]
     pixels = turn(_to_channels(pixels, spec.channels), orientation)
-    pixels = fit(_resize(pixels, geometry, spec.resample), geometry)
+    pixels = fit(_resize(pixels, geometry, spec.resample, has_alpha=has_alpha), geometry)
     height, width = pixels.shape[:2]
     channels = pixels.shape[2] if pixels.ndim == 3 else 1
     _, file = cv2.imencode(".png", swap_red_and_blue(pixels), _PNG_OPTIONS)
     colors = COLORSPACES[channels]
     quality = Quality.of(pixels, colors)
-    return ConvertedImage(file.tobytes(), "png", height, width, channels, colors, geometry=geometry, quality=quality)
+    return ConvertedImage(
+        file.tobytes(),
+        "png",
+        height,
+        width,
+        channels,
+        colors,
+        channels_left_out=left_out or None,
+        geometry=geometry,
+        quality=quality,
+    )
 
 
 def _to_16_bits(data: bytes, name: str, image: Image.Image, *, use_profile: bool) -> np.ndarray:
@@ -91,12 +106,16 @@ def _to_channels(pixels: np.ndarray, channels: int | None) -> np.ndarray:
     return pixels if channels in (None, has) else cv2.cvtColor(pixels, _CHANNELS[has, channels])
 
 
-def _resize(pixels: np.ndarray, geometry: Geometry, resample: Resample) -> np.ndarray:
-    """Resizes an upright image, each channel with Pillow's filter; colors count as much as they are opaque."""
+def _resize(pixels: np.ndarray, geometry: Geometry, resample: Resample, *, has_alpha: bool) -> np.ndarray:
+    """Resizes an upright image, each channel with Pillow's filter; colors count as much as they are opaque.
+
+    Args:
+      has_alpha: whether a fourth channel is transparency.
+    """
     size = geometry.resized_width, geometry.resized_height
     if size == pixels.shape[1::-1]:
         return pixels
-    is_weighted = pixels.ndim == 3 and pixels.shape[2] == 4 and resample is not Resample.NEAREST
+    is_weighted = has_alpha and pixels.ndim == 3 and pixels.shape[2] == 4 and resample is not Resample.NEAREST
     if is_weighted:
         alpha = pixels[..., 3:].astype(np.uint32)
         colors = (pixels[..., :3] * alpha + _WHITE // 2) // _WHITE

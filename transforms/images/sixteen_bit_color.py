@@ -28,7 +28,7 @@ def decode_color(data: bytes, image: Image.Image, *, bits: int = 16) -> np.ndarr
     """
     seen = np.asarray(image)
     # A color that means transparency stays a color; `sixteen_bit` looks for it.
-    flags = cv2.IMREAD_UNCHANGED if image.mode == "RGBA" else _THREE_CHANNELS
+    flags = cv2.IMREAD_UNCHANGED if image.mode in ("RGBA", "RGBX") else _THREE_CHANNELS
     values = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
     if values is not None and values.dtype == np.uint8:
         return values

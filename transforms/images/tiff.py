@@ -1,21 +1,34 @@
-"""What Pillow 12 reads wrongly of TIFF files without an error: it is put right, or rejected."""
+"""What Pillow 12 reads wrongly of TIFF files without an error: it is put right, or rejected.
+
+Channels are those that a file says to have (SamplesPerPixel and ExtraSamples), not those of Pillow's mode.
+"""
 
 from __future__ import annotations
 
+import io
+import struct
 import zlib
 from typing import IO
 
 import numpy as np
-from PIL import ImageFile, TiffImagePlugin
+from PIL import Image, ImageFile, TiffImagePlugin
 
-from beam_tfrecords.errors import FailureReason
+from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.decode_errors import decode_error
 
 # Tags (TIFF 6.0).
-_SUBFILE, _BITS, _COMPRESSION, _PHOTOMETRIC, _SAMPLE_FORMAT, _DNG_VERSION = 254, 258, 259, 262, 339, 50706
+_SUBFILE, _BITS, _COMPRESSION, _PHOTOMETRIC, _SAMPLES, _PLANAR = 254, 258, 259, 262, 277, 284
+_EXTRA_SAMPLES, _SAMPLE_FORMAT, _DNG_VERSION = 338, 339, 50706
 _UNCOMPRESSED, _FAX, _DEFLATE = 1, (2, 3, 4), (8, 32946)
-_WHITE_IS_ZERO, _YCBCR = 0, 6
+_WHITE_IS_ZERO, _GREY, _RGB, _YCBCR = 0, 1, 2, 6
 _SIGNED, _FLOAT = 2, 3
+_APART, _SHORT = 2, 3
+# Photometric interpretation -> channels with a color: RGB, CMYK, YCbCr, CIELab; all others have one.
+_COLORS = {_RGB: 3, 5: 4, _YCBCR: 3, 8: 3}
+# What the first extra channel may be to mean transparency; Corel Draw writes 999.
+_PREMULTIPLIED, _ALPHA, _ALPHAS = 1, 2, (1, 2, 999)
+_MOST_CHANNELS = 6
+_BIG_ENDIAN_BIG_TIFF = b"MM\0+"
 # Where strips, or tiles, begin, and their bytes (TIFF 6.0, sections 3 and 15).
 _PLACES = ((273, 279), (324, 325))
 # Inflated, they are 16 MB at most.
@@ -24,36 +37,94 @@ _AT_ONCE = 1 << 14
 _NATIVE = {"F;32BF": "F;32NF", "I;16BS": "I;16NS", "I;32BS": "I;32NS"}
 
 
-def open_tiff(file: IO[bytes]) -> TiffImagePlugin.TiffImageFile:
-    """Opens a file that will be decoded as it is meant."""
-    image = TiffImagePlugin.TiffImageFile(file)
-    image.tile = [_correct_tile(tile, image) for tile in image.tile]
-    return image
+class TiffImage(TiffImagePlugin.TiffImageFile):
+    """A file that is decoded with the channels that it has, or not at all.
+
+    Attributes:
+      spare: channels that are neither colors nor transparency. The only one beside red, green and blue is decoded as
+        the fourth, and the mode is RGBX; others are left out.
+      is_premultiplied: whether colors are still to be divided by the transparency.
+    """
+
+    spare = 0
+    is_premultiplied = False
+
+    def _setup(self) -> None:
+        tags = self.tag_v2
+        _check_kind(tags)
+        photometric, samples, extra = tags.get(_PHOTOMETRIC), tags.get(_SAMPLES, 1), tags.get(_EXTRA_SAMPLES, ())
+        is_apart = tags.get(_PLANAR) == _APART
+        is_compressed = tags.get(_COMPRESSION, _UNCOMPRESSED) != _UNCOMPRESSED
+        colors = _COLORS.get(photometric or 0, 1)
+        # A fourth channel, or a second one of grey, about which nothing is said is transparency to everyone.
+        has_alpha = extra[0] in _ALPHAS if extra else photometric in (_GREY, _RGB) and samples == colors + 1
+        self.spare = max(0, samples - colors - has_alpha)
+        is_stored = photometric == _RGB and self.spare == 1 and not has_alpha
+        if samples > _MOST_CHANNELS or (self.spare and not is_stored and (colors == 1 or is_apart)):
+            raise _unsupported(f"with {samples} channels, {self.spare} of them beside color and transparency")
+        if is_apart and has_alpha and (colors == 1 or (is_compressed and not extra)):
+            raise _unsupported("with channels apart, of which one is transparency or not said to be anything")
+        if is_stored or (photometric == _GREY and has_alpha and samples == 2) or (has_alpha and is_apart):
+            # Pillow decodes the channel that it is told to be transparency.
+            tags[_EXTRA_SAMPLES] = (_ALPHA, *extra[1:])
+            self.is_premultiplied = extra[:1] == (_PREMULTIPLIED,) and not (is_apart and is_compressed)
+        if is_stored and is_apart and is_compressed:
+            self._tell_libtiff()
+        super()._setup()
+
+    def _tell_libtiff(self) -> None:
+        """Calls the fourth channel transparency in the file too: Pillow divides colors by an unspecified one."""
+        assert isinstance(self.fp, io.BytesIO)
+        data, order = self.fp.getvalue(), "<" if self.tag_v2.prefix == b"II" else ">"
+        entry = struct.pack(f"{order}HH{'Q' if 43 in data[2:4] else 'I'}", _EXTRA_SAMPLES, _SHORT, 1)
+        at = data.index(entry, self.tag_v2.offset) + len(entry)
+        self.fp = io.BytesIO(data[:at] + struct.pack(f"{order}H", _ALPHA) + data[at + 2 :])
 
 
-def check_tiff_kind(image: TiffImagePlugin.TiffImageFile) -> None:
-    """Rejects camera raw files, whose first image is only a small preview, and what Pillow does not read rightly.
+def open_tiff(file: IO[bytes]) -> TiffImage:
+    """Opens a file that will be decoded as it is meant.
 
     Raises:
       SampleError: reason `unsupported_format` or `unsupported_mode`.
     """
-    tags = image.tag_v2
+    if file.read(4) == _BIG_ENDIAN_BIG_TIFF:
+        raise _unsupported("of the 64-bit kind (BigTIFF), in big-endian order")
+    file.seek(0)
+    image = TiffImage(file)
+    image.tile = [_correct_tile(tile, image) for tile in image.tile]
+    return image
+
+
+def spare_channels(image: Image.Image) -> int:
+    """The channels of an opened file that are neither colors nor transparency."""
+    return image.spare if isinstance(image, TiffImage) else 0
+
+
+def _check_kind(tags: TiffImagePlugin.ImageFileDirectory_v2) -> None:
+    """Rejects camera raw files, whose first image is only a small preview, and what Pillow does not read rightly."""
     if _DNG_VERSION in tags or tags.get(_SUBFILE, 0) == 1:
         detail = "camera raw files (DNG, NEF, ...) cannot be decoded"
         raise decode_error(FailureReason.UNSUPPORTED_FORMAT, detail)
     sample_format, photometric = max(tags.get(_SAMPLE_FORMAT, (1,))), tags.get(_PHOTOMETRIC)
-    if sample_format == _SIGNED and bits_of(image) == 8:
-        kind = "signed numbers of 8 bits"
+    compression = tags.get(_COMPRESSION, _UNCOMPRESSED)
+    if compression not in TiffImagePlugin.COMPRESSION_INFO:
+        kind = f"of compression {compression}"
+    elif sample_format == _SIGNED and _bits_of(tags) == 8:
+        kind = "with signed numbers of 8 bits"
     elif sample_format == _FLOAT and photometric == _WHITE_IS_ZERO:
-        kind = "floats in which 0 is white"
-    elif photometric == _YCBCR and tags.get(_COMPRESSION, _UNCOMPRESSED) == _UNCOMPRESSED:
-        kind = "YCbCr without compression"
+        kind = "with floats in which 0 is white"
+    elif photometric == _YCBCR and compression == _UNCOMPRESSED:
+        kind = "with YCbCr without compression"
     else:
         return
-    raise decode_error(FailureReason.UNSUPPORTED_MODE, f"TIFF with {kind}")
+    raise _unsupported(kind)
 
 
-def _correct_tile(tile: ImageFile._Tile, image: TiffImagePlugin.TiffImageFile) -> ImageFile._Tile:
+def _unsupported(kind: str) -> SampleError:
+    return decode_error(FailureReason.UNSUPPORTED_MODE, f"TIFF {kind}")
+
+
+def _correct_tile(tile: ImageFile._Tile, image: TiffImage) -> ImageFile._Tile:
     assert isinstance(tile.args, tuple)
     rawmode, *rest = tile.args
     if tile.codec_name == "libtiff":
@@ -67,7 +138,7 @@ def _correct_tile(tile: ImageFile._Tile, image: TiffImagePlugin.TiffImageFile) -
     return tile._replace(args=(rawmode, *rest))
 
 
-def check_tiff_checksums(data: bytes, image: TiffImagePlugin.TiffImageFile) -> None:
+def check_tiff_checksums(data: bytes, image: TiffImage) -> None:
     """Checks that no bit has changed since a file was compressed by Deflate; libtiff does not look at the checksums.
 
     Raises:
@@ -84,8 +155,14 @@ def check_tiff_checksums(data: bytes, image: TiffImagePlugin.TiffImageFile) -> N
                     break
 
 
-def correct_tiff(image: TiffImagePlugin.TiffImageFile) -> None:
+def correct_tiff(image: TiffImage) -> None:
     """Corrects the pixels of a decoded file."""
+    if image.is_premultiplied:
+        weighted = Image.frombytes({"LA": "La", "RGBA": "RGBa"}[image.mode], image.size, image.tobytes())
+        image.im = weighted.convert(image.mode).im
+    if image.spare and image.mode == "RGBA" and image.tag_v2.get(_SAMPLES) == 4:
+        image.im.setmode("RGBX")
+        image._mode = "RGBX"
     if image.mode != "I;16":
         return
     if bits_of(image) == 12:
@@ -94,7 +171,11 @@ def correct_tiff(image: TiffImagePlugin.TiffImageFile) -> None:
         image.frombytes((~np.asarray(image)).tobytes())
 
 
-def bits_of(image: TiffImagePlugin.TiffImageFile) -> int:
+def bits_of(image: TiffImage) -> int:
     """Bits per channel, of an opened file."""
-    bits = image.tag_v2.get(_BITS, (1,))
+    return _bits_of(image.tag_v2)
+
+
+def _bits_of(tags: TiffImagePlugin.ImageFileDirectory_v2) -> int:
+    bits = tags.get(_BITS, (1,))
     return max(bits if isinstance(bits, tuple) else (bits,))

@@ -20,7 +20,7 @@ from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import Check, ImageEncoding, ImageSpec
 from tests.image_checks import detailed, encoded
-from tests.image_writers import png_chunk, png_file
+from tests.image_writers import png_chunk, png_file, tiff_file
 
 # Bytes that a process takes beyond the estimate: libraries, and freed memory that it keeps (`prepare_process`).
 CONSTANT = 60_000_000
@@ -103,6 +103,11 @@ def kinds() -> dict[str, bytes]:
     files["png of 16 bits in color with a key"] = png_file(
         deep[..., :3], chunks=[(b"tRNS", struct.pack(">3H", 1, 2, 3))]
     )
+    four = {256: [SIDE], 257: [SIDE], 259: [1], 262: [2], 277: [4], 278: [SIDE]}
+    files["tiff with infrared"] = tiff_file({**four, 258: [16] * 4, 338: [0]}, deep.tobytes(), long_tags=(278,))
+    files["tiff with weighted colors apart"] = tiff_file(
+        {**four, 258: [8] * 4, 284: [2], 338: [1]}, np.asarray(rgba).transpose(2, 0, 1).tobytes(), strips=4
+    )
     files["jpeg2000 of 16 bits"] = cv2.imencode(".jp2", deep)[1].tobytes()
     files["png interlaced"] = png_file(np.asarray(rgb), interlaced=True)
     return files
@@ -118,6 +123,8 @@ ONE_OF_EACH = (
     "gif",
     "bmp",
     "tiff of floats",
+    "tiff with infrared",
+    "tiff with weighted colors apart",
     "webp lossless",
     "jpeg2000 of tiles",
     "avif",
