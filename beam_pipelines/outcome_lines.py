@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator, Mapping
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.running import Published, Unpublished
 from beam_tfrecords.beam_pipelines.summary import describe_duplicates, describe_reasons, find_examples, summarize
-from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.dataset import Dataset, read_changes
 from beam_tfrecords.files import CHANGES, DUPLICATES, FAILURES, LATEST
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, Duplicates
 
@@ -36,9 +35,7 @@ def summarize_dataset(dataset: Dataset, *, seconds: float, traffic: Mapping[str,
     """
     path, manifest = dataset.path, dataset.manifest
     examples = find_examples(storage.join(path, FAILURES), manifest["failure_reasons"])
-    changes = None
-    if CHANGES in manifest["files"]:
-        changes = json.loads(storage.read_bytes(storage.join(path, CHANGES)))
+    changes = read_changes(path) if CHANGES in manifest["files"] else None
     return summarize(manifest, output=path, seconds=seconds, examples=examples, changes=changes, traffic=traffic)
 
 

@@ -17,9 +17,9 @@ from beam_tfrecords.beam_pipelines.execution.jobs import is_advancing, read_job
 from beam_tfrecords.beam_pipelines.exit_codes import DONE, UNPUBLISHED
 from beam_tfrecords.beam_pipelines.summary import HEADERS
 from beam_tfrecords.beam_pipelines.versioning import open_newest, read_version
-from beam_tfrecords.dataset import Dataset, open_dataset, open_whole, read_latest
+from beam_tfrecords.dataset import Dataset, open_dataset, open_whole, read_changes, read_latest
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.files import CHANGES, REMOVED, SUCCESS
+from beam_tfrecords.files import REMOVED, SUCCESS
 from beam_tfrecords.transforms.stats import find_fact
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
 from beam_tfrecords.transforms.workspace.counts import read_block_counts, read_last_block_time
@@ -177,9 +177,8 @@ def _find_removed(output: str, versions: Iterable[dict[str, Any]]) -> list[str]:
     there, known = set(), set()
     for version in versions:
         there.add(version["name"])
-        path = storage.join(output, version["name"], CHANGES)
-        if version["records"] is not None and storage.exists(path):
-            known.update(json.loads(storage.read_bytes(path)).get("versions", ()))
+        changes = read_changes(storage.join(output, version["name"])) if version["records"] is not None else None
+        known.update((changes or {}).get("versions", ()))
     return sorted(known - there)
 
 

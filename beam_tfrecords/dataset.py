@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.examples.layouts import Layout, parse_layout
-from beam_tfrecords.files import LATEST, MANIFEST, REMOVED, SUCCESS, VERSION_NAME
-from beam_tfrecords.manifest import Shard, StoredImages
+from beam_tfrecords.files import CHANGES, LATEST, MANIFEST, REMOVED, SUCCESS, VERSION_NAME
+from beam_tfrecords.manifest import CHANGES_CHECK, SUCCESS_CHECK, Shard, StoredImages, manifest_check
+from beam_tfrecords.schema import count, mapped, plain, read_json
 from beam_tfrecords.tfrecord import Compression
 
 if TYPE_CHECKING:
@@ -27,20 +28,9 @@ Form: TypeAlias = Literal["pixels", "features", "bytes"]
 # Format of a manifest. Version 0.1.0 wrote format 1, without its number: shards have a SHA-256 and no CRC-32C.
 FORMAT = 2
 
-_MANIFEST_TYPES: Mapping[str, type] = {
-    "name": str,
-    "listed": int,
-    "records": int,
-    "failures": int,
-    "dropped_duplicates": int,
-    "class_names": list,
-    "duplicates": dict,
-    "splits": dict,
-    "shards": list,
-    "files": dict,
-    "spec": dict,
-}
-_SHARD_TYPES: Mapping[str, type] = {"split": str, "number": int, "file": str, "records": int, "bytes": int}
+# Bytes of a manifest, which has 400 a shard, and of the other files of JSON.
+_MOST_BYTES = 256 << 20
+_MOST_NAME = 1 << 10
 
 
 # Class names that `repr` shows.
@@ -165,7 +155,7 @@ class Dataset:
         """Whether the folder has this dataset still, and no other one has taken its place."""
         try:
             return _read_published(self.path) == self.published_sha256
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError):
             return False
 
     def find_missing(self) -> list[str]:
@@ -239,6 +229,21 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
         raise BuildError(f"{path}: there is a {SUCCESS}, but {error}") from error
 
 
+def read_changes(path: str) -> dict[str, Any] | None:
+    """What `changes.json` in a folder says; None without that file.
+
+    Raises:
+      BuildError: it cannot be read.
+    """
+    if not storage.exists(storage.join(path, CHANGES)):
+        return None
+    try:
+        changes: dict[str, Any] = read_json(_read_file(path, CHANGES), CHANGES_CHECK)
+    except (OSError, ValueError) as error:
+        raise BuildError(f"{path}: {CHANGES} cannot be read: {error}") from error
+    return changes
+
+
 def open_whole(path: str) -> tuple[Dataset | None, str | None]:
     """Opens a dataset whose manifest is the one that was published.
 
@@ -276,7 +281,7 @@ def read_pointer(root: str, file: str) -> str | None:
     if not storage.exists(pointer):
         return None
     try:
-        name = storage.read_bytes(pointer).decode(errors="replace").strip()
+        name = storage.read_range(pointer, 0, _MOST_NAME).decode(errors="replace").strip()
     except IsADirectoryError:
         return ""
     return name if VERSION_NAME.fullmatch(name) else ""
@@ -312,7 +317,15 @@ class _DamagedError(Exception):
 
 def _read_published(path: str) -> str:
     """The hex SHA-256 of the manifest that was published."""
-    return str(json.loads(storage.read_bytes(storage.join(path, SUCCESS)))["manifest_sha256"])
+    published: str = read_json(_read_file(path, SUCCESS), SUCCESS_CHECK)["manifest_sha256"]
+    return published
+
+
+def _read_file(path: str, name: str) -> bytes:
+    data = storage.read_range(storage.join(path, name), 0, _MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"it has more than {_MOST_BYTES >> 20} MiB")
+    return data
 
 
 def _read_files(path: str) -> tuple[bytes, str]:
@@ -321,8 +334,8 @@ def _read_files(path: str) -> tuple[bytes, str]:
     try:
         published = _read_published(path)
         name = MANIFEST
-        return storage.read_bytes(storage.join(path, name)), published
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return _read_file(path, name), published
+    except (OSError, ValueError) as error:
         if storage.is_unanswered(error):
             # It may be whole: nobody may take it for damaged.
             raise BuildError(f"{path}: {name} cannot be read: {error.strerror or error}") from error
@@ -331,19 +344,18 @@ def _read_files(path: str) -> tuple[bytes, str]:
 
 def _parse(path: str, data: bytes, published: str) -> Dataset:
     try:
-        manifest = json.loads(data)
-        dataset = Dataset(path, manifest, hashlib.sha256(data).hexdigest(), published)
+        manifest = read_json(data, mapped(plain))
         number = manifest.get("format", 1)
+        count(number, "format")
+        dataset = Dataset(path, manifest, hashlib.sha256(data).hexdigest(), published)
         # Checked here, so that a reader does not fail half-way. A later format may have other names.
         if number <= FORMAT:
-            _check_types(manifest, _MANIFEST_TYPES)
-            for shard in manifest["shards"]:
-                _check_types(shard, {**_SHARD_TYPES, ("crc32c" if number > 1 else "sha256"): str})
+            manifest_check(number)(manifest, "it")
             if not (dataset.shards and dataset.layout.features and dataset.images and dataset.compression):
                 raise ValueError("it names no shards or no features")
             # A dataset from somebody else must not show what is in other files of who looks at it.
             for file in dataset.files:
-                if file.startswith("/") or ".." in file.split("/"):
+                if "\0" in file or not storage.is_inside(storage.join(path, file), path):
                     raise ValueError(f"it names {file!r}, which is not in the dataset")
     except (ValueError, KeyError, TypeError, AttributeError, RequestError) as error:
         raise _DamagedError(f"{MANIFEST} cannot be read: {error}") from error
@@ -353,9 +365,3 @@ def _parse(path: str, data: bytes, published: str) -> Dataset:
             "the version that made it, or a later one: git pull && pip install . in your clone of beam-tfrecords"
         )
     return dataset
-
-
-def _check_types(values: Mapping[str, Any], types: Mapping[str, type]) -> None:
-    for name, kind in types.items():
-        if not isinstance(values[name], kind):
-            raise TypeError(f"{name} is {values[name]!r}; expected {kind.__name__}")

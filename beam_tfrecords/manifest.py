@@ -1,10 +1,12 @@
-"""What a manifest says of shards and of how images are stored."""
+"""What a manifest and the lists beside it say, and what their fields have to be."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
+
+from beam_tfrecords.schema import Check, count, fields, listed, mapped, optional, plain, text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,12 +47,22 @@ class Shard:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Shard:
-        """The reverse of `to_json`, for every format."""
-        return cls(**{"crc32c": None, **values})
+        """The reverse of `to_json`, for every format; what later versions have added is left out."""
+        names = {field.name for field in dataclasses.fields(cls)}
+        return cls(**{"crc32c": None, **{name: value for name, value in values.items() if name in names}})
 
 
 # Resize modes that give every image the height and width that were asked for.
 _FIXED_MODES = ("exact", "pad", "crop")
+# Settings that readers go by -> what builds have written.
+_KNOWN: Mapping[str, tuple[Any, ...]] = {
+    "image_encoding": ("jpeg", "png", "webp", "raw", "keep"),
+    "channels": (1, 3, 4, "keep"),
+    "bit_depth": (8, 16),
+    "mask_bit_depth": (8, 16),
+    "upscale": (True, False),
+    "compression": ("none", "gzip"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +85,15 @@ class StoredImages:
 
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> StoredImages:
-        """Reads the settings that a manifest records."""
+        """Reads the settings that a manifest records.
+
+        Raises:
+          ValueError: one has a value that no build writes.
+        """
+        for name, known in _KNOWN.items():
+            # `True` is 1 and `1.0` is too.
+            if name in spec and not any(type(value) is type(spec[name]) and value == spec[name] for value in known):
+                raise ValueError(f"spec.{name} is {ascii(spec[name])[:60]}; expected one of {known}")
         size = spec["image_size"]
         is_fixed = size is not None and spec["resize_mode"] in _FIXED_MODES and spec["upscale"]
         height, width = map(int, size.split("x")) if is_fixed else (0, 0)
@@ -86,3 +106,65 @@ class StoredImages:
             spec.get("bit_depth", 8),
             spec.get("mask_bit_depth", 8),
         )
+
+
+_COUNTS = mapped(count)
+_DUPLICATES = ("groups", "images", "groups_across_splits", "groups_with_conflicting_labels")
+_SHARD = {
+    "split": text, "number": count, "of": count, "file": text, "records": count, "bytes": count,
+    "index": optional(text), "index_sha256": optional(text),
+}  # fmt: skip
+_SPLIT = {
+    **dict.fromkeys(("listed", "shards", "records", "failures", "dropped_duplicates", "bytes"), count),
+    "classes": _COUNTS,
+}
+
+
+def manifest_check(number: int) -> Check:
+    """What a manifest of a format has to be; the first format is 1."""
+    return fields(
+        {
+            **dict.fromkeys(("listed", "records", "failures", "dropped_duplicates"), count),
+            "name": text,
+            "class_names": listed(text),
+            "duplicates": fields(dict.fromkeys(_DUPLICATES, count)),
+            "splits": mapped(fields(_SPLIT)),
+            "shards": listed(
+                fields({**_SHARD, "crc32c" if number > 1 else "sha256": text}, {"first_key": optional(text)})
+            ),
+            "files": mapped(text),
+            "spec": mapped(plain),
+            "failure_reasons": _COUNTS,
+            "reuse": fields(dict.fromkeys(("copied", "reserialized", "converted"), count)),
+            "skipped": mapped(fields({"files": count, "examples": listed(text)})),
+        },
+        {
+            **dict.fromkeys(("merged_rows", "replaced_members", "kept_turned", "damaged_containers"), count),
+            **dict.fromkeys(("stored_as_png", "dim_images", "objects", "near_duplicates"), _COUNTS),
+            **dict.fromkeys(("source_bytes", "median_pixels"), optional(count)),
+            "notes": listed(text),
+            "read_with": optional(mapped(text)),
+            "input_fingerprint": optional(text),
+            "versions": mapped(text),
+        },
+    )
+
+
+SUCCESS_CHECK = fields({"manifest_sha256": text})
+_SAMPLES = fields({"samples": count}, {"keys": listed(fields({"key": text})), "by_split_and_class": mapped(_COUNTS)})
+CHANGES_CHECK = fields(
+    {"compared_with": optional(text)},
+    {
+        "note": text,
+        "notes": listed(text),
+        "versions": listed(text),
+        "nothing_reused_because": optional(text),
+        "changes": mapped(_SAMPLES),
+        "guards": listed(
+            fields({"guard": text, "what": text, "limit": text, "old": plain, "new": plain, "holds": plain})
+        ),
+    },
+)
+# A line of the lists beside it.
+FAILURE_CHECK = fields({"key": text, "reason": text, "detail": text}, {"uri": optional(text), "split": optional(text)})
+GROUP_CHECK = fields({"images": listed(fields({"key": text, "split": text}))}, {"kind": text})

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -23,12 +22,16 @@ from beam_tfrecords.beam_pipelines.report.samples import Sample, read_samples, t
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.summary import describe_changes, format_bytes
 from beam_tfrecords.beam_pipelines.terminal import escape
-from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.dataset import Dataset, read_changes
 from beam_tfrecords.files import CHANGES, DUPLICATES, FAILURES, REPORT
+from beam_tfrecords.manifest import FAILURE_CHECK, GROUP_CHECK
 from beam_tfrecords.reading.reading_code import reading_code
+from beam_tfrecords.schema import Check, read_json
 
 _MOST_CLASSES = 60
 _MOST_LINES = 100_000
+# Bytes; a group of a million copies is one line.
+_MOST_LINE = 256 << 20
 _MOST_OF_A_REASON = 4
 _MOST_GROUPS = 20
 _MOST_PICTURED = 4
@@ -246,7 +249,7 @@ def _plots(distributions: Mapping[str, Distribution], form: Callable[[float], st
 def _failures(dataset: Dataset, *, failed_images: bool) -> list[tuple[str, int, list[dict[str, Any]]]]:
     """Reason, failures, and the first of them, with thumbnails; of a very long list, only the beginning is read."""
     examples: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for failure in _first_lines(dataset, FAILURES, _MOST_LINES) if dataset.manifest["failures"] else ():
+    for failure in _first_lines(dataset, FAILURES, FAILURE_CHECK) if dataset.manifest["failures"] else ():
         if len(examples[failure["reason"]]) < _MOST_OF_A_REASON:
             examples[failure["reason"]].append({**failure, "detail": show_flags(failure["detail"])})
     ranked = [one for rank in itertools.zip_longest(*examples.values()) for one in rank if one is not None]
@@ -260,7 +263,7 @@ def _failures(dataset: Dataset, *, failed_images: bool) -> list[tuple[str, int, 
 def _duplicates(dataset: Dataset) -> list[Mapping[str, Any]]:
     """The first groups of copies, and of near-duplicates; of a very long list, only the beginning is read."""
     kinds: dict[str, list[Mapping[str, Any]]] = {"exact": [], "near": []}
-    for group in _first_lines(dataset, DUPLICATES, _MOST_LINES):
+    for group in _first_lines(dataset, DUPLICATES, GROUP_CHECK):
         found = kinds[group.get("kind", "exact")]
         if len(found) < _MOST_GROUPS:
             found.append(group)
@@ -285,17 +288,21 @@ def _copies(
     return [(group, shown) for group, shown in found if shown]
 
 
-def _first_lines(dataset: Dataset, name: str, most: int) -> Iterator[dict[str, Any]]:
+def _first_lines(dataset: Dataset, name: str, check: Check) -> Iterator[dict[str, Any]]:
     if name in dataset.manifest["files"]:
         with storage.open_read(storage.join(dataset.path, name)) as file:
-            yield from map(json.loads, itertools.islice(file, most))
+            for number in range(1, _MOST_LINES + 1):
+                if not (line := file.readline(_MOST_LINE)):
+                    return
+                try:
+                    yield read_json(line, check)
+                except ValueError as error:
+                    raise ValueError(f"{name}, line {number}: {error}") from error
 
 
 def _changes(dataset: Dataset) -> dict[str, Any] | None:
-    if CHANGES not in dataset.manifest["files"]:
-        return None
-    changes = json.loads(storage.read_bytes(storage.join(dataset.path, CHANGES)))
-    return {
+    changes = read_changes(dataset.path) if CHANGES in dataset.manifest["files"] else None
+    return changes and {
         "lines": describe_changes(dataset.manifest["reuse"], changes) or [changes.get("note", "")],
         "kinds": changes.get("changes", {}),
         "guards": changes.get("guards", []),

@@ -34,7 +34,17 @@ from beam_tfrecords.storage.entries import (
 from beam_tfrecords.storage.faults import is_service_fault, is_unanswered
 from beam_tfrecords.storage.opened import NotedFiles, note, noting_files
 from beam_tfrecords.storage.options import StorageOptions, bound, current_options, set_options, using
-from beam_tfrecords.storage.paths import absolute, basename, dirname, has_scheme, is_glob, is_web, join, plain_uri
+from beam_tfrecords.storage.paths import (
+    absolute,
+    basename,
+    dirname,
+    has_scheme,
+    is_glob,
+    is_inside,
+    is_web,
+    join,
+    plain_uri,
+)
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.storage.traffic import add_traffic, take_traffic
 
@@ -73,6 +83,7 @@ __all__ = [
     "is_file",
     "is_folder",
     "is_glob",
+    "is_inside",
     "is_service_fault",
     "is_unanswered",
     "is_web",

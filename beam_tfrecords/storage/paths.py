@@ -59,6 +59,21 @@ def plain_uri(uri: str) -> str:
     return f"{scheme.lower()}://{posixpath.normpath(rest)}"
 
 
+def without_dots(path: str) -> str:
+    """A path or URI without `.` and `..`; those of a URI do not lead out of its bucket, as they do not above `/`."""
+    scheme = _SCHEME.match(path)
+    if not scheme:
+        return posixpath.normpath(path)
+    bucket, _, name = path[scheme.end() :].partition("/")
+    return f"{scheme[0]}{bucket}{posixpath.normpath('/' + name)}" if ".." in name else path
+
+
+def is_inside(path: str, root: str) -> bool:
+    """Whether an absolute path or a URI is a folder or something below it; links are not followed."""
+    plain, within = without_dots(path), without_dots(root).rstrip("/")
+    return plain.rstrip("/") == within or plain.startswith(f"{within}/")
+
+
 def folder_prefix(name: str) -> str:
     """What the name of every object in a folder begins with."""
     return name.rstrip("/") + "/" if name else ""

@@ -5,12 +5,11 @@ The one rule of all sources: what a request names is trusted, and what a file sa
 
 from __future__ import annotations
 
-import posixpath
 import re
 from urllib.parse import unquote
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.storage.paths import is_web
+from beam_tfrecords.storage.paths import is_inside, is_web, without_dots
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+)://")
 _STORAGE_SCHEMES = frozenset({"gs", "s3", "hdfs", "azfs"})
@@ -45,16 +44,10 @@ def resolve(path: str, *, root: str, allow_outside_root: bool, base: str = "") -
     full = path if _SCHEME.match(path) else _join(base, path)
     if allow_outside_root:
         # In an object store dots are part of a name; in a local path they matter after a link.
-        return _without_dots(full) if _SCHEME.match(full) else full
+        return without_dots(full) if _SCHEME.match(full) else full
     if not is_inside(full, root):
         raise _rejected(FailureReason.OUTSIDE_ROOT, f"outside {root}; `allow_outside_root` permits it", path)
-    return _without_dots(full)
-
-
-def is_inside(path: str, root: str) -> bool:
-    """Whether an absolute path or a URI is a folder or something below it."""
-    plain, within = _without_dots(path), _without_dots(root).rstrip("/")
-    return plain.rstrip("/") == within or plain.startswith(f"{within}/")
+    return without_dots(full)
 
 
 def shorten(text: str) -> str:
@@ -75,17 +68,6 @@ def _local_path(uri: str) -> str:
     if "\0" in path:
         raise _rejected(FailureReason.UNREADABLE, "a NUL character in the path", uri)
     return path
-
-
-def _without_dots(path: str) -> str:
-    scheme = _SCHEME.match(path)
-    if not scheme:
-        return posixpath.normpath(path)
-    bucket, _, name = path[scheme.end() :].partition("/")
-    if ".." not in name:
-        return path
-    # Dots do not lead out of a bucket, just as they do not lead above "/".
-    return f"{scheme[0]}{bucket}{posixpath.normpath('/' + name)}"
 
 
 def _rejected(reason: FailureReason, detail: str, path: str) -> SampleError:

@@ -14,7 +14,7 @@ import pytest
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
-from beam_tfrecords.transforms.sources.path_rule import is_inside, resolve, shorten
+from beam_tfrecords.transforms.sources.path_rule import resolve, shorten
 from tests.annotated_inputs import PICTURES, save_pictures, voc_of, write_coco
 
 
@@ -95,7 +95,7 @@ def test_a_long_value_is_cut():
     ],
 )
 def test_a_folder_is_inside_itself_and_what_is_above_it(path, root, inside):
-    assert is_inside(path, root) is inside
+    assert storage.is_inside(path, root) is inside
 
 
 def _csv(folder: Path, path: str) -> Path:

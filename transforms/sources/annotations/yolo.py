@@ -29,7 +29,7 @@ from beam_tfrecords.transforms.sources.annotations.annotated import (
 from beam_tfrecords.transforms.sources.annotations.yolo_labels import LabelFiles, read_objects, read_text
 from beam_tfrecords.transforms.sources.inputs import quote_input, split_of_word
 from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
-from beam_tfrecords.transforms.sources.path_rule import is_inside, resolve, shorten
+from beam_tfrecords.transforms.sources.path_rule import resolve, shorten
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.splits import SPLIT_NAMES
@@ -306,7 +306,7 @@ def _lead(path: str, base: str, spec: SourceSpec) -> str:
     word = path.removeprefix("./").rstrip("/") or path
     if storage.is_web(word):
         raise _error(FailureReason.UNREADABLE, f"a URL, where files have no labels: {shorten(path)}")
-    root = next((one for one in _roots(spec) if is_inside(base, one)), base)
+    root = next((one for one in _roots(spec) if storage.is_inside(base, one)), base)
     outside = spec.allow_outside_root
     return base if word == "." else resolve(word, base=base, root=root, allow_outside_root=outside)
 

@@ -1,0 +1,123 @@
+"""What a JSON file may hold that others may have written: checked as a whole, before anything reads a part of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NoReturn, TypeAlias
+
+# (value, where it stands); raises ValueError if the value is another kind of thing.
+Check: TypeAlias = Callable[[Any, str], None]
+
+_MOST_COUNT = 1 << 62
+_MOST_SHOWN = 60
+
+
+def read_json(data: bytes, check: Check) -> Any:
+    """The value of a JSON file.
+
+    Raises:
+      ValueError: it is not JSON, or not what the check allows; the message says what was found, and where.
+    """
+    try:
+        value = json.loads(data, parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
+    check(value, "it")
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def count(value: Any, where: str) -> None:
+    """A number of things."""
+    if type(value) is not int or not 0 <= value < _MOST_COUNT:
+        _refuse(value, where, "a number of 0 or more")
+
+
+def text(value: Any, where: str) -> None:
+    """A text that can be printed and written."""
+    if not isinstance(value, str):
+        _refuse(value, where, "a text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        _refuse(value, where, "valid Unicode")
+
+
+def plain(value: Any, where: str) -> None:
+    """Anything that JSON has, with valid texts."""
+    if isinstance(value, list):
+        listed(plain)(value, where)
+    elif isinstance(value, dict):
+        mapped(plain)(value, where)
+    elif isinstance(value, str):
+        text(value, where)
+
+
+def optional(of: Check) -> Check:
+    """Null, or something else."""
+
+    def check(value: Any, where: str) -> None:
+        if value is not None:
+            of(value, where)
+
+    return check
+
+
+def listed(of: Check) -> Check:
+    """A list of things of one kind."""
+
+    def check(value: Any, where: str) -> None:
+        if not isinstance(value, list):
+            _refuse(value, where, "a list")
+        for number, one in enumerate(value):
+            of(one, f"{where}[{number}]")
+
+    return check
+
+
+def mapped(of: Check) -> Check:
+    """An object whose values are of one kind."""
+
+    def check(value: Any, where: str) -> None:
+        if not isinstance(value, dict):
+            _refuse(value, where, "an object")
+        for name, one in value.items():
+            text(name, f"a name in {where}")
+            of(one, _within(where, name))
+
+    return check
+
+
+def fields(needed: Mapping[str, Check], others: Mapping[str, Check] = MappingProxyType({})) -> Check:
+    """An object with values of these names; more are allowed, and checked for valid texts.
+
+    Args:
+      needed: what has to be there.
+      others: what may be there.
+    """
+
+    def check(value: Any, where: str) -> None:
+        if not isinstance(value, dict):
+            _refuse(value, where, "an object")
+        for name in needed:
+            if name not in value:
+                raise ValueError(f"{_within(where, name)} is missing")
+        for name, one in value.items():
+            text(name, f"a name in {where}")
+            (needed.get(name) or others.get(name) or plain)(one, _within(where, name))
+
+    return check
+
+
+def _within(where: str, name: str) -> str:
+    return name if where == "it" else f"{where}.{name}"
+
+
+def _refuse(value: Any, where: str, expected: str) -> NoReturn:
+    shown = ascii(value)
+    raise ValueError(f"{where} is {shown[:_MOST_SHOWN]}{'…' * (len(shown) > _MOST_SHOWN)}; expected {expected}")

@@ -1,0 +1,145 @@
+"""Manifests of strangers: whatever a field says, each command ends as it does for its own kind, with lines alone."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import json
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from beam_tfrecords import load, open_dataset
+from beam_tfrecords.errors import BuildError, RequestError
+from tests.beam_pipelines.dataset_checks import manifest_of
+
+VALUES = (
+    None, True, -1, 0, 3, 1 << 61, 10**40, 1.5, "", "x", "1e999", "\ud800", "\x1b[2J", "../../etc/passwd", "a\0b", [],
+    [1], {}, {"a": {"b": []}}, {"records": "x"},
+)  # fmt: skip
+FLAGS = ("--image_size=16", "--direct_num_workers=1", "--splits=train=0.5,validation=0.5")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, picture, save, run) -> Path:
+    """Two versions of a small dataset, with failures and copies, so that there are lines in all of its files."""
+    root = tmp_path_factory.mktemp("made")
+    for number in range(60):
+        save(root / f"in/class{number % 2}/{number}.png", picture(number // 2 * 2, 20, 24))
+    (root / "in/class0/bad.png").write_bytes(b"no image")
+    words = (
+        "convert",
+        f"--input={root / 'in'}",
+        f"--output={root / 'out'}",
+        *FLAGS,
+        "--versioned",
+        "--max_failures=0.5",
+    )
+    words = (*words, "--accept=all")
+    assert run(*words).code == 0
+    save(root / "in/class1/new.png", picture(99, 20, 24))
+    assert run(*words).code == 0
+    return root
+
+
+def places(value: Any, *above: Any) -> Iterator[tuple[Any, ...]]:
+    """The way to each value in a JSON value."""
+    yield above
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, one in inner:
+        yield from places(one, *above, name)
+
+
+def changed(value: Any, place: tuple[Any, ...], other: Any) -> Any:
+    """The value with another one at a place; Ellipsis removes it."""
+    if not place:
+        return other
+    value = copy.deepcopy(value)
+    *above, last = place
+    holder = value
+    for name in above:
+        holder = holder[name]
+    if other is ...:
+        del holder[last]
+    else:
+        holder[last] = other
+    return value
+
+
+def mutations(value: Any, *, seed: int, most: int | None) -> list[tuple[tuple[Any, ...], Any]]:
+    """Places and values; at random, as many as asked for."""
+    found = [(place, other) for place in places(value) for other in (*VALUES, ...) if place or other is not ...]
+    return found if most is None else random.Random(seed).sample(found, min(most, len(found)))
+
+
+def write(folder: Path, name: str, data: bytes) -> None:
+    """Writes a file of a dataset, and what names its digest anew."""
+    (folder / name).write_bytes(data)
+    if name not in ("_SUCCESS", "manifest.json"):
+        manifest = manifest_of(folder)
+        manifest["files"][name] = hashlib.sha256(data).hexdigest()
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+    if name != "_SUCCESS":
+        digest = hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
+        (folder / "_SUCCESS").write_text(json.dumps({"manifest_sha256": digest}))
+
+
+def check(output: Path, run, *, reuses: Path | None = None) -> None:
+    """Runs all that reads a dataset; an exception that is no refusal would be raised here."""
+    commands = [
+        ("inspect", f"--dataset={output}"),
+        ("report", f"--dataset={output}"),
+        ("status", f"--output={output}"),
+        ("verify", f"--dataset={output}", "--direct_num_workers=1"),
+    ]
+    if reuses is not None:
+        flags = (*FLAGS, "--max_failures=1", f"--reuse={output}", "--overwrite")
+        commands.append(("convert", f"--input={reuses}", f"--output={output.parent / 'again'}", *flags))
+    for words in commands:
+        ran = run(*words)
+        assert ran.code in (0, 1, 2, 3)
+        assert all(line.isprintable() for line in (ran.out + ran.err).splitlines())
+    with contextlib.suppress(BuildError, RequestError, tf.errors.OpError):
+        next(iter(load(output, open_dataset(output).shards[0].split)))
+
+
+def _try(made: Path, name: str, run, *, seed: int, most: int | None) -> int:
+    """Tries mutations of a file of JSON; returns how many a command went on with."""
+    output = made.parent / f"copy-{name}"
+    shutil.rmtree(output, ignore_errors=True)
+    shutil.copytree(made / "out", output)
+    folder = Path(open_dataset(output).path)
+    original, opened = json.loads((folder / name).read_text()), 0
+    keep = {path.name: path.read_bytes() for path in (folder / "_SUCCESS", folder / "manifest.json", folder / name)}
+    for place, other in mutations(original, seed=seed, most=most):
+        write(folder, name, json.dumps(changed(original, place, other)).encode())
+        try:
+            open_dataset(output)
+        except (BuildError, RequestError):
+            pass  # one line, as `test_cli` shows
+        else:
+            opened += 1
+            try:
+                check(output, run)
+            except Exception as error:
+                raise AssertionError(f"{name}: {place} = {other!r}") from error
+        for file, data in keep.items():
+            (folder / file).write_bytes(data)
+    return opened
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "_SUCCESS", "changes.json"])
+def test_a_field_that_says_anything_ends_in_lines(made, run, name):
+    assert _try(made, name, run, seed=30, most=25)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", ["manifest.json", "_SUCCESS", "changes.json"])
+def test_each_field_that_says_anything_ends_in_lines(made, run, name):
+    assert _try(made, name, run, seed=30, most=None)
