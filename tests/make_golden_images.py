@@ -65,6 +65,7 @@ _REQUESTS: tuple[dict[str, Any], ...] = (
 # Likewise, of masks.
 _MASK_REQUESTS: tuple[dict[str, Any], ...] = (
     {"image_size": "24x32", "mask_bit_depth": [8, 16], "resize_mode": ["shorter", "longer", "exact", "pad", "crop"]},
+    {"image_size": "20x33", "resize_mode": ["exact", "crop"], "resample": "nearest"},
     {"image_size": "60x90", "mask_padding": [0, 255], "resize_mode": "pad", "upscale": [True, False]},
 )
 # Takes as long as all others together, and is rejected.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+
 import cv2
 import numpy as np
+from PIL import Image
 
 from beam_tfrecords.transforms.images.geometry import Geometry
 
@@ -14,6 +17,19 @@ def turn(pixels: np.ndarray, orientation: int) -> np.ndarray:
         pixels = cv2.transpose(pixels)
     flip = {2: 1, 3: -1, 4: 0, 6: 1, 7: -1, 8: 0}.get(orientation)
     return pixels if flip is None else cv2.flip(pixels, flip)
+
+
+@functools.lru_cache(256)
+def nearest_pixels(size: int, resized: int) -> np.ndarray:
+    """The rows or columns that Pillow's nearest filter takes; where two are as near, its rounding decides."""
+    numbers = Image.fromarray(np.arange(size, dtype=np.int32)[np.newaxis])
+    return np.asarray(numbers.resize((resized, 1), Image.Resampling.NEAREST))[0]
+
+
+def pick_nearest(pixels: np.ndarray, geometry: Geometry) -> np.ndarray:
+    """Resizes an upright image, or its mask, by Pillow's nearest filter."""
+    rows = nearest_pixels(pixels.shape[0], geometry.resized_height)
+    return pixels[rows][:, nearest_pixels(pixels.shape[1], geometry.resized_width)]
 
 
 def fit(pixels: np.ndarray, geometry: Geometry, *, padding: int = 0) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 import simplejpeg
 from PIL import Image
 
-from beam_tfrecords.transforms.images.arrays import fit, turn
+from beam_tfrecords.transforms.images.arrays import fit, pick_nearest, turn
 from beam_tfrecords.transforms.images.color import apply_profile, to_channels, to_srgb_transform
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.decode_errors import check_pixels
@@ -59,9 +59,11 @@ def convert_plain_jpeg(data: bytes, spec: ImageSpec) -> ConvertedImage | None:
     pixels = _decode(data, header, geometry, spec.resample, reduction=reduction, colors="GRAY" if grey else order)
     if pixels is None:
         return None
+    if geometry.is_nearest:
+        pixels = pick_nearest(turn(pixels, orientation), geometry)
     if profile:
         pixels = _to_srgb(pixels, profile, order, grey=spec.channels == 1)
-    pixels = fit(turn(pixels, orientation), geometry)
+    pixels = fit(pixels if geometry.is_nearest else turn(pixels, orientation), geometry)
     quality = Quality.of(pixels, order)
     if spec.image_encoding is ImageEncoding.JPEG:
         return _encode_jpeg(pixels, spec, geometry, quality)
@@ -83,7 +85,10 @@ def _reduction(header: JpegHeader, geometry: Geometry, resample: Resample) -> in
 def _decode(
     data: bytes, header: JpegHeader, geometry: Geometry, resample: Resample, *, reduction: int, colors: str
 ) -> np.ndarray | None:
-    """The resized image, not yet turned: [H, W] (for "GRAY") or [H, W, 3] uint8; None if the file is broken."""
+    """The resized image, not yet turned: [H, W] (for "GRAY") or [H, W, 3] uint8; None if the file is broken.
+
+    With the nearest filter it is not resized: which pixel is the nearest depends on how the image is turned.
+    """
     height, width = geometry.resized_unturned
     reduced_height, reduced_width = -(-header.height // reduction), -(-header.width // reduction)
     memory = SCRATCH.array("decoded", (reduced_height, reduced_width, 1 if colors == "GRAY" else 3))
@@ -93,7 +98,7 @@ def _decode(
         return None
     if colors == "GRAY":
         pixels = pixels[:, :, 0]
-    if (header.height, header.width) == (height, width):
+    if (header.height, header.width) == (height, width) or geometry.is_nearest:
         return pixels
     scale = header.height / reduction / height, header.width / reduction / width
     return fast_resize_array(pixels, height, width, scale=scale, resample=resample)

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from beam_tfrecords.transforms.images.decode_errors import check_pixels
-from beam_tfrecords.transforms.images.image_spec import ImageSpec, ResizeMode
+from beam_tfrecords.transforms.images.image_spec import ImageSpec, Resample, ResizeMode
 
 # EXIF orientation -> (x, y) in the upright image, each as factors of (x, y, width, height) in the file.
 _UPRIGHT = {
@@ -35,6 +35,7 @@ class Geometry:
       final_height: of the stored image: the middle of the resized one, or a black canvas with the resized one in
         its middle. An odd pixel goes to the bottom and the right.
       final_width: of the same.
+      is_nearest: whether a stored pixel is one of the source, as Pillow's filter of that name picks it.
       kept_orientation: 1 to 8; of a kept file, how its pixels are still to be turned.
     """
 
@@ -45,6 +46,7 @@ class Geometry:
     resized_width: int
     final_height: int
     final_width: int
+    is_nearest: bool = False
     kept_orientation: int = 1
 
     @classmethod
@@ -117,7 +119,7 @@ def plan_geometry(height: int, width: int, *, orientation: int, spec: ImageSpec)
     resized, final = _sizes(*upright, spec)
     check_pixels(*resized, spec.max_pixels)
     check_pixels(*final, spec.max_pixels)
-    return Geometry(height, width, orientation, *resized, *final)
+    return Geometry(height, width, orientation, *resized, *final, is_nearest=spec.resample is Resample.NEAREST)
 
 
 def _sizes(height: int, width: int, spec: ImageSpec) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
-from beam_tfrecords.transforms.images.arrays import fit, turn
+from beam_tfrecords.transforms.images.arrays import fit, pick_nearest, turn
 from beam_tfrecords.transforms.images.bit_depth import is_16_bit
 from beam_tfrecords.transforms.images.decode import load_pixels, open_image
 from beam_tfrecords.transforms.images.formats import png_depth
@@ -23,6 +23,8 @@ _LARGEST = 65535
 
 def place_mask(mask: np.ndarray, geometry: Geometry, *, padding: int = 0) -> np.ndarray:
     """Turns, resizes, crops and pads a mask as its image: every stored pixel has the number of the nearest one.
+
+    With `resample=nearest` that is the pixel which the image has, too.
 
     Args:
       mask: [H, W] uint8 or uint16, of the size of the image as it is shown or as it is in its file. Where both have
@@ -47,6 +49,8 @@ def place_mask(mask: np.ndarray, geometry: Geometry, *, padding: int = 0) -> np.
         raise _invalid(
             f"the mask has {mask.shape[1]} x {mask.shape[0]} pixels (width x height), and its image {width} x {height}"
         )
+    if geometry.is_nearest:
+        return fit(pick_nearest(mask, geometry), geometry, padding=padding)
     rows, columns = (
         # Where the middle of a resized pixel is in the source; in whole numbers, so that no rounding moves it.
         (2 * np.arange(resized) + 1) * size // (2 * resized)

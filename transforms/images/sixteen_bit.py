@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image
 
 from beam_tfrecords.errors import FailureReason
-from beam_tfrecords.transforms.images.arrays import fit, turn
+from beam_tfrecords.transforms.images.arrays import fit, pick_nearest, turn
 from beam_tfrecords.transforms.images.bit_depth import is_16_bit, is_wide_grey
 from beam_tfrecords.transforms.images.channels import plan_channels
 from beam_tfrecords.transforms.images.color import FOUR_COLORS, stretch, to_srgb, to_srgb_transform
@@ -115,7 +115,9 @@ def _resize(pixels: np.ndarray, geometry: Geometry, resample: Resample, *, has_a
     size = geometry.resized_width, geometry.resized_height
     if size == pixels.shape[1::-1]:
         return pixels
-    is_weighted = has_alpha and pixels.ndim == 3 and pixels.shape[2] == 4 and resample is not Resample.NEAREST
+    if geometry.is_nearest:  # at 16 bits, Pillow rounds in another way
+        return pick_nearest(pixels, geometry)
+    is_weighted = has_alpha and pixels.ndim == 3 and pixels.shape[2] == 4
     if is_weighted:
         alpha = pixels[..., 3:].astype(np.uint32)
         colors = (pixels[..., :3] * alpha + _WHITE // 2) // _WHITE
