@@ -158,7 +158,8 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
             "say `layout=multilabel`, or ask for labels.index"
         )
     layout = with_images(layout, source.images)
-    return dataclasses.replace(spec, layout=resolve_types(layout, source.column_types)), source
+    grouped = dataclasses.replace(spec.source, group_rows=spec.source.group_rows or source.groups_rows)
+    return dataclasses.replace(spec, layout=resolve_types(layout, source.column_types), source=grouped), source
 
 
 def _check_contents(spec: BuildSpec, source: Source, layout: Layout) -> None:

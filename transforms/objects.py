@@ -34,6 +34,23 @@ class InvalidBoxes(str, enum.Enum):
     DROP = "drop"
 
 
+class BoxFormat(str, enum.Enum):
+    """What four numbers are: two CORNERS, a corner and a SIZE, or the CENTER and a size; AUTO finds it."""
+
+    AUTO = "auto"
+    CORNERS = "xyxy"
+    SIZE = "xywh"
+    CENTER = "cxcywh"
+
+
+class BoxUnit(str, enum.Enum):
+    """What sides count: PIXELS of the image as it is shown, or SHARES of its size; AUTO finds it."""
+
+    AUTO = "auto"
+    PIXELS = "pixels"
+    SHARES = "shares"
+
+
 @dataclasses.dataclass(frozen=True)
 class Objects:
     """The annotated objects of an image, in the source's order: the n-th value of each attribute is of the n-th object.

@@ -145,6 +145,9 @@ def _make_tables(folder: Path, names: list[str]) -> None:
     with (folder / "labels.csv").open("w", newline="") as file:
         rows = [(f"photos/{name}", name.split("/")[0], 2000 + number) for number, name in enumerate(names)]
         csv.writer(file).writerows([("image", "label", "year"), *rows])
+    with (folder / "boxes.csv").open("w", newline="") as file:
+        boxes = [(f"photos/{name}", 0, 0, 20, 10 + number, name.split("/")[0]) for number, name in enumerate(names)]
+        csv.writer(file).writerows([("image", "xmin", "ymin", "xmax", "ymax", "class"), *boxes])
     with (folder / "breeds.csv").open("w", newline="") as file:
         stems = [name.removesuffix(".jpg").split("/") for name in names]
         csv.writer(file, delimiter=";").writerows([("id", "class"), *((stem, kind) for kind, stem in stems)])

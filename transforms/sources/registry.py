@@ -41,7 +41,8 @@ MASK_FILES = ("mask_root", "mask_suffix", "image_suffix")
 _ROWS = (
     "label_column", "label_columns", "label_separator", "split_column", "key_column", "group_column", "classes",
 )  # fmt: skip
-_TABLE = (*_ROWS, "image_column", "image_path", "image_root", "mask_column", "mask_root")
+_BOXES = ("box_columns", "box_format", "box_unit")
+_TABLE = (*_ROWS, *_BOXES, "image_column", "image_path", "image_root", "mask_column", "mask_root")
 _TEXT = ("delimiter", "encoding")
 _CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tzst")
@@ -66,7 +67,7 @@ SOURCES = (
         among="csv",
         takes=(*_ROWS, *_TEXT),
     ),
-    Entry("hf_folder", "tables.hf_folder", takes=(*_ROWS, *_TEXT, "image_column", "mask_column", "mask_root")),
+    Entry("hf_folder", "tables.hf_folder", takes=(*_ROWS, *_BOXES, *_TEXT, "image_column", "mask_column", "mask_root")),
     Entry("coco", "annotations.coco", (".json",), takes=("image_root",)),
     Entry("yolo", "annotations.yolo", (".yaml", ".yml"), takes=("image_root",)),
     Entry("voc", "annotations.voc"),

@@ -13,6 +13,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.objects import BoxFormat, BoxUnit
 from beam_tfrecords.transforms.settings import INPUT, one_of, setting, switch
 from beam_tfrecords.transforms.sources.braces import split_list
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
@@ -149,6 +150,8 @@ class SourceSpec:
       exclude: globs of the keys that are not wanted.
       classes: labels that are wanted; empty for all.
       group_column: column whose equal values keep samples in one split, where splits are fractions.
+      box_columns: columns of a box in each row; empty for those of usual names.
+      box_format: what their numbers are, and `box_unit` what they count.
       fingerprint: what tells that a file has changed.
       requester_pays: who pays for requests to buckets whose owner does not, as in `storage.StorageOptions`.
       input_splits: path of an input -> its split, where the request says it for each (`train=photos/`).
@@ -283,6 +286,27 @@ class SourceSpec:
     )
     group_column: str | None = _setting(
         None, help="column whose equal values stay in one split (with fractions in `splits`)"
+    )
+    box_columns: tuple[str, ...] = _setting(
+        (),
+        help="columns with the sides of a box in each row, such as x1,y1,x2,y2, or one with lists of them",
+        read=read_names,
+        write=_write_list,
+        shown_default="",
+    )
+    box_format: BoxFormat = setting(
+        BoxFormat.AUTO,
+        group=INPUT,
+        decides_records=False,
+        help="what the sides of boxes in a table are: xyxy (two corners), xywh (corner, size) or cxcywh (center, size)",
+        read=one_of(BoxFormat),
+    )
+    box_unit: BoxUnit = setting(
+        BoxUnit.AUTO,
+        group=INPUT,
+        decides_records=False,
+        help="what the sides of boxes in a table count: pixels, or shares of the image's size",
+        read=one_of(BoxUnit),
     )
     fingerprint: Fingerprint = setting(
         Fingerprint.STAT,

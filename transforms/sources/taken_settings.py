@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 from beam_tfrecords.errors import RequestError
@@ -11,6 +12,7 @@ from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 # That some sources take and others do not.
 _SETTINGS = tuple(dict.fromkeys(itertools.chain.from_iterable(entry.takes for entry in SOURCES)))
+_DEFAULTS = {field.name: field.default for field in dataclasses.fields(SourceSpec)}
 
 
 def refuse_settings(entry: Entry, spec: SourceSpec) -> None:
@@ -22,8 +24,8 @@ def refuse_settings(entry: Entry, spec: SourceSpec) -> None:
     where = f"{quote_input(spec.input[0])} is read as {entry.name}, which"
     for name in _SETTINGS:
         value = getattr(spec, name)
-        if value not in (None, ()) and name not in entry.takes:
-            shown = ",".join(value) if isinstance(value, tuple) else value
+        if value != _DEFAULTS[name] and name not in entry.takes:
+            shown = ",".join(value) if isinstance(value, tuple) else getattr(value, "value", value)
             raise RequestError(f"`{name}={shown}`: {where} {_explain(name, entry)}")
 
 

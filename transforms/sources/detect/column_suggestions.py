@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
+from beam_tfrecords.transforms.sources.detect.box_columns import has_box_names
+from beam_tfrecords.transforms.sources.detect.column_names import LABEL_NAMES, NOT_LABEL_NAMES, plain_name
 from beam_tfrecords.transforms.sources.detect.numbered_columns import (
     find_pixel_columns,
     is_pixel_name,
@@ -28,14 +30,6 @@ _MOST_LABELS = 2
 _LONGEST_LABEL = 60
 # -1 is "not", as in CelebA's attributes.
 _ONE_HOT = {"0", "1", "0.0", "1.0", "-1", "-1.0"}
-# Columns whose names, in lower case and without marks, say that they hold the class, or that they do not.
-LABEL_NAMES = re.compile(
-    r"label|class|category|species|breed|diagnosis|^dx$|disease|emotion|^target$|^y$|variety|genus|landmark"
-)
-NOT_LABEL_NAMES = re.compile(
-    r"source|confidence|conf$|prob|count|group|path|file|url|width|height|age$|year|date|time|score|price|rating|text|caption"
-    r"|split|^set$|subset|partition|phase|usage|fold"
-)
 _TEXT_NAMES = re.compile(r"caption|description|^text$|comment|report")
 _VALUE_NAMES = re.compile(r"age$|price|score|rating|value|^target$|^y$")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
@@ -65,6 +59,9 @@ def column_suggestions(table: Table, *, image: str | None, needs_image: bool, ne
       RequestError: the table holds the images themselves.
     """
     cells, rows = _read_cells(table)
+    if has_box_names(table.columns):
+        images = _find_images(table, cells, repeats=True) if needs_image else {}
+        return [Suggestion(f"the boxes in the images in {_describe(images)}", images)] if images else []
     if needs_image:
         _refuse_content(table, cells, rows, needs_label=needs_label)
     images = _find_images(table, cells) if needs_image else {}
@@ -85,10 +82,15 @@ def one_hot_columns(table: Table) -> list[str]:
     return _find_one_hot(*_read_cells(table))
 
 
-def find_pattern(table: Table, column: str, values: Sequence[str | int]) -> str | None:
-    """The pattern by which some cells of a column name local images; None if they do not."""
+def find_pattern(table: Table, column: str, values: Sequence[str | int], *, repeats: bool = False) -> str | None:
+    """The pattern by which some cells of a column name local images; None if they do not.
+
+    Args:
+      repeats: whether rows have the same images.
+    """
     # Also a class may be the name of a file.
-    if storage.has_scheme(table.path) or "/" in str(values[0]) or len(set(values)) * 2 <= len(values):
+    is_class = len(set(values)) * 2 <= len(values) and not repeats
+    if storage.has_scheme(table.path) or "/" in str(values[0]) or is_class:
         return None
     root = storage.dirname(table.path)
     some = [str(values[index]) for index in (0, len(values) // 2, -1)]
@@ -98,11 +100,6 @@ def find_pattern(table: Table, column: str, values: Sequence[str | int]) -> str 
             if all(storage.is_file(storage.join(root, fill_pattern(pattern, {column: one}))) for one in some):
                 return pattern
     return None
-
-
-def plain_name(name: str) -> str:
-    """A column's name as usual names are compared with it."""
-    return re.sub(r"[\s_-]", "", name.lower())
 
 
 def _read_cells(table: Table) -> tuple[_Cells, int]:
@@ -177,14 +174,18 @@ def _describe(images: Mapping[str, str]) -> str:
     return next((f"column {name!r}" if key == "image_column" else name for key, name in images.items()), "")
 
 
-def _find_images(table: Table, cells: _Cells) -> dict[str, Any] | None:
-    """The setting that finds images: a column of their names, or of ids that files are named by."""
+def _find_images(table: Table, cells: _Cells, *, repeats: bool = False) -> dict[str, Any] | None:
+    """The setting that finds images: a column of their names, or of ids that files are named by.
+
+    Args:
+      repeats: whether rows have the same images.
+    """
     names = [
         name for name, values in cells.items() if values and sum(map(_names_image, map(str, values))) * 2 > len(values)
     ]
     if names:
         return {"image_column": min(names, key=lambda name: bool(_MASK_NAMES.search(name.lower())))}
-    found = (find_pattern(table, name, values) for name, values in cells.items() if values)
+    found = (find_pattern(table, name, values, repeats=repeats) for name, values in cells.items() if values)
     pattern = next(filter(None, found), None)
     return {"image_path": pattern} if pattern else None
 

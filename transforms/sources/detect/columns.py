@@ -12,30 +12,28 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs import IMAGE, MASK
-from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions, plain_name
+from beam_tfrecords.transforms.sources.detect.box_columns import describe_boxes, find_boxes
+from beam_tfrecords.transforms.sources.detect.column_names import (
+    IMAGE_NAMES,
+    MASK_NAMES,
+    USUAL_LABELS,
+    is_label_name,
+    plain_name,
+)
+from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
 from beam_tfrecords.transforms.sources.detect.split_column import SplitColumn, find_split_column
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.selection import read_names
-from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.source_spec import LabelType, SourceSpec
+from beam_tfrecords.transforms.sources.tables.box_cells import BoxColumns
 from beam_tfrecords.transforms.sources.tables.cells import is_path_list
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
 
-# The usual names, in order of preference, without regard to case, spaces and underscores. The first is the
-# documented one: it is taken without a note.
-_IMAGES = (
-    "image", "imagepath", "imagefile", "imgpath", "path", "filepath", "filename", "file", "imagename", "img",
-    "imageurl", "imgurl", "url",
-)  # fmt: skip
-MASK_NAMES = (
-    "mask", "maskpath", "maskfile", "maskfilename", "maskname", "segmentation", "annotation", "segmentationmask",
-    "image/segmentation/class/encoded",
-)  # fmt: skip
 # Rows that are looked at.
 _ROWS = 100
-_LABELS = ("label", "labels", "class", "classname", "classes", "category")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +45,7 @@ class Columns:
       pattern: pattern of the image's path over columns; None if a column has the path.
       labels: columns of zeros and ones, one for each class.
       objects: column of annotated objects.
+      boxes: columns of a box in each row.
       group: what keeps rows in one split.
       mask: path of the image's mask.
       images: name of an image -> its path, or a list of paths; empty if they come from a pattern.
@@ -64,6 +63,7 @@ class Columns:
     mask: str | None = None
     images: Mapping[str, str] = dataclasses.field(default_factory=dict)
     lists: frozenset[str] = frozenset()
+    boxes: BoxColumns | None = None
 
     @functools.cached_property
     def needed(self) -> list[str]:
@@ -71,7 +71,8 @@ class Columns:
         split = self.split.name if self.split else None
         columns = *self.images.values(), self.label, split, self.key, self.group, self.objects, self.mask
         named = [name for name in columns if name is not None]
-        return [*named, *self.labels, *pattern_columns(self.pattern or "")]
+        boxes = self.boxes.needed if self.boxes else ()
+        return [*named, *self.labels, *pattern_columns(self.pattern or ""), *boxes]
 
     @property
     def has_images(self) -> bool:
@@ -104,7 +105,7 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
             taken.append(f"{what} from column {guessed!r}")
         return guessed
 
-    usual_images = () if spec.image_path is not None else _IMAGES if spec.needs_image else _IMAGES[:1]
+    usual_images = () if spec.image_path is not None else IMAGE_NAMES if spec.needs_image else IMAGE_NAMES[:1]
     images = name_images(table.columns, table, spec)
     if not images or images.get(IMAGE) == "":
         guessed = choose("image_column", usual_images, "images", text=True)
@@ -113,7 +114,7 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
     images = {column if column in listed and name == IMAGE else name: column for name, column in images.items()}
     lists = frozenset(name for name, column in images.items() if column in listed)
     image = next(iter(images.values()), None)
-    usual_labels = () if spec.label_columns else _LABELS if spec.needs_label else _LABELS[:1]
+    usual_labels = () if spec.label_columns else USUAL_LABELS if spec.needs_label else USUAL_LABELS[:1]
     label = choose("label_column", usual_labels, "labels")
     for name in spec.label_columns:
         if name not in table.columns:
@@ -134,11 +135,28 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
     objects = find_objects(table, spec, find_label(table))
     if objects is not None:
         taken.append(f"boxes from column {objects!r}")
+    boxes = _choose_boxes(table, spec, taken) if objects is None else None
+    if boxes is not None and not spec.needs_label:
+        label = None
     if taken:
         notes.append(f"{printable(storage.basename(table.path))}: {', '.join(taken)}")
-    found = Columns(image, spec.image_path, label, split, key, group, spec.label_columns, objects, mask, images, lists)
+    found = Columns(
+        image, spec.image_path, label, split, key, group, spec.label_columns, objects, mask, images, lists, boxes
+    )
     _check_needed(table, spec, found)
     return found, notes
+
+
+def _choose_boxes(table: Table, spec: SourceSpec, taken: list[str]) -> BoxColumns | None:
+    """The columns of boxes, unless the labels alone are asked for; adds to what was found for a note."""
+    by_name = [name for name in table.columns if is_label_name(name)]
+    label = spec.label_column or find_label(table) or (by_name[0] if len(by_name) == 1 else None)
+    boxes = find_boxes(table, spec, label)
+    if boxes is None:
+        return None
+    is_taken = spec.needs_objects and not spec.label_columns and spec.label_type is LabelType.CLASS
+    taken.append(describe_boxes(boxes) if is_taken else f"{describe_boxes(boxes)}, are not used by this layout")
+    return boxes if is_taken else None
 
 
 def _check_needed(table: Table, spec: SourceSpec, found: Columns) -> None:
@@ -154,7 +172,7 @@ def _check_needed(table: Table, spec: SourceSpec, found: Columns) -> None:
                 table, image=None, needs_image=True, needs_label=found.label is None and spec.needs_label
             ),
         )
-    if found.label is None and spec.needs_label and not spec.label_columns and found.objects is None:
+    if found.label is None and spec.needs_label and not spec.label_columns and not (found.objects or found.boxes):
         raise RequestError(
             f"{quote_input(table.path)} has no column 'label', which the layout needs; name another with "
             f"`label_column`; {available(table)}",
@@ -181,7 +199,7 @@ def has_labels(table: Table, named: Sequence[str]) -> bool:
 
 def find_image_column(columns: Sequence[str]) -> str | None:
     """The column of the images by its usual name; None if there is none."""
-    return _find_name(columns, _IMAGES, lambda _: True)
+    return _find_name(columns, IMAGE_NAMES, lambda _: True)
 
 
 def choose_mask(columns: Sequence[str], table: Table, spec: SourceSpec) -> str | None:
@@ -240,7 +258,7 @@ def choose_label(
 
 def find_label(table: Table) -> str | None:
     """The column of the labels by its usual name; None if there is none."""
-    return _guess(table, _LABELS, text=False)
+    return _guess(table, USUAL_LABELS, text=False)
 
 
 def available(table: Table) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError, Suggestion
-from beam_tfrecords.transforms.sources.detect.column_suggestions import LABEL_NAMES, NOT_LABEL_NAMES, plain_name
+from beam_tfrecords.transforms.sources.detect.column_names import LABEL_NAMES, NOT_LABEL_NAMES, plain_name
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.detect.split_column import are_splits
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs import SampleRef
-from beam_tfrecords.transforms.sources.detect.column_suggestions import plain_name
-from beam_tfrecords.transforms.sources.detect.columns import MASK_NAMES, available
+from beam_tfrecords.transforms.sources.detect.column_names import MASK_NAMES, plain_name
+from beam_tfrecords.transforms.sources.detect.columns import available
 from beam_tfrecords.transforms.sources.inputs import InputFile, key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.selection import read_names
 from beam_tfrecords.transforms.sources.source import MakeSource

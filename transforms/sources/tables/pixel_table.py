@@ -15,12 +15,8 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs import IMAGE, PixelRange, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, Spool
-from beam_tfrecords.transforms.sources.detect.column_suggestions import (
-    LABEL_NAMES,
-    NOT_LABEL_NAMES,
-    find_pixels,
-    plain_name,
-)
+from beam_tfrecords.transforms.sources.detect.column_names import is_label_name
+from beam_tfrecords.transforms.sources.detect.column_suggestions import find_pixels
 from beam_tfrecords.transforms.sources.detect.columns import choose_label, find_image_column, find_label
 from beam_tfrecords.transforms.sources.detect.numbered_columns import square_shape
 from beam_tfrecords.transforms.sources.inputs import (
@@ -78,8 +74,7 @@ class PixelTableSource(ContainerSource):
         self.read_container: ReadPixels = ReadPixels(cells, pixels, tuple(shape), splits, spec.delimiter, spec.encoding)
 
     def _choose_label(self, table: FirstRows, spec: SourceSpec) -> str | None:
-        plain = {name: plain_name(name) for name in table.columns}
-        named = [name for name, one in plain.items() if LABEL_NAMES.search(one) and not NOT_LABEL_NAMES.search(one)]
+        named = [name for name in table.columns if is_label_name(name)]
         then = named if len(named) == 1 else ()
         label = choose_label(table, spec, then=then)
         if label in then and label != spec.label_column and find_label(table) is None:

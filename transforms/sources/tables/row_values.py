@@ -104,7 +104,7 @@ class RowReader:
         of = self.columns
         found = {
             Content.LABEL: of.label or of.labels,
-            Content.OBJECTS: of.objects,
+            Content.OBJECTS: of.objects or of.boxes,
             Content.MASK: of.mask,
             Content.CAPTIONS: CAPTIONS in self.features,
             Content.COLUMNS: True,
@@ -162,7 +162,7 @@ class RowReader:
                 split,
                 columns,
                 group=group,
-                objects=self.objects(row) if of.objects else located.objects,
+                objects=self.objects(row) if of.objects or of.boxes else located.objects,
             )
         except SampleError as error:
             failure = (error.reason.value, error.detail)
@@ -184,7 +184,7 @@ class RowReader:
         shared: dict[str, Any] = {"split": [self.split(row) for row in rows] if of.split else split}
         if of.group:
             shared["group"] = list(map(self.group, rows))
-        if of.objects:
+        if of.objects or of.boxes:
             shared["objects"] = [found and list(found.pack()) for found in map(self.objects, rows)]
         values = {name: read_values(rows, name) for name in self.features}
         return RefColumns.of_rows([prefix + key for key in keys], self._labels(rows), values, **shared)
@@ -230,7 +230,9 @@ class RowReader:
         return {name: read_value(row, name) for name in self.features}
 
     def objects(self, row: Mapping[str, Any]) -> Objects | None:
-        """The annotated objects; None for a table without such a column."""
+        """The annotated objects; None for a table without such columns."""
+        if self.columns.boxes:
+            return self.columns.boxes.read(row)
         return read_objects(row[self.columns.objects], self.object_classes) if self.columns.objects else None
 
     def group(self, row: Mapping[str, Any]) -> str | None:
@@ -266,6 +268,8 @@ def choose_cells(
     split = "" if spec.input_splits else spec.split_column
     named = dataclasses.replace(spec, image_column=None, label_column=label, split_column=split)
     named = dataclasses.replace(named, needs_image=False, needs_label=False, needs_mask=False, images={})
+    # A row is a sample: no other has the boxes of its image.
+    named = dataclasses.replace(named, needs_objects=False)
     columns, notes = choose_columns(table, named)
     # A column of the name `image` is no path of one.
     columns = dataclasses.replace(

@@ -210,10 +210,11 @@ class TableSource(Source):
         self.read_container: ReadRows = ReadRows(readers, place)
         self.columns = tuple(dict.fromkeys(column for _, table in tables for column in table.columns))
         self.column_types = _merge_types([table for _, table in tables])
-        self.label_column = self._readers[0].columns.label
-        self.table = self._readers[0].table
-        self.has_several_labels = self._readers[0].cells.has_several_labels
         columns = self._readers[0].columns
+        self.label_column = columns.label
+        self.table = self._readers[0].table
+        self.groups_rows = columns.boxes is not None
+        self.has_several_labels = self._readers[0].cells.has_several_labels
         self.has_images = columns.has_images
         if columns.pattern is None:
             self.images = {name: name in columns.lists for name in columns.images}

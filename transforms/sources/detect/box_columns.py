@@ -1,0 +1,146 @@
+"""Which columns of a table are the sides of boxes, a box in each row, and what the numbers in them mean."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.transforms.objects import BoxFormat, BoxUnit
+from beam_tfrecords.transforms.sources.detect.column_names import plain_name
+from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.box_cells import (
+    MOST_SHARE,
+    BoxColumns,
+    read_number,
+    read_sides,
+)
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table
+
+# The usual names, without regard to case, spaces and underscores, and behind words for boxes.
+_NAMES = {
+    BoxFormat.CORNERS: (
+        "xmin ymin xmax ymax", "x1 y1 x2 y2", "x0 y0 x1 y1", "left top right bottom", "minx miny maxx maxy",
+    ),
+    BoxFormat.CENTER: ("xcenter ycenter", "centerx centery", "cx cy", "xc yc"),
+    BoxFormat.SIZE: ("x y", "left top", "xmin ymin", "x1 y1", "minx miny"),
+}  # fmt: skip
+_SIZES = ("width height", "w h")
+_PREFIX = re.compile(r"^(?:bbox|bndbox|boundingbox|box)(?=.)")
+_CELLS = ("bbox", "box", "boundingbox")
+_IMAGE_SIZES = ("imagewidth imageheight", "imgwidth imgheight", "width height")
+# Attribute -> the names that it has.
+_ATTRIBUTES = {
+    "is_crowd": ("isgroupof", "iscrowd"),
+    "difficult": ("difficult", "isdifficult"),
+    "truncated": ("truncated", "istruncated"),
+}
+_ROWS = 1000
+ONLY_CLASS = "object"
+
+
+def find_boxes(table: Table, spec: SourceSpec, label: str | None) -> BoxColumns | None:
+    """The columns of boxes, as the request says, or by their usual names if they hold numbers; None if there are none.
+
+    Args:
+      label: column of the classes; None if there is none.
+
+    Raises:
+      RequestError: a column of the request does not exist, or the numbers may be two things.
+    """
+    plain = {plain_name(name): name for name in reversed(table.columns)}
+    found = _named(table, spec) or next(_usual(plain), None)
+    if found is None:
+        return None
+    sides, form = found
+    size = _find(plain, _IMAGE_SIZES, without=sides)
+    rows = [*itertools.islice(table.rows([*sides, *size]), _ROWS)]
+    boxes = [values for row in rows if not isinstance(row, InvalidRow) and (values := read_sides(row, sides))]
+    numbers = [values for values in boxes if all(map(math.isfinite, values))]
+    if not (spec.box_columns or numbers):
+        return None
+    most = max((abs(value) for values in numbers for value in values), default=math.inf)
+    is_normalized = spec.box_unit is BoxUnit.SHARES or (spec.box_unit is BoxUnit.AUTO and most <= MOST_SHARE)
+    if spec.box_format is not BoxFormat.AUTO:
+        form = spec.box_format
+    if form is BoxFormat.AUTO:
+        form = _format_of(table, numbers, [] if is_normalized else rows, sides, size)
+    attributes = {
+        name: plain[one] for name, names in _ATTRIBUTES.items() for one in names if one in plain and plain[one] != label
+    }
+    only = "" if label else spec.class_names[0] if len(spec.class_names) == 1 else ONLY_CLASS
+    return BoxColumns(sides, form, is_normalized, label, only, size, attributes)
+
+
+def has_box_names(columns: Sequence[str]) -> bool:
+    """Whether columns are the sides of boxes by their names."""
+    return next(_usual({plain_name(name): name for name in reversed(columns)}), None) is not None
+
+
+def describe_boxes(boxes: BoxColumns) -> str:
+    """What was found, for a note."""
+    unit = "shares of the image" if boxes.is_normalized else "pixels"
+    alone = "" if boxes.label else f", all of the class {boxes.only!r}"
+    columns = f"column {boxes.sides[0]!r}" if len(boxes.sides) == 1 else f"columns {', '.join(boxes.sides)}"
+    return f"boxes from {columns}, {boxes.format.value} in {unit}{alone}"
+
+
+def _named(table: Table, spec: SourceSpec) -> tuple[Sequence[str], BoxFormat] | None:
+    named = spec.box_columns
+    if not named:
+        return None
+    missing = [name for name in named if name not in table.columns]
+    if missing or len(named) not in (1, 4):
+        what = f"{table.path} has no column {missing[0]!r}" if missing else "expected four columns, or one with lists"
+        raise RequestError(f"`box_columns={','.join(named)}`: {what}; it has: {', '.join(table.columns)}")
+    plain = {plain_name(name): name for name in named}
+    return next((found for found in _usual(plain) if {*found[0]} == {*named}), (named, BoxFormat.AUTO))
+
+
+def _usual(plain: Mapping[str, str]) -> Iterator[tuple[Sequence[str], BoxFormat]]:
+    """The columns of usual names, those that say most first."""
+    short = {**{_PREFIX.sub("", name): column for name, column in plain.items()}, **plain}
+    for form, names in _NAMES.items():
+        for corner in names:
+            for words in (corner,) if form is BoxFormat.CORNERS else [f"{corner} {size}" for size in _SIZES]:
+                if all(word in short for word in words.split()):
+                    yield [short[word] for word in words.split()], form
+    yield from (([plain[name]], BoxFormat.AUTO) for name in _CELLS if name in plain)
+
+
+def _find(plain: Mapping[str, str], names: Sequence[str], *, without: Sequence[str]) -> Sequence[str]:
+    """The columns of the first two names that are there."""
+    found = ([plain.get(word) for word in pair.split()] for pair in names)
+    return next(([one for one in pair if one] for pair in found if None not in pair and not {*pair} & {*without}), [])
+
+
+def _format_of(
+    table: Table, boxes: Sequence[Sequence[float]], rows: Sequence[Row], sides: Sequence[str], size: Sequence[str]
+) -> BoxFormat:
+    """Whether boxes without a name for it are two corners, or a corner and a size.
+
+    Raises:
+      RequestError: they may be both.
+    """
+    if any(third <= x or fourth <= y for x, y, third, fourth in boxes):
+        return BoxFormat.SIZE
+    for row in rows if size else ():
+        values = None if isinstance(row, InvalidRow) else read_sides(row, sides)
+        if values and not isinstance(row, InvalidRow):
+            width, height = (read_number(row[name]) for name in size)
+            # A pixel more is rounding.
+            if values[0] + values[2] > width + 1 or values[1] + values[3] > height + 1:
+                return BoxFormat.CORNERS
+    if size and boxes and rows:
+        return BoxFormat.SIZE
+    shown = ", ".join(sides)
+    raise RequestError(
+        f"{quote_input(table.path)}: the boxes in {shown} may be two corners, or a corner and a size",
+        [
+            Suggestion("x and y of the top left corner, width and height", {"box_format": "xywh"}),
+            Suggestion("x and y of two corners", {"box_format": "xyxy"}),
+        ],
+    )

@@ -1,0 +1,115 @@
+"""A row for each box: which of its cells are the sides, and what they mean. Pure functions."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beam_tfrecords.transforms.objects import BoxFormat, Objects
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_label
+from beam_tfrecords.transforms.sources.tables.image_paths import shorten
+
+# Shares of a size that are larger are boxes in pixels.
+MOST_SHARE = 1.5
+
+
+@dataclasses.dataclass(frozen=True)
+class BoxColumns:
+    """The columns of a row for each box.
+
+    Attributes:
+      sides: columns of x and y, and of what follows them; a single one has lists of all four.
+      format: of the four numbers.
+      is_normalized: whether they are shares of the image's size.
+      label: column of the class; None if all boxes are of the class `only`.
+      size: columns of the width and height of the image; empty if there are none.
+      attributes: name of another attribute of objects -> column.
+    """
+
+    sides: Sequence[str]
+    format: BoxFormat
+    is_normalized: bool
+    label: str | None
+    only: str = ""
+    size: Sequence[str] = ()
+    attributes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def needed(self) -> Sequence[str]:
+        """All columns that are read."""
+        label = [self.label] if self.label else []
+        return [*self.sides, *label, *self.size, *self.attributes.values()]
+
+    def read(self, row: Mapping[str, Any]) -> Objects:
+        """The object of a row; none where all sides are empty, as in the row of an image without boxes.
+
+        Raises:
+          SampleError: a cell cannot be what it is to be.
+        """
+        values = read_sides(row, self.sides)
+        size = tuple(map(read_number, (row[name] for name in self.size)))
+        shown = None
+        if size and not self.is_normalized and all(side > 0 and side.is_integer() for side in size):
+            shown = (int(size[0]), int(size[1]))
+        if values is None:
+            return Objects(size=shown, is_normalized=self.is_normalized)
+        if not all(map(math.isfinite, values)):
+            found = shorten(", ".join(str(row[name]) for name in self.sides))
+            raise invalid_row(f"columns {', '.join(self.sides)} have {found}; expected the four numbers of a box")
+        if self.is_normalized and max(map(abs, values)) > MOST_SHARE:
+            raise invalid_row(f"the box {list(values)} is not in shares of the image, as those of the first rows are")
+        label = self.only if self.label is None else read_label(row, self.label)
+        if isinstance(label, list | bytes | float):
+            raise invalid_row(f"column {self.label!r} has {shorten(str(label))}; expected the class of a box")
+        attributes = {name: (int(read_number(row[column]) == 1),) for name, column in self.attributes.items()}
+        return Objects(
+            tuple(_corners(values, self.format)), (label,), attributes, size=shown, is_normalized=self.is_normalized
+        )
+
+
+def read_sides(row: Mapping[str, Any], columns: Sequence[str]) -> Sequence[float] | None:
+    """The four numbers of a box, NaN for what is none; None where all cells are empty."""
+    cells = [row[name] for name in columns]
+    if len(cells) == 1:
+        cells = _as_list(cells[0])
+    if all(_is_empty(cell) for cell in cells):
+        return None
+    return list(map(read_number, cells)) if len(cells) == 4 else [math.nan] * 4
+
+
+def read_number(cell: Any) -> float:
+    """The number of a cell; NaN for anything else."""
+    if isinstance(cell, bool | None):
+        return math.nan
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def _as_list(cell: Any) -> list[Any]:
+    """The numbers in a cell: a list, or one as text, `[1, 2, 3, 4]` or `1 2 3 4`; another cell is alone in it."""
+    if isinstance(cell, str) and cell.strip():
+        try:
+            found = json.loads(cell)
+        except (ValueError, RecursionError):
+            found = re.split(r"[\s,;]+", cell.strip(" []()\t"))
+        return found if isinstance(found, list) else [found]
+    return cell if isinstance(cell, list) else [cell]
+
+
+def _is_empty(cell: Any) -> bool:
+    return cell is None or cell != cell or (isinstance(cell, str) and not cell.strip())
+
+
+def _corners(values: Sequence[float], of: BoxFormat) -> Sequence[float]:
+    x, y, third, fourth = values
+    if of is BoxFormat.CORNERS:
+        return values
+    if of is BoxFormat.CENTER:
+        x, y = x - third / 2, y - fourth / 2
+    return x, y, x + third, y + fourth
