@@ -675,4 +675,158 @@ LAYOUTS = (
         refused="have the same names",
         suggestions=[unlabelled(train=3), unlabelled(train=3)],
     ),
+    # Pairs and single bands under any name, several masks of an image, and parts.
+    Layout(
+        "CamVid, the original folders",
+        "701_StillsRaw_full/0001TP_{006690,006720,006750}.png LabeledApproved_full/0001TP_{006690,006720,006750}_L.png",
+        refused="the same names but for their ends",
+        suggestions=[unlabelled(train=3), unlabelled(train=3), unlabelled(train=3)],
+    ),
+    Layout(
+        "ISPRS Potsdam",
+        "2_Ortho_RGB/top_potsdam_{2_10,2_11,3_12}_RGB.tif 5_Labels_all/top_potsdam_{2_10,2_11,3_12}_label.tif",
+        refused="the same names but for their ends",
+        suggestions=[unlabelled(train=3), unlabelled(train=3), unlabelled(train=3)],
+    ),
+    Layout(
+        "ISIC 2018, segmentation",
+        "ISIC2018_Task1-2_Training_Input/ISIC_{0000000..0000004}.jpg "
+        "ISIC2018_Task1_Training_GroundTruth/ISIC_{0000000..0000004}_segmentation.png",
+        refused="the same names but for their ends",
+        suggestions=[unlabelled(train=5), unlabelled(train=5), unlabelled(train=5)],
+    ),
+    Layout(
+        "Penn-Fudan pedestrians",
+        "PNGImages/FudanPed{00001..00004}.png PedMasks/FudanPed{00001..00004}_mask.png "
+        "Annotation/FudanPed{00001..00004}.txt",
+        refused="the same names but for their ends",
+        suggestions=[unlabelled(train=4), unlabelled(train=4), unlabelled(train=4)],
+    ),
+    Layout(
+        "DUTS saliency",
+        "DUTS-TR/DUTS-TR-Image/{a1,b2,c3}.jpg DUTS-TR/DUTS-TR-Mask/{a1,b2,c3}.png "
+        "DUTS-TE/DUTS-TE-Image/{d1,e2}.jpg DUTS-TE/DUTS-TE-Mask/{d1,e2}.png",
+        refused="have the same names",
+        suggestions=[unlabelled(train=5), unlabelled(train=5), unlabelled(train=5)],
+    ),
+    Layout(
+        "Objects365, one split",
+        "{patch0,patch1,patch2}/objects365_v1_{00000001..00000003}.jpg",
+        refused="directly in patch0, patch1, patch2",
+        suggestions=[unlabelled(train=9)],
+    ),
+    Layout(
+        "BigEarthNet",
+        "S2A_MSIL2A_2017_{1_2,3_4,5_6}/x_B{01..12}.tif S2A_MSIL2A_2017_{1_2,3_4,5_6}/x_labels_metadata.json",
+        refused="are single bands of the same pictures, such as B01",
+        suggestions=[unlabelled(train=36)],
+        root="BigEarthNet-v1.0",
+    ),
+    Layout(
+        "Human Protein Atlas",
+        "train/{aa,b1}_{red,green,blue,yellow}.png test/{c,d}_{red,green,blue,yellow}.png",
+        refused="are single bands of the same pictures, such as blue, green",
+        suggestions=[unlabelled(train=8, test=8)],
+    ),
+    Layout(
+        "KITTI semantics",
+        "training/{image_2,semantic,semantic_rgb,instance}/{000000_10,000001_10,000002_10}.png "
+        "testing/image_2/{000000_10,000001_10}.png",
+        refused="training/semantic, training/semantic_rgb look like masks",
+        suggestions=[unlabelled(train=3), unlabelled(train=3), unlabelled(train=3, test=2)],
+    ),
+    Layout(
+        "Mapillary Vistas",
+        "{training,validation}/images/{aa,b1,c2}.jpg "
+        "{training,validation}/v1.2/{labels,instances,panoptic}/{aa,b1,c2}.png testing/images/{d,e}.jpg",
+        refused="training/v1.2/instances, training/v1.2/labels",
+        suggestions=[unlabelled(train=3, validation=3, test=2)],
+    ),
+    Layout(
+        "DRIVE vessels",
+        "training/images/{21..24}_training.tif training/1st_manual/{21..24}_manual1.gif "
+        "training/mask/{21..24}_training_mask.gif test/images/{01..03}_test.tif "
+        "test/1st_manual/{01..03}_manual1.gif test/mask/{01..03}_test_mask.gif",
+        refused="training/1st_manual, training/mask look like masks",
+        suggestions=[unlabelled(train=4, test=3)],
+    ),
+    Layout(
+        "DeepGlobe roads",
+        "train/{100034,100081,100129}_sat.jpg train/{100034,100081,100129}_mask.png valid/{1,2}_sat.jpg",
+        refused="end in _mask",
+        suggestions=[unlabelled(train=3), unlabelled(train=3, validation=2)],
+    ),
+    Layout(
+        "iSAID",
+        "train/images/P{0000..0003}.png train/Semantic_masks/images/P{0000..0003}_instance_color_RGB.png "
+        "train/Instance_masks/images/P{0000..0003}_instance_id_RGB.png",
+        refused="train/Semantic_masks look like masks",
+        suggestions=[unlabelled(train=4), unlabelled(train=4), unlabelled(train=4)],
+    ),
+    Layout(
+        "LoveDA",
+        "{Train,Val}/{Rural,Urban}/{images_png,masks_png}/{1..3}.png",
+        refused="masks_png look like masks",
+        suggestions=[
+            unlabelled(train=6, validation=6),
+            {"train": {"Rural": 3, "Urban": 3}, "validation": {"Rural": 3, "Urban": 3}},
+            unlabelled(train=6, validation=6),
+        ],
+    ),
+    Layout(
+        "CVC-ClinicDB",
+        "Original/{1..6}.png Ground+Truth/{1..6}.png",
+        refused="Ground Truth look like masks",
+        suggestions=[unlabelled(train=6), unlabelled(train=6)],
+    ),
+    Layout(
+        "YouTube-VOS",
+        "train/JPEGImages/{003234,0043f0}/{00000..00003}.jpg train/Annotations/{003234,0043f0}/{00000..00003}.png",
+        refused="train/Annotations look like masks",
+        suggestions=[unlabelled(train=8), {"train": {"003234": 4, "0043f0": 4}}, unlabelled(train=8)],
+    ),
+    Layout(
+        "Massachusetts roads",
+        "tiff/{train,val,test}/{a1,b2}.tiff tiff/{train,val,test}_labels/{a1,b2}.tif",
+        refused="train_labels, tiff/val_labels look like masks",
+        suggestions=[
+            unlabelled(train=2, validation=2, test=2),
+            {"train": {"a": 1, "b": 1}, "validation": {"a": 1, "b": 1}, "test": {"a": 1, "b": 1}},
+            unlabelled(train=2, validation=2, test=2),
+        ],
+    ),
+    Layout(
+        "Caltech-101",
+        "101_ObjectCategories/{accordion,ant,BACKGROUND_Google}/image_{0001..0003}.jpg "
+        "Annotations/{accordion,ant}/annotation_0001.mat",
+        refused="which would be the only class",
+        suggestions=[
+            in_train(BACKGROUND_Google=3, accordion=3, ant=3),
+            in_train(BACKGROUND_Google=3, accordion=3, ant=3),
+            {"train": {"101_ObjectCategories": 9}},
+        ],
+    ),
+    Layout(
+        "Omniglot",
+        "images_background/{Greek,Latin}/character{01,02}/0{1..3}.png "
+        "images_evaluation/{Avesta,Keble}/character{01,02}/0{1..3}.png",
+        refused="either may be the classes",
+        suggestions=[
+            in_train(images_background=12, images_evaluation=12),
+            in_train(Avesta=6, Greek=6, Keble=6, Latin=6),
+            unlabelled(train=24),
+        ],
+    ),
+    Layout(
+        "CASIA-WebFace",
+        "{0000045,0000099,0000100}/{001..003}.jpg",
+        {"train": {"0000045": 3, "0000099": 3, "0000100": 3}},
+    ),
+    Layout(
+        "DOTA",
+        "train/images/P{0000..0003}.png train/labelTxt/P{0000..0003}.txt val/images/P{0010..0012}.png "
+        "val/labelTxt/P{0010..0012}.txt",
+        refused="directly in its split folders",
+        suggestions=[unlabelled(train=4, validation=3)],
+    ),
 )

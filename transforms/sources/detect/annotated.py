@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import glob
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.interpretation import Request, UnclearError, join, show_names
-from beam_tfrecords.transforms.sources.detect.mask_pairs import JPEG, find_masks, find_suffixed_masks
-from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_container, split_in_name
-from beam_tfrecords.transforms.sources.detect.tree import FolderTree, pair_stem
+from beam_tfrecords.transforms.sources.detect.mask_pairs import find_masks, find_suffixed_masks
+from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_container, is_mask_folder, split_in_name
+from beam_tfrecords.transforms.sources.detect.pairs import Twins, are_drawn, find_bands, find_pair_ending, find_twins
+from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS
 
 _MOST_NAMES = 10
 _MOST_GLOBS = 8
 _MOST_PATHS = 3
+# Of several kinds of masks, so many are offered; those that number objects hold no classes.
+_MOST_MASKS = 2
+_OBJECTS = re.compile(r"instance|panoptic", re.IGNORECASE)
 # How the names of masks end that lie beside their photos: 1.png, 1_mask.png, 1_mask_2.png.
 _MASK_ENDING = re.compile(r"([_-](?:mask|seg|gt|label|annotation))(?:[_-]?\d+)?(?=\.[^.]*$)", re.IGNORECASE)
 
@@ -42,30 +46,60 @@ def refuse_annotations(tree: FolderTree, request: Request, base: str) -> list[st
         if request.spec.label_pattern is not None:
             globs = [f"`exclude={one}`" for one in globs_of(found[:_MOST_NAMES], request, None)]
             return [f"{what}; to leave them out, say {' '.join(globs)}"]
-        masks = None if request.root is None else find_masks(tree, found, request.root)
-        others = tree.select(lambda path: not path.startswith(tuple(f"{one}/" for one in found)))
-        raise UnclearError(f"{what} of the others", _with_masks(request, masks), _without(others, request, base, found))
+        masks = [] if request.root is None else _find_masks(tree, found, request)
+        others = _without_folders(tree, found)
+        raise UnclearError(f"{what} of the others", *masks, _without(others, request, base, found))
     if request.named or request.spec.label_pattern is not None:
         return []
-    ending = _mask_ending(tree) or _pair_ending(tree)
-    twins = None if ending else _twins(tree)
-    if twins:
-        photos, drawn = twins
-        answers = [[Suggestion(f"the images in {one}", {"input": request.path(one)})] for one in twins if request.root]
-        paths: dict[str, object] = {"input": request.path(photos), "mask_root": request.path(drawn)}
+    bands = find_bands(tree) if request.by_folders else None
+    if bands:
+        where, shown = bands
         raise UnclearError(
-            f"the images in {show_names(twins)} have the same names, as images and their masks do",
-            _with_masks(request, paths if _may_be_masks(tree, photos, drawn) else None),
-            *answers,
+            f"the images in {show_names([where])} are single bands of the same pictures, such as {show_names(shown)}; "
+            "put the bands of each picture into one file, and say its class"
         )
+    ending = _mask_ending(tree) or find_pair_ending(tree)
+    twins = [] if ending else find_twins(tree)
+    if twins:
+        raise _refuse_twins(twins, request)
     if ending:
-        masks = find_suffixed_masks(tree, ending)
+        suffixed = find_suffixed_masks(tree, ending)
         raise UnclearError(
             f"there are images that end in {ending}, beside images of the same names without it, as masks do",
-            _with_masks(request, masks),
+            _with_masks(request, suffixed),
             [Suggestion("the images but not their masks", {"exclude": [*request.spec.exclude, f"*{ending}*"]})],
         )
     return []
+
+
+def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
+    """The refusal of folders whose images belong together in pairs."""
+    photos, drawn = [one.images for one in twins], [one.masks for one in twins]
+    sides = photos, drawn
+    inputs = [_one_or_all([_with_split(one, request) for one in side]) for side in sides]
+    answers = [
+        [Suggestion(f"the images in {show_names(side)}", {"input": paths})] if request.root else []
+        for side, paths in zip(sides, inputs, strict=True)
+    ]
+    masks: dict[str, Any] | None = None
+    if all(one.are_masks and one.suffixes == twins[0].suffixes for one in twins):
+        masks = {"input": inputs[0], "mask_root": _one_or_all([*map(request.path, drawn)]), **twins[0].suffixes}
+    names = "the same names" if not twins[0].suffixes else "the same names but for their ends"
+    return UnclearError(
+        f"the images in {show_names([*photos, *drawn])} have {names}, as images and their masks do",
+        _with_masks(request, masks),
+        *answers,
+    )
+
+
+def _with_split(path: str, request: Request) -> str:
+    """A folder as an input, with the split that the folders around it are."""
+    split = next(filter(None, map(split_in_name, path.split("/")[:-1])), None)
+    return f"{split}={request.path(path)}" if split else request.path(path)
+
+
+def _one_or_all(paths: list[str]) -> str | list[str]:
+    return paths[0] if len(paths) == 1 else paths
 
 
 def globs_of(paths: Sequence[str], request: Request, tree: FolderTree | None) -> list[str]:
@@ -90,7 +124,30 @@ def exclude(paths: Sequence[str], request: Request, tree: FolderTree) -> dict[st
     return {"exclude": [*request.spec.exclude, *globs_of(paths, request, tree)]}
 
 
-def _with_masks(request: Request, settings: dict[str, object] | None) -> list[Suggestion]:
+def _find_masks(tree: FolderTree, found: Sequence[str], request: Request) -> list[list[Suggestion]]:
+    """The answers that the images have masks: those in all of some folders, or in those of each name."""
+    assert request.root is not None
+    masks = find_masks(tree, found, request.root)
+    if masks is not None:
+        return [_with_masks(request, masks)]
+    answers: list[list[Suggestion]] = []
+    if not all(is_mask_folder(storage.basename(path)) for path in found):
+        return answers
+    names = sorted(set(map(storage.basename, found)), key=lambda name: (bool(_OBJECTS.search(name)), name))
+    for name in names[:_MOST_MASKS]:
+        chosen = [path for path in found if storage.basename(path) == name]
+        masks = find_masks(_without_folders(tree, {*found} - {*chosen}), chosen, request.root)
+        meaning = f"the images with their masks in {name}"
+        answers.append([Suggestion(meaning, one.settings) for one in _with_masks(request, masks)])
+    return answers
+
+
+def _without_folders(tree: FolderTree, paths: Iterable[str]) -> FolderTree:
+    starts = tuple(f"{path}/" for path in paths)
+    return tree.select(lambda path: not path.startswith(starts))
+
+
+def _with_masks(request: Request, settings: dict[str, Any] | None) -> list[Suggestion]:
     """The answer that the images have masks, unless the request says where masks are."""
     if settings is None or request.root is None or any(getattr(request.spec, name) for name in MASK_SETTINGS):
         return []
@@ -122,15 +179,29 @@ def _annotation_folders(tree: FolderTree) -> list[str]:
         parts = path.split("/") if folder.images else []
         for depth, name in enumerate(parts):
             parent = "/".join(parts[:depth])
-            if is_annotation(name) and _annotates(tree, parent, name):
+            if (is_annotation(name) and _annotates(tree, parent, name)) or _is_drawn(tree, parent, name):
                 found.add(join(parent, name))
                 break
     return sorted(found)
 
 
+def _is_drawn(tree: FolderTree, parent: str, name: str) -> bool:
+    """Whether a folder beside one such as `images` and others has an image for each of its images."""
+    names = tree.below(parent)
+    containers = [one for one in names if is_container(one) and not tree.below(join(parent, one))]
+    is_other = is_container(name) or split_in_name(name) or tree.below(join(parent, name))
+    if is_other or len(names) < 3 or len(containers) != 1:
+        return False
+    return are_drawn(tree, join(parent, containers[0]), join(parent, name))
+
+
 def _annotates(tree: FolderTree, parent: str, name: str) -> bool:
     """Whether the folder of a name that annotations have is beside what they can annotate, and not a class."""
     others = [one for one in tree.below(parent) if not is_annotation(one)]
+    if not others and parent and not tree.images(parent):
+        # v1.2/labels, v1.2/panoptic: the folder around them is beside the images.
+        outer, _, around = parent.rpartition("/")
+        return any(map(is_container, (one for one in tree.below(outer) if one != around)))
     if tree.images(parent) or any(is_container(one) or split_in_name(one) for one in others):
         return True
     inner = set(tree.below(join(parent, name)))
@@ -148,53 +219,6 @@ def _mask_ending(tree: FolderTree) -> str | None:
         if 0.15 * len(folder.names) <= len(endings) <= 0.85 * len(folder.names) and endings:
             return max(endings, key=endings.count)
     return None
-
-
-def _twins(tree: FolderTree) -> tuple[str, str] | None:
-    """Two folders side by side whose images have the same names: that of the images, and that of their masks."""
-    parents = {path.rpartition("/")[0] for path, folder in tree.walk() if folder.images and path}
-    for parent in sorted(parents):
-        names = tree.below(parent)
-        first, second = paths = [join(parent, name) for name in names] if len(names) == 2 else ("", "")
-        if not first or any(map(split_in_name, names)) or any(map(tree.below, paths)):
-            continue
-        stems, others = (_plain_stems(tree.names([path])) for path in paths)
-        if not 0.9 < tree.images(first) / tree.images(second) < 1.1 or len(stems & others) < 0.9 * len(stems | others):
-            continue
-        # Photos of two classes may be numbered alike.
-        if _may_be_masks(tree, second, first):
-            return second, first
-        if _may_be_masks(tree, first, second) or not _are_numbered(stems, tree.images(first)):
-            return first, second
-    return None
-
-
-def _may_be_masks(tree: FolderTree, images: str, masks: str) -> bool:
-    """Whether the photos in a folder are compressed, and what is in the other can be read as numbers."""
-    return all(map(JPEG.search, tree.names([images]))) and not any(map(JPEG.search, tree.names([masks])))
-
-
-def _are_numbered(stems: Iterable[str], count: int) -> bool:
-    """Whether names are those of a counter: they tell nothing of their images."""
-    numbers = [re.findall(r"\d+", stem) for stem in stems]
-    words = {re.sub(r"\d+", "", stem) for stem in stems}
-    return len(words) == 1 and all(len(some) > 1 or (some and int(some[0]) <= 2 * count + 1) for some in numbers)
-
-
-def _pair_ending(tree: FolderTree) -> str | None:
-    """The ending of the second image of each pair, if the images in a folder are pairs of a stem and it with this."""
-    for _, folder in tree.walk():
-        stems = _plain_stems(name for _, name in folder.names)
-        endings = Counter(stem[len(base) :] for stem in stems if (base := pair_stem(stem)) in stems and base != stem)
-        for ending, count in endings.most_common(1):
-            alone = sum(pair_stem(stem) == stem for stem in stems)
-            if count >= 3 and count >= 0.8 * alone and alone >= 0.8 * count and count + alone >= 0.9 * len(stems):
-                return ending
-    return None
-
-
-def _plain_stems(names: Iterable[str]) -> set[str]:
-    return {name.rpartition(".")[0] for name in names}
 
 
 def _stems(names: Iterable[str]) -> set[str]:

@@ -21,13 +21,13 @@ def find_suffixes(images: Iterable[str], masks: Iterable[str], *, are_all: bool 
       are_all: whether there are no others; else suffixes that all of them share count too.
     """
     images, masks = sorted(set(images)), sorted(set(masks))
-    shared = _shared_ending(images)
+    shared = shared_ending(images)
     for image_suffix in dict.fromkeys(("", shared)):
         endings = _endings(masks, {name.removesuffix(image_suffix) for name in images})
         if endings:
             best = max(endings, key=lambda one: (not one, bool(_CLASSES.search(one)), endings[one]))
             return _settings(best, image_suffix)
-    mask_suffix = "" if are_all else _shared_ending(masks)
+    mask_suffix = "" if are_all else shared_ending(masks)
     return _settings(mask_suffix, shared) if mask_suffix else None
 
 
@@ -46,7 +46,7 @@ def _settings(mask_suffix: str, image_suffix: str) -> dict[str, str]:
     return {name: suffix for name, suffix in settings.items() if suffix}
 
 
-def _shared_ending(names: Sequence[str]) -> str:
+def shared_ending(names: Sequence[str]) -> str:
     """The words at the end of all names; "" if they share none."""
     shortest = min(names, key=len, default="")
     endings = (shortest[start:] for start in range(len(shortest)))

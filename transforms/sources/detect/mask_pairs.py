@@ -11,7 +11,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.sources.detect.mask_names import find_suffixes
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, is_mask_folder, plain_path
-from beam_tfrecords.transforms.sources.detect.tree import FolderTree
+from beam_tfrecords.transforms.sources.detect.tree import Folder, FolderTree
 
 _MOST_FOLDERS = 4
 # They do not keep numbers, so that no mask in one is read.
@@ -64,11 +64,21 @@ def find_suffixed_masks(tree: FolderTree, ending: str) -> dict[str, Any] | None:
       ending: such as `_mask`.
     """
     names = [name for _, folder in tree.walk() for _, name in folder.names]
-    if not any(stem.endswith(ending) for stem in _stems(_numbered(names))):
+    masks = [stem for stem in _stems(_numbered(names)) if stem.endswith(ending)]
+    if not masks:
         return None
     # Of several masks of an image, the first.
     more = re.compile(re.escape(ending) + r"[_-]\d+\.[^.]*$")
-    return {"mask_suffix": ending, **({"exclude": [f"*{ending}[_-]*"]} if any(map(more.search, names)) else {})}
+    globs = [f"*{ending}[_-]*"] if any(map(more.search, names)) else []
+    alone = [path for path, folder in tree.walk() if folder.images and not _has_ending(folder, ending)]
+    if "" in alone or len(alone) > _MOST_FOLDERS:
+        return None
+    globs += [f"{glob.escape(path)}/**" for path in alone]
+    images = {posixpath.splitext(name)[0] for name in names if not more.search(name)} - {*masks}
+    suffixes = find_suffixes(images, masks)
+    if suffixes is None or suffixes.get("mask_suffix") != ending:
+        suffixes = {"mask_suffix": ending}
+    return {**suffixes, **({"exclude": globs} if globs else {})}
 
 
 def without_masks(tree: FolderTree, settings: Mapping[str, Any], root: str | None) -> FolderTree:
@@ -80,13 +90,20 @@ def without_masks(tree: FolderTree, settings: Mapping[str, Any], root: str | Non
     suffix = settings.get("mask_suffix")
     if "mask_root" not in settings and suffix is None:
         return tree
-    below = settings.get("mask_root", root or "")[len(root or "") :].strip("/")
-    folders = [below] if below else [path for path in tree.folders if any(map(is_annotation, path.split("/")))]
+    roots = settings.get("mask_root", root or "")
+    below = [one[len(root or "") :].strip("/") for one in ([roots] if isinstance(roots, str) else roots)]
+    folders = below if all(below) else [path for path in tree.folders if any(map(is_annotation, path.split("/")))]
     return tree.select(
         lambda path: (
-            not (posixpath.splitext(path)[0].endswith(suffix) if suffix and not below else _is_below(path, folders))
+            not (
+                posixpath.splitext(path)[0].endswith(suffix) if suffix and not all(below) else _is_below(path, folders)
+            )
         )
     )
+
+
+def _has_ending(folder: Folder, ending: str) -> bool:
+    return any(posixpath.splitext(name)[0].endswith(ending) for _, name in folder.names)
 
 
 def _is_below(path: str, folders: Sequence[str]) -> bool:

@@ -20,18 +20,21 @@ _WEAK = _CONTAINERS | {
 }
 # With a number behind them: part_1, batch2.
 _SERIES = frozenset({
-    "part", "batch", "fold", "chunk", "shard", "volume", "subset", "image", "images", "img", "imgs", "data", "photos",
+    "part", "patch", "batch", "fold", "chunk", "shard", "volume", "subset", "image", "images", "img", "imgs", "data",
+    "photos",
 })
 # Names of what describes the pictures, or is made from them.
 _ANNOTATIONS = frozenset({
     "mask", "masks", "label", "labels", "annotation", "annotations", "annot", "annots", "anno", "annos", "gt",
     "groundtruth", "segmentation", "segmentations", "trimap", "trimaps", "matte", "mattes", "bbox", "bboxes", "xmls",
-    "depth", "disparity", "lr", "lq",
+    "depth", "disparity", "lr", "lq", "semantic", "instance", "instances", "panoptic",
 })
 # Those of them that are no masks.
 _NO_MASKS = frozenset({"bbox", "bboxes", "xmls", "depth", "disparity", "lr", "lq"})
 # Words beside these that do not make another thing of them.
-_FILLERS = frozenset({"set", "split", "class", "object", "fine", "coarse", "color", "ids", "ground", "truth", "full"})
+_FILLERS = frozenset({
+    "set", "split", "class", "object", "fine", "coarse", "color", "ids", "ground", "truth", "full", "all", "rgb",
+})
 # fmt: on
 _SPLIT_WORD = re.compile(r"(?:set|data|images?|imgs?|files|split)$")
 _SPLIT_AND_ANNOTATIONS = re.compile(r"(train|val|valid|test)(?:ing|idation)?(annot|labels?|masks?|gt)")
@@ -83,9 +86,14 @@ def is_annotation(name: str) -> bool:
     return len(others) < len(words) and allowed.issuperset(others)
 
 
+def names_annotations(name: str) -> bool:
+    """Whether a word of a name says that it is of annotations: 5_Labels_all, PedMasks."""
+    return not _ANNOTATIONS.isdisjoint(_words(name)) or {"ground", "truth"} <= {*_words(name)}
+
+
 def is_mask_folder(name: str) -> bool:
     """Whether a folder of annotations may hold masks."""
-    return is_annotation(name) and _NO_MASKS.isdisjoint(_words(name))
+    return (is_annotation(name) or names_annotations(name)) and _NO_MASKS.isdisjoint(_words(name))
 
 
 def plain_path(path: str) -> str:

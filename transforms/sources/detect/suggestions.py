@@ -16,6 +16,7 @@ from beam_tfrecords.transforms.sources.detect.layouts import ALSO_THINGS, interp
 from beam_tfrecords.transforms.sources.detect.mask_pairs import without_masks
 from beam_tfrecords.transforms.sources.detect.table_sidecars import find_tables, list_tables
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
+from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS
 from beam_tfrecords.transforms.splits import read_splits, split_of_folder
 
@@ -23,6 +24,8 @@ _MOST_SUGGESTIONS = 3
 _MOST_ANSWERS = 4
 _MOST_TABLES = 2
 _MOST_PATHS = 3
+# Images without a mask fail, each by itself.
+_MOST_MASKS = 0.9
 _UNLABELLED = {"layout": "image"}
 
 
@@ -31,6 +34,10 @@ def refuse(error: UnclearError, tree: FolderTree, request: Request) -> RequestEr
     spec = request.spec
     suggestions: list[Suggestion] = []
     for one in _suggestions(error, tree, request):
+        has_masks = one.settings.get("layout") == "segmentation"
+        if has_masks and request.root and not is_usable(spec, one.settings, share=_MOST_MASKS):
+            continue
+        one = _drop_globs(one, tree, request)
         if one.settings not in [other.settings for other in suggestions]:
             suggestions.append(one)
         if len(suggestions) == _MOST_SUGGESTIONS:
@@ -129,7 +136,7 @@ def _apply(tree: FolderTree, request: Request, settings: Mapping[str, Any]) -> t
         tree, name, root = tree.inside(below), storage.basename(below) or name, moved
     elif moved:  # Each folder is an input of its own, which is clear.
         spec = dataclasses.replace(spec, splits_auto=True)
-        first = moved[0][len(root or "") :].strip("/")
+        first = moved[0].partition(root or "")[2].strip("/")
         tree, name = tree.inside(first), storage.basename(first)
     if "splits" in settings:
         folders = read_splits(settings["splits"]).folders if settings["splits"] else None
@@ -147,6 +154,20 @@ def _apply(tree: FolderTree, request: Request, settings: Mapping[str, Any]) -> t
         tree = tree.select(lambda path: spec.selection.skips_path(request.key_prefix + path) is None)
         root = None  # Globs are about paths below this input.
     return tree, dataclasses.replace(request, spec=spec, name=name, root=root)
+
+
+def _drop_globs(one: Suggestion, tree: FolderTree, request: Request) -> Suggestion:
+    """The suggestion without the globs that it adds and that match nothing in the split folders that it names."""
+    folders = read_splits(one.settings["splits"]).folders if one.settings.get("splits") else None
+    if not folders or "exclude" not in one.settings:
+        return one
+    paths = [join(path, name) for path, folder in tree.walk() for _, name in folder.names]
+    paths = [request.key_prefix + path for path in paths if path.partition("/")[0] in folders]
+    kept = list(request.spec.exclude)
+    for glob in one.settings["exclude"][len(kept) :]:
+        selection = dataclasses.replace(request.spec, exclude=(glob,), include=()).selection
+        kept += [glob] if any(map(selection.skips_path, paths)) else []
+    return dataclasses.replace(one, settings={**one.settings, "exclude": kept or None})
 
 
 def _has_samples(tree: FolderTree, request: Request, found: Interpretation) -> bool:

@@ -23,13 +23,14 @@ _NEEDS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def is_usable(spec: SourceSpec, settings: Mapping[str, Any], *, images: int = 0) -> bool:
+def is_usable(spec: SourceSpec, settings: Mapping[str, Any], *, images: int = 0, share: float = 0.5) -> bool:
     """Whether the listing of a request gives samples, and not far fewer than there are images.
 
     Args:
       spec: the request.
       settings: that the suggestion changes.
       images: number of images that the suggestion is about.
+      share: so many of them have to be listed without a failure.
     """
     read = {one.name: one.read for one in settings_of(SourceSpec)}
     fields: dict[str, Any] = {"source": "auto", **_NEEDS.get(settings.get("layout", ""), {})}
@@ -39,10 +40,11 @@ def is_usable(spec: SourceSpec, settings: Mapping[str, Any], *, images: int = 0)
         source = open_input(request).source(request)
         if source.containers() is not None:
             return True
-        refs = list(itertools.islice(one_by_one(source.samples()), _MOST))
+        wanted = (ref for ref in one_by_one(source.samples()) if request.selection.skips_path(ref.key) is None)
+        refs = list(itertools.islice(wanted, _MOST))
     except (RequestError, BuildError, OSError) as error:
         if storage.is_unanswered(error) or storage.is_unanswered(error.__cause__):
             raise
         return False
     good = [ref for ref in refs if ref.failure is None and (ref.label is not None or not request.needs_label)]
-    return bool(good) and 2 * len(good) >= min(max(images, len(refs)), _MOST)
+    return bool(good) and len(good) >= share * min(max(images, len(refs)), _MOST)

@@ -1,0 +1,139 @@
+"""Images that belong together in pairs, as images and their masks do: by what their names share, however named."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from beam_tfrecords.transforms.sources.detect.interpretation import join
+from beam_tfrecords.transforms.sources.detect.mask_names import shared_ending
+from beam_tfrecords.transforms.sources.detect.mask_pairs import JPEG
+from beam_tfrecords.transforms.sources.detect.names import names_annotations, split_in_name
+from beam_tfrecords.transforms.sources.detect.tree import FolderTree, pair_stem
+
+_MOST_TWINS = 4
+# What the names of single bands of satellites end in: Sentinel-2, Sentinel-1, Landsat, cameras.
+_BAND = re.compile(
+    r"(?:^|[_. -])(B(?:0?[1-9]|1[0-2]|8A)|[VH][VH]|red|green|blue|yellow|nir|red_?edge|swir_?\d*|pan)$", re.IGNORECASE
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Twins:
+    """Two folders side by side whose images have the same names, but for the words that all names of a folder end in.
+
+    Attributes:
+      images: path of the folder of the images, and `masks` of that of their masks, if they are any.
+      are_masks: whether the images in `masks` may hold numbers of classes.
+      suffixes: the settings that say the words.
+    """
+
+    images: str
+    masks: str
+    are_masks: bool
+    suffixes: dict[str, str]
+
+
+def find_twins(tree: FolderTree) -> list[Twins]:
+    """The pairs of folders in which all images lie; otherwise the first pair, if there is one."""
+    parents = {path.rpartition("/")[0] for path, folder in tree.walk() if folder.images and path}
+    found = [pair for parent in sorted(parents) if (pair := _twins_in(tree, parent))]
+    count = sum(tree.images(path) for one in found for path in (one.images, one.masks))
+    return found if len(found) <= _MOST_TWINS and count == tree.total() else found[:1]
+
+
+def are_drawn(tree: FolderTree, images: str, others: str) -> bool:
+    """Whether a folder has an image for each of those in a folder of images, and they are no photos numbered alike."""
+    pair = _pair(tree, images, others)
+    return pair is not None and (any(pair) or not _are_numbered(_stems(tree.names([images])), tree.images(images)))
+
+
+def find_bands(tree: FolderTree) -> tuple[str, list[str]] | None:
+    """The first folder whose images are all single bands of the same pictures, and some of the bands."""
+    for path, folder in tree.walk():
+        found = [_BAND.search(name.rpartition(".")[0]) for _, name in folder.names]
+        bands = sorted({one[1] for one in found if one})
+        if len(bands) > 1 and all(found):
+            return path, bands
+    return None
+
+
+def find_pair_ending(tree: FolderTree) -> str | None:
+    """The ending of the second image of each pair, if the images in a folder are pairs of a stem and it with this."""
+    for _, folder in tree.walk():
+        stems = _stems(name for _, name in folder.names)
+        endings = Counter(stem[len(base) :] for stem in stems if (base := pair_stem(stem)) in stems and base != stem)
+        for ending, count in endings.most_common(1):
+            alone = sum(pair_stem(stem) == stem for stem in stems)
+            if count >= 3 and count >= 0.8 * alone and alone >= 0.8 * count and count + alone >= 0.9 * len(stems):
+                return ending
+    return None
+
+
+def _twins_in(tree: FolderTree, parent: str) -> Twins | None:
+    """The only two folders in a folder, if their images are pairs."""
+    names = tree.below(parent)
+    first, second = paths = [join(parent, name) for name in names] if len(names) == 2 else ("", "")
+    if not first or split_in_name(names[0]) != split_in_name(names[1]) or any(map(tree.below, paths)):
+        return None
+    pair = _pair(tree, first, second)
+    if pair is None:
+        return None
+    # Photos of two classes may be numbered alike.
+    is_reversed = _is_first_the_mask(tree, first, second, pair)
+    if is_reversed is None:
+        return None
+    images, masks = (second, first) if is_reversed else (first, second)
+    image_suffix, mask_suffix = reversed(pair) if is_reversed else pair
+    suffixes = {"mask_suffix": mask_suffix, "image_suffix": image_suffix}
+    are_masks = not any(map(JPEG.search, tree.names([masks])))
+    are_masks = are_masks and (any(pair) or all(map(JPEG.search, tree.names([images]))))
+    return Twins(images, masks, are_masks, {name: suffix for name, suffix in suffixes.items() if suffix})
+
+
+def _pair(tree: FolderTree, first: str, second: str) -> tuple[str, str] | None:
+    """What the names in two folders end in, if they are the same without it."""
+    stems, others = (_stems(tree.names([path])) for path in (first, second))
+    endings = shared_ending(sorted(stems)), shared_ending(sorted(others))
+    if endings[0] == endings[1]:
+        endings = "", ""
+    bases, other_bases = (
+        {stem.removesuffix(ending) for stem in some} for some, ending in zip((stems, others), endings, strict=True)
+    )
+    is_even = 0.9 < tree.images(first) / tree.images(second) < 1.1
+    return endings if is_even and len(bases & other_bases) >= 0.9 * len(bases | other_bases) else None
+
+
+def _is_first_the_mask(tree: FolderTree, first: str, second: str, endings: tuple[str, str]) -> bool | None:
+    """Which of two folders with pairs has the masks; None if they may be photos of two classes."""
+    says = [names_annotations(path.rpartition("/")[2]) for path in (first, second)]
+    says = [one or names_annotations(ending) for one, ending in zip(says, endings, strict=True)]
+    if says[0] != says[1]:
+        return says[0]
+    folders = [path.rpartition("/")[2].lower() for path in (first, second)]
+    if any(ending and ending.strip("_. -").lower() in folders for ending in endings):
+        return None  # cat/1_cat.jpg, dog/1_dog.jpg
+    if any(endings) and not all(endings):
+        return bool(endings[0])
+    if _may_be_masks(tree, second, first):
+        return True
+    stems = {stem.removesuffix(endings[0]) for stem in _stems(tree.names([first]))}
+    return None if not _may_be_masks(tree, first, second) and _are_numbered(stems, tree.images(first)) else False
+
+
+def _may_be_masks(tree: FolderTree, images: str, masks: str) -> bool:
+    """Whether the photos in a folder are compressed, and what is in the other can be read as numbers."""
+    return all(map(JPEG.search, tree.names([images]))) and not any(map(JPEG.search, tree.names([masks])))
+
+
+def _are_numbered(stems: Iterable[str], count: int) -> bool:
+    """Whether names are those of a counter: they tell nothing of their images."""
+    numbers = [re.findall(r"\d+", stem) for stem in stems]
+    words = {re.sub(r"\d+", "", stem) for stem in stems}
+    return len(words) == 1 and all(len(some) > 1 or (some and int(some[0]) <= 2 * count + 1) for some in numbers)
+
+
+def _stems(names: Iterable[str]) -> set[str]:
+    return {name.rpartition(".")[0] for name in names}
