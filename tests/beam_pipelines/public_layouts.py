@@ -46,6 +46,12 @@ class Layout:
             yield from expand(word)
 
 
+ANNOTATION = (
+    "<annotation><object><name>cat</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>8</xmax><ymax>8</ymax></bndbox>"
+    "</object></annotation>"
+)
+
+
 def expand(word: str) -> Iterator[str]:
     """The words that braces make of one."""
     match = re.search(r"\{([^{}]*)\}", word)
@@ -403,7 +409,7 @@ LAYOUTS = (
         root="VOC2012",
         tables={
             "ImageSets/Main/train.txt": "2007_0001\n2007_0002\n2007_0003\n",
-            **dict.fromkeys(expand("Annotations/2007_{0001..0003}.xml"), "<annotation></annotation>"),
+            **dict.fromkeys(expand("Annotations/2007_{0001..0003}.xml"), ANNOTATION),
         },
     ),
     Layout(
@@ -655,7 +661,7 @@ LAYOUTS = (
         refused="annotations of Pascal VOC",
         suggestions=[unlabelled(train=6), in_train(VOC2007=3, VOC2012=3), unlabelled(train=6)],
         root="VOCdevkit",
-        tables=dict.fromkeys(expand("{VOC2007,VOC2012}/Annotations/{0001..0003}.xml"), "<annotation></annotation>"),
+        tables=dict.fromkeys(expand("{VOC2007,VOC2012}/Annotations/{0001..0003}.xml"), ANNOTATION),
     ),
     Layout(
         "CamVid with masks beside the images",

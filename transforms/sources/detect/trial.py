@@ -46,5 +46,7 @@ def is_usable(spec: SourceSpec, settings: Mapping[str, Any], *, images: int = 0,
         if storage.is_unanswered(error) or storage.is_unanswered(error.__cause__):
             raise
         return False
+    if settings.get("layout") == "detection" and not any(ref.objects and ref.objects.labels for ref in refs):
+        return False
     good = [ref for ref in refs if ref.failure is None and (ref.label is not None or not request.needs_label)]
     return bool(good) and len(good) >= share * min(max(images, len(refs)), _MOST)

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.transforms.objects import BoxFormat, Objects
+from beam_tfrecords.transforms.sources.path_rule import shorten
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row, read_label
-from beam_tfrecords.transforms.sources.tables.image_paths import shorten
 
 # Shares of a size that are larger are boxes in pixels.
 MOST_SHARE = 1.5
