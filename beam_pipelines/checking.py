@@ -234,7 +234,9 @@ def check_listing(
             f"{skipped.counts[OTHER_CLASS]:,} have others"
         )
     if not listing.total:
-        raise RequestError(f"{where}: no {source.unit} found{_describe_skipped(skipped)}", _other_inputs(spec, skipped))
+        inside = "" if source.containers() is None else _describe_archives(skipped)
+        found = f"{where}: no {source.unit} found{_describe_skipped(skipped)}{inside}"
+        raise RequestError(found, _other_inputs(spec, skipped))
     if spec.source.label_pattern is not None and not any(label is not None for label in listing.labels):
         raise RequestError(
             f"`label_pattern={spec.source.label_pattern}`: matches none of {listing.total} keys; "
@@ -394,6 +396,14 @@ def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Suggestion]:
         Suggestion(f"the file {key}", {"input": storage.join(folder, key)})
         for key in (tables + unsupported)[:_MOST_CHOICES]
     ]
+
+
+def _describe_archives(skipped: Skipped) -> str:
+    """What to do about archives in an archive; "" if there are none."""
+    keys = [key for keys in skipped.examples.values() for key in keys]
+    if not any(source_of_file(key) in ("tar", "zip") for key in keys):
+        return ""
+    return "; archives in an archive are not opened: extract it, and give the folder or the archives as `input`"
 
 
 def _describe_skipped(skipped: Skipped) -> str:

@@ -171,3 +171,15 @@ def test_unchanged_archives_are_not_read_again(folder, tmp_path, convert):
     ran = convert(*words)
     assert ran.code == 0, ran.err
     assert len(list(tmp_path.glob("out/2*"))) == 2
+
+
+def test_an_archive_of_archives_is_named(tmp_path, convert):
+    with tarfile.open(tmp_path / "all.tar", "w") as archive:
+        for name in ("train.tar", "val.tar.gz"):
+            archive.addfile(tarfile.TarInfo(name))
+    ran = convert(f"--input={tmp_path / 'all.tar'}", f"--output={tmp_path / 'out'}", "--image_size=8")
+    assert ran.code == 2
+    assert "no image found; 2 other files: 1 .tar (train.tar), 1 .gz (val.tar.gz)" in ran.err
+    assert (
+        "archives in an archive are not opened: extract it, and give the folder or the archives as --input" in ran.err
+    )
