@@ -37,6 +37,21 @@ class RunLengths:
         runs = np.arange(len(self.counts), dtype=np.uint32) & 1
         return np.repeat(runs.astype(np.uint8), self.counts).reshape(self.size[::-1]).T
 
+    def bounds(self) -> list[float] | None:
+        """x, y, width and height of the pixels that are ones; None if there is none."""
+        height = self.size[0]
+        ends = np.cumsum(self.counts)[1::2]
+        starts = ends - self.counts[1::2]
+        starts, ends = starts[starts < ends], ends[starts < ends]
+        if not len(starts) or height < 1:
+            return None
+        left, right = int(starts[0]) // height, (int(ends[-1]) - 1) // height
+        # A run that goes on in the next column has the last row and the first.
+        whole = bool((starts // height < (ends - 1) // height).any())
+        top = 0 if whole else int((starts % height).min())
+        bottom = height - 1 if whole else int(((ends - 1) % height).max())
+        return [float(left), float(top), float(right - left + 1), float(bottom - top + 1)]
+
 
 def pack_polygons(polygons: Sequence[Sequence[float]]) -> bytes:
     """Packs polygons, each as x and y of its corners in turn.
@@ -64,6 +79,18 @@ def pack_segmentation(value: Any) -> bytes:
         return msgpack.packb((int(height), int(width), counts))
     except (TypeError, ValueError, OverflowError, LookupError):
         return msgpack.packb(f"expected polygons, or `counts` and `size`, found {ascii(value)[:60]}")
+
+
+def bounds_of(value: Any) -> list[float] | None:
+    """x, y, width and height of what COCO has as `segmentation`; None if there is none, or it cannot be read."""
+    try:
+        outline = unpack_outline(pack_segmentation(value))
+    except ValueError:
+        return None
+    if isinstance(outline, RunLengths):
+        return outline.bounds()
+    corners = np.concatenate(outline).astype(float) if outline else np.empty((0, 2))
+    return [*corners.min(axis=0).tolist(), *np.ptp(corners, axis=0).tolist()] if len(corners) else None
 
 
 def unpack_outline(packed: bytes) -> list[np.ndarray] | RunLengths:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterable, Sequence
 
@@ -40,14 +41,7 @@ class FileRoots:
         if len(self.every) == 1:
             return self.every
         first = list(itertools.islice(names, _MOST_NAMES))
-
-        def find(name: str, roots: Sequence[str]) -> list[str]:
-            try:
-                return find_all(name, roots=roots, allow_outside_root=allow_outside_root)
-            except SampleError:
-                # It is a failure of its own once it is listed.
-                return []
-
+        find = functools.partial(_find, allow_outside_root=allow_outside_root)
         is_own = self.own and all(find(name, self.own) or not find(name, self.every) for name in first)
         roots = self.own if is_own else self.every
         for name in first if len(roots) > 1 else ():
@@ -58,6 +52,10 @@ class FileRoots:
                     "folders as inputs are each of the input at its place"
                 )
         return roots
+
+    def have(self, names: Iterable[str], *, allow_outside_root: bool) -> bool:
+        """Whether an image of these names is in one of the folders."""
+        return any(_find(name, self.every, allow_outside_root=allow_outside_root) for name in names)
 
 
 def pair_roots(files: Sequence[InputFile], words: Sequence[str]) -> list[FileRoots]:
@@ -119,3 +117,11 @@ def _splits_of_folders(folders: Sequence[str]) -> list[str | None]:
 
 def _is_around(folder: str, beside: Sequence[str]) -> bool:
     return any(f"{one.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/") for one in beside)
+
+
+def _find(name: str, roots: Sequence[str], *, allow_outside_root: bool) -> list[str]:
+    try:
+        return find_all(name, roots=roots, allow_outside_root=allow_outside_root)
+    except SampleError:
+        # It is a failure of its own once it is listed.
+        return []

@@ -9,6 +9,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.interpretation import join
+from beam_tfrecords.transforms.sources.detect.names import is_mask_folder
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
@@ -17,20 +18,32 @@ _COCO = re.compile(r"(?:^|[_.])(?:instances|captions|keypoints|annotations?|coco
 # Files of COCO's form without boxes of their own, or with those of `instances` once more.
 _NOT_OBJECTS = re.compile(r"captions|keypoints|panoptic|stuff", re.IGNORECASE)
 _DATA_FILES = ("data.yaml", "data.yml", "dataset.yaml")
+_DATA_FILE = re.compile(rb"^(?:train|val|valid|test)\s*:", re.MULTILINE)
+_NAMES = re.compile(rb"^names\s*:", re.MULTILINE)
+# Darknet's data files, and lists of classes beside YOLO's labels.
+_DARKNET = re.compile(r"\.data$|^(?:classes|obj\.names|_darknet\.labels)(?:\.txt)?$", re.IGNORECASE)
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
+_START_BYTES = 64 << 10
+# More files of a kind are annotations of an image each.
+_MOST_FILES = 16
 # More folders of images are not named one by one.
-_MOST_FOLDERS = 4
+_MOST_FOLDERS = 24
 
 
-def describe_annotations(tree: FolderTree) -> str:
-    """What the files beside the images look like: a dataset of COCO, YOLO or Pascal VOC; "" if like none of them."""
+def describe_annotations(tree: FolderTree, root: str | None = None) -> str:
+    """What the files beside the images look like: a dataset of COCO, YOLO or Pascal VOC; "" if like none of them.
+
+    Args:
+      tree: the folders.
+      root: path of the folder that they are in; None if it is not one, and names alone tell.
+    """
     kinds: dict[str, str] = {}
+    for path, name in _coco_files(tree, root):
+        kinds.setdefault("COCO", join(path, name))
+    for path, name in _data_files(tree, root):
+        kinds.setdefault("YOLO", join(path, name))
     for path, folder in tree.walk():
         others = {**folder.others}
-        for name in tree.others(path):
-            if _COCO.search(name):
-                kinds.setdefault("COCO", join(path, name))
-            if name.lower() in _DATA_FILES:
-                kinds.setdefault("YOLO", join(path, name))
         part = path.rpartition("/")[2].lower()
         if others.get(".xml") and (part.startswith("annotation") or part == "xmls" or folder.images):
             kinds.setdefault("Pascal VOC", f"{path}/*.xml")
@@ -52,31 +65,85 @@ def find_annotations(tree: FolderTree, spec: SourceSpec, root: str | None) -> It
     """
     if root is None or spec.include or spec.exclude or spec.class_names or spec.split_folders or spec.label_pattern:
         return
-    yield from (one for one in _find_annotations(tree, root) if is_usable(spec, one.settings))
+    for group in _find_annotations(tree, root):
+        usable = (one for one in group if is_usable(spec, one.settings))
+        yield from (one for one in [next(usable, None)] if one is not None)
 
 
-def _find_annotations(tree: FolderTree, root: str) -> Iterator[Suggestion]:
-    """The requests that read what looks like annotations."""
-    others = [(path, name) for path, _ in tree.walk() for name in tree.others(path)]
-    files = [(path, name) for path, name in others if _COCO.search(name) and not _NOT_OBJECTS.search(name)]
+def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]:
+    """The requests that read what looks like annotations; of each group, the first that is usable."""
+    files = [(path, name) for path, name in _coco_files(tree, root) if not _NOT_OBJECTS.search(name)]
     if files:
-        # Their images are beside them, or in folders of their own.
-        folders = [] if all(tree.images(path) for path, _ in files) else [one for one, it in tree.walk() if it.images]
-        roots = [storage.join(root, one) if one else root for one in folders]
-        settings: dict[str, Any] = {"input": [_below(root, path, name) for path, name in files]}
-        if roots:
-            settings["image_root"] = roots if len(roots) <= _MOST_FOLDERS else [root]
-        yield _objects("COCO", settings)
-    for path, name in others:
-        if name.lower() in _DATA_FILES:
-            yield _objects("YOLO", {"input": _below(root, path, name)})
+        yield _read_coco(tree, root, files)
+    for path, name in _data_files(tree, root):
+        yield [_objects("YOLO", {"input": _below(root, path, name)})]
     bases = find_voc(tree)
     if bases:
-        yield _objects("Pascal VOC", _read_voc(root, bases))
+        yield [_objects("Pascal VOC", _read_voc(root, bases))]
     with_masks = [base for base in bases if tree.images(join(base, "SegmentationClass"))]
     if with_masks:
         settings = {**_read_voc(root, with_masks), "layout": "segmentation"}
-        yield Suggestion("the images with the masks of Pascal VOC", settings)
+        yield [Suggestion("the images with the masks of Pascal VOC", settings)]
+
+
+def _read_coco(tree: FolderTree, root: str, files: Sequence[tuple[str, str]]) -> list[Suggestion]:
+    """Requests of COCO's files: their images are beside them, in folders of their own, or named by paths in one."""
+    settings: dict[str, Any] = {"input": [_below(root, path, name) for path, name in files]}
+    folders = [one for one, it in tree.walk() if it.images and not is_mask_folder(one.rpartition("/")[2])]
+    named = [storage.join(root, one) if one else root for one in folders]
+    some = [settings] if all(tree.images(path) for path, _ in files) else []
+    some += [{**settings, "image_root": roots} for roots in (named, [root]) if 0 < len(roots) <= _MOST_FOLDERS]
+    return [_objects("COCO", one) for one in some] + [
+        Suggestion("the images with the classes of COCO", one) for one in some
+    ]
+
+
+def _coco_files(tree: FolderTree, root: str | None) -> list[tuple[str, str]]:
+    """Folder and name of the files that look like COCO's, by what they begin with where it can be read."""
+    found = [(path, name) for path, name in _others(tree, ".json") if root is not None or _COCO.search(name)]
+    return [(path, name) for path, name in found if root is None or _holds_coco(_below(root, path, name))]
+
+
+def _data_files(tree: FolderTree, root: str | None) -> list[tuple[str, str]]:
+    """Folder and name of the files that look like YOLO's data files."""
+    found = [one for extension in (".yaml", ".yml") for one in _others(tree, extension)]
+    return [
+        (path, name)
+        for path, name in found
+        if (name.lower() in _DATA_FILES if root is None else _holds_data(_below(root, path, name)))
+    ]
+
+
+def _others(tree: FolderTree, extension: str) -> list[tuple[str, str]]:
+    """Folder and name of the files with an extension, where they are few."""
+    return [
+        (path, name)
+        for path, folder in tree.walk()
+        if {**folder.others}.get(extension, 0) <= _MOST_FILES
+        for name in tree.others(path)
+        if name.lower().endswith(extension)
+    ]
+
+
+def _holds_coco(path: str) -> bool:
+    """Whether a JSON file begins with an object that has an array of images or of annotations, which are objects."""
+    depth, names = 0, (b'"images"', b'"annotations"')
+    last: tuple[bytes, ...] = (b"", b"", b"")
+    for token in (match[0] for match in _TOKEN.finditer(_read_start(path))):
+        if depth == 2 and last[0] in names and last[1:] == (b":", b"[") and token in (b"{", b"]"):
+            return True
+        last = (*last[1:], token)
+        depth += {b"{": 1, b"[": 1, b"}": -1, b"]": -1}.get(token, 0)
+    return False
+
+
+def _holds_data(path: str) -> bool:
+    start = _read_start(path)
+    return bool(_DATA_FILE.search(start) and _NAMES.search(start))
+
+
+def _read_start(path: str) -> bytes:
+    return storage.read_range(path, 0, min(storage.stat(path).size, _START_BYTES))
 
 
 def find_voc(tree: FolderTree) -> list[str]:

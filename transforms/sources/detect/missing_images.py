@@ -1,4 +1,4 @@
-"""Tables whose images are not where they say: what they may mean, looked for among a few paths, never by listing."""
+"""Images that are not where a table or annotations say: what may be meant, looked for among a few paths."""
 
 from __future__ import annotations
 
@@ -36,6 +36,15 @@ _REWRITE = (
 )
 
 
+# The same for the names in a file of COCO annotations, which it writes under its name and .json.
+_REWRITE_JSON = (
+    "import functools, json, re, sys; p, m, *s = sys.argv[1:]; "
+    "f = lambda x: getattr(functools.reduce(lambda x, i: re.sub(s[i], s[i + 1], x), range(0, len(s), 2), x), m)(); "
+    'd = json.load(open(p)); [i.update(file_name=f(i["file_name"])) for i in d["images"]]; '
+    'json.dump(d, open(p + ".json", "w"))'
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class _Change:
     """What makes another path of one: regular expressions and what takes their place, then a method of `str`."""
@@ -63,17 +72,49 @@ def refuse_missing(table: Table, columns: Columns, spec: SourceSpec) -> None:
     if any(map(storage.has_scheme, (table.path, *roots))):
         return
     names = first_images(table, columns)
+    if _are_missing(names, roots):
+        suggestion = next(_suggestions(table, columns, spec, names, roots[-1]), None)
+        if suggestion is not None:
+            raise _refusal(table.path, names, roots, suggestion)
+
+
+def refuse_missing_names(path: str, names: Sequence[str], roots: Sequence[str], spec: SourceSpec) -> None:
+    """Refuses a file of annotations if none of its first images is there, and all of them are at similar paths.
+
+    Args:
+      path: of the file.
+      names: of the first images.
+      roots: the folders that they are looked for in.
+
+    Raises:
+      RequestError: says what to say instead.
+    """
+    if any(map(storage.has_scheme, (path, *roots))) or not _are_missing(names, roots):
+        return
+    for change, folder in _find_changes(names, roots[-1], storage.dirname(path)):
+        where = {"image_root": folder}
+        if change == _Change():
+            raise _refusal(path, names, roots, Suggestion(f"the images in {folder}", where))
+        if len(spec.input) == 1 and not spec.input_splits:
+            words = [path, change.case, *change.substitutions]
+            command = shlex.join(["python3", "-c", _REWRITE_JSON, *words])
+            settings = {"input": f"{path}.json", **where}
+            raise _refusal(path, names, roots, Suggestion("a file with the right paths", settings, [command]))
+
+
+def _are_missing(names: Sequence[str], roots: Sequence[str]) -> bool:
+    """Whether there are names, none of them is of a store, and none is in one of the folders."""
     if not names or any(map(storage.has_scheme, names)):
-        return
-    if any(storage.is_file(storage.join(root, name)) for root in roots for name in names):
-        return
-    suggestion = next(_suggestions(table, columns, spec, names, roots[-1]), None)
-    if suggestion is not None:
-        raise RequestError(
-            f"{quote_input(table.path)}: none of the first {len(names)} images is there, such as "
-            f"{shorten(storage.join(roots[-1], names[0]))}",
-            [suggestion],
-        )
+        return False
+    return not any(storage.is_file(storage.join(root, name)) for root in roots for name in names)
+
+
+def _refusal(path: str, names: Sequence[str], roots: Sequence[str], suggestion: Suggestion) -> RequestError:
+    return RequestError(
+        f"{quote_input(path)}: none of the first {len(names)} images is there, such as "
+        f"{shorten(storage.join(roots[-1], names[0]))}",
+        [suggestion],
+    )
 
 
 def first_images(table: Table, columns: Columns) -> list[str]:

@@ -57,7 +57,7 @@ def _describe_sidecars(tree: FolderTree, request: Request, suggestions: Sequence
     Args:
       suggestions: that the message has; a table that these read is not named again.
     """
-    annotations = describe_annotations(tree)
+    annotations = describe_annotations(tree, request.root)
     more = f" (beside them is what looks like {annotations})" if annotations else ""
     tables = list_tables(tree)[:_MOST_PATHS] if request.by_folders else []
     if tables and not any("label_column" in one.settings for one in suggestions):

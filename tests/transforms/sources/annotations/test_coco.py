@@ -151,7 +151,7 @@ def test_an_unknown_category_is_a_label_that_no_class_has(images, opened, listed
 @pytest.mark.parametrize("box", [None, [], [1, 2, 3], [1, 2, 3, "4"], [1, 2, 3, True], "x", [10**400, 1, 1, 1]])
 def test_what_is_no_box_is_not_a_number(images, opened, listed, box):
     content = coco_of()
-    content["annotations"][0].update(bbox=box, area="x", iscrowd=None)
+    content["annotations"][0].update(bbox=box, area="x", iscrowd=None, segmentation=None)
     objects = listed_objects(opened(write_coco(images / "x.json", annotations=content["annotations"])))["a.jpg"]
     assert any(side != side for side in objects.boxes[:4])
     assert objects.boxes[4:] == pytest.approx(flat("a.jpg")[4:])

@@ -1,0 +1,316 @@
+"""What a file of COCO annotations says: images, and their objects, captions or classes."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.objects import Objects, check_count
+from beam_tfrecords.transforms.outlines import bounds_of, pack_segmentation
+from beam_tfrecords.transforms.refs import Scalar
+from beam_tfrecords.transforms.sources.annotations.annotated import as_number
+from beam_tfrecords.transforms.sources.annotations.json_stream import JsonError, read_arrays
+from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.names import is_utf8, printable
+from beam_tfrecords.transforms.sources.reading import unchanged
+from beam_tfrecords.transforms.sources.source import Unmatched
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+
+_ARRAYS = ("images", "annotations", "categories")
+_MOST_NAMES = 3
+_MOST_ANNOTATIONS = 100
+
+
+@dataclasses.dataclass
+class CocoImage:
+    """An image: its number among the ids, its name, id and size; and what is wrong with its entry."""
+
+    number: int
+    name: str
+    image_id: str
+    size: tuple[int, int] | None
+    problem: str = ""
+
+
+class CocoAnnotations:
+    """What a file says: images, and their objects as columns, which take 60 bytes an object, and their outlines.
+
+    Attributes:
+      images: in the order of the file.
+      categories: id -> name.
+      named_by_url: whether names of images are those in their URLs at COCO, a folder and a file.
+    """
+
+    def __init__(self, spec: SourceSpec, *, needs_captions: bool, needs_boxes: bool) -> None:
+        self._needs_boxes = needs_boxes
+        self.images: list[CocoImage] = []
+        self.categories: dict[str, str] = {}
+        # Ids -> what they are in order of; numbers come before texts.
+        self._order_of_category: dict[str, tuple[bool, Any]] = {}
+        # Ids -> their numbers here.
+        self._image_ids: dict[Any, int] = {}
+        self._category_ids: dict[Any, int] = {}
+        self._merged = 0
+        self.named_by_url = False
+        self._of_image, self._of_category = array.array("q"), array.array("q")
+        self._boxes, self._areas, self._crowds = array.array("d"), array.array("d"), array.array("b")
+        self._outlines: list[bytes] | None = [] if spec.needs_outlines else None
+        self._keypoints: list[bytes] | None = [] if spec.needs_keypoints else None
+        self._captions: list[str] | None = [] if needs_captions else None
+        self._with_box = self._unplaced = 0
+
+    def add(self, kind: str, value: Any) -> None:
+        """Adds an element of one of the three arrays."""
+        if not isinstance(value, dict):
+            raise JsonError(f"an element of {kind} is {str(value)[:50]!r}; expected an object")
+        getattr(self, f"_add_{kind}")(value)
+
+    def _add_images(self, value: dict[str, Any]) -> None:
+        image_id, name = _as_id(value.get("id")), value.get("file_name")
+        if not name:
+            name = _name_in_url(value.get("coco_url"))
+            self.named_by_url = self.named_by_url or name is not None
+        number = self._number(self._image_ids, image_id)
+        sides = [value.get(side) for side in ("width", "height")]
+        width, height = (side if type(side) is int and side > 0 else 0 for side in sides)
+        image = CocoImage(number, str(name), str(image_id), (width, height) if width and height else None)
+        if not isinstance(name, str) or not name or image_id is None or not is_utf8(f"{name}{image_id}"):
+            image.problem = f"entry {len(self.images):,} of `images` has no `file_name` or no `id`, or not as Unicode"
+            image.name = f"entry {len(self.images):09d}"
+        self.images.append(image)
+
+    def _add_categories(self, value: dict[str, Any]) -> None:
+        category, name = _as_id(value.get("id")), value.get("name")
+        if category is None or not isinstance(name, str) or not name or not is_utf8(name):
+            raise JsonError(f"a category has no `id` or no `name`: {str(value)[:100]}")
+        self._order_of_category.setdefault(category, (isinstance(value["id"], str), value["id"]))
+        if self.categories.setdefault(category, name) != name:
+            raise JsonError(f"category {category} is {self.categories[category]!r} and {name!r}")
+
+    def _add_annotations(self, value: dict[str, Any]) -> None:
+        if self._captions is not None:
+            self._add_caption(value)
+            return
+        image_id, category = _as_id(value.get("image_id")), _as_id(value.get("category_id"))
+        box = value.get("bbox") or bounds_of(value.get("segmentation"))
+        self._with_box += box is not None
+        if image_id is None:
+            self._unplaced += 1
+            return
+        if not isinstance(box, list) or len(box) != 4:
+            box = [_NAN] * 4
+        x, y, width, height = map(as_number, box)
+        self._boxes.extend((x, y, x + width, y + height))
+        self._areas.append(as_number(value.get("area")))
+        self._crowds.append(value.get("iscrowd") in (1, True))
+        if self._outlines is not None:
+            self._outlines.append(pack_segmentation(value.get("segmentation")))
+        if self._keypoints is not None:
+            self._keypoints.append(_pack_keypoints(value.get("keypoints")))
+        self._of_image.append(self._number(self._image_ids, image_id))
+        self._of_category.append(self._number(self._category_ids, category))
+
+    def _add_caption(self, value: dict[str, Any]) -> None:
+        image_id, caption = _as_id(value.get("image_id")), value.get("caption")
+        if not isinstance(caption, str) or not is_utf8(caption):
+            raise JsonError(
+                f"an annotation has no `caption`, or not as Unicode: {ascii(value)[:100]}; if these are boxes, say "
+                "`layout=detection`"
+            )
+        if image_id is None:
+            self._unplaced += 1
+            return
+        cast(list[str], self._captions).append(caption)
+        self._of_image.append(self._number(self._image_ids, image_id))
+
+    def _number(self, ids: dict[Any, int], one: Any) -> int:
+        return ids.setdefault(one, len(ids))
+
+    @property
+    def class_names(self) -> list[str]:
+        """The names of the categories by their ids; those of one name are one class."""
+        ordered = sorted(self.categories, key=self._order_of_category.__getitem__)
+        return list(dict.fromkeys(self.categories[one] for one in ordered))
+
+    def close(self) -> None:
+        """Groups the objects by image, once all are there.
+
+        Raises:
+          JsonError: there are annotations, and none has a box, or an outline or keypoints where these are
+            needed.
+        """
+        if len(self._of_image) and not self._with_box and self._needs_boxes:
+            raise JsonError("none of its annotations has a `bbox`; if they are captions, say `layout=captions`")
+        if self._outlines and not any(self._outlines):
+            raise JsonError(
+                f"none of its {len(self._outlines):,} objects has a `segmentation`, from which masks are drawn; say "
+                "`layout=detection`"
+            )
+        if self._keypoints is not None and not any(self._keypoints):
+            raise JsonError(f"none of its {len(self._keypoints):,} objects has `keypoints`; say `layout=detection`")
+        # As many for every object; missing ones are not labelled.
+        self._keypoint_bytes = max(map(len, self._keypoints or [b""]))
+        # Without this, an image that is listed twice would have its objects twice.
+        seen: dict[int, CocoImage] = {}
+        for image in self.images:
+            first = seen.setdefault(image.number, image)
+            if first is not image and not image.problem:
+                image.problem = f"has the id of {first.name!r}, {image.image_id}"
+        of_image = self._merge_images()[np.array(self._of_image, np.int64)]
+        self._order = np.argsort(of_image, kind="stable")
+        self._sorted = of_image[self._order]
+        self._starts = np.searchsorted(self._sorted, np.arange(len(self._image_ids) + 1))
+        self._labels = [self.categories.get(one, f"category {one}") for one in self._category_ids]
+
+    def _merge_images(self) -> np.ndarray:
+        """Makes one image of entries for one file with several ids; returns the number of the image of each id."""
+        numbers = np.arange(len(self._image_ids))
+        first: dict[str, CocoImage] = {}
+        kept = []
+        for image in self.images:
+            known = image if image.problem else first.setdefault(image.name, image)
+            if known.number == image.number:
+                kept.append(image)
+            elif known.size != image.size:
+                image.problem = f"{image.name!r} is listed twice, with {known.size} and {image.size} pixels"
+                image.name = f"{image.name} with id {image.image_id}"
+                kept.append(image)
+            else:
+                numbers[image.number] = known.number
+        self._merged = len(self.images) - len(kept)
+        self.images = kept
+        return numbers
+
+    def _places_of(self, image: CocoImage) -> list[int]:
+        """Which annotations are of an image, in the file's order.
+
+        Raises:
+          SampleError: they are more than an image can have.
+        """
+        begin, end = self._starts[image.number : image.number + 2].tolist()
+        check_count(end - begin)
+        places: list[int] = self._order[begin:end].tolist()
+        return places
+
+    def captions_of(self, image: CocoImage) -> list[Scalar]:
+        """The captions of an image, in the file's order."""
+        captions = cast(list[str], self._captions)
+        return [captions[place] for place in self._places_of(image)]
+
+    def classes_of(self, image: CocoImage) -> list[str]:
+        """The classes of an image whose annotations are no boxes, each once."""
+        return list(dict.fromkeys(self._labels[self._of_category[place]] for place in self._places_of(image)))
+
+    def objects_of(self, image: CocoImage) -> Objects:
+        """The objects of an image, in the file's order."""
+        boxes: list[float] = []
+        labels, areas, crowds, outlines, keypoints = [], [], [], [], []
+        for place in self._places_of(image):
+            boxes += self._boxes[4 * place : 4 * place + 4]
+            labels.append(self._labels[self._of_category[place]])
+            areas.append(self._areas[place])
+            crowds.append(self._crowds[place])
+            if self._outlines is not None:
+                outlines.append(self._outlines[place])
+            if self._keypoints is not None:
+                keypoints.append(self._keypoints[place].ljust(self._keypoint_bytes, b"\0"))
+        values = {"area": tuple(areas), "is_crowd": tuple(crowds)}
+        return Objects(
+            tuple(boxes),
+            tuple(labels),
+            values,
+            image.image_id,
+            image.size,
+            outlines=tuple(outlines),
+            keypoints=tuple(keypoints),
+        )
+
+    def unmatched(self, path: str) -> list[Unmatched]:
+        """The annotations of images that the file does not list."""
+        listed = self._order[np.isin(self._sorted, [image.number for image in self.images])]
+        beside = len(self._of_image) - len(listed) + self._unplaced
+        total = len(self._of_image) + self._unplaced
+        shown = printable(storage.basename(path))
+        note = f"{shown}: {beside:,} of {total:,} annotations belong to no image in it, and are left out"
+        return [Unmatched(note, beside, total)] if beside else []
+
+    def notes(self, path: str) -> Iterator[str]:
+        """What is valid, but odd."""
+        shown = printable(storage.basename(path))
+        yield from (one.note for one in self.unmatched(path))
+        if self._merged:
+            yield f"{shown}: {self._merged:,} entries of `images` name the file of another, and are one image with it"
+        without, total = (self._outlines or []).count(b""), len(self._of_image)
+        if without:
+            yield f"{shown}: {without:,} of {total:,} objects have no segmentation, and their masks are empty"
+        ids: dict[str, list[str]] = {}
+        for one, name in self.categories.items():
+            ids.setdefault(name, []).append(str(one))
+        for name, several in ids.items():
+            if len(several) > 1:
+                yield f"{shown}: categories {', '.join(several[:_MOST_NAMES])} have the name {name!r}: one class"
+
+
+_NAN = float("nan")
+
+
+def read_coco(file: storage.FileEntry, spec: SourceSpec, *, needs_captions: bool, needs_boxes: bool) -> CocoAnnotations:
+    """Reads a file in one pass.
+
+    Raises:
+      RequestError: it is damaged, or has no boxes or captions.
+      BuildError: it is replaced meanwhile.
+    """
+    annotations = CocoAnnotations(spec, needs_captions=needs_captions, needs_boxes=needs_boxes)
+    try:
+        with unchanged(file.path, file.version), storage.open_read(file.path, version=file.version) as opened:
+            for kind, value in read_arrays(opened, _ARRAYS):
+                annotations.add(kind, value)
+        annotations.close()
+    except JsonError as error:
+        raise RequestError(f"{quote_input(file.path)} cannot be read as COCO annotations: {error}") from error
+    return annotations
+
+
+def may_have_boxes(path: str, version: str = "") -> bool:
+    """Whether the first annotations of a file have boxes or outlines; also if it has none, or is damaged."""
+    with storage.open_read(path, version=version) as opened, contextlib.suppress(JsonError):
+        found = (value for _, value in read_arrays(opened, ["annotations"]) if isinstance(value, dict))
+        first = list(itertools.islice(found, _MOST_ANNOTATIONS))
+        # Those of captions and of questions have no category.
+        return not first or any(
+            "bbox" in value or "segmentation" in value or "category_id" not in value for value in first
+        )
+    return True
+
+
+def _pack_keypoints(value: Any) -> bytes:
+    """Keypoints as `Objects` has them; what cannot be read is not a number."""
+    if not isinstance(value, list) or not value:
+        return b""
+    numbers = [as_number(one) for one in value]
+    points = np.array(numbers if len(numbers) % 3 == 0 else [np.nan] * 3, "<f4").reshape(-1, 3)
+    # They are numbers of pixels; the middle of the first is (0.5, 0.5).
+    points[:, :2] += 0.5
+    return points.tobytes()
+
+
+def _name_in_url(url: Any) -> str | None:
+    """LVIS's name of an image: folder and file of the URL that it has at COCO."""
+    parts = url.split("/") if isinstance(url, str) else []
+    return "/".join(parts[-2:]) if len(parts) > 2 else None
+
+
+def _as_id(value: Any) -> str | None:
+    """An id as text, because some programs write numbers in one array and text in another; None if there is none."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value) if type(value) in (int, str) else None
