@@ -34,6 +34,8 @@ GCP = [
     "google-cloud-storage>=3,<4",
 ]
 AWS = ["boto3>=1.40,<2"]
+# Its wheels bring libheif and libde265 (LGPL-3.0) and x265 (GPL-2.0), which decoding does not use: not in "all".
+HEIF = ["pillow-heif>=1.1,<2"]
 # What the integration tests need besides the servers that tests/integration/install.sh installs. PyTorch's wheels for
 # Linux bring CUDA's libraries: 5 GB.
 INTEGRATION = [
@@ -100,6 +102,7 @@ setup(
         "grain": GRAIN,
         "gcp": GCP,
         "aws": AWS,
+        "heif": HEIF,
         "all": [*TENSORFLOW, *GCP, *AWS],
         "test": TEST,
         "integration": [*TEST, *INTEGRATION],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import struct
 import zlib
 from typing import TypeAlias
@@ -24,6 +25,7 @@ def broken_files() -> _Broken:
 
 def _no_images() -> _Broken:
     no, unsupported = FailureReason.NOT_AN_IMAGE, FailureReason.UNSUPPORTED_FORMAT
+    damaged = FailureReason.CORRUPT if importlib.util.find_spec("pillow_heif") else unsupported
     heic = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(200)
     return {
         "empty.jpg": (b"", FailureReason.EMPTY),
@@ -41,8 +43,8 @@ def _no_images() -> _Broken:
         "compressed.jpg": (b"\x1f\x8b\x08" + bytes(100), no),
         "video.jpg": (b"\0\0\0\x18ftypisom\0\0\x02\0isommp41" + bytes(200), no),
         "lfs_pointer.png": (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n", no),
-        "photo.heic": (heic, unsupported),
-        "sequence.heic": (b"\0\0\0\x18ftypmsf1\0\0\0\0hevcmsf1" + bytes(200), unsupported),
+        "photo.heic": (heic, damaged),
+        "sequence.heic": (b"\0\0\0\x18ftypmsf1\0\0\0\0hevcmsf1" + bytes(200), damaged),
         "codestream.jxl": (b"\xff\x0a" + bytes(100), unsupported),
         "container.jxl": (b"\0\0\0\x0cJXL \r\n\x87\n" + bytes(100), unsupported),
         "drawing.svg": (b'<svg xmlns="http://www.w3.org/2000/svg"/>', unsupported),

@@ -24,6 +24,7 @@ DISTRIBUTIONS = {
     "botocore": "boto3",
     "requests": "requests",
     "tensorflow": "tensorflow",
+    "pillow_heif": "pillow-heif",
     "torch": "torch",
     "grain": "grain",
     "urllib3": "urllib3",
@@ -64,7 +65,7 @@ def test_the_versions_of_python_are_the_same_everywhere():
 def declared() -> set[str]:
     text = (ROOT / "setup.py").read_text(encoding="utf-8")
     lists = re.findall(
-        r"^(?:INSTALL_REQUIRES|TENSORFLOW|TORCH|GRAIN|GCP|AWS) = \[(.*?)\]$", text, re.MULTILINE | re.DOTALL
+        r"^(?:INSTALL_REQUIRES|TENSORFLOW|TORCH|GRAIN|GCP|AWS|HEIF) = \[(.*?)\]$", text, re.MULTILINE | re.DOTALL
     )
     return {canonicalize_name(Requirement(word).name) for one in lists for word in re.findall(r'"([^"]+)"', one)}
 

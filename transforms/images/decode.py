@@ -37,12 +37,24 @@ from beam_tfrecords.transforms.images.sixteen_bit_color import has_wrong_white, 
 from beam_tfrecords.transforms.images.tiff import TiffImage, check_tiff_checksums, correct_tiff, open_tiff
 from beam_tfrecords.transforms.images.whole_files import is_whole
 
+
+def _open_heic(file: io.BytesIO) -> ImageFile.ImageFile:
+    """Opens a HEIC file; libheif turns it as it is shown, and makes 8 bits of more."""
+    try:
+        from pillow_heif import HeifImageFile
+    except ImportError as error:
+        detail = "HEIC files need an extra: pip install '.[heif]' in a clone of beam-tfrecords"
+        raise decode_error(FailureReason.UNSUPPORTED_FORMAT, detail) from error
+    return HeifImageFile(file)
+
+
 # Pillow's classes are called directly, not through Image.open: no other decoder (Ghostscript, for example) ever sees
 # a file, and Pillow's process-wide limit on pixels does not apply.
 _OPENERS: dict[str, Callable[[io.BytesIO], ImageFile.ImageFile]] = {
     "avif": AvifImagePlugin.AvifImageFile,
     "bmp": BmpImagePlugin.BmpImageFile,
     "gif": GifImagePlugin.GifImageFile,
+    "heic": _open_heic,
     "jpeg": JpegImagePlugin.JpegImageFile,
     "jpeg2000": Jpeg2KImagePlugin.Jpeg2KImageFile,
     "png": PngImagePlugin.PngImageFile,

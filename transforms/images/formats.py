@@ -116,13 +116,13 @@ def may_be_an_image(start: bytes) -> bool:
 
 
 def _sniff_brands(data: bytes) -> str:
-    """AVIF, or an error that names what the container holds."""
+    """AVIF, HEIC, or an error that names what the container holds."""
     end = min(struct.unpack_from(">I", data)[0], len(data), 256)
     brands = {data[8:12]} | {data[i : i + 4] for i in range(16, end - 3, 4)}
     if brands.intersection(_AVIF_BRANDS):
         return "avif"
     if brands.intersection(_HEIC_BRANDS):
-        raise _unsupported("HEIC")
+        return "heic"
     if b"crx " in brands:
         raise _unsupported("camera raw (CR3)")
     raise _not_an_image("a video or audio file")

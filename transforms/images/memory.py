@@ -20,7 +20,7 @@ from beam_tfrecords.transforms.images.tiff import TiffImage, bits_of
 
 # What decoders hold besides the image; of the formats in the second line until it is closed. Pillow decodes
 # the formats in the third line in Python.
-_DECODER = {"webp": 12.5, "avif": 10, "jpeg": 8}
+_DECODER = {"webp": 12.5, "avif": 10, "heic": 16, "jpeg": 8}
 _OPENED = {"WEBP": 12, "AVIF": 8}
 _IN_PYTHON, _TEXT_CODECS = 9, ("ppm", "ppm_plain", "bmp_rle")
 _JPEG_COEFFICIENT, _JPEG2000_SAMPLE = 2, 4.2

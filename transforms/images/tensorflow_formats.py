@@ -13,6 +13,7 @@ from beam_tfrecords.transforms.images.jpeg_header import parse_jpeg_header
 # TensorFlow reads WebP since 2.20, and 2.21 aborts the process on an animated one.
 _UNREADABLE = {
     "avif": "an AVIF image",
+    "heic": "a HEIC image",
     "jpeg2000": "a JPEG 2000 image",
     "ppm": "a PPM image",
     "tiff": "a TIFF image",
