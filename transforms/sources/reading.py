@@ -43,6 +43,11 @@ class reading:
             reject(error, self._describe)
 
 
+def parsing(describe: Callable[[Exception], SampleError] | None = None) -> reading:
+    """The guard around a parser of others: nobody can list what it raises for hostile files."""
+    return reading(describe, raised=(Exception,))
+
+
 def reject(error: Exception, describe: Callable[[Exception], SampleError]) -> None:
     """Raises the `SampleError` of what reading a file raised; returns if that is not the file's.
 

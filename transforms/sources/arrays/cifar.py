@@ -68,7 +68,7 @@ class FindCifar:
                 dtype="|u1",
                 step=step,
                 column_types={column: "bytes" if names else "int64" for column, names in self.names.items()},
-                rows=lambda: self._rows(container, step, count),
+                rows=lambda _: self._rows(container, step, count),
                 offset=0,
                 open=lambda: storage.open_read(container.uri, version=container.version),
                 head=len(self.names),

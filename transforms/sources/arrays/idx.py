@@ -86,7 +86,7 @@ class FindIdx:
                 dtype=dtype,
                 step=math.prod(shape[1:]),
                 column_types={"label": "int64"} if labels else {},
-                rows=lambda: _rows(labels, shape[0]),
+                rows=lambda _: _rows(labels, shape[0]),
                 offset=None if is_compressed else start,
                 open=lambda: _stream(container),
                 end=container.size,

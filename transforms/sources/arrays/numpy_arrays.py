@@ -10,7 +10,6 @@ import dataclasses
 import io
 import math
 import re
-import tokenize
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple, cast
@@ -22,8 +21,10 @@ from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stag
 from beam_tfrecords.transforms.sources.arrays.stacks import Stack, find_axes, open_stacks, read_exactly, reading_stack
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import find_files_below, quote_input
+from beam_tfrecords.transforms.sources.reading import parsing
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE
 from beam_tfrecords.transforms.splits import SPLIT_NAMES
 from beam_tfrecords.transforms.zip_member import HEADER_BYTES, content_start
 
@@ -33,7 +34,8 @@ _LABEL_WORDS = ("y", "labels", "label", "targets", "target", "classes")
 # By the kind of a dtype.
 _TYPES = {"b": "int64", "i": "int64", "u": "int64", "f": "float", "U": "bytes", "S": "bytes"}
 _PIXELS = ("|u1", "<u2", ">u2")
-_CHUNK = 1 << 12
+# Bytes that are read at once of each column.
+_CHUNK_BYTES = 1 << 16
 _MOST_ARRAYS = 10_000
 
 
@@ -130,7 +132,12 @@ class FindArrays:
         if container.uri in self.labels and not columns:
             raise _refused(f"{count:,} images, but {self.labels[container.uri]} has not as many labels")
         objects = [name for name, array in columns.items() if array.dtype.hasobject]
-        columns = {name: array for name, array in columns.items() if array.dtype.kind in _TYPES}
+        # What is longer is no value of a row, as in a table.
+        columns = {
+            name: array
+            for name, array in columns.items()
+            if array.dtype.kind in _TYPES and _row_bytes(array) <= MOST_ROW_SIZE
+        }
         if objects and not columns:
             raise _refused(
                 f"the array {objects[0]!r} holds Python objects, which are not read, because a pickle may run any "
@@ -145,7 +152,7 @@ class FindArrays:
             dtype=images.dtype.str,
             step=images.dtype.itemsize * math.prod(shape),
             column_types={name: _TYPES[array.dtype.kind] for name, array in columns.items()},
-            rows=lambda: _rows(columns, count),
+            rows=lambda names: _rows({name: columns[name] for name in names if name in columns}, count),
             offset=images.offset,
             open=lambda: _stream(images, container.version),
             split=images.split if is_npz else None,
@@ -245,24 +252,24 @@ def _stream(array: _Array, version: str = "") -> Iterator[IO[bytes]]:
 
 def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Shape, whether the first axis changes fastest, and type."""
-    try:
+    # The header is a Python expression.
+    with parsing():
         version = np.lib.format.read_magic(file)
         if version == (1, 0):
             return np.lib.format.read_array_header_1_0(file)
         if version == (2, 0):
             return np.lib.format.read_array_header_2_0(file)
-    # The header is a Python expression.
-    except (ValueError, TypeError, SyntaxError, RecursionError, tokenize.TokenError) as error:
-        raise SampleError(Stage.LIST, FailureReason.CORRUPT, " ".join(str(error).split())[:500]) from error
     raise _refused(f"version {version} of NumPy's format; expected 1.0 or 2.0")
 
 
 def _rows(columns: Mapping[str, _Array], count: int) -> Iterator[Mapping[str, Any]]:
-    """The values of each image, in pieces of some thousands."""
+    """The values of each image; the numbers of some images are in memory at once."""
     with contextlib.ExitStack() as opened:
         streams = {name: opened.enter_context(_stream(array)) for name, array in columns.items()}
-        for start in range(0, count, _CHUNK):
-            rows = min(_CHUNK, count - start)
+        largest = max(map(_row_bytes, columns.values()), default=1)
+        step = max(1, _CHUNK_BYTES // max(largest, 1))
+        for start in range(0, count, step):
+            rows = min(step, count - start)
             chunk = {name: _read(streams[name], array, rows) for name, array in columns.items()}
             for at in range(rows):
                 yield {name: values[at] for name, values in chunk.items()}
@@ -270,8 +277,14 @@ def _rows(columns: Mapping[str, _Array], count: int) -> Iterator[Mapping[str, An
 
 def _read(stream: IO[bytes], array: _Array, rows: int) -> list[Any]:
     width = math.prod(array.shape[1:])
-    values = np.frombuffer(read_exactly(stream, rows * width * array.dtype.itemsize), array.dtype)
-    return cast("list[Any]", (values if width == 1 else values.reshape(rows, width)).tolist())
+    data = read_exactly(stream, rows * _row_bytes(array))
+    with parsing():
+        values = np.frombuffer(data, array.dtype)
+        return cast("list[Any]", (values if width == 1 else values.reshape(rows, width)).tolist())
+
+
+def _row_bytes(array: _Array) -> int:
+    return math.prod(array.shape[1:]) * array.dtype.itemsize
 
 
 def _describe(arrays: Sequence[_Array]) -> str:

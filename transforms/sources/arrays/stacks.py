@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import IO, Any, TypeAlias
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
@@ -51,7 +51,7 @@ class Stack:
       step: bytes from one image to the next.
       head: bytes of a step before the pixels.
       column_types: column -> "int64", "float" or "bytes".
-      rows: the other values of each image; those that a stack has none of are missing.
+      rows: columns -> their values for each image; a stack may have others, and those that it lacks are missing.
       offset: of the first image in the file; None if the file is compressed.
       open: the images as a stream, if the file is compressed.
       split: of the images, if the file says it.
@@ -66,7 +66,7 @@ class Stack:
     dtype: str
     step: int
     column_types: Mapping[str, str]
-    rows: Callable[[], Iterator[Mapping[str, Any]]]
+    rows: Callable[[Collection[str]], Iterator[Mapping[str, Any]]]
     offset: int | None
     open: Callable[[], contextlib.AbstractContextManager[IO[bytes]]]
     head: int = 0
@@ -171,7 +171,7 @@ class ReadStacks:
             try:
                 with contextlib.ExitStack() as opened:
                     stream = None if stack.offset is not None else opened.enter_context(stack.open())
-                    rows = stack.rows()
+                    rows = stack.rows(self.cells.needed)
                     for number in range(stack.count):
                         place = _place(container, stack, number, stream, spool)
                         yield self._read(container, stack, number, place, next(rows))
@@ -215,7 +215,7 @@ def open_stacks(
     first = Container.of(files[0].entry, key_prefix="")
     try:
         stacks = find(first)
-        rows = list(itertools.islice(stacks[0].rows(), _ROWS))
+        rows = list(itertools.islice(stacks[0].rows(stacks[0].column_types), _ROWS))
     except SampleError as error:
         raise RequestError(f"{quote_input(first.uri)} cannot be read: {error.detail}") from error
     types = stacks[0].column_types

@@ -33,11 +33,12 @@ from beam_tfrecords.transforms.sources.detect.columns import (
 from beam_tfrecords.transforms.sources.image_files import find_image
 from beam_tfrecords.transforms.sources.image_roots import pair_roots
 from beam_tfrecords.transforms.sources.inputs import InputFile, find_files, quote_input
-from beam_tfrecords.transforms.sources.reading import reading
+from beam_tfrecords.transforms.sources.reading import is_damage, parsing
 from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.hf_features import parse_features
+from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
 from beam_tfrecords.transforms.sources.tables.parquet_table import (
     ParquetTable,
     is_binary,
@@ -144,7 +145,7 @@ class ReadHfParquet:
         """
         split = self.splits.get(container.uri)
         with contextlib.ExitStack() as stack:
-            with _reading():
+            with parsing():
                 file = stack.enter_context(opened(container.uri, version=container.version))
                 plain = stack.enter_context(storage.open_read(container.uri, version=container.version))
             cells = self._named(parse_features(file.schema_arrow).classes)
@@ -154,6 +155,8 @@ class ReadHfParquet:
                 end += metadata.num_rows
                 try:
                     self._check_columns(file)
+                    with parsing():
+                        check_pages(plain, metadata, [*self.cells.needed, *self.images.values()])
                     finders = {name: _Finder(container, plain, metadata, of) for name, of in self.images.items()}
                     for images, row in self._rows(file, group):
                         located = _CellImages(
@@ -201,7 +204,7 @@ class ReadHfParquet:
         size = sum(_image_bytes(metadata, name) for name in named) // max(metadata.num_rows, 1)
         rows = min(_MOST_ROWS, max(1, _BATCH_BYTES // max(size, 1)))
         columns = list(self.cells.needed)
-        with _reading():
+        with parsing():
             for batch in file.iter_batches(rows, row_groups=[group], columns=[*columns, *named], use_threads=False):
                 cells = [to_python(batch.column(name)) for name in columns]
                 for at, images in enumerate(zip(*(_image_cells(batch.column(name)) for name in named), strict=True)):
@@ -292,7 +295,7 @@ class _Finder:
         window = min(self._end - self._at, len(data) + _GAP_BYTES)
         if window < len(data) or not data:
             return None
-        with _reading():
+        with parsing():
             self._file.seek(self._at)
             at = self._file.read(window).find(data)
         if at < 0:
@@ -302,18 +305,15 @@ class _Finder:
         return Range(self._container.uri, offset, len(data), name, self._container.version)
 
 
-def _reading() -> reading:
-    return reading(raised=(pa.ArrowException, OSError))
-
-
 def _all_names(files: Sequence[InputFile], column: str) -> Sequence[str]:
     """The names of the classes of a column in all files, in the order of the files."""
 
     def read(file: InputFile) -> Sequence[str]:
         try:
             return parse_features(_schema(Container.of(file.entry, key_prefix=""))).classes.get(column, ())
-        except (pa.ArrowException, OSError) as error:
-            if storage.is_unanswered(error) or storage.is_service_fault(error):
+        except Exception as error:  # as `open_parquet`
+            is_fault = isinstance(error, OSError) and storage.is_service_fault(error)
+            if is_fault or (not is_damage(error) and not isinstance(error, OSError)):
                 raise
             return ()  # Listing it says why.
 
@@ -324,8 +324,8 @@ def recognises(container: Container, spec: SourceSpec) -> bool:
     """Whether a Parquet file has a column of images and not of their paths."""
     try:
         schema = _schema(container)
-    except (pa.ArrowException, OSError) as error:
-        if storage.is_unanswered(error):
+    except Exception as error:  # as `open_parquet`
+        if not is_damage(error) and (not isinstance(error, OSError) or storage.is_unanswered(error)):
             raise
         return False  # Opening it as a table says why.
     if any(map(_is_image, schema.types)):

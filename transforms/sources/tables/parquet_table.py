@@ -8,7 +8,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +19,7 @@ from beam_tfrecords.transforms.sources.containers import MOST_MISSING
 from beam_tfrecords.transforms.sources.reading import damaged, is_damage
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 
@@ -66,9 +67,9 @@ class ParquetTable:
           OSError: a service fault.
         """
         number, end = (part.row, part.stop) if part else (0, sum(self.group_rows))
-        with opened(self.path) as file:
+        with opened(self.path) as file, storage.open_read(self.path) as plain:
             try:
-                for batch in self._batches(file, columns, part):
+                for batch in self._batches(file, plain, columns, part):
                     values = [to_python(batch.column(name)) for name in columns]
                     are_whole = not any(InvalidRow in map(type, cells) for cells in values)
                     for row in zip(*values, strict=True) if values else [()] * batch.num_rows:
@@ -78,7 +79,7 @@ class ParquetTable:
                         else:
                             yield dict(zip(columns, row, strict=True))
                         number += 1
-            except (pa.ArrowException, OSError) as error:
+            except Exception as error:  # Nobody can list what Arrow raises for hostile files.
                 if not is_damage(error):
                     raise
                 problem = damaged(error).detail
@@ -99,24 +100,26 @@ class ParquetTable:
                 ends += [end - rows + rows * piece // pieces for piece in range(1, pieces + 1)]
         return [RowRange(start, start, stop) for start, stop in itertools.pairwise(ends) if start < stop], ""
 
-    def _batches(self, file: pq.ParquetFile, columns: Sequence[str], part: RowRange | None) -> Iterator[pa.RecordBatch]:
-        if part is None:
-            yield from file.iter_batches(_BATCH_ROWS, columns=list(columns), use_threads=False)
-            return
+    def _batches(
+        self, file: pq.ParquetFile, plain: IO[bytes], columns: Sequence[str], part: RowRange | None
+    ) -> Iterator[pa.RecordBatch]:
+        part = part or RowRange(0, 0, sum(self.group_rows))
         ends = list(itertools.accumulate(self.group_rows))
         groups = [
             group
             for group, (end, rows) in enumerate(zip(ends, self.group_rows, strict=True))
             if end > part.start and end - rows < part.stop
         ]
-        at = ends[groups[0]] - self.group_rows[groups[0]]
-        for batch in file.iter_batches(_BATCH_ROWS, groups, columns=list(columns), use_threads=False):
-            begin, end = max(part.start - at, 0), min(part.stop - at, batch.num_rows)
-            if begin < end:
-                yield batch.slice(begin, end - begin)
-            at += batch.num_rows
-            if at >= part.stop:
-                return
+        for group in groups:
+            at = ends[group] - self.group_rows[group]
+            check_pages(plain, file.metadata.row_group(group), columns)
+            for batch in file.iter_batches(_BATCH_ROWS, [group], columns=list(columns), use_threads=False):
+                begin, end = max(part.start - at, 0), min(part.stop - at, batch.num_rows)
+                if begin < end:
+                    yield batch.slice(begin, end - begin)
+                at += batch.num_rows
+                if at >= part.stop:
+                    break
 
 
 def open_input(spec: SourceSpec) -> MakeSource:
@@ -138,7 +141,9 @@ def open_parquet(path: str) -> ParquetTable:
         with opened(path) as file:
             schema = file.schema_arrow
             group_rows = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-    except pa.ArrowException as error:
+    except Exception as error:  # Nobody can list what Arrow raises for hostile files.
+        if isinstance(error, OSError) or not is_damage(error):
+            raise
         raise RequestError(f"`input={path}` is not a valid Parquet file: {error}") from error
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:

@@ -25,6 +25,8 @@ _SAMPLE_BYTES = 1 << 20
 RANGE_BYTES = 4 << 20
 # One process lists this in a minute.
 _NOTED_BYTES = 64 << 20
+# Characters of a row that is rejected, of which a compressed file may have any number.
+_MOST_SKIPPED = 64 << 20
 _BOMS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 # A character beyond ASCII that is not a byte which could not be decoded.
 _VALID = re.compile("[^\x00-\x7f\udc80-\udcff]")
@@ -171,8 +173,12 @@ class Lines:
         self._number += 1
         self._is_ended = text.endswith(("\n", "\r"))
         if len(text) > MOST_ROW_SIZE:
+            read = len(text)
             while text and not text.endswith(("\n", "\r")):
+                if read > _MOST_SKIPPED:
+                    raise TextError(f"{self._path} cannot be read beyond line {self._number:,}: it has no end")
                 text = self._text.readline(MOST_ROW_SIZE)
+                read += len(text)
             return Line(self._number, "", f"a row of more than {MOST_ROW_SIZE:,} characters")
         damage = None
         if "\0" in text:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from typing import Any
@@ -356,3 +357,25 @@ def test_a_locator_is_of_its_own_kind(read, tmp_path):
     assert isinstance(sample.locator, PixelRange)
     assert (sample.locator.offset, sample.size) == (16 + 72, 72)
     assert sample.uri == f"{tmp_path / 'train-images-idx3-ubyte'}#000000000001"
+
+
+@pytest.mark.parametrize(
+    "header", ["{'descr': (", "{'descr': '|u1', 'shape': [(,}", "\x00", "1" * 5000 + "**9", "{" * 200]
+)
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_header_that_is_no_python_is_one_refusal(opened, tmp_path, header, version):
+    size = len(header).to_bytes(2 * version, "little")
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY" + bytes([version, 0]) + size + header.encode() + bytes(100))
+    with pytest.raises(RequestError, match="cannot be read"):
+        opened(tmp_path / "x.npy")
+
+
+def test_columns_are_read_by_their_bytes(read, tmp_path):
+    arrays = {"x": PIXELS, "y": LABELS, "features": np.zeros((6, 100_000)), "dense": np.zeros((6, 10_000_000), bool)}
+    np.savez_compressed(tmp_path / "a.npz", **arrays)
+    tracemalloc.start()
+    samples = read(tmp_path / "a.npz")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [sample.label for sample in samples] == LABELS.tolist()
+    assert peak < 60 << 20

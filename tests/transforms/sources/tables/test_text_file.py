@@ -9,6 +9,7 @@ import re
 import pytest
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.sources.tables import text_file
 from beam_tfrecords.transforms.sources.tables.text_file import find_encoding
 
 TEXT = "image,label\na.jpg,Hündin\nb.jpg,Kätzchen\n"
@@ -165,3 +166,11 @@ def test_a_jsonl_file_in_utf_16_is_read(write, opened):
 def test_a_table_without_a_header_is_refused(write, opened, header):
     with pytest.raises(RequestError, match=r"the first row looks like data \(.*add a first line such as image,label"):
         opened(write(header.encode()))
+
+
+def test_a_compressed_row_without_an_end_is_not_read_to_it(tmp_path, opened, monkeypatch):
+    monkeypatch.setattr(text_file, "_MOST_SKIPPED", 8 << 20)
+    with gzip.open(tmp_path / "a.csv.gz", "wb", compresslevel=1) as file:
+        file.write(b"image,label\n1.jpg,cat\n" + b"x" * (40 << 20) + b"\n2.jpg,dog\n")
+    *_, last = opened(tmp_path / "a.csv.gz").samples()
+    assert "it has no end" in last.failure[1]

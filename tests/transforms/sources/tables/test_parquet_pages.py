@@ -1,0 +1,85 @@
+"""The sizes of pages: what Arrow would allocate is known before, and a page out of proportion is not read."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beam_tfrecords.transforms.sources.tables import parquet_pages
+from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
+
+NOISE = random.Random(7)
+CODECS = ["none", "snappy", "gzip", "zstd", "lz4", "brotli"]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_the_headers_of_all_pages_are_read(tmp_path, codec, version):
+    table = pa.table(
+        {
+            "bytes": [NOISE.randbytes(NOISE.randrange(3000)) for _ in range(500)],
+            "words": ["one", "two", None, "three"] * 125,
+            "lists": [[1, 2], [], None, [3]] * 125,
+            "nested": [{"a": 1.5, "b": ["x"]}] * 500,
+        }
+    )
+    path = tmp_path / "a.parquet"
+    pq.write_table(table, path, compression=codec, data_page_version=version, data_page_size=10_000, row_group_size=300)
+    metadata = pq.read_metadata(path)
+    with path.open("rb") as file:
+        for group in map(metadata.row_group, range(metadata.num_row_groups)):
+            check_pages(file, group, table.column_names)
+            for chunk in map(group.column, range(group.num_columns)):
+                start = chunk.dictionary_page_offset or chunk.data_page_offset
+                sizes = [*parquet_pages._page_sizes(file, start, start + chunk.total_compressed_size)]
+                assert 0 < sum(size for _, size in sizes) <= chunk.total_uncompressed_size
+                assert sum(compressed for compressed, _ in sizes) <= chunk.total_compressed_size
+
+
+@pytest.fixture(params=["gzip", "zstd", "brotli"])
+def bomb(request, tmp_path):
+    """A file of some KB with a page of 80 MB, behind a row group without one."""
+    images = [{"bytes": b"pixels", "path": None}] * 2 + [{"bytes": bytes(80_000), "path": None}] * 1000
+    table = pa.table({"image": images, "label": [0, 1] * 501})
+    path = tmp_path / "a.parquet"
+    with pq.ParquetWriter(path, table.schema, compression=request.param, use_dictionary=False) as writer:
+        writer.write_table(table.slice(0, 2))
+        writer.write_table(table.slice(2))
+    assert path.stat().st_size < 200_000
+    return path
+
+
+def test_a_page_out_of_proportion_is_not_decompressed(bomb, opened, read_containers):
+    before = pa.default_memory_pool().bytes_allocated()
+    samples, _ = read_containers(opened(bomb))
+    failures = [sample.failure for sample in samples]
+    assert (len(samples), failures[:2]) == (1002, [None, None])
+    assert all(one and one[0] == "corrupt" and "expands to" in one[1] for one in failures[2:])
+    assert pa.default_memory_pool().bytes_allocated() - before < 1 << 20
+
+
+def test_the_rows_of_such_a_table_are_rejected(tmp_path, opened):
+    table = pa.table({"image": ["1.jpg"] * 2, "label": ["a" * 50_000_000] * 2})
+    pq.write_table(table, tmp_path / "a.parquet", compression="zstd", use_dictionary=False)
+    failures = [sample.failure for sample in itertools.islice(opened(tmp_path / "a.parquet").samples(), 5)]
+    assert [one and "expands to" in one[1] for one in failures] == [True, True]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_damaged_headers_are_an_error(tmp_path, seed):
+    noise = random.Random(seed)
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": ["word"] * 1000}), path, compression="zstd")
+    data = bytearray(path.read_bytes())
+    for _ in range(8):
+        data[noise.randrange(4, 40)] = noise.randrange(256)
+    metadata = pq.read_metadata(path)
+    path.write_bytes(data)
+    # Any other exception would end the build.
+    with path.open("rb") as file, contextlib.suppress(pa.ArrowInvalid):
+        check_pages(file, metadata.row_group(0), ["a"])

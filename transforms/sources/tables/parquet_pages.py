@@ -1,0 +1,129 @@
+"""The sizes of the pages of a Parquet file, before Arrow decompresses them.
+
+A page is decompressed as a whole, so a few bytes may fill the memory. What its header says is what Arrow allocates; the
+footer may say anything. Format: parquet-format's `PageHeader`, in Thrift's compact protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import IO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+# A page of fewer bytes fits into any memory; images, which are compressed themselves, give no larger ratio.
+_FREE_BYTES = 64 << 20
+_MOST_EXPANSION = 200
+# Codec -> the most that a byte becomes.
+_EXPANSIONS = {"UNCOMPRESSED": 1, "SNAPPY": 22, "LZ4": 256, "LZ4_RAW": 256, "GZIP": 1033}
+_HEADER_BYTES = 4 << 10
+_MOST_HEADER_BYTES = 16 << 20
+_MOST_NESTED = 16
+
+
+def check_pages(file: IO[bytes], group: pq.RowGroupMetaData, columns: Collection[str]) -> None:
+    """Refuses a row group with a page that is out of proportion to its bytes.
+
+    Args:
+      file: the file.
+      columns: that are read.
+
+    Raises:
+      ArrowInvalid: there is such a page, or a header cannot be read.
+    """
+    for chunk in map(group.column, range(group.num_columns)):
+        most = _EXPANSIONS.get(chunk.compression)
+        is_small = most is not None and chunk.total_compressed_size * most <= _FREE_BYTES
+        if chunk.path_in_schema.partition(".")[0] not in columns or is_small or most == 1:
+            continue
+        start = chunk.dictionary_page_offset or chunk.data_page_offset
+        for compressed, size in _page_sizes(file, start, start + chunk.total_compressed_size):
+            if size > max(_FREE_BYTES, _MOST_EXPANSION * compressed):
+                raise pa.ArrowInvalid(
+                    f"a page of {compressed:,} bytes of the column {chunk.path_in_schema!r} expands to {size:,}"
+                )
+
+
+def _page_sizes(file: IO[bytes], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """(bytes in the file, bytes as decompressed) of each page of a column."""
+    while start < end:
+        length, found = _HEADER_BYTES, None
+        while found is None:
+            file.seek(start)
+            data = file.read(min(length, end - start))
+            try:
+                found = _Header(data)
+            except IndexError:
+                if length > _MOST_HEADER_BYTES or len(data) < length:
+                    raise pa.ArrowInvalid(f"the header of the page at byte {start:,} cannot be read") from None
+                length *= 16
+        sizes = found.sizes
+        if min(sizes.get(2, -1), sizes.get(3, -1)) < 0:
+            raise pa.ArrowInvalid(f"the header of the page at byte {start:,} has no sizes")
+        yield sizes[3], sizes[2]
+        start += found.end + sizes[3]
+
+
+class _Header:
+    """A struct in Thrift's compact protocol.
+
+    Attributes:
+      sizes: number of a field -> its integer.
+      end: bytes of the struct.
+
+    Raises:
+      IndexError: the bytes end before the struct, or are none.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.end = 0
+        self.sizes: dict[int, int] = {}
+        self._struct(0)
+
+    def _struct(self, depth: int) -> None:
+        if depth > _MOST_NESTED:
+            raise IndexError
+        field = 0
+        while head := self._byte():
+            delta, kind = head >> 4, head & 15
+            field = field + delta if delta else self._integer()
+            value = self._value(kind, depth, is_field=True)
+            if depth == 0 and value is not None:
+                self.sizes[field] = value
+
+    def _value(self, kind: int, depth: int, *, is_field: bool = False) -> int | None:
+        if kind in (1, 2):  # The value of a boolean field is its type.
+            self.end += not is_field
+        elif kind in (4, 5, 6):
+            return self._integer()
+        elif kind in (3, 7):
+            self.end += 1 if kind == 3 else 8
+        elif kind == 8:
+            size = self._varint()
+            self.end += size
+        elif kind in (9, 10):
+            head = self._byte()
+            for _ in range(self._varint() if head >> 4 == 15 else head >> 4):
+                self._value(head & 15, depth + 1)
+        elif kind == 12:
+            self._struct(depth + 1)
+        else:  # A page header has no maps.
+            raise IndexError
+        return None
+
+    def _byte(self) -> int:
+        self.end += 1
+        return self._data[self.end - 1]
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while (byte := self._byte()) & 128:
+            value |= (byte & 127) << shift
+            shift += 7
+        return value | byte << shift
+
+    def _integer(self) -> int:
+        value = self._varint()
+        return (value >> 1) ^ -(value & 1)
