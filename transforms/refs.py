@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import msgpack
 
 from beam_tfrecords.errors import SampleError
+from beam_tfrecords.storage.paths import shown
 from beam_tfrecords.transforms.objects import Objects
 
 # What a cell of a table can hold; a list where one sample has several values.
@@ -24,7 +25,7 @@ class File:
     """A whole file.
 
     Attributes:
-      uri: the file; also the name that people see.
+      uri: the file.
     """
 
     uri: str
@@ -33,7 +34,7 @@ class File:
     @property
     def name(self) -> str:
         """The name that people see."""
-        return self.uri
+        return shown(self.uri)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -271,7 +272,7 @@ def pack_places(images: Mapping[str, Sequence[Any]]) -> bytes:
 
 def name_of_place(place: Sequence[Any]) -> str:
     """The name that people see of a locator as it is packed."""
-    name: str = place[4] if len(place) > 3 else place[1]
+    name: str = place[4] if len(place) > 3 else shown(place[1])
     return name
 
 

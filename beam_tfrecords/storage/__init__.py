@@ -44,6 +44,7 @@ from beam_tfrecords.storage.paths import (
     is_web,
     join,
     plain_uri,
+    shown,
 )
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.storage.traffic import add_traffic, take_traffic
@@ -105,6 +106,7 @@ __all__ = [
     "replace",
     "set_options",
     "sha256",
+    "shown",
     "stat",
     "sync_folder",
     "take_traffic",

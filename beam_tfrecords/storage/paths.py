@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import os
 import posixpath
 import re
@@ -22,6 +23,24 @@ def has_scheme(path: str) -> bool:
 def is_web(path: str) -> bool:
     """Whether the path is a URL of the web."""
     return path[:8].lower().startswith(("http://", "https://"))
+
+
+def shown(path: str) -> str:
+    """A path as messages, files and keys have it: of a URL without user info, query and fragment.
+
+    A query may be a password, as of signed URLs, or all that tells two images apart: a keyed hash stands for it.
+    """
+    if not is_web(path):
+        return path
+    scheme, _, rest = path.partition("://")
+    rest = rest.partition("#")[0]
+    rest, _, query = rest.partition("?")
+    authority, slash, name = rest.partition("/")
+    where = f"{scheme}://{authority.rpartition('@')[2]}{slash}{name}"
+    if not query:
+        return where
+    digest = hashlib.blake2b(query.encode(errors="surrogatepass"), digest_size=8, key=b"query of a URL")
+    return f"{where}#{digest.hexdigest()}"
 
 
 def is_glob(path: str) -> bool:

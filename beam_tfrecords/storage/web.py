@@ -31,7 +31,7 @@ from urllib3.util import parse_url
 
 from beam_tfrecords.storage.entries import ServiceFaultError, StorageError
 from beam_tfrecords.storage.options import current_options
-from beam_tfrecords.storage.paths import is_web
+from beam_tfrecords.storage.paths import is_web, shown
 
 # Connections of a process to one host, and to how many hosts they are kept.
 _CONNECTIONS = 8
@@ -52,6 +52,14 @@ _DEAD_SECONDS = 60.0
 _ANSWER_SECONDS = 2.0
 _CHUNK_BYTES = 1 << 16
 _HEADERS = {"User-Agent": "beam-tfrecords", "Accept": "*/*", "Accept-Encoding": "identity"}
+# IPv6 networks whose addresses carry one of IPv4, and the bits behind it: mapped and compatible ones (RFC 4291), NAT64
+# (RFC 6052) and 6to4 (RFC 3056).
+_CARRIERS = tuple(
+    (ipaddress.IPv6Network(network), shift)
+    for network, shift in (("::ffff:0:0/96", 0), ("::/96", 0), ("64:ff9b::/96", 0), ("2002::/16", 80))
+)
+# NAT64 of one's own network (RFC 8215).
+_LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
 _UNKNOWN_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
 _NO_WAY = (errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREACH)
 
@@ -74,7 +82,7 @@ def read(url: str, length: int) -> bytes:
             if pause is not None and failure.may_pass and wait <= _MOST_PAUSE and not is_late:
                 time.sleep(wait)
                 continue
-            detail = f"{url}: {failure}"
+            detail = f"{shown(url)}: {failure}"
             if failure.is_doubtful and not _HEALTH.answered_since(began - _ANSWER_SECONDS):
                 raise ServiceFaultError(f"{detail}; no other host answers either") from failure
             if not failure.is_connected:
@@ -140,7 +148,7 @@ class _Health:
         """Raises StorageError for a host that is left alone."""
         count, last = self._dead.get(host, (0, 0.0))
         if count >= _MOST_DEAD and time.monotonic() < last + _DEAD_SECONDS:
-            raise StorageError(f"{url}: {host} could not be connected to {count} times in a row")
+            raise StorageError(f"{shown(url)}: {host} could not be connected to {count} times in a row")
 
 
 _HEALTH = _Health()
@@ -151,15 +159,30 @@ class _PrivateAddressError(Exception):
 
 
 class _Checked:
-    """Checks the address that a connection has, whatever its name stood for before."""
+    """Looks a name up once, and connects to an address that was checked: another look may give another address."""
+
+    _dns_host: str
 
     def _new_conn(self) -> socket.socket:
-        connected: socket.socket = super()._new_conn()  # type: ignore[misc]
-        address = str(connected.getpeername()[0])
-        if not (_is_public(address) or current_options().allow_private_addresses):
-            connected.close()
-            raise _PrivateAddressError(address)
-        return connected
+        name = self._dns_host
+        deadline = time.monotonic() + _CONNECT_SECONDS
+        try:
+            addresses = _find_addresses(name, self.port)  # type: ignore[attr-defined]
+            for number, address in enumerate(addresses, 1):
+                self._dns_host = address
+                try:
+                    connected: socket.socket = super()._new_conn()  # type: ignore[misc]
+                except (ConnectTimeoutError, NewConnectionError):
+                    if number == len(addresses) or time.monotonic() >= deadline:
+                        raise
+                else:
+                    return connected
+        except socket.gaierror as error:
+            raise NameResolutionError(name, self, error) from error  # type: ignore[arg-type]
+        finally:
+            # The name that the certificate has to be of.
+            self._dns_host = name
+        raise AssertionError
 
     def getresponse(self) -> Any:
         # A header that comes byte by byte meets every limit of silence.
@@ -178,10 +201,32 @@ def _shut(connected: socket.socket) -> None:
         connected.shutdown(socket.SHUT_RDWR)
 
 
+def _find_addresses(name: str, port: int) -> list[str]:
+    """The addresses of a name that may be connected to.
+
+    Raises:
+      _PrivateAddressError: all of them are private, and the request does not allow these.
+    """
+    found = socket.getaddrinfo(name.strip("[]"), port, socket.AF_UNSPEC, socket.SOCK_STREAM)
+    addresses = list(dict.fromkeys(str(place[0]) for *_, place in found))
+    if current_options().allow_private_addresses:
+        return addresses
+    public = [address for address in addresses if _is_public(address)]
+    if not public:
+        raise _PrivateAddressError(addresses[0])
+    return public
+
+
 def _is_public(text: str) -> bool:
-    """Whether an address is one of the internet."""
+    """Whether an address is of one host of the internet; an IPv6 one that carries an IPv4 one is judged by that."""
     address = ipaddress.ip_address(text.partition("%")[0])
-    return bool((getattr(address, "ipv4_mapped", None) or address).is_global)
+    if isinstance(address, ipaddress.IPv6Address):
+        carried = [number for network, shift in _CARRIERS if address in network for number in [int(address) >> shift]]
+        if carried:
+            return _is_public(str(ipaddress.IPv4Address(carried[0] & 0xFFFFFFFF)))
+        if address in _LOCAL_NAT64:
+            return False
+    return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
 
 
 class _Http(_Checked, HTTPConnection):
@@ -212,9 +257,9 @@ def _host(url: str) -> str:
     try:
         parsed = parse_url(url)
     except (HTTPError, ValueError) as error:
-        raise StorageError(f"{url} is no URL") from error
+        raise StorageError(f"{shown(url)} is no URL") from error
     if not parsed.host:
-        raise StorageError(f"{url} is no URL")
+        raise StorageError(f"{shown(url)} is no URL")
     return parsed.netloc or parsed.host
 
 
@@ -239,7 +284,7 @@ def _join(url: str, target: str) -> str:
         joined = urljoin(url, target)
         if is_web(joined):
             return joined
-    raise _Failure(f"redirected to {target}")
+    raise _Failure(f"redirected to {shown(target)}")
 
 
 def _request(url: str) -> urllib3.BaseHTTPResponse:

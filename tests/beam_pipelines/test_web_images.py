@@ -7,6 +7,7 @@ import itertools
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from beam_tfrecords import storage
@@ -102,3 +103,22 @@ def test_an_image_is_read_up_to_the_limit(server):
     assert outcomes(2 << 20) == [server.files["large"]] * 3
     assert outcomes((2 << 20) - 1) == [FailureReason.TOO_LARGE_FILE] * 3
     assert outcomes(1000) == [FailureReason.TOO_LARGE_FILE] * 3
+
+
+def test_passwords_and_queries_of_urls_are_in_nothing_that_a_build_leaves_or_prints(server, tmp_path, convert):
+    names = [*list(FILES)[:6], "none.jpg"]
+    urls = [f"{server.url}/plain/{name}?token=secret{name}".replace("://", "://me:secret@") for name in names]
+    table = save_table(tmp_path / "table.csv", urls)
+    flags = ["--image_size=32", "--max_failures=0.5", "--allow_private_addresses"]
+    ran = convert(f"--input={table}", f"--output={tmp_path / 'out'}", *flags)
+    assert ran.code == 0, ran.err
+    assert manifest_of(tmp_path / "out")["records"] == 6
+    assert "secret" not in ran.out + ran.err
+    for path in (tmp_path / "out").rglob("*"):
+        assert path.is_dir() or b"secret" not in path.read_bytes(), path
+    (failure,) = (tmp_path / "out/failures.jsonl").read_text().splitlines()
+    assert json.loads(failure)["key"].startswith(f"{server.url}/plain/none.jpg#")
+    assert "secret" not in str([pq.read_table(path).to_pylist() for path in (tmp_path / "out/index").iterdir()])
+    again = convert(f"--input={table}", f"--output={tmp_path / 'again'}", *flags, "--image_root=http://a:b@x.org")
+    assert again.code == 2
+    assert "a URL with a name, password or query" in again.err

@@ -77,7 +77,11 @@ def _read_roots(word: Any) -> tuple[str, ...]:
 
 
 def _read_folders(word: Any) -> tuple[str, ...]:
-    return tuple(storage.absolute(str(path)) for path in (word if isinstance(word, (list, tuple)) else [word]))
+    paths = [str(path) for path in (word if isinstance(word, (list, tuple)) else [word])]
+    if any(storage.shown(path) != path for path in paths):
+        # The manifest has it.
+        raise ValueError("a URL with a name, password or query; expected one without, and queries in the table")
+    return tuple(map(storage.absolute, paths))
 
 
 def _write_input(paths: tuple[str, ...]) -> Any:

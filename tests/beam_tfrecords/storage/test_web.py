@@ -130,6 +130,51 @@ def test_redirects_to_private_addresses_are_refused(server, monkeypatch):
         assert not private.seen
 
 
+def test_a_name_is_looked_up_once_and_private_addresses_of_it_get_no_connection(server, monkeypatch):
+    storage.set_options(storage.StorageOptions())
+    answers = [["127.0.0.2", "127.0.0.1"], ["127.0.0.2"]]
+    monkeypatch.setattr(web, "_is_public", "127.0.0.1".__eq__)
+    asked, look_up = [], socket.getaddrinfo
+
+    def answer(host, port, *others, **named):
+        if host != "turns.example":
+            return look_up(host, port, *others, **named)
+        asked.append(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in answers[len(asked) - 1]]
+
+    monkeypatch.setattr(socket, "getaddrinfo", answer)
+    assert read(f"http://turns.example:{server.server_port}/plain/a.jpg") == FILE
+    assert server.headers["Host"] == f"turns.example:{server.server_port}"
+    assert len(asked) == 1
+    web._pools.cache_clear()
+    with pytest.raises(storage.StorageError, match=r"private address 127\.0\.0\.2"):
+        read(f"http://turns.example:{server.server_port}/plain/a.jpg")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://me:secret@{}/plain/none.jpg?token=secret#secret", "http://me:secret@[x/?a=secret"]
+)
+def test_user_info_and_queries_are_in_no_message(server, url):
+    with pytest.raises(storage.StorageError) as error:
+        read(url.format(f"127.0.0.1:{server.server_port}"))
+    assert "secret" not in str(error.value)
+    assert "http://" in str(error.value)
+
+
+def test_urls_that_differ_in_the_query_are_shown_as_different():
+    urls = [
+        "https://x.org/1.jpg",
+        "https://x.org/1.jpg?id=1",
+        "https://u:p@x.org/1.jpg?id=2",
+        "https://x.org/1.jpg?id=12",
+    ]
+    names = [storage.shown(url) for url in urls]
+    assert len(set(names)) == 4
+    assert names[0] == urls[0]
+    assert all(name.startswith("https://x.org/1.jpg#") for name in names[1:])
+    assert storage.shown("s3://b/x?y@z#w") == "s3://b/x?y@z#w"
+
+
 @pytest.mark.parametrize(
     ("address", "expected"),
     [
@@ -147,6 +192,23 @@ def test_redirects_to_private_addresses_are_refused(server, monkeypatch):
         ("fd00::1", False),
         ("::ffff:10.0.0.1", False),
         ("::ffff:8.8.8.8", True),
+        ("::8.8.8.8", True),
+        ("::10.0.0.1", False),
+        ("::", False),
+        ("64:ff9b::8.8.8.8", True),
+        ("64:ff9b::169.254.169.254", False),
+        ("64:ff9b:1::808:808", False),
+        ("2002:808:808::1", True),
+        ("2002:7f00:1::1", False),
+        ("2001:0:7f00:1::", False),
+        ("224.0.0.1", False),
+        ("233.252.0.1", False),
+        ("239.1.1.1", False),
+        ("240.0.0.1", False),
+        ("255.255.255.255", False),
+        ("ff0e::1", False),
+        ("100::1", False),
+        ("2001:db8::1", False),
     ],
 )
 def test_which_addresses_are_public(address, expected):
@@ -211,7 +273,7 @@ def test_a_name_that_does_not_exist_is_no_service_fault(server, monkeypatch, num
 def test_no_network_at_all_is_a_service_fault():
     code = (
         "from beam_tfrecords import storage; from beam_tfrecords.storage import web; web._PAUSES = (0.01,)\n"
-        "for url in ('http://192.0.2.1/a.jpg', 'https://example.org/a.jpg'):\n"
+        "for url in ('http://8.8.8.8/a.jpg', 'https://example.org/a.jpg'):\n"
         "    try: storage.read_range(url, 0, 9)\n"
         "    except storage.ServiceFaultError as error: print(error)\n"
     )

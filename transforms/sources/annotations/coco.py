@@ -135,7 +135,7 @@ class CocoSource(Source):
     def _reference(
         self, image: CocoImage, annotations: CocoAnnotations, file: InputFile, roots: Sequence[str]
     ) -> SampleRef:
-        key, split = file.key_prefix + image.name, file.split
+        key, split = file.key_prefix + storage.shown(image.name), file.split
         if image.problem:
             error = SampleError(Stage.LIST, FailureReason.INVALID_ROW, image.problem)
             return rejected(key, error, split=split)

@@ -148,7 +148,7 @@ class RowReader:
             if isinstance(row, InvalidRow):
                 raise invalid_row(row.detail)
             row = self.blank(row)
-            key = "" if of.key is None else read_text(row, of.key)
+            key = "" if of.key is None else storage.shown(read_text(row, of.key))
             located.read_paths(row)
             split = self.split(row) if of.split else split
             label, columns, group = self.label(row), self.values(row), self.group(row)
@@ -180,7 +180,7 @@ class RowReader:
         of = self.columns
         rows = [self.blank(row) for row in rows] if self._may_be_blank else rows
         numbers = map(number_key, range(first, first + len(rows)))
-        keys = numbers if of.key is None else [read_text(row, of.key) for row in rows]
+        keys = numbers if of.key is None else [storage.shown(read_text(row, of.key)) for row in rows]
         shared: dict[str, Any] = {"split": [self.split(row) for row in rows] if of.split else split}
         if of.group:
             shared["group"] = list(map(self.group, rows))

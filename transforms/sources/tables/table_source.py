@@ -109,7 +109,7 @@ class _RowImages(Located):
                 self._add(name, read_text(row, column))
 
     def _add(self, name: str, path: str) -> None:
-        self.key = self.key if self.paths else path or self.key
+        self.key = self.key if self.paths else storage.shown(path) or self.key
         self.paths[name] = path
 
     def find(self, row: Mapping[str, Any]) -> None:
