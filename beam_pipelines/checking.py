@@ -29,6 +29,7 @@ from beam_tfrecords.transforms.labels import (
     ClassNames,
     describe_labels,
     describe_order,
+    describe_unique,
     infer_class_names,
     keep_indices,
 )
@@ -272,6 +273,8 @@ def _resolve_classes(spec: BuildSpec, source: Source, listing: Listing, earlier:
     numbered = _number_classes(spec, source, listing, inferred, earlier)
     in_cells = source.labels_may_be_indices and spec.source.label_separator is None
     source.notes += describe_labels(listing.labels, numbered, in_cells=in_cells)
+    if source.labels_may_be_indices:
+        source.notes += describe_unique(listing.labels)
     return numbered
 
 

@@ -17,7 +17,7 @@ import dataclasses
 import enum
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.transforms.refs import Scalar
@@ -179,6 +179,34 @@ def describe_labels(labels: Iterable[Scalar], class_names: ClassNames, *, in_cel
             {number for label in labels if (number := whole_number(label)) is not None}, class_names
         )
     texts = {label for label in labels if isinstance(label, str) and label} if in_cells else set()
+    separator = find_separator(texts)
+    if separator:
+        several = [text for text in texts if separator in text]
+        notes.append(
+            f"labels such as {_quote(several)} look like several labels in one cell; if they are, "
+            f"say `label_separator={separator}`"
+        )
+    return notes
+
+
+def describe_unique(counts: Mapping[Scalar, int]) -> list[str]:
+    """A note on texts of which nearly each sample has its own.
+
+    Args:
+      counts: label -> number of samples.
+    """
+    texts = {label: count for label, count in counts.items() if isinstance(label, str) and whole_number(label) is None}
+    if len(texts) < _MANY_NUMBERS or len(texts) * 2 <= sum(texts.values()):
+        return []
+    return [
+        f"there are {len(texts):,} classes for {sum(texts.values()):,} labels, such as {_quote(texts)}; if they are "
+        "texts such as captions, say `label_type=text`"
+    ]
+
+
+def find_separator(texts: Collection[str]) -> str | None:
+    """What separates several labels in the cells of a column; None if they look like one each."""
+    texts = set(texts)
     for separator in _SEPARATORS:
         several = [text for text in texts if separator in text]
         are_lists = any(text.strip()[:1] == "[" and text.strip()[-1:] == "]" for text in several)
@@ -188,12 +216,8 @@ def describe_labels(labels: Iterable[Scalar], class_names: ClassNames, *, in_cel
         else:
             is_meant = are_all or are_lists or any(_parts(text, separator) & texts for text in several)
         if several and is_meant:
-            notes.append(
-                f"labels such as {_quote(several)} look like several labels in one cell; if they are, "
-                f"say `label_separator={separator}`"
-            )
-            break
-    return notes
+            return separator
+    return None
 
 
 def _describe_case(names: Iterable[str]) -> Iterator[str]:

@@ -95,6 +95,8 @@ def test_a_folder_of_arrays_is_refused_with_what_reads_them(tmp_path, folder, fl
     [
         ("t.csv", "{label},{image},x", "looks like data", in_train(**{"0": 2, "1": 2})),
         ("t.tsv", "{image}\t{label}", "looks like data", in_train(**{"0": 2, "1": 2})),
+        ("s.csv", "{image},{split},{label}", "looks like data", {"train": {"0": 2}, "test": {"1": 2}}),
+        ("s.txt", "{image} {split} {label}", "looks like a list", {"train": {"0": 2}, "test": {"1": 2}}),
         ("list.txt", "{image} {label}", "looks like a list of images", in_train(**{"0": 2, "1": 2})),
         ("list.txt", "{image}", "looks like a list of images", unlabelled(train=4)),
     ],
@@ -102,7 +104,8 @@ def test_a_folder_of_arrays_is_refused_with_what_reads_them(tmp_path, folder, fl
 def test_a_table_without_a_header_is_refused_with_a_command_that_writes_one(tmp_path, name, row, message, records):
     for number in range(4):
         (tmp_path / f"{number}.jpg").write_bytes(PICTURE)
-    lines = [row.format(image=f"{number}.jpg", label=number % 2) for number in range(4)]
+    splits = ("training", "test")
+    lines = [row.format(image=f"{n}.jpg", label=n % 2, split=splits[n % 2]) for n in range(4)]
     (tmp_path / name).write_text("\n".join([*lines, ""]))
     argv = [f"--input={tmp_path / name}", "--output=out"]
     with pytest.raises(RequestError, match=message) as refused:

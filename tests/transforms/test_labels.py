@@ -13,6 +13,7 @@ from beam_tfrecords.transforms.labels import (
     ClassOrder,
     describe_labels,
     describe_order,
+    describe_unique,
     infer_class_names,
     keep_indices,
     order_classes,
@@ -206,3 +207,12 @@ def test_classes_with_other_indices_than_without_versions_are_noted(found, order
     notes = list(describe_order(found, ordered))
     assert len(notes) == len(note)
     assert all(part in one for one, part in zip(notes, note, strict=True))
+
+
+def test_labels_that_are_nearly_unique_are_noted():
+    (note,) = describe_unique({**{f"a photo of cat {number}": 1 for number in range(40)}, "a dog": 3})
+    assert "41 classes for 43 labels" in note
+    assert "`label_type=text`" in note
+    assert describe_unique({f"class {number}": 3 for number in range(40)}) == []
+    assert describe_unique(dict.fromkeys(range(40), 1)) == []
+    assert describe_unique({"cat": 1, "dog": 1}) == []

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import name_columns
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import is_image_name
 
 # Enough to know a format by.
 START_BYTES = 1 << 18
+_ROWS = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,32 +91,20 @@ def refuse_json(path: str, start: bytes) -> RequestError | None:
 
 def refuse_text(path: str, start: bytes) -> RequestError | None:
     """The refusal of a text that looks like a table or a list of images, without the extension of one."""
-    first, second, *_ = [*start.decode("utf-8", "replace").splitlines()[:2], "", ""]
+    lines = start.decode("utf-8", "replace").splitlines()[:-1][:_ROWS] or [start.decode("utf-8", "replace")]
+    first, second, *_ = [*lines[:2], ""]
     for delimiter in (",", ";", "\t", " "):
         cells = first.split(delimiter)
         settings = {"source": "csv"} if delimiter in ",;\t" else {"source": "csv", "delimiter": delimiter}
         if any(map(is_image_name, cells)):
-            shown, suggestions = "a list of images", name_columns(path, cells, delimiter)
+            rows = [line.split(delimiter) for line in lines]
+            shown, suggestions = "a list of images", name_columns(path, rows, delimiter)
         elif len(cells) > 1 and any(map(is_image_name, second.split(delimiter))):
             shown, suggestions = "a table", [Suggestion("its rows", settings)]
         else:
             continue
         return RequestError(f"{quote_input(path)} looks like {shown}, but is not called .csv", suggestions)
     return None
-
-
-def name_columns(path: str, cells: Sequence[str], delimiter: str) -> list[Suggestion]:
-    """What writes a table with a first row: the first cell that names an image is one, the first other a label."""
-    images = [number for number, cell in enumerate(cells) if is_image_name(cell)]
-    labels = [number for number in range(len(cells)) if number not in images]
-    if not images or storage.has_scheme(path) or path.endswith(".gz"):
-        return []
-    names = {images[0]: "image", **({labels[0]: "label"} if labels else {})}
-    header = delimiter.join(names.get(number, f"column_{number + 1}") for number in range(len(cells)))
-    shown = header.replace("\t", "\\t")
-    command = f"{{ printf '{shown}\\n'; cat {shlex.quote(path)}; }} > {shlex.quote(path + '.csv')}"
-    settings = {**({"delimiter": " "} if delimiter == " " else {}), **({} if labels else {"layout": "image"})}
-    return [Suggestion(f"the columns {shown}", {"input": f"{path}.csv", **settings}, [command])]
 
 
 def refuse_embedded(path: str, column: str, settings: Mapping[str, str]) -> RequestError:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
+from beam_tfrecords.transforms.labels import find_separator
 from beam_tfrecords.transforms.sources.detect.box_columns import has_box_names
 from beam_tfrecords.transforms.sources.detect.column_names import LABEL_NAMES, NOT_LABEL_NAMES, plain_name
 from beam_tfrecords.transforms.sources.detect.numbered_columns import (
@@ -194,6 +195,12 @@ def _names_image(value: str) -> bool:
     return is_image_name(value) or (storage.is_web(value) and is_image_name(urlsplit(value).path))
 
 
+def _repeats_parts(values: Sequence[str | int], separator: str | None) -> bool:
+    """Whether cells are several labels each, which occur again in other cells."""
+    parts = [part.strip() for value in values for part in str(value).split(separator)] if separator else []
+    return len(parts) > len(values) and 1 < len(set(parts)) < len(parts)
+
+
 def _find_labels(cells: _Cells, rows: int, *, repeats: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
     """The settings that find labels, and what they mean.
 
@@ -206,10 +213,13 @@ def _find_labels(cells: _Cells, rows: int, *, repeats: bool = False) -> Iterator
         name for name, values in cells.items() if not (NOT_LABEL_NAMES.search(plain_name(name)) or are_splits(values))
     }
     one_hot = _find_one_hot(cells, rows)
+    separators = {name: find_separator({str(value) for value in cells[name]}) for name in may_be}
     labels = [
         name
         for name, values in cells.items()
-        if name in may_be and 1 < len(set(values)) < len(values) and max(map(len, map(str, values))) < _LONGEST_LABEL
+        if name in may_be
+        and max(map(len, map(str, values)), default=_LONGEST_LABEL) < _LONGEST_LABEL
+        and (1 < len(set(values)) < len(values) or _repeats_parts(values, separators[name]))
     ]
     named = [name for name in labels if LABEL_NAMES.search(plain_name(name))]
     if len(one_hot) > 1 and set(named) <= set(one_hot):
@@ -217,7 +227,9 @@ def _find_labels(cells: _Cells, rows: int, *, repeats: bool = False) -> Iterator
         return
     labels = sorted(named or labels, key=lambda name: len(set(cells[name])))
     for name in labels[:_MOST_LABELS]:
-        yield f"the classes in column {name!r}", {"label_column": name}
+        separator = separators[name] if _repeats_parts(cells[name], separators[name]) else None
+        several = {"label_separator": separator} if separator else {}
+        yield f"the classes in column {name!r}", {"label_column": name, **several}
     for name, values in cells.items():
         kind = "text" if _TEXT_NAMES.search(plain_name(name)) else "float"
         is_value = kind == "text" or (

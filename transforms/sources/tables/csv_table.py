@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.sources.detect.unnamed_columns import name_columns
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.csv_dialect import Dialect, find_dialect, looks_like_data
@@ -15,7 +17,10 @@ from beam_tfrecords.transforms.sources.tables.csv_rows import Cells, count_rows,
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 from beam_tfrecords.transforms.sources.tables.text_file import Lines, cut_text, open_bytes, read_start
-from beam_tfrecords.transforms.sources.unsupported_formats import name_columns, refuse_json
+from beam_tfrecords.transforms.sources.unsupported_formats import refuse_json
+
+# Rows that show what columns without names hold.
+_ROWS = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,17 +101,21 @@ def open_csv(path: str, delimiter: str | None = None, encoding: str | None = Non
     dialect, notes = find_dialect(path, start, delimiter=delimiter, encoding=encoding)
     with open_bytes(path) as file:
         lines = Lines(file, path, dialect.encoding)
-        header: Cells | InvalidRow | None = next(read_rows(lines, width=0, options=dialect.options), None)
+        first = list(itertools.islice(read_rows(lines, width=0, options=dialect.options), 1))
+        header: Cells | InvalidRow | None = first[0] if first else None
+        is_data = isinstance(header, Cells) and looks_like_data([name.strip() for name in header.cells])
+        more = itertools.islice(read_rows(lines, width=0, options=dialect.options), _ROWS) if is_data else ()
+        rows = [row.cells for row in more if isinstance(row, Cells)]
     if header is None:
         raise RequestError(f"`input={path}` is empty; the first row of a csv file must name its columns")
     if isinstance(header, InvalidRow):
         raise RequestError(f"`input={path}`: the header cannot be read: {header.detail}")
     names = [name.strip() for name in header.cells]
-    if looks_like_data(names):
+    if is_data:
         raise RequestError(
             f"`input={path}`: the first row looks like data ({', '.join(names[:5])}), but it must name the columns; "
             "add a first line such as image,label",
-            name_columns(path, names, dialect.delimiter),
+            name_columns(path, [names, *rows], dialect.delimiter),
         )
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:

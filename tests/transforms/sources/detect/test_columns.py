@@ -199,3 +199,10 @@ def test_constant_columns_are_no_classes(csv_file, opened):
     with pytest.raises(RequestError) as refused:
         opened(csv_file("image,a,b", "a.jpg,0,1", "b.jpg,0,1"))
     assert [one.settings for one in refused.value.suggestions] == [{"layout": "image"}]
+
+
+def test_cells_of_several_labels_are_suggested_with_their_separator(csv_file, opened):
+    with pytest.raises(RequestError) as refused:
+        opened(csv_file("image,tags", "a.jpg,cat|small", "b.jpg,dog|small", "c.jpg,cat|dog"))
+    first, _ = refused.value.suggestions
+    assert first.settings == {"label_column": "tags", "label_separator": "|"}
