@@ -1,7 +1,6 @@
 """Pascal VOC's annotations: an XML file or a mask per image, and lists of the images of each split.
 
-Format: http://host.robots.ox.ac.uk/pascal/VOC/voc2012/htmldoc/. The first pixel is (1, 1) and a box includes its last
-pixel; so 1 is subtracted from xmin and ymin alone, as Detectron2 does.
+XML files that lie elsewhere are read by `voc_files`.
 """
 
 from __future__ import annotations
@@ -9,21 +8,20 @@ from __future__ import annotations
 import functools
 import posixpath
 from collections.abc import Iterator, Mapping
-from xml.etree import ElementTree
-from xml.parsers import expat
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.storage.threads import map_in_threads
-from beam_tfrecords.transforms.objects import Objects, check_count
+from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.refs import SampleRef
-from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.annotations.annotated import (
     reference,
     refuse_folders_as_splits,
     rejected,
 )
+from beam_tfrecords.transforms.sources.annotations.voc_files import XML, VocFilesSource
+from beam_tfrecords.transforms.sources.annotations.voc_xml import read_annotation
 from beam_tfrecords.transforms.sources.image_files import with_mask
 from beam_tfrecords.transforms.sources.inputs import key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind
@@ -36,10 +34,7 @@ _MASKS, _MASK_LISTS = "SegmentationClass", "ImageSets/Segmentation"
 # The lists of all images; the others beside them are of one class each.
 _SPLITS = ("train", "val", "test")
 _BOTH = "trainval"
-_MOST_BYTES = 16 << 20
-_MOST_SIDE = 1 << 31
 _THREADS = 16
-_NAN = float("nan")
 
 
 def open_input(spec: SourceSpec) -> MakeSource:
@@ -49,15 +44,28 @@ def open_input(spec: SourceSpec) -> MakeSource:
       RequestError: a folder lacks what makes it one.
     """
     refuse_folders_as_splits(spec)
+    roots = dict(zip(key_prefixes(spec.input), spec.input, strict=True))
+    if not spec.needs_mask and not any(_is_voc(root) for root in spec.input) and all(map(_has_xml, spec.input)):
+        return functools.partial(VocFilesSource, roots)
     needed = (_MASKS, _MASK_LISTS) if spec.needs_mask else (_ANNOTATIONS, _LISTS)
     for root in spec.input:
         for folder in (_IMAGES, needed[0]):
             if not storage.is_folder(storage.join(root, folder)):
                 raise RequestError(
                     f"{quote_input(root)} has no folder {folder}; expected one such as VOCdevkit/VOC2012, with "
-                    f"{_IMAGES}, {needed[0]} and, for splits, {needed[1]}"
+                    f"{_IMAGES}, {needed[0]} and, for splits, {needed[1]}, or XML files of the names of images"
                 )
-    return functools.partial(VocSource, dict(zip(key_prefixes(spec.input), spec.input, strict=True)))
+    return functools.partial(VocSource, roots)
+
+
+def _is_voc(root: str) -> bool:
+    return all(storage.is_folder(storage.join(root, folder)) for folder in (_IMAGES, _ANNOTATIONS))
+
+
+def _has_xml(root: str) -> bool:
+    """Whether there are XML files, and no lists of splits, which only a folder such as VOC2012 is read with."""
+    paths = [entry.path for entry in storage.list_files(root, literal=True)]
+    return not any("/ImageSets/" in path for path in paths) and any(path.lower().endswith(XML) for path in paths)
 
 
 class VocSource(Source):
@@ -163,75 +171,6 @@ class VocSource(Source):
                 f"{repeated:,} images are in several lists of {self._lists}, and in the first of these splits"
             )
         return names
-
-
-def read_annotation(path: str) -> Objects | SampleError:
-    """The objects that an XML file describes, or why it cannot be read."""
-    try:
-        return parse_annotation(retry_faults(path, lambda: _read(path)))
-    except SampleError as error:
-        return _error(error.reason, f"{printable(storage.basename(path))}: {error.detail}")
-
-
-def parse_annotation(data: bytes) -> Objects:
-    """The objects of an annotation.
-
-    Raises:
-      SampleError: the data is not XML, an object has no class, or there are too many.
-    """
-    root = _parse_xml(data)
-    boxes: list[float] = []
-    labels: list[str] = []
-    values: dict[str, list[int | str]] = {"difficult": [], "truncated": [], "pose": []}
-    found = root.findall("object")
-    check_count(len(found))
-    for one in found:
-        name = (one.findtext("name") or "").strip()
-        if not name:
-            raise _error(FailureReason.LABEL_MISSING, "an object has no name")
-        labels.append(name)
-        sides = [_number(one.findtext(f"bndbox/{side}")) for side in ("xmin", "ymin", "xmax", "ymax")]
-        boxes += (sides[0] - 1, sides[1] - 1, sides[2], sides[3])
-        for attribute in ("difficult", "truncated"):
-            values[attribute].append(int(_number(one.findtext(attribute)) == 1))
-        values["pose"].append((one.findtext("pose") or "").strip())
-    width, height = (_number(root.findtext(f"size/{side}")) for side in ("width", "height"))
-    # Some programs write 0 for what they do not know.
-    size = (int(width), int(height)) if 1 <= width < _MOST_SIDE and 1 <= height < _MOST_SIDE else None
-    return Objects(tuple(boxes), tuple(labels), {name: tuple(column) for name, column in values.items()}, size=size)
-
-
-def _parse_xml(data: bytes) -> ElementTree.Element:
-    """The root of a document without a document type: entities need one, and only they expand or name other files."""
-    builder, parser = ElementTree.TreeBuilder(), expat.ParserCreate()
-    parser.buffer_text = True
-    parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
-    parser.CharacterDataHandler = builder.data
-    parser.StartDoctypeDeclHandler = _refuse_doctype
-    try:
-        parser.Parse(data, True)
-        return builder.close()
-    except (expat.ExpatError, LookupError, ValueError, AssertionError) as error:
-        raise _error(FailureReason.INVALID_ROW, f"not valid XML: {error}") from None
-
-
-def _refuse_doctype(*_: object) -> None:
-    raise _error(FailureReason.INVALID_ROW, "the XML has a document type or entities, which are not read")
-
-
-def _number(text: str | None) -> float:
-    try:
-        return float(text or "")
-    except ValueError:
-        return _NAN
-
-
-def _read(path: str) -> bytes:
-    with storage.open_read(path) as file:
-        data = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise _error(FailureReason.INVALID_ROW, f"more than {_MOST_BYTES >> 20} MiB")
-    return bytes(data)
 
 
 def _error(reason: FailureReason, detail: str) -> SampleError:

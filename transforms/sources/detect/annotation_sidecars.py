@@ -78,6 +78,8 @@ def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]
     for path, name in _data_files(tree, root):
         yield [_objects("YOLO", {"input": _below(root, path, name)})]
     bases = find_voc(tree)
+    if not bases and any(".xml" in {**folder.others} for _, folder in tree.walk()):
+        yield [_objects("Pascal VOC", {"input": root, "source": "voc"})]
     if bases:
         yield [_objects("Pascal VOC", _read_voc(root, bases))]
     with_masks = [base for base in bases if tree.images(join(base, "SegmentationClass"))]

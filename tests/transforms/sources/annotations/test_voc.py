@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from beam_tfrecords.errors import RequestError, SampleError
-from beam_tfrecords.transforms.sources.annotations.voc import parse_annotation
+from beam_tfrecords.transforms.sources.annotations.voc_xml import parse_annotation
 from tests.annotated_inputs import PICTURES, save_pictures, voc_of, write_voc
 
 TRAIN = {name: PICTURES[name] for name in ("a.jpg", "b.jpg", "c.jpg")}

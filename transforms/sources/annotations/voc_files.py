@@ -1,0 +1,132 @@
+"""XML files of Pascal VOC's form anywhere beside their images: those of Roboflow, LabelImg and Kaggle."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.storage.threads import map_in_threads
+from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.refs import SampleRef
+from beam_tfrecords.transforms.sources.annotations.annotated import reference, rejected
+from beam_tfrecords.transforms.sources.annotations.voc_xml import read_annotation
+from beam_tfrecords.transforms.sources.detect.names import plain_path
+from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
+from beam_tfrecords.transforms.sources.source import Source, Unmatched
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.splits import split_of_folder
+
+XML = ".xml"
+_THREADS = 16
+_ENTRIES = dict[str, list[storage.FileEntry]]
+
+
+class VocFilesSource(Source):
+    """Lists the images that have an XML file of their name, in the same folder or in another one.
+
+    Args:
+      roots: key prefix -> folder.
+      spec: the request.
+    """
+
+    def __init__(self, roots: Mapping[str, str], spec: SourceSpec) -> None:
+        super().__init__()
+        self.name = spec.source
+        self._roots = roots
+        self._spec = spec
+        self.provides |= {Content.OBJECTS}
+
+    def samples(self) -> Iterator[SampleRef]:
+        """The images in the order of the names of their XML files."""
+        self.notes, self.unmatched = [], []
+        for prefix, root in self._roots.items():
+            yield from self._samples_of(root.rstrip("/"), prefix)
+
+    def _samples_of(self, root: str, prefix: str) -> Iterator[SampleRef]:
+        images, annotations, count = self._list(root, prefix)
+        finder = _Finder(images)
+        pairs = [(name, entry, finder.find(name)) for name, entry in sorted(annotations.items())]
+        paths = [found[0].path for _, _, found in pairs if len(found) == 1]
+        has_splits = self._spec.splits_auto and any(_split_of(path[len(root) :]) for path in paths)
+
+        def read(
+            pair: tuple[str, storage.FileEntry, list[storage.FileEntry]],
+        ) -> tuple[str, list[storage.FileEntry], Objects | SampleError]:
+            name, entry, found = pair
+            if len(found) == 1:
+                return name, found, read_annotation(entry.path)
+            several = f"several images may be meant: {', '.join(sorted(printable(one.path) for one in found[:3]))}"
+            reason = FailureReason.INVALID_ROW if found else FailureReason.UNREADABLE
+            detail = several if found else "no image of this name"
+            return name, found, SampleError(Stage.LIST, reason, f"{printable(name)}{XML}: {detail}")
+
+        read_all = map_in_threads(read, pairs, threads=_THREADS) if storage.has_scheme(root) else map(read, pairs)
+        for name, found, objects in read_all:
+            path = found[0].path if len(found) == 1 else None
+            split = self._spec.input_splits.get(root) or (_split_of(path[len(root) :]) if path and has_splits else None)
+            if has_splits and split is None and not isinstance(objects, SampleError):
+                detail = "beside the split folders, not in one of them"
+                objects = SampleError(Stage.LIST, FailureReason.UNKNOWN_SPLIT, detail)
+            key = prefix + (path[len(root) + 1 :] if path else name + XML)
+            if isinstance(objects, SampleError):
+                yield rejected(key, objects, split=split, uri=path)
+            elif path:
+                yield reference(key, path, objects, self._spec, split=split, found=found[0])
+        shown = printable(storage.basename(root))
+        without = sum(not found for _, _, found in pairs)
+        if without:
+            note = f"{without:,} of {len(pairs):,} XML files of {shown} belong to no image"
+            self.unmatched.append(Unmatched(note, without, len(pairs)))
+        if len(paths) < count:
+            beside = count - len(set(paths))
+            self.notes.append(f"{beside:,} of {count:,} images of {shown} have no annotation, and are left out")
+
+    def _list(self, root: str, prefix: str) -> tuple[_ENTRIES, dict[str, storage.FileEntry], int]:
+        """Paths below a folder without extensions -> images, and XML files; and the number of images."""
+        images: _ENTRIES = defaultdict(list)
+        annotations = {}
+        for entry in storage.list_files(root, literal=True):
+            relative = entry.path[len(root) + 1 :]
+            stem, extension = posixpath.splitext(relative)
+            kind = skipped_kind(relative) or (None if is_utf8(relative) else "name that is not UTF-8")
+            if extension.lower() == XML and is_utf8(relative) and kind == XML:
+                annotations[stem] = entry
+            elif kind or not has_extension(relative):
+                self.skipped.add(kind or "not an image", printable(prefix + relative))
+            else:
+                images[stem].append(entry)
+        return images, annotations, sum(map(len, images.values()))
+
+
+class _Finder:
+    """Finds the image of an XML file.
+
+    It is in the same folder, in that of the same name but for words such as images and annotations, or the only one of
+    its name.
+    """
+
+    def __init__(self, images: _ENTRIES) -> None:
+        self._images = images
+        self._by_plain_path: _ENTRIES = defaultdict(list)
+        self._by_name: _ENTRIES = defaultdict(list)
+        for stem, entries in images.items():
+            self._by_plain_path[_plain(stem)] += entries
+            self._by_name[posixpath.basename(stem)] += entries
+
+    def find(self, stem: str) -> list[storage.FileEntry]:
+        """The images that may be meant, the likeliest alone."""
+        places = ((self._images, stem), (self._by_plain_path, _plain(stem)), (self._by_name, posixpath.basename(stem)))
+        return next((found for entries, key in places if (found := entries.get(key))), [])
+
+
+def _plain(stem: str) -> str:
+    folders, slash, name = stem.rpartition("/")
+    return f"{plain_path(folders)}/{name}" if slash else f"/{name}"
+
+
+def _split_of(path: str) -> str | None:
+    return next(filter(None, map(split_of_folder, path.split("/")[:-1])), None)

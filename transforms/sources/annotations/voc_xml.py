@@ -1,0 +1,93 @@
+"""An annotation of Pascal VOC: the objects that an XML file describes.
+
+Format: http://host.robots.ox.ac.uk/pascal/VOC/voc2012/htmldoc/. The first pixel is (1, 1) and a box includes its last
+pixel; so 1 is subtracted from xmin and ymin alone, as Detectron2 does.
+"""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+from xml.parsers import expat
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.transforms.objects import Objects, check_count
+from beam_tfrecords.transforms.service_faults import retry_faults
+from beam_tfrecords.transforms.sources.names import printable
+
+_MOST_BYTES = 16 << 20
+_MOST_SIDE = 1 << 31
+_NAN = float("nan")
+
+
+def read_annotation(path: str) -> Objects | SampleError:
+    """The objects that an XML file describes, or why it cannot be read."""
+    try:
+        return parse_annotation(retry_faults(path, lambda: _read(path)))
+    except SampleError as error:
+        return _error(error.reason, f"{printable(storage.basename(path))}: {error.detail}")
+
+
+def parse_annotation(data: bytes) -> Objects:
+    """The objects of an annotation.
+
+    Raises:
+      SampleError: the data is not XML, an object has no class, or there are too many.
+    """
+    root = _parse_xml(data)
+    boxes: list[float] = []
+    labels: list[str] = []
+    values: dict[str, list[int | str]] = {"difficult": [], "truncated": [], "pose": []}
+    found = root.findall("object")
+    check_count(len(found))
+    for one in found:
+        name = (one.findtext("name") or "").strip()
+        if not name:
+            raise _error(FailureReason.LABEL_MISSING, "an object has no name")
+        labels.append(name)
+        sides = [_number(one.findtext(f"bndbox/{side}")) for side in ("xmin", "ymin", "xmax", "ymax")]
+        boxes += (sides[0] - 1, sides[1] - 1, sides[2], sides[3])
+        for attribute in ("difficult", "truncated"):
+            values[attribute].append(int(_number(one.findtext(attribute)) == 1))
+        values["pose"].append((one.findtext("pose") or "").strip())
+    width, height = (_number(root.findtext(f"size/{side}")) for side in ("width", "height"))
+    # Some programs write 0 for what they do not know.
+    size = (int(width), int(height)) if 1 <= width < _MOST_SIDE and 1 <= height < _MOST_SIDE else None
+    return Objects(tuple(boxes), tuple(labels), {name: tuple(column) for name, column in values.items()}, size=size)
+
+
+def _parse_xml(data: bytes) -> ElementTree.Element:
+    """The root of a document without a document type: entities need one, and only they expand or name other files."""
+    builder, parser = ElementTree.TreeBuilder(), expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
+    parser.CharacterDataHandler = builder.data
+    parser.StartDoctypeDeclHandler = _refuse_doctype
+    try:
+        parser.Parse(data, True)
+        return builder.close()
+    except (expat.ExpatError, LookupError, ValueError, AssertionError) as error:
+        raise _error(FailureReason.INVALID_ROW, f"not valid XML: {error}") from None
+
+
+def _refuse_doctype(*_: object) -> None:
+    raise _error(FailureReason.INVALID_ROW, "the XML has a document type or entities, which are not read")
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or "")
+    except ValueError:
+        return _NAN
+
+
+def _read(path: str) -> bytes:
+    with storage.open_read(path) as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise _error(FailureReason.INVALID_ROW, f"more than {_MOST_BYTES >> 20} MiB")
+    return bytes(data)
+
+
+def _error(reason: FailureReason, detail: str) -> SampleError:
+    return SampleError(Stage.LIST, reason, detail)
