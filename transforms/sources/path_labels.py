@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.refs import Value
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 OUTSIDE_SPLITS = "outside the split folders"
@@ -22,6 +24,36 @@ def path_group(key: str, pattern: re.Pattern[str] | None) -> str | None:
         return None
     match = pattern.search(key)
     return match["group"] if match else None
+
+
+def path_columns(key: str, pattern: re.Pattern[str] | None, names: Collection[str]) -> dict[str, Value]:
+    """The columns of an image: what the groups of these names find in its key, None where they find nothing."""
+    match = pattern.search(key) if pattern is not None and names else None
+    return {name: match[name] if match else None for name in names}
+
+
+def find_path_columns(pattern: re.Pattern[str] | None, spec: SourceSpec) -> tuple[Sequence[str], Sequence[str]]:
+    """The named groups of a pattern that are columns, and those of them that the layout takes.
+
+    Raises:
+      RequestError: the layout asks for another one.
+    """
+    names = tuple(name for name in (pattern.groupindex if pattern else ()) if name not in ("label", "group"))
+    wanted = names if spec.columns is None else sorted(spec.columns)
+    missing = next((name for name in wanted if name not in names), None)
+    if names and missing is not None:
+        raise RequestError(
+            f"`layout` asks for column.{missing}, which `label_pattern` has no group for; it has: {', '.join(names)}"
+        )
+    return names, [name for name in wanted if name in names]
+
+
+def describe_path_columns(names: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """A note on groups of a pattern that the layout does not take."""
+    unused = [name for name in names if name not in taken]
+    if not unused:
+        return []
+    return [f"groups of `label_pattern` not used: {', '.join(unused)}; a layout takes such as column.{unused[0]}"]
 
 
 def compile_pattern(spec: SourceSpec) -> re.Pattern[str] | None:

@@ -11,6 +11,7 @@ from typing import Protocol, TypeAlias
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
+from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_image
 from beam_tfrecords.transforms.refs import Locator, SampleRef, one_image
 from beam_tfrecords.transforms.sources.containers import Container, Spool, member_path
@@ -26,7 +27,15 @@ from beam_tfrecords.transforms.sources.detect.suggestions import find_sidecars
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
 from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input
 from beam_tfrecords.transforms.sources.names import NOT_AN_IMAGE, has_extension, skipped_kind
-from beam_tfrecords.transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_group, path_label
+from beam_tfrecords.transforms.sources.path_labels import (
+    OUTSIDE_SPLITS,
+    compile_pattern,
+    describe_path_columns,
+    find_path_columns,
+    path_columns,
+    path_group,
+    path_label,
+)
 from beam_tfrecords.transforms.sources.registry import find_source
 from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
@@ -99,6 +108,10 @@ class ArchiveSource(ContainerSource):
         self.read_container: ReadArchive = read
         self._spec = spec
         self._judged: tuple[FolderTree, Request] | None = None
+        self.columns, taken = find_path_columns(read.label_pattern, spec)
+        self.column_types = dict.fromkeys(self.columns, "bytes") or None
+        self.provides |= {Content.COLUMNS} if self.columns else frozenset()
+        self.notes += describe_path_columns(self.columns, taken)
 
     def check_containers(self) -> None:
         """Refuses the only archive if it is none; with many, looking into each would take long."""
@@ -154,12 +167,14 @@ class ReadArchive:
       guess: what the folders are taken for.
       only_splits: whether members outside the split folders are skipped.
       label_pattern: where labels come from; None for folders.
+      columns: its groups that are columns.
     """
 
     open: OpenArchive
     guess: Assumption | Interpretation
     only_splits: bool
     label_pattern: re.Pattern[str] | None
+    columns: Sequence[str] = ()
 
     def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per image.
@@ -189,7 +204,8 @@ class ReadArchive:
                 if self.label_pattern is not None:
                     label = path_label(key, self.label_pattern)
                 group = path_group(key, self.label_pattern)
-                yield SampleRef(key, images, member.size, fingerprint, label, split, {}, member.failure, group)
+                columns = path_columns(key, self.label_pattern, self.columns)
+                yield SampleRef(key, images, member.size, fingerprint, label, split, columns, member.failure, group)
 
 
 def open_archives(spec: SourceSpec, open_archive: OpenArchive) -> MakeSource:
@@ -202,7 +218,9 @@ def open_archives(spec: SourceSpec, open_archive: OpenArchive) -> MakeSource:
     files = find_files(spec)
 
     def make(request: SourceSpec) -> ArchiveSource:
-        read = ReadArchive(open_archive, assume_folders(request), request.split_folders is not None, pattern)
+        _, columns = find_path_columns(pattern, request)
+        only_splits = request.split_folders is not None
+        read = ReadArchive(open_archive, assume_folders(request), only_splits, pattern, columns)
         return ArchiveSource(files, read, request)
 
     return make

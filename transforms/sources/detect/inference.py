@@ -60,7 +60,7 @@ class ApplyInterpretations:
             failure = failure or _BESIDE_SPLITS
         if self.keeps_splits:
             split = ref.split
-        return SampleRef(ref.key, ref.images, ref.size, ref.fingerprint, label, split, ref.columns, failure)
+        return SampleRef(ref.key, ref.images, ref.size, ref.fingerprint, label, split, ref.columns, failure, ref.group)
 
     def check_splits(self, folders: FolderSummary, spec: SourceSpec) -> None:
         """Refuses an input that says its split and has folders of another one.

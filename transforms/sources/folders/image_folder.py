@@ -35,7 +35,15 @@ from beam_tfrecords.transforms.sources.names import (
     printable,
     skipped_kind,
 )
-from beam_tfrecords.transforms.sources.path_labels import OUTSIDE_SPLITS, compile_pattern, path_group, path_label
+from beam_tfrecords.transforms.sources.path_labels import (
+    OUTSIDE_SPLITS,
+    compile_pattern,
+    describe_path_columns,
+    find_path_columns,
+    path_columns,
+    path_group,
+    path_label,
+)
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 
@@ -81,6 +89,10 @@ class ImageFolder(Source):
         self._spec = spec
         self._label_pattern = compile_pattern(spec)
         self._has_masks = spec.needs_mask
+        self.columns, taken = find_path_columns(self._label_pattern, spec)
+        self.column_types = dict.fromkeys(self.columns, "bytes") or None
+        self.provides |= {Content.COLUMNS} if self.columns else frozenset()
+        self.notes += describe_path_columns(self.columns, taken)
         self.provides |= {Content.MASK} if self._has_masks else frozenset()
         self._masks: Mapping[str, MaskFiles] = {}
         self._judged: tuple[FolderTree, Request] | None = None
@@ -169,6 +181,7 @@ def _list_images(
     """One reference per image among the listed files of a root; counts the others."""
     guess, pattern, start = assume_folders(spec), compile_pattern(spec), root.start
     only_splits = spec.split_folders is not None
+    _, names = find_path_columns(pattern, spec)
     # Images of one folder come one after the other.
     last: str | None = None
     placed: tuple[str | None, str | None] = (None, None)
@@ -200,7 +213,8 @@ def _list_images(
         size = max(entry.size, 0)
         images = one_image(File(entry.path, entry.version))
         group = path_group(key, pattern)
-        ref = SampleRef(key, images, size, entry.fingerprint, label, split, {}, failure, group)
+        columns = path_columns(key, pattern, names) if names else {}
+        ref = SampleRef(key, images, size, entry.fingerprint, label, split, columns, failure, group)
         yield ref if masks is None or failure else _with_mask(ref, masks, relative)
 
 
