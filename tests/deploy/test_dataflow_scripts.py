@@ -14,7 +14,13 @@ from beam_tfrecords.beam_pipelines.settings.template_metadata import template_me
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "dataflow"
 PARAMETERS = {one["name"] for one in template_metadata()["parameters"]}
-NAMES = {"PROJECT": "project", "REGION": "europe-west4", "BUCKET": "gs://bucket/", "TAG": "abc"}
+NAMES = {
+    "PROJECT": "project",
+    "REGION": "europe-west4",
+    "BUCKET": "gs://bucket/",
+    "TAG": "abc",
+    "LAUNCHER_DIGEST": "sha256:0",
+}
 IMAGE = "europe-west4-docker.pkg.dev/project/beam-tfrecords/beam-tfrecords:abc"
 TEMPLATE = "gs://bucket/templates/beam-tfrecords-abc.json"
 _RECORDER = """#!{python}
@@ -50,7 +56,7 @@ def test_build_makes_the_image_and_the_template(script):
     ran, (image, template) = script("build.sh")
     assert ran.returncode == 0, ran.stderr
     assert image[:3] == ["builds", "submit", "."]
-    assert flags(image)["substitutions"] == f"_IMAGE={IMAGE}"
+    assert flags(image)["substitutions"] == f"_IMAGE={IMAGE},_LAUNCHER_DIGEST=sha256:0"
     assert template[:4] == ["dataflow", "flex-template", "build", TEMPLATE]
     assert flags(template)["image"] == IMAGE
     assert flags(template)["sdk-language"] == "PYTHON"

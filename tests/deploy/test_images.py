@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -60,3 +61,30 @@ def test_the_images_of_the_template_have_one_version_of_python():
     dockerfile = DOCKERFILES[0].read_text()
     version = argument(DOCKERFILES[0], "PYTHON_VERSION").replace(".", "")
     assert f"dataflow-templates-base/python{version}-template-launcher-base" in dockerfile
+
+
+def test_no_image_is_the_latest_and_ours_are_named_by_their_digest():
+    files = [path for path in DEPLOY.rglob("*") if path.is_file() and path.suffix in ("", ".yaml", ".sh", ".yml")]
+    for path in files:
+        text = "".join(line for line in path.read_text().splitlines(True) if not line.lstrip().startswith("#"))
+        assert not re.search("[:=]latest", text), path
+        assert all(name.endswith("@sha256:DIGEST") for name in re.findall(r"image: (REGISTRY/\S+)", text)), path
+
+
+@pytest.mark.parametrize("path", ["kubernetes/job.yaml", "kubernetes/flink.yaml", "schedule/cronjob.yaml"])
+def test_our_containers_cannot_write_to_their_image(path):
+    text = (DEPLOY / path).read_text()
+    assert text.count("readOnlyRootFilesystem: true") == text.count("image: REGISTRY/") == 1
+
+
+def test_the_policy_of_the_network_lets_the_launcher_reach_flinks_page():
+    policy = yaml.safe_load((DEPLOY / "kubernetes/network-policy.yaml").read_text())["spec"]
+    deployment = yaml.safe_load((DEPLOY / "kubernetes/flink.yaml").read_text())
+    job = yaml.safe_load((DEPLOY / "kubernetes/job.yaml").read_text())["spec"]["template"]
+    assert policy["podSelector"]["matchLabels"]["app"] == deployment["metadata"]["name"]
+    among, others = policy["ingress"]
+    assert among["from"] == [{"podSelector": policy["podSelector"]}]
+    launcher = others["from"][0]["podSelector"]["matchLabels"]
+    assert launcher.items() <= job["metadata"]["labels"].items()
+    assert [port["port"] for port in others["ports"]] == [8081]
+    assert "--flink_master=beam-tfrecords-rest:8081" in job["spec"]["containers"][0]["args"]

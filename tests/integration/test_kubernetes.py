@@ -23,7 +23,7 @@ DEPLOY = PROJECT / "deploy"
 VERSION = "1.33"
 _CRD = "META-INF/fabric8/flinkdeployments.flink.apache.org-v1.yml"
 MANIFESTS = [
-    *(DEPLOY / "kubernetes" / name for name in ("flink.yaml", "job.yaml")),
+    *(DEPLOY / "kubernetes" / name for name in ("network-policy.yaml", "flink.yaml", "job.yaml")),
     DEPLOY / "schedule" / "cronjob.yaml",
 ]
 
@@ -138,7 +138,7 @@ def test_builds_do_not_run_beside_each_other_or_for_ever():
     assert spec["jobTemplate"]["spec"]["activeDeadlineSeconds"] < 24 * 3600
 
 
-@pytest.mark.parametrize("path", MANIFESTS[1:], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", MANIFESTS[2:], ids=lambda path: path.name)
 def test_the_arguments_are_a_request_that_beam_knows(path, tmp_path):
     kind = "Job" if path.name == "job.yaml" else "CronJob"
     spec = find(path, kind)["spec"]
