@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.transforms.listing.listing import Listing
-from beam_tfrecords.transforms.listing.object_totals import ObjectTotals
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.source import Source
+
+if TYPE_CHECKING:
+    from beam_tfrecords.transforms.listing.listing import Listing
+    from beam_tfrecords.transforms.listing.object_totals import ObjectTotals
 
 # As few boxes as this may lie anywhere.
 _FEW = 8

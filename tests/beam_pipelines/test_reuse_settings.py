@@ -22,8 +22,13 @@ FOLDER: Words = {"input": "in", "name": "pets", "image_size": 24, "splits": "tra
 KEPT: Words = {"input": "in", "name": "pets", "image_encoding": "keep", "max_failures": 0.9}
 TABLE: Words = {"input": "rows.csv", "name": "pets", "image_size": 24, "max_failures": 0.9}
 LISTS: Words = {**TABLE, "layout": "multilabel", "label_column": "several"}
-MASKS: Words = {"input": "in", "mask_root": "masks", "name": "pets", "image_size": 24, "max_failures": 0.9}
+# Most masks belong to no image while one suffix of theirs counts.
+MASKS: Words = {
+    "input": "in", "mask_root": "masks", "trust_annotations": True,
+    "name": "pets", "image_size": 24, "max_failures": 0.9,
+}  # fmt: skip
 BOXES: Words = {"input": "boxes.json", "image_root": "in", "name": "pets", "image_size": 24, "max_failures": 0.9}
+BOX_ROWS: Words = {"input": "boxes.csv", "name": "pets", "image_size": 24, "max_failures": 0.9}
 # Setting -> the words of the first version, and what is said in the second one besides; None leaves a word out.
 CHANGED: Mapping[str, tuple[Words, Words]] = {
     "input": (FOLDER, {"input": "moved/in"}),
@@ -47,6 +52,9 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "label_type": (TABLE, {"label_type": "text"}),
     "group_rows": ({**TABLE, "image_column": "other"}, {"group_rows": True}),
     "label_columns": ({**TABLE, "layout": "multilabel"}, {"label_columns": "zero,one"}),
+    "box_columns": (BOX_ROWS, {"box_columns": "x1,y1,x3,y3"}),
+    "box_format": (BOX_ROWS, {"box_format": "xywh"}),
+    "box_unit": (BOX_ROWS, {"box_unit": "pixels"}),
     "missing_values": (TABLE, {"missing_values": "dog"}),
     "trust_annotations": (FOLDER, {"trust_annotations": True}),
     "requester_pays": (FOLDER, {"requester_pays": "true"}),
@@ -148,6 +156,9 @@ def make_input(root: Path, picture: Callable, save: Callable) -> None:
         lines.append(f"{paths},{','.join(names)},{'|'.join(names)},{','.join(folds)},{number:03d},0,1,{masks}")
     lines.append(f"../{outside.name},in/dog/copy.png,cat,dog,cat|dog,train,test,000,1,0,,")
     (root / "rows.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    sides = ["path,label,x1,y1,x2,y2,x3,y3"]
+    sides += [f"in/cat/{number:03d}.png,cat,{3 + number},2,{9 + number},8,{7 + number},7" for number in range(8)]
+    (root / "boxes.csv").write_text("\n".join(sides) + "\n")
     # One of the boxes has no area.
     boxes = [{"image_id": number, "category_id": 1, "bbox": [2, 3, number, 5]} for number in range(8)]
     images = [{"id": number, "file_name": f"cat/{number:03d}.png"} for number in range(8)]

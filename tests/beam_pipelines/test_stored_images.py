@@ -97,7 +97,7 @@ def test_channels_that_are_not_stored_are_noted_and_the_way_out_is_right(tmp_pat
     for number in range(3):
         (tmp_path / f"in/field/{number}.tif").write_bytes(tiff_file(tags, np.roll(bands, number).tobytes()))
     write_png(tmp_path / "in/field/photo.png", bands[..., :3])
-    said = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--overwrite"]
+    said = [f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", "--overwrite", "--layout=image"]
     ran = convert(*said, *flags)
     (line,) = [line for line in ran.out.splitlines() if "not stored" in line]
     assert line.startswith("note: images with channels beside color and transparency, such as near infrared, ")

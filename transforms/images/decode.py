@@ -185,8 +185,8 @@ def _load_whole(data: bytes, name: str, image: ImageFile.ImageFile) -> None:
                 if isinstance(image, TiffImage):
                     check_tiff_checksums(data, image)
         except SampleError as error:
-            heard = decode_error(error.reason, errors[0]) if errors else error
-            raise _explain(heard, data, name) from error.__cause__
+            # No name for it: a frame that holds its own exception would keep the pixels.
+            raise _explain(decode_error(error.reason, errors[0]) if errors else error, data, name) from error.__cause__
     if errors:  # Pillow goes on after some, with pixels that are not the file's
         raise _explain(decode_error(FailureReason.CORRUPT, errors[0]), data, name)
 
