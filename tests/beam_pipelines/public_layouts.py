@@ -69,6 +69,11 @@ def rows(header: str, *lines: str) -> str:
     return "\n".join([header, *lines, ""])
 
 
+def lines(*rows: str) -> str:
+    """A text file."""
+    return "\n".join([*rows, ""])
+
+
 def in_train(**labels: int) -> Records:
     """Records of one split."""
     return {"train": labels}
@@ -167,18 +172,6 @@ LAYOUTS = (
         "Images/{n02085620-Chihuahua,n02085782-Japanese}/{1..2}.jpg Annotation/n02085620-Chihuahua/1.xml",
         {"train": {"n02085620-Chihuahua": 2, "n02085782-Japanese": 2}},
         notes="Images/ only wraps",
-    ),
-    Layout(
-        "Food-101",
-        "images/{apple_pie,waffles}/{1..2}.jpg meta/{classes,train,test}.txt meta/{train,test}.json",
-        in_train(apple_pie=2, waffles=2),
-        notes="images/ only wraps",
-    ),
-    Layout(
-        "Describable Textures (DTD)",
-        "images/{banded,dotted}/x_{1..2}.jpg labels/{train1,val1,test1}.txt imdb/imdb.mat",
-        in_train(banded=2, dotted=2),
-        notes="images/ only wraps",
     ),
     Layout(
         "CUB-200-2011",
@@ -635,13 +628,6 @@ LAYOUTS = (
     ),
     # A single folder is rarely a class.
     Layout(
-        "CelebA, the original tree",
-        "Img/img_align_celeba/{000001..000004}.jpg Anno/{list_attr_celeba,identity_CelebA}.txt "
-        "Eval/list_eval_partition.txt",
-        refused="img_align_celeba would be the only class, of all 4 images",
-        suggestions=[in_train(img_align_celeba=4), unlabelled(train=4)],
-    ),
-    Layout(
         "MedMNIST as png",
         "pathmnist/train{0..3}_{0,1}.png pathmnist/val0_1.png pathmnist/test0_1.png",
         refused="pathmnist would be the only class, of all 10 images (tables beside them: pathmnist.csv)",
@@ -834,5 +820,211 @@ LAYOUTS = (
         "val/labelTxt/P{0010..0012}.txt",
         refused="directly in its split folders",
         suggestions=[unlabelled(train=4, validation=3)],
+    ),
+    # Lists of images, with and without classes, for each split.
+    Layout(
+        "Food-101",
+        "images/{apple_pie,waffles}/{1..3}.jpg",
+        refused="lists of splits (meta/train.txt, meta/test.txt)",
+        suggestions=[
+            {"train": {"apple_pie": 2, "waffles": 2}, "test": {"apple_pie": 1, "waffles": 1}},
+            in_train(apple_pie=3, waffles=3),
+            unlabelled(train=6),
+        ],
+        root="food-101",
+        tables={
+            "meta/train.txt": lines("apple_pie/1", "apple_pie/2", "waffles/1", "waffles/3"),
+            "meta/test.txt": lines("apple_pie/3", "waffles/2"),
+            "meta/classes.txt": lines("apple_pie", "waffles"),
+            "meta/labels.txt": lines("Apple pie", "Waffles"),
+        },
+    ),
+    Layout(
+        "Describable Textures (DTD)",
+        "images/{banded,dotted}/x_000{1..3}.jpg imdb/imdb.mat",
+        refused="lists of splits (labels/train1.txt, labels/val1.txt, labels/test1.txt)",
+        suggestions=[
+            {
+                "train": {"banded": 1, "dotted": 1},
+                "validation": {"banded": 1, "dotted": 1},
+                "test": {"banded": 1, "dotted": 1},
+            },
+            in_train(banded=3, dotted=3),
+            unlabelled(train=6),
+        ],
+        root="dtd",
+        tables={
+            f"labels/{split}{fold}.txt": lines(f"banded/x_000{number}.jpg", f"dotted/x_000{number}.jpg")
+            for fold in (1, 2, 10)
+            for number, split in enumerate(("train", "val", "test"), 1)
+        },
+    ),
+    Layout(
+        "SUN397 with its lists",
+        "a/{abbey,alley}/{1..3}.jpg c/church/{indoor,outdoor}/{1..3}.jpg",
+        refused="lists of splits (Training_01.txt, Testing_01.txt)",
+        suggestions=[
+            {
+                "train": {"abbey": 1, "alley": 1, "church/indoor": 1, "church/outdoor": 1},
+                "test": {"abbey": 1, "alley": 1, "church/indoor": 1, "church/outdoor": 1},
+            },
+            {"train": {"abbey": 3, "alley": 3, "church/indoor": 3, "church/outdoor": 3}},
+            unlabelled(train=12),
+        ],
+        root="SUN397",
+        tables={
+            "Training_01.txt": lines(
+                "/a/abbey/1.jpg", "/a/alley/1.jpg", "/c/church/indoor/1.jpg", "/c/church/outdoor/1.jpg"
+            ),
+            "Testing_01.txt": lines(
+                "/a/abbey/2.jpg", "/a/alley/2.jpg", "/c/church/indoor/2.jpg", "/c/church/outdoor/2.jpg"
+            ),
+            "Training_02.txt": lines("/a/abbey/3.jpg", "/a/alley/1.jpg", "/c/church/indoor/1.jpg"),
+            "Testing_02.txt": lines("/a/abbey/1.jpg", "/a/alley/3.jpg"),
+        },
+    ),
+    Layout(
+        "MIT Indoor 67",
+        "Images/{bar,gym}/{1..3}.jpg",
+        refused="lists of splits (TrainImages.txt, TestImages.txt)",
+        suggestions=[
+            {"train": {"bar": 2, "gym": 2}, "test": {"bar": 1, "gym": 1}},
+            in_train(bar=3, gym=3),
+            unlabelled(train=6),
+        ],
+        tables={
+            "TrainImages.txt": lines("bar/1.jpg", "bar/2.jpg", "gym/1.jpg", "gym/2.jpg"),
+            "TestImages.txt": lines("bar/3.jpg", "gym/3.jpg"),
+        },
+    ),
+    Layout(
+        "FGVC Aircraft",
+        "images/{0034309,0034958,1025794,0056978}.jpg families.txt manufacturers.txt variants.txt",
+        refused="directly in images",
+        suggestions=[
+            {"train": {"A320": 1, "Boeing 707": 1}, "test": {"A320": 1, "Boeing 707": 1}},
+            unlabelled(train=4),
+        ],
+        root="data",
+        tables={
+            "images_family_train.txt": lines("0034309 Boeing 707", "0034958 A320"),
+            "images_family_test.txt": lines("1025794 Boeing 707", "0056978 A320"),
+            "images_box.txt": lines("0034309 1 1 5 5"),
+        },
+    ),
+    Layout(
+        "Places365, validation",
+        "val_256/Places365_val_0000000{1..4}.jpg",
+        refused="look like splits, val_256",
+        suggestions=[{"validation": {"0": 2, "1": 2}}, unlabelled(validation=4)],
+        root="places365_standard",
+        tables={
+            "places365_val.txt": lines(
+                "Places365_val_00000001.jpg 1",
+                "Places365_val_00000002.jpg 0",
+                "Places365_val_00000003.jpg 1",
+                "Places365_val_00000004.jpg 0",
+            ),
+            "categories_places365.txt": lines("/a/airfield 0", "/a/alcove 1"),
+        },
+    ),
+    Layout(
+        "ImageNet's validation with a list",
+        "ILSVRC2012_val_0000000{1..4}.JPEG",
+        refused="directly in it",
+        suggestions=[{"validation": {"0": 2, "1": 2}}, unlabelled(train=4)],
+        root="val",
+        tables={
+            "val.txt": lines(
+                "ILSVRC2012_val_00000001.JPEG 1",
+                "ILSVRC2012_val_00000002.JPEG 0",
+                "ILSVRC2012_val_00000003.JPEG 1",
+                "ILSVRC2012_val_00000004.JPEG 0",
+            )
+        },
+    ),
+    Layout(
+        "COVIDx",
+        "train/{a1,b2,c3,d4}.png test/{e5,f6}.png",
+        refused="directly in its split folders",
+        suggestions=[
+            {"train": {"normal": 2, "pneumonia": 2}, "test": {"normal": 1, "pneumonia": 1}},
+            unlabelled(train=4, test=2),
+        ],
+        tables={
+            "train.txt": lines(
+                "3 a1.png pneumonia cohen", "4 b2.png normal cohen", "5 c3.png pneumonia fig1", "6 d4.png normal fig1"
+            ),
+            "test.txt": lines("7 e5.png normal rsna", "8 f6.png pneumonia rsna"),
+        },
+    ),
+    Layout(
+        "Tiny ImageNet with its annotations",
+        "train/{n01443537,n01629819}/images/x_{1..3}.JPEG val/images/val_{1..4}.JPEG test/images/test_{1..2}.JPEG",
+        refused="no folders name the classes",
+        suggestions=[
+            {"validation": {"n01443537": 2, "n01629819": 2}},
+            in_train(n01443537=3, n01629819=3),
+            unlabelled(train=6, validation=4, test=2),
+        ],
+        root="tiny-imagenet-200",
+        tables={
+            "val/val_annotations.txt": lines(
+                "val_1.JPEG\tn01629819\t0\t32\t44\t62",
+                "val_2.JPEG\tn01443537\t0\t32\t44\t62",
+                "val_3.JPEG\tn01629819\t0\t32\t44\t62",
+                "val_4.JPEG\tn01443537\t0\t32\t44\t62",
+            ),
+            "words.txt": lines("n01443537\tgoldfish"),
+            "wnids.txt": lines("n01443537", "n01629819"),
+        },
+    ),
+    Layout(
+        "Oxford Pets with its lists",
+        "images/{Abyssinian,pug}_{1..6}.jpg annotations/trimaps/{Abyssinian,pug}_{1..6}.png",
+        refused="annotations look like masks",
+        suggestions=[
+            {"train": {"1": 4, "2": 4}, "test": {"1": 2, "2": 2}},
+            unlabelled(train=12),
+            in_train(Abyssinian=6, pug=6),
+        ],
+        tables={
+            "annotations/trainval.txt": lines(
+                "Abyssinian_1 1 1 1",
+                "Abyssinian_2 1 1 1",
+                "Abyssinian_3 1 1 1",
+                "Abyssinian_4 1 1 1",
+                "pug_1 2 1 1",
+                "pug_2 2 1 1",
+                "pug_3 2 1 1",
+                "pug_4 2 1 1",
+            ),
+            "annotations/test.txt": lines("Abyssinian_5 1 1 1", "Abyssinian_6 1 1 1", "pug_5 2 1 1", "pug_6 2 1 1"),
+        },
+    ),
+    Layout(
+        "CelebA, the original tree",
+        "Img/img_align_celeba/{000001..000004}.jpg",
+        refused="img_align_celeba would be the only class, of all 4 images",
+        suggestions=[
+            {"train": {"['Male', 'Young']": 1, "['Male']": 1, "['Young']": 1, "[]": 1}},
+            in_train(img_align_celeba=4),
+            unlabelled(train=4),
+        ],
+        tables={
+            "Anno/list_attr_celeba.txt": lines(
+                "4", "Male Young ", "000001.jpg  1 -1", "000002.jpg -1  1", "000003.jpg  1  1", "000004.jpg -1 -1"
+            ),
+            "Anno/identity_CelebA.txt": lines("000001.jpg 5", "000002.jpg 6", "000003.jpg 5", "000004.jpg 7"),
+            "Eval/list_eval_partition.txt": lines("000001.jpg 0", "000002.jpg 0", "000003.jpg 1", "000004.jpg 2"),
+            "Anno/list_bbox_celeba.txt": lines(
+                "4",
+                "image_id x_1 y_1 width height",
+                "000001.jpg    95  71 226 313",
+                "000002.jpg    72  94 221 306",
+                "000003.jpg 5 5 5 5",
+                "000004.jpg 5 5 5 5",
+            ),
+        },
     ),
 )

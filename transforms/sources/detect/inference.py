@@ -20,6 +20,7 @@ from beam_tfrecords.transforms.sources.detect.interpretation import (
     depth_of,
 )
 from beam_tfrecords.transforms.sources.detect.layouts import interpret
+from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists, name_split_lists
 from beam_tfrecords.transforms.sources.detect.suggestions import refuse
 from beam_tfrecords.transforms.sources.detect.table_sidecars import list_tables
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
@@ -119,12 +120,22 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
 
 
 def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request) -> None:
-    """Refuses class folders beside annotations of their images: either may be meant."""
-    annotated = next(find_annotations(tree, request.spec, request.root), None) is not None
-    if annotated or (request.root is None and find_voc(tree)):
+    """Refuses class folders beside annotations of their images, or lists of their splits: either may be meant."""
+    what = ""
+    if next(find_annotations(tree, request.spec, request.root), None) or (request.root is None and find_voc(tree)):
+        what = "annotations of their images"
+    lists = name_split_lists(tree)
+    if not what and lists and request.spec.splits_auto and not found.has_splits:
+        is_read = request.root is None or any(
+            isinstance(one.settings["input"], list) for one in find_lists(tree, request.spec, request.root)
+        )
+        what = f"lists of splits ({', '.join(map(printable, lists))})" if is_read else ""
+    if what:
         depth = depth_of(next(iter(found.bases)))
-        folders = Suggestion("the folders as classes", {"label_pattern": request.class_pattern(depth)})
-        error = UnclearError("the folders may be classes, but there are annotations of their images", [folders])
+        pattern = request.class_pattern(depth)
+        pattern = pattern.replace("[^/]+)/", ".+)/[^/]+$") if found.is_nested else pattern
+        folders = Suggestion("the folders as classes", {"label_pattern": pattern})
+        error = UnclearError(f"the folders may be classes, but there are {what}", [folders])
         raise refuse(error, tree, request)
 
 

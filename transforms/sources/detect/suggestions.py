@@ -13,6 +13,7 @@ from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.sources.detect.annotation_sidecars import describe_annotations, find_annotations
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request, UnclearError, join
 from beam_tfrecords.transforms.sources.detect.layouts import ALSO_THINGS, interpret
+from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists
 from beam_tfrecords.transforms.sources.detect.mask_pairs import without_masks
 from beam_tfrecords.transforms.sources.detect.table_sidecars import find_tables, list_tables
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
@@ -75,7 +76,8 @@ def _read_sidecars(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """The suggestions that read what lies beside the images, instead of the folders."""
     yield from find_annotations(tree, request.spec, request.root)
     if request.by_folders:
-        yield from itertools.islice(find_tables(tree, request.spec, request.root), _MOST_TABLES)
+        tables = find_tables(tree, request.spec, request.root), find_lists(tree, request.spec, request.root)
+        yield from itertools.islice(itertools.chain(*tables), _MOST_TABLES)
 
 
 def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Iterator[Suggestion]:
@@ -88,7 +90,8 @@ def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Ite
         yield from (one for one in followed if says_masks or "segmentation" in one.settings.values())
         return
     if request.by_folders:
-        yield from itertools.islice(find_tables(tree, spec, request.root), _MOST_TABLES)
+        tables = find_tables(tree, spec, request.root), find_lists(tree, spec, request.root)
+        yield from itertools.islice(itertools.chain(*tables), _MOST_TABLES)
     yield from followed
     if spec.needs_label:
         for one in _follow(*_apply(tree, request, _UNLABELLED), Suggestion("", _UNLABELLED), _MOST_ANSWERS):

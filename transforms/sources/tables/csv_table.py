@@ -14,6 +14,7 @@ from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.csv_dialect import Dialect, find_dialect, looks_like_data
 from beam_tfrecords.transforms.sources.tables.csv_rows import Cells, count_rows, read_rows
+from beam_tfrecords.transforms.sources.tables.list_file import ListFile, open_list
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 from beam_tfrecords.transforms.sources.tables.text_file import Lines, cut_text, open_bytes, read_start
@@ -84,8 +85,8 @@ def open_input(spec: SourceSpec) -> MakeSource:
     return open_tables(spec, lambda path: open_csv(path, spec.delimiter, spec.encoding))
 
 
-def open_csv(path: str, delimiter: str | None = None, encoding: str | None = None) -> CsvTable:
-    """Reads the header.
+def open_csv(path: str, delimiter: str | None = None, encoding: str | None = None) -> CsvTable | ListFile:
+    """Reads the header; a list of images has none.
 
     Args:
       delimiter: between the cells; None to find it.
@@ -98,6 +99,8 @@ def open_csv(path: str, delimiter: str | None = None, encoding: str | None = Non
     refusal = refuse_json(path, start) if start.lstrip()[:1] in (b"[", b"{") else None
     if refusal is not None:
         raise refusal
+    if delimiter is None and (listed := open_list(path, start)) is not None:
+        return listed
     dialect, notes = find_dialect(path, start, delimiter=delimiter, encoding=encoding)
     with open_bytes(path) as file:
         lines = Lines(file, path, dialect.encoding)

@@ -1,0 +1,162 @@
+"""Lists beside images: texts with the paths of images, often one for each split, and the settings that read them."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError, RequestError, Suggestion
+from beam_tfrecords.transforms.sources.detect.column_suggestions import NOT_LABEL_NAMES, one_hot_columns, plain_name
+from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_in_name
+from beam_tfrecords.transforms.sources.detect.tree import FolderTree
+from beam_tfrecords.transforms.sources.detect.trial import is_usable
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.list_file import IMAGE, LABEL, ListFile
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow
+
+_MOST_LISTS = 24
+_MOST_FOLDERS = 12
+_ROWS = 200
+# So many images that the rows name have to be there.
+_CHECKED = 5
+_SPLITS = ("train", "validation", "test")
+# Lists of places in images.
+_NO_LABELS = re.compile(r"box|landmark|part|keypoint")
+# Both together, beside a list of the test.
+_TRAIN_AND_VALIDATION = re.compile(r"train_?val", re.IGNORECASE)
+_DIGITS = re.compile(r"(\d+)")
+
+
+def list_lists(tree: FolderTree) -> list[str]:
+    """Paths of the texts in the folders, those nearest to the root first."""
+    found = [posixpath.join(path, name) for path, _ in tree.walk() for name in tree.others(path)]
+    return sorted((path for path in found if path.lower().endswith(".txt")), key=lambda path: (path.count("/"), path))
+
+
+def name_split_lists(tree: FolderTree) -> list[str]:
+    """The texts whose names say several splits of the same thing, as train.txt and test.txt; empty without any."""
+    return next((paths for paths in _group(list_lists(tree)) if len({*map(_split_of, paths)} - {None}) > 1), [])
+
+
+def find_lists(tree: FolderTree, spec: SourceSpec, root: str | None) -> Iterator[Suggestion]:
+    """The suggestions that read lists which name images and their labels: those with the most splits.
+
+    Args:
+      tree: the folders.
+      spec: the request.
+      root: path of the folder that they are in; None if it is not one.
+    """
+    if root is None or spec.include or spec.exclude or spec.class_names or spec.split_folders:
+        return
+    groups = _group(list_lists(tree)[:_MOST_LISTS])
+    suggestions = [found for paths in groups if (found := _suggest(paths, tree, root))]
+    most = max(
+        (len(one.settings["input"]) for one in suggestions if isinstance(one.settings["input"], list)), default=1
+    )
+    # Several attributes of an image say more than its number.
+    for one in sorted(suggestions, key=lambda one: "label_columns" not in one.settings):
+        inputs = one.settings["input"]
+        if (len(inputs) if isinstance(inputs, list) else 1) == most and is_usable(spec, one.settings):
+            yield one
+
+
+def _plain(path: str) -> str:
+    """The name of a list without the word of its split: what the lists of a group have in common."""
+    return plain_name("_".join(word for word in _words(path) if split_in_name(word) is None))
+
+
+def _split_of(path: str) -> str | None:
+    return split_in_name("_".join(_words(path)))
+
+
+def _words(path: str) -> list[str]:
+    stem = _TRAIN_AND_VALIDATION.sub("train", posixpath.basename(path).rpartition(".")[0])
+    return re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", stem)
+
+
+def _group(paths: Sequence[str]) -> list[list[str]]:
+    """The lists of the same thing: one for each split, or one alone; those with the most splits first."""
+    groups: dict[tuple[str, str], dict[str, str]] = {}
+    for path in paths:
+        split = _split_of(path) or ""
+        key = (posixpath.dirname(path), _plain(path) if split else posixpath.basename(path))
+        groups.setdefault(key, {}).setdefault(split, path)
+    # Of numbered folds, the first.
+    order = {key: [int(word) if word.isdecimal() else -1 for word in _DIGITS.split(key[1])] for key in groups}
+    found: dict[tuple[str, str], list[str]] = {}
+    for key in sorted(groups, key=lambda key: (-len(groups[key]), key[0], order[key], key)):
+        lists = [groups[key][split] for split in ("", *_SPLITS) if split in groups[key]]
+        found.setdefault((key[0], _DIGITS.sub("", key[1])), lists)
+    return [*found.values()]
+
+
+def _suggest(paths: Sequence[str], tree: FolderTree, root: str) -> Suggestion | None:
+    """The suggestion that reads the lists of a group; None if they do not name images and their labels."""
+    if NOT_LABEL_NAMES.search(_plain(paths[0])) or _NO_LABELS.search(_plain(paths[0])):
+        return None
+    found = {path: one for path in paths if (one := _read_list(path, tree, root))}
+    settings = [one for _, one in found.values()]
+    if not found or any(one != settings[0] for one in settings):
+        return None
+    inputs = [(f"{split}=" if (split := _split_of(path)) else "") + storage.join(root, path) for path in found]
+    roots = [storage.join(root, folder) if folder else root for folder, _ in found.values()]
+    where = roots if len({*roots}) > 1 else roots[0]
+    beside = [storage.dirname(storage.join(root, path)) for path in found]
+    image_root = {} if {*beside} == {*roots} and len({*roots}) == 1 else {"image_root": where}
+    shown = inputs if len(inputs) > 1 else inputs[0]
+    return Suggestion(f"the rows of {', '.join(found)}", {"source": "csv", "input": shown, **settings[0], **image_root})
+
+
+def _read_list(path: str, tree: FolderTree, root: str) -> tuple[str, dict[str, Any]] | None:
+    """The folder that the rows of a list are relative to, and the settings that name image and label."""
+    from beam_tfrecords.transforms.sources.tables.csv_table import open_csv
+
+    try:
+        table = open_csv(storage.join(root, path))
+        rows = [row for row, _ in zip(table.rows(table.columns), range(_ROWS), strict=False)]
+    except (OSError, RequestError, BuildError, ValueError) as error:
+        if storage.is_unanswered(error) or storage.is_unanswered(error.__cause__):
+            raise
+        return None
+    good = [row for row in rows if not isinstance(row, InvalidRow)]
+    if not isinstance(table, ListFile) or not good:
+        return None
+    some = [*good[:: max(len(good) // _CHECKED, 1)], good[-1]]
+    found = _find_folder([row[IMAGE] for row in some], posixpath.dirname(path), tree, root)
+    if found is None:
+        return None
+    folder, ending = found
+    image = {"image_path": f"{{{IMAGE}}}{ending}"} if ending else {}
+    one_hot = one_hot_columns(table)
+    if LABEL in table.columns and len({row[LABEL] for row in good}) > 1:
+        return folder, {**image, "label_column": LABEL}
+    return (folder, {**image, "label_columns": ",".join(one_hot)}) if len(one_hot) > 1 else None
+
+
+def _find_folder(words: Sequence[str], beside: str, tree: FolderTree, root: str) -> tuple[str, str] | None:
+    """The folder that some paths are relative to, and the extension that they lack."""
+    folders = {""}
+    endings = {""}
+    for path, held in tree.walk():
+        if held.images:
+            folders |= {path, posixpath.dirname(path)}
+            endings |= {posixpath.splitext(name)[1] for _, name in held.names}
+    # Nearest to the list: the same numbers name images of other splits too.
+    # Masks have the names of their images.
+    near = sorted(
+        folders,
+        key=lambda one: (
+            any(map(is_annotation, one.split("/"))),
+            not beside or not f"{one}/".startswith(f"{beside}/"),
+            one.count("/"),
+            one,
+        ),
+    )
+    for folder in near[:_MOST_FOLDERS]:
+        for ending in sorted(endings):
+            if all(storage.is_file(storage.join(root, posixpath.join(folder, word + ending))) for word in words):
+                return folder, ending
+    return None
