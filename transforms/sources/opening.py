@@ -183,5 +183,6 @@ def _is_file(path: str, named: Entry | None) -> bool:
     if storage.is_folder(path):
         return False
     if not storage.is_file(path):
-        raise RequestError(f"{quote_input(path)} does not exist")
+        problem = "is not a regular file" if storage.exists(path) else "does not exist"
+        raise RequestError(f"{quote_input(path)} {problem}")
     return True

@@ -1,0 +1,139 @@
+"""Damaged inputs of every source: a listing ends in samples, failures or one line, soon and in bounded memory."""
+
+from __future__ import annotations
+
+import random
+import resource
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.transforms.ref_columns import one_by_one
+from beam_tfrecords.transforms.settings import read_settings, settings_of
+from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
+from beam_tfrecords.transforms.sources.opening import open_input
+from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
+from tests.source_forms import FORMS, MASK_FORMS, OBJECT_FORMS, flags_of, write_form
+
+_SECONDS, _BYTES = 30, 500 << 20
+_IMAGES = (".jpg", ".png")
+# What parsers trip over, as text and as binary numbers.
+_TOKENS = (
+    b"\0", b"\xff", b"\n", b'"', b"'", b"[", b"{", b"(", b"]", b",", b":", b"../", b"\xef\xbb\xbf", b"\xff\xfe", b"NaN",
+    b"-1", b"1e999", b"99999999999999999999", b"null", b"\x1b[2J", b"\xff" * 8, b"\x7f" + b"\xff" * 7, b"\0" * 8,
+    b"\x80" * 10, b"[" * 3000, b"!!python/object/apply:os.system", b"&a [*a]", b"<!DOCTYPE x>", b"<a>" * 500,
+)  # fmt: skip
+
+
+def mutate(data: bytes, chosen: random.Random) -> bytes:
+    """A file with one to four changes."""
+    changed = bytearray(data)
+    for _ in range(chosen.choice((1, 1, 2, 4))):
+        # Headers and footers are where formats are decided.
+        edge = min(len(changed), 600)
+        near = (
+            chosen.randrange(edge + 1),
+            len(changed) - chosen.randrange(edge + 1),
+            chosen.randrange(len(changed) + 1),
+        )
+        at = chosen.choice(near)
+        length = chosen.choice((1, 2, 4, 8, 64, 4096))
+        match chosen.randrange(7):
+            case 0:
+                changed[at : at + 1] = bytes([chosen.randrange(256)])
+            case 1:
+                changed[at : at + 1] = bytes([changed[at] ^ (1 << chosen.randrange(8))]) if at < len(changed) else b""
+            case 2:
+                del changed[at:]
+            case 3:
+                del changed[at : at + length]
+            case 4:
+                changed[at:at] = changed[at : at + length]
+            case 5:
+                changed[at : at + len(token)] = (token := chosen.choice(_TOKENS))
+            case 6:
+                changed[at:at] = chosen.choice(_TOKENS)
+    return bytes(changed)
+
+
+def request(name: str, root: Path) -> SourceSpec:
+    """The request of a form."""
+    words: dict[str, Any] = dict(flag.removeprefix("--").split("=", 1) for flag in flags_of(name, root))
+    known = {one.name for one in settings_of(SourceSpec)}
+    needs = {"needs_mask": name in MASK_FORMS, "needs_objects": name in OBJECT_FORMS, "needs_label": False}
+    words = {key: value.split(",") if key == "input" else value for key, value in words.items() if key in known}
+    spec = read_settings(SourceSpec, words)
+    return SourceSpec(**{**vars(spec), **needs})
+
+
+def list_all(spec: SourceSpec, spool: Path) -> int:
+    """Lists an input as builds do; returns the number of its samples."""
+    source, found = open_input(spec).source(spec), 0
+    source.check_containers()
+    containers = source.containers()
+    if containers is None and not source.parts():
+        return sum(1 for _ in one_by_one(source.samples()))
+    for number, container in enumerate(containers if containers is not None else source.parts()):
+        skipped = Skipped()
+        with Spool(str(spool), f"{number:06d}", most_bytes=100 << 20) as opened:
+            container = Container.unpack(container.pack())
+            read = source.read_container(container, opened, skipped)
+            found += sum(1 for _ in one_by_one(until_damage(read, container, skipped)))
+    return found
+
+
+def _end(*_: object) -> None:
+    raise AssertionError(f"no end after {_SECONDS} seconds")
+
+
+@pytest.fixture
+def limited() -> Iterator[None]:
+    """A listing that takes too long is an error, and so is one that takes too much memory."""
+    before = signal.signal(signal.SIGALRM, _end)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def _try(name: str, folder: Path, *, seed: int, count: int) -> None:
+    write_form(name, folder / "form")
+    files = sorted(path for path in (folder / "form").rglob("*") if path.is_file() and path.suffix not in _IMAGES)
+    files = files or sorted(path for path in (folder / "form").rglob("*") if path.is_file())
+    spec = request(name, folder / "form")
+    assert list_all(spec, folder / "spool")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for number in range(count):
+        chosen = random.Random(f"{name} {seed} {number}")
+        path = chosen.choice(files)
+        data = path.read_bytes()
+        path.write_bytes(mutate(data, chosen))
+        signal.alarm(_SECONDS)
+        try:
+            list_all(spec, folder / "spool")
+        except (RequestError, BuildError):
+            pass
+        except Exception as error:
+            raise AssertionError(f"{name}, seed {seed}, number {number}, {path.name}") from error
+        finally:
+            signal.alarm(0)
+            path.write_bytes(data)
+            shutil.rmtree(folder / "spool", ignore_errors=True)
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) * 1024 < _BYTES
+
+
+@pytest.mark.usefixtures("limited")
+@pytest.mark.parametrize("name", FORMS)
+def test_a_damaged_input_ends_in_failures_or_one_line(name, tmp_path):
+    _try(name, tmp_path, seed=30, count=8)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("limited")
+@pytest.mark.parametrize("name", FORMS)
+def test_20_000_damaged_inputs_end_in_failures_or_one_line(name, tmp_path):
+    _try(name, tmp_path, seed=31, count=20_000 // len(FORMS) + 1)
