@@ -36,6 +36,7 @@ from beam_tfrecords.transforms.labels import (
 from beam_tfrecords.transforms.refs import Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.table_sidecars import is_table
+from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.registry import source_of_file
@@ -392,6 +393,12 @@ def _other_inputs(spec: BuildSpec, skipped: Skipped) -> list[Suggestion]:
     of_files = [Suggestion(meaning, {"source": name}) for name, meaning in _READ_BY_FILES.items() if name in found]
     if of_files:
         return of_files
+    if parquet := [key for key in keys if key.endswith(".parquet")]:
+        if is_usable(spec.source, {"source": "hf_parquet"}):
+            return [Suggestion("the images in its Parquet files", {"source": "hf_parquet"})]
+        if len(parquet) > 1:
+            files = {"input": storage.join(folder, "**/*.parquet" if "/" in parquet[0] else "*.parquet")}
+            return [Suggestion("its Parquet files", files)] if is_usable(spec.source, files) else []
     tables = [key for key in keys if is_table(key) or key.endswith((".json", ".npz"))]
     # A file of labels beside one of images has nothing to add.
     unsupported = [key for key in keys if find_unsupported(key) and "labels" not in storage.basename(key)]

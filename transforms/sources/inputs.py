@@ -160,11 +160,11 @@ def find_files(spec: SourceSpec) -> list[InputFile]:
 
 
 def find_files_below(spec: SourceSpec, name: re.Pattern[str], what: str) -> list[InputFile]:
-    """The files of the inputs; those of folders are directly in them.
+    """The files of the inputs.
 
     Args:
       spec: the request.
-      name: of a file in a folder.
+      name: of a file below a folder, with its path.
       what: is in none, for a message.
 
     Raises:
@@ -182,7 +182,8 @@ def find_files_below(spec: SourceSpec, name: re.Pattern[str], what: str) -> list
             raise RequestError(f"{quote_input(path)}: there is no {what}")
         for one in found:
             # A glob or a folder may have more files tomorrow.
-            own = f"{storage.basename(one.path)}/" if is_folder or names_several(path) else ""
+            shown = one.path[start:] if is_folder else storage.basename(one.path)
+            own = f"{shown}/" if is_folder or names_several(path) else ""
             files.append(InputFile(prefix + own, one, spec.input_splits.get(path)))
     return files
 

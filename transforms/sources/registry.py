@@ -58,6 +58,7 @@ SOURCES = (
         "tables.hf_parquet",
         (".parquet",),
         among="parquet",
+        reads_folders=True,
         takes=(*_ROWS, "image_column", "image_root", "mask_column"),
     ),
     Entry(

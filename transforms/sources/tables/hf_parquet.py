@@ -30,9 +30,10 @@ from beam_tfrecords.transforms.sources.detect.columns import (
     find_image_column,
     name_images,
 )
+from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.image_files import find_image
 from beam_tfrecords.transforms.sources.image_roots import pair_roots
-from beam_tfrecords.transforms.sources.inputs import InputFile, find_files, quote_input
+from beam_tfrecords.transforms.sources.inputs import InputFile, find_files, find_files_below, quote_input
 from beam_tfrecords.transforms.sources.reading import is_damage, parsing
 from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
@@ -42,6 +43,7 @@ from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
 from beam_tfrecords.transforms.sources.tables.parquet_table import (
     ParquetTable,
     is_binary,
+    is_list,
     may_hold_images,
     open_parquet,
     opened,
@@ -61,6 +63,8 @@ from beam_tfrecords.transforms.sources.tables.table_source import join_fingerpri
 
 # train-00000-of-00004.parquet, also with a hash behind the numbers.
 _SPLIT = re.compile(r"(?P<split>[A-Za-z]\w*)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?\.parquet", re.IGNORECASE)
+# Below a folder, but not in hidden ones.
+_BELOW = re.compile(r"(?!(?:.*/)?[._]).*\.parquet", re.IGNORECASE)
 # Rows of a batch, so that their images take about so many bytes.
 _BATCH_BYTES = 32 << 20
 _MOST_ROWS = 512
@@ -70,8 +74,8 @@ _THREADS = 8
 _GAP_BYTES = 16 << 10
 # Bytes and path of an image; either may be None.
 _Image: TypeAlias = "tuple[bytes | None, str | None]"
-# By the names of images.
-_Images: TypeAlias = "Mapping[str, _Image]"
+# By the names of images, with their columns.
+_Images: TypeAlias = "Mapping[str, tuple[str, bytes | None, str | None]]"
 
 
 class HfParquetSource(ContainerSource):
@@ -87,7 +91,8 @@ class HfParquetSource(ContainerSource):
         super().__init__(files)
         self.name = spec.source
         images = _choose_images(table, schema, spec)
-        self.images = {name: False for name in images if name != MASK}
+        kinds = {field.name: field.type for field in schema}
+        self.images = {name: is_list(kinds[column]) for name, column in images.items() if name != MASK}
         rest = dataclasses.replace(
             table,
             embedded=(),
@@ -101,11 +106,12 @@ class HfParquetSource(ContainerSource):
         self.columns, self.column_types, self.label_column = rest.columns, rest.column_types, label
         self.table, self.has_several_labels = rest, cells.has_several_labels
         self.provides = cells.provides | {Content.IMAGE, *([Content.MASK] if MASK in images else [])}
-        self.provides |= {Content.IMAGES} if len(self.images) > 1 else frozenset()
+        has_several = len(self.images) > 1 or any(self.images.values())
+        self.provides |= {Content.IMAGES} if has_several else frozenset()
         column = cells.columns.objects or label or ""
         self.class_names = _all_names(files, column) if column in declared.classes else ()
         self.labels_may_be_indices = not self.class_names
-        splits = splits_of(files) or shard_splits(files, _SPLIT, spec)
+        splits = splits_of(files) or shard_splits(files, _SPLIT, spec) or _splits_of_paths(files, spec)
         self.notes += note_splits(splits, spec) if cells.columns.split is None else []
         paired = zip(files, pair_roots(files, spec.image_root), strict=True)
         roots = {file.entry.path: one.own or one.every for file, one in paired}
@@ -157,7 +163,7 @@ class ReadHfParquet:
                     self._check_columns(file)
                     with parsing():
                         check_pages(plain, metadata, [*self.cells.needed, *self.images.values()])
-                    finders = {name: _Finder(container, plain, metadata, of) for name, of in self.images.items()}
+                    finders = {of: _Finder(container, plain, metadata, of) for of in self.images.values()}
                     for images, row in self._rows(file, group):
                         located = _CellImages(
                             number_key(number),
@@ -210,7 +216,8 @@ class ReadHfParquet:
                 for at, images in enumerate(zip(*(_image_cells(batch.column(name)) for name in named), strict=True)):
                     values = [column[at] for column in cells]
                     broken = next((cell for cell in values if isinstance(cell, InvalidRow)), None)
-                    yield dict(zip(self.images, images, strict=True)), broken or dict(zip(columns, values, strict=True))
+                    named_cells = dict(zip(self.images.items(), images, strict=True))
+                    yield _name_cells(named_cells), broken or dict(zip(columns, values, strict=True))
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -218,7 +225,7 @@ class _CellImages(Located):
     """The images that a row has as bytes, or whose paths it has.
 
     Attributes:
-      cells: by the names of images.
+      cells: name of an image -> its column, bytes and path; those of a list are numbered.
       row: number of the row in its file.
       finders: of the images of this group of rows.
     """
@@ -231,21 +238,21 @@ class _CellImages(Located):
     spool: Spool
 
     def __post_init__(self) -> None:
-        first = next(iter(self.cells))
-        self.images[first] = Range(self.container.uri, 0, 0, self._shown(first))
+        for first in itertools.islice(self.cells, 1):
+            self.images[first] = Range(self.container.uri, 0, 0, self._shown(first))
 
     def _shown(self, name: str) -> str:
         """The name of an image that people see."""
-        path = self.cells[name][1]
+        path = self.cells[name][2]
         return f"{self.container.uri}#{self.key}" + (f"/{path}" if path else "")
 
     def find(self, row: Mapping[str, Any]) -> None:
         """See `Located.find`."""
         sizes, fingerprints = list[int](), dict[str, None]()
-        for name, (data, path) in self.cells.items():
+        for name, (column, data, path) in self.cells.items():
             if data is not None:
                 shown = self._shown(name)
-                self.images[name] = self.finders[name].find(data, shown) or self.spool.add(
+                self.images[name] = self.finders[column].find(data, shown) or self.spool.add(
                     [data], size=len(data), name=shown
                 )
                 sizes.append(len(data))
@@ -255,8 +262,8 @@ class _CellImages(Located):
                 sizes.append(size)
                 fingerprints[of_path(fingerprint, path)] = None
             else:
-                raise _without(name, f"column {self.reader.images[name]!r} has neither bytes nor a path")
-        self.size, self.fingerprint = sizes[0], join_fingerprints(fingerprints)
+                raise _without(name, f"column {column!r} has neither bytes nor a path")
+        self.size, self.fingerprint = next(iter(sizes), 0), join_fingerprints(fingerprints)
 
     def _find_file(self, name: str, path: str) -> tuple[int, str]:
         roots = self.reader.roots[self.container.uri]
@@ -268,6 +275,17 @@ class _CellImages(Located):
             raise (error if name == IMAGE else error.about(name)) from error
         self.images[name] = File(uri, version)
         return size, fingerprint
+
+
+def _name_cells(cells: Mapping[tuple[str, str], _Image | list[_Image]]) -> _Images:
+    """The images of a row by their names; those of a list have their numbers behind it."""
+    found: dict[str, tuple[str, bytes | None, str | None]] = {}
+    for (name, column), cell in cells.items():
+        if isinstance(cell, list):
+            found |= {f"{name}[{number}]": (column, *image) for number, image in enumerate(cell)}
+        else:
+            found[name] = (column, *cell)
+    return found
 
 
 def _without(name: str, detail: str) -> SampleError:
@@ -286,7 +304,8 @@ class _Finder:
         self._file = file
         self._at = self._end = 0
         for column in map(group.column, range(group.num_columns)):
-            if column.path_in_schema in (image, f"{image}.bytes") and column.compression == "UNCOMPRESSED":
+            parts = column.path_in_schema.split(".")
+            if parts[0] == image and parts[-1] in (image, "bytes") and column.compression == "UNCOMPRESSED":
                 self._at = column.dictionary_page_offset or column.data_page_offset
                 self._end = self._at + column.total_compressed_size
 
@@ -320,6 +339,15 @@ def _all_names(files: Sequence[InputFile], column: str) -> Sequence[str]:
     return tuple(dict.fromkeys(itertools.chain.from_iterable(map_in_threads(read, files, threads=_THREADS))))
 
 
+def _splits_of_paths(files: Sequence[InputFile], spec: SourceSpec) -> dict[str, str]:
+    """File -> split, where the paths of all files below a folder say one, as in train/0000.parquet."""
+    words = {file.entry.path: file.key_prefix.strip("/").removesuffix(".parquet").split("/") for file in files}
+    found = {path: next(filter(None, map(split_in_name, reversed(parts))), None) for path, parts in words.items()}
+    if not spec.splits_auto or spec.split_column is not None or None in found.values():
+        return {}
+    return {path: split for path, split in found.items() if split}
+
+
 def recognises(container: Container, spec: SourceSpec) -> bool:
     """Whether a Parquet file has a column of images and not of their paths."""
     try:
@@ -340,7 +368,8 @@ def open_input(spec: SourceSpec) -> MakeSource:
     Raises:
       RequestError: a file does not exist, or they do not fit the request.
     """
-    files = find_files(spec)
+    are_files = not any(storage.is_folder(path) for path in spec.input)
+    files = find_files(spec) if are_files else find_files_below(spec, _BELOW, "Parquet file in it")
     table = open_parquet(files[0].entry.path)
     return functools.partial(HfParquetSource, files, table, _schema(Container.of(files[0].entry, key_prefix="")))
 
@@ -351,7 +380,8 @@ def _schema(container: Container) -> pa.Schema:
 
 
 def _is_image(kind: pa.DataType) -> bool:
-    """Whether a type is `struct<bytes: binary, path: string>`, in any order."""
+    """Whether a type is `struct<bytes: binary, path: string>`, in any order, or a list of these."""
+    kind = kind.value_type if is_list(kind) else kind
     if not pa.types.is_struct(kind):
         return False
     fields = {field.name: field.type for field in kind}
@@ -383,7 +413,9 @@ def _choose_images(table: ParquetTable, schema: pa.Schema, spec: SourceSpec) -> 
             f"{quote_input(table.path)} has {has} with bytes; name the one with the images with `image_column`; "
             f"{available(table)}"
         )
-    return {**images, IMAGE: usual or found[0], **masks}
+    column = usual or found[0]
+    name = column if is_list(kinds[column]) else IMAGE
+    return {**{one: other for one, other in images.items() if one != IMAGE}, name: column, **masks}
 
 
 def _image_bytes(group: pq.RowGroupMetaData, image: str) -> int:
@@ -391,10 +423,13 @@ def _image_bytes(group: pq.RowGroupMetaData, image: str) -> int:
     return sum(one.total_uncompressed_size for one in columns if one.path_in_schema.partition(".")[0] == image)
 
 
-def _image_cells(column: pa.Array) -> Iterator[_Image]:
-    """(bytes, path) of every row."""
+def _image_cells(column: pa.Array) -> Iterator[_Image | list[_Image]]:
+    """(bytes, path) of every row, or a list of them."""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
+    if is_list(column.type):
+        lists = ((cell.as_py() or []) for cell in column)
+        return ([(one and one.get("bytes"), one and one.get("path")) for one in cell] for cell in lists)
     if not pa.types.is_struct(column.type):
         return ((cell.as_py(), None) for cell in column)
     # Unlike `field`, this knows which structs are null.

@@ -194,7 +194,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
         return _plain(kind.value_type)
     if pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
         return pa.string()
-    if _is_list(kind):
+    if is_list(kind):
         plain = _plain(kind.value_type)
         return kind if plain == kind.value_type else pa.list_(plain)
     if pa.types.is_struct(kind):
@@ -204,21 +204,23 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 def _feature_type(kind: pa.DataType) -> str:
     kind = _plain(kind)
-    if _is_list(kind):
+    if is_list(kind):
         return _feature_type(kind.value_type)
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return "int64"
     return "float" if pa.types.is_floating(kind) else "bytes"
 
 
-def _is_list(kind: pa.DataType) -> bool:
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds lists."""
     return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def may_hold_images(field: pa.Field) -> bool:
     """Whether a column may have the bytes of images: in a struct as Hugging Face writes it, or plain."""
-    if pa.types.is_struct(field.type):
-        return any(one.name == "bytes" and is_binary(one.type) for one in field.type)
+    kind = field.type.value_type if is_list(field.type) else field.type
+    if pa.types.is_struct(kind):
+        return any(one.name == "bytes" and is_binary(one.type) for one in kind)
     return is_binary(field.type) and bool(re.search("image|img|jpe?g|png|photo|picture|bytes", field.name.lower()))
 
 

@@ -314,3 +314,41 @@ def test_classes_of_objects_keep_the_names_of_their_field(write, opened, read, f
     fields = {"columns": frozenset(), "needs_label": False}
     assert opened(path, **fields).class_names == ("cat", "dog")
     assert read(path, **fields)[0].objects.labels == ("dog",)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet", "data/test-00000-of-00001.parquet"],
+        ["train/0000.parquet", "train/0001.parquet", "test/0000.parquet"],
+        ["plain_text/train/0.parquet", "plain_text/train/1.parquet", "plain_text/test/0.parquet"],
+    ],
+)
+def test_a_folder_of_files_has_all_their_splits(write, read, tmp_path, names):
+    for name in [*names, ".cache/x.parquet"]:
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        write(rows_of(PICTURES[:2]), f"in/{name}")
+    samples = read(tmp_path / "in", source="hf_parquet")
+    assert [(sample.key, sample.split) for sample in samples[::2]] == [
+        (f"{name}/000000000000", "train" if "train" in name else "test") for name in sorted(names)
+    ]
+    assert {sample.split for sample in read(tmp_path / "in", source="hf_parquet", splits_auto=False)} == {None}
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_a_list_of_images_is_several(write, opened, read, compression):
+    first, second, third = rows_of(PICTURES[2:5])
+    path = write([[first, second], [], [third]], kind=pa.list_(IMAGE), compression=compression, features={})
+    source = opened(path)
+    assert (source.name, dict(source.images)) == ("hf_parquet", {"image": True})
+    samples = read(path)
+    assert [list(sample.images) for sample in samples] == [["image[0]", "image[1]"], [], ["image[0]"]]
+    found = [
+        storage.read_range(one.uri, one.offset, one.length) for sample in samples for one in sample.images.values()
+    ]
+    assert found == PICTURES[2:5]
+
+
+def test_an_image_of_a_list_without_bytes_rejects_its_row(write, read):
+    path = write([[{"bytes": b"x", "path": None}, {"bytes": None, "path": None}]], kind=pa.list_(IMAGE), features={})
+    assert read(path)[0].failure == ("invalid_row", "column 'image' has neither bytes nor a path")
