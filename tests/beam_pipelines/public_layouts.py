@@ -174,12 +174,6 @@ LAYOUTS = (
         notes="Images/ only wraps",
     ),
     Layout(
-        "CUB-200-2011",
-        "images/{001.Albatross,002.Auklet}/{1..2}.jpg {images,classes,train_test_split}.txt attributes/a.txt",
-        {"train": {"001.Albatross": 2, "002.Auklet": 2}},
-        notes="images/ only wraps",
-    ),
-    Layout(
         "UC Merced Land Use",
         "UCMerced_LandUse/Images/{agricultural,airplane}/{1..2}.tif",
         in_train(agricultural=2, airplane=2),
@@ -1025,6 +1019,26 @@ LAYOUTS = (
                 "000003.jpg 5 5 5 5",
                 "000004.jpg 5 5 5 5",
             ),
+        },
+    ),
+    Layout(
+        "CUB-200-2011",
+        "images/{001.Albatross,002.Auklet}/x_{1..3}.jpg attributes/attributes.txt",
+        refused="lists of splits (train_test_split.txt)",
+        suggestions=[
+            {"train": {"001.Albatross": 1, "002.Auklet": 2}, "test": {"001.Albatross": 2, "002.Auklet": 1}},
+            {"train": {"001.Albatross": 3, "002.Auklet": 3}},
+            unlabelled(train=6),
+        ],
+        root="CUB_200_2011",
+        tables={
+            "images.txt": lines(
+                *(f"{number} 001.Albatross/x_{number}.jpg" for number in (1, 2, 3)),
+                *(f"{number + 3} 002.Auklet/x_{number}.jpg" for number in (1, 2, 3)),
+            ),
+            "image_class_labels.txt": lines("1 1", "2 1", "3 1", "4 2", "5 2", "6 2"),
+            "train_test_split.txt": lines("1 0", "2 1", "3 0", "4 1", "5 0", "6 1"),
+            "classes.txt": lines("1 001.Albatross", "2 002.Auklet"),
         },
     ),
 )

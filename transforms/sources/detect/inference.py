@@ -127,7 +127,8 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
     lists = name_split_lists(tree)
     if not what and lists and request.spec.splits_auto and not found.has_splits:
         is_read = request.root is None or any(
-            isinstance(one.settings["input"], list) for one in find_lists(tree, request.spec, request.root)
+            isinstance(one.settings["input"], list) or "split_column" in one.settings
+            for one in find_lists(tree, request.spec, request.root)
         )
         what = f"lists of splits ({', '.join(map(printable, lists))})" if is_read else ""
     if what:

@@ -14,7 +14,7 @@ from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.sources.tables.list_file import IMAGE, LABEL, ListFile
+from beam_tfrecords.transforms.sources.tables.list_file import IMAGE, LABEL, SPLIT, ListFile
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow
 
 _MOST_LISTS = 24
@@ -38,7 +38,9 @@ def list_lists(tree: FolderTree) -> list[str]:
 
 def name_split_lists(tree: FolderTree) -> list[str]:
     """The texts whose names say several splits of the same thing, as train.txt and test.txt; empty without any."""
-    return next((paths for paths in _group(list_lists(tree)) if len({*map(_split_of, paths)} - {None}) > 1), [])
+    found = list_lists(tree)
+    named = next((paths for paths in _group(found) if len({*map(_split_of, paths)} - {None}) > 1), None)
+    return named or [path for path in found if posixpath.basename(path) == "train_test_split.txt"]
 
 
 def find_lists(tree: FolderTree, spec: SourceSpec, root: str | None) -> Iterator[Suggestion]:
@@ -132,7 +134,8 @@ def _read_list(path: str, tree: FolderTree, root: str) -> tuple[str, dict[str, A
     image = {"image_path": f"{{{IMAGE}}}{ending}"} if ending else {}
     one_hot = one_hot_columns(table)
     if LABEL in table.columns and len({row[LABEL] for row in good}) > 1:
-        return folder, {**image, "label_column": LABEL}
+        splits = {"split_column": SPLIT} if SPLIT in table.columns else {}
+        return folder, {**image, "label_column": LABEL, **splits}
     return (folder, {**image, "label_columns": ",".join(one_hot)}) if len(one_hot) > 1 else None
 
 

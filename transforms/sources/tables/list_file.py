@@ -7,18 +7,27 @@ line with the number of rows, one with the names of the columns, and then paths 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import posixpath
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.sources.names import is_image_name, printable
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
 from beam_tfrecords.transforms.sources.tables.text_file import Lines, cut_text, find_encoding, open_bytes
 
-IMAGE, LABEL = "image", "label"
+IMAGE, LABEL, SPLIT = "image", "label", "split"
+_ID = "column_1"
+# Texts beside a list of images and their numbers -> the column that they make.
+_JOINED = {LABEL: "image_class_labels.txt", SPLIT: "train_test_split.txt"}
+_CLASSES = "classes.txt"
+# They are held in memory.
+_MOST_JOINED = 1_000_000
 _ROWS = 50
+# Of so few rows each may be of another class.
+_FEW = 20
 _EXTENSIONS = (".txt", ".lst", ".list")
 
 
@@ -32,6 +41,7 @@ class ListFile:
       cells: cells of a row; 0 if all behind the first are one.
       tabs: whether tabs stand between the cells, and not any white space.
       skips: lines before the first row.
+      joined: column -> the text beside the list that has its values, by the cells of `column_1`.
     """
 
     path: str
@@ -40,6 +50,7 @@ class ListFile:
     tabs: bool
     skips: int
     encoding: str
+    joined: Mapping[str, str] = dataclasses.field(default_factory=dict)
     notes: Sequence[str] = ()
     column_types: None = None
     embedded: Sequence[str] = ()
@@ -56,6 +67,7 @@ class ListFile:
             yield from lines.until_damage(self._rows(lines, columns, skips=0 if part and part.start else self.skips))
 
     def _rows(self, lines: Lines, columns: Sequence[str], *, skips: int) -> Iterator[Row]:
+        joined = {name: _read_values(path, storage.stat(path).version) for name, path in self.joined.items()}
         for line in itertools.islice(lines, skips, None):
             cells = _split(line.text, tabs=self.tabs, cells=self.cells)
             if line.damage or (cells and len(cells) != (self.cells or 2)):
@@ -64,8 +76,9 @@ class ListFile:
             elif cells:
                 row = dict(zip(self.columns, cells, strict=False))
                 row[IMAGE] = row[IMAGE].lstrip("/").removeprefix("./")
-                if len(self.columns) > len(cells):
-                    row[LABEL] = _class_of(row[IMAGE])
+                if LABEL in self.columns:
+                    row.setdefault(LABEL, _class_of(row[IMAGE]))
+                row |= {name: values.get(row[_ID], "") for name, values in joined.items()}
                 yield {name: row[name] for name in columns}
 
     def cut(self) -> tuple[Sequence[RowRange], str]:
@@ -106,8 +119,10 @@ def open_list(path: str, start: bytes) -> ListFile | None:
     columns = _name_columns([cells for cells in rows if len(cells) == width], header)
     if columns is None:
         return None
+    joined = _find_joined(path, rows) if columns[:2] == [_ID, IMAGE] and header is None else {}
+    columns = [*dict.fromkeys([*columns, *joined])]
     note = f"{printable(storage.basename(path))}: a list without a header, read as the columns {', '.join(columns)}"
-    return ListFile(path, columns, width if is_even else 0, tabs, skips, encoding, [] if header else [note])
+    return ListFile(path, columns, width if is_even else 0, tabs, skips, encoding, joined, [] if header else [note])
 
 
 def _split(line: str, *, tabs: bool, cells: int = -1) -> list[str]:
@@ -135,7 +150,7 @@ def _name_columns(rows: Sequence[Sequence[str]], header: Sequence[str] | None) -
         return names if len(names) == len(columns) == len({*names}) else None
     names = [f"column_{number + 1}" for number in range(len(columns))]
     names[image] = IMAGE
-    # Numbers of the rows are no classes.
+    # Numbers and names of the rows are no classes.
     others = [number for number in range(len(columns)) if number != image and not _counts(columns[number])]
     if others:
         names[others[0]] = LABEL
@@ -153,8 +168,33 @@ def _class_of(path: str) -> str:
 
 
 def _counts(cells: Sequence[str]) -> bool:
-    """Whether cells are numbers that no other row has."""
-    return all(map(str.isdecimal, cells)) and len({*cells}) == len(cells) > 1
+    """Whether cells are numbers, or other words, that no other row has."""
+    return len({*cells}) == len(cells) > 1 and (len(cells) > _FEW or all(map(str.isdecimal, cells)))
+
+
+def _find_joined(path: str, rows: Sequence[Sequence[str]]) -> dict[str, str]:
+    """The texts beside a list that have classes and splits of its rows, as those of CUB-200 and NABirds do."""
+    beside = {name: storage.join(storage.dirname(path), file) for name, file in _JOINED.items()}
+    there = {name: file for name, file in beside.items() if storage.is_file(file)}
+    first = rows[0][0]
+    return {name: file for name, file in there.items() if first in _read_values(file, storage.stat(file).version)}
+
+
+@functools.lru_cache(maxsize=4)
+def _read_values(path: str, version: str | None) -> Mapping[str, str]:
+    """The value of each row of a text, in words: a class by its name, a split as train or test."""
+    values = _read_pairs(path)
+    if storage.basename(path) == _JOINED[SPLIT]:
+        return {key: {"1": "train", "0": "test"}.get(value, value) for key, value in values.items()}
+    classes = storage.join(storage.dirname(path), _CLASSES)
+    names = _read_pairs(classes) if storage.is_file(classes) else {}
+    return {key: names.get(value, value) for key, value in values.items()}
+
+
+def _read_pairs(path: str) -> dict[str, str]:
+    with open_bytes(path) as file:
+        pairs = (line.text.split(None, 1) for line in Lines(file, path, "utf-8"))
+        return {pair[0]: pair[1].strip() for pair in itertools.islice(pairs, _MOST_JOINED) if len(pair) == 2}
 
 
 def _count(chunk: bytes, is_last: bool) -> tuple[int, int]:

@@ -49,6 +49,20 @@ def test_a_count_and_a_header_are_no_rows(tmp_path):
     assert read(path) == [{"image": "1.jpg", "x_1": "95", "y_1": "71"}]
 
 
+def test_classes_and_splits_in_texts_beside_a_list_are_columns(tmp_path):
+    path = tmp_path / "images.txt"
+    path.write_text("1 817/a.jpg\n2 860/b.jpg\n3 860/c.jpg\n")
+    assert [row["label"] for row in read(path)] == ["817", "860", "860"]
+    (tmp_path / "image_class_labels.txt").write_text("1 817\n2 860\n3 860\n")
+    (tmp_path / "train_test_split.txt").write_text("1 1\n2 0\n")
+    (tmp_path / "classes.txt").write_text("817 Duck (male)\n860 Gull\n")
+    assert [(row["image"], row["label"], row["split"]) for row in read(path)] == [
+        ("817/a.jpg", "Duck (male)", "train"),
+        ("860/b.jpg", "Gull", "test"),
+        ("860/c.jpg", "Gull", ""),
+    ]
+
+
 def test_a_row_of_another_width_is_invalid_and_the_others_are_read(tmp_path):
     path = tmp_path / "val.txt"
     path.write_text("".join(f"{number}.jpg {number % 3}\n" for number in range(40)) + "bad.jpg\n\n40.jpg 1\n")
