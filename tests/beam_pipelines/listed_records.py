@@ -14,7 +14,7 @@ from beam_tfrecords.beam_pipelines.local_listing import list_containers_here, li
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
 from beam_tfrecords.transforms.listing.listing import read_refs
-from tests.beam_pipelines.public_layouts import Records
+from tests.beam_pipelines.public_layouts import Layout, Records
 
 
 def _picture() -> bytes:
@@ -25,6 +25,19 @@ def _picture() -> bytes:
 
 
 PICTURE = _picture()
+
+
+def write_layout(layout: Layout, folder: Path) -> Path:
+    """Makes the tree of a layout in a folder; returns the input."""
+    root = folder / (layout.root or "input")
+    for name in layout.paths():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(PICTURE)
+    for name, text in layout.tables.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(text)
+    return root
 
 
 def read(argv: list[str], folder: Path) -> tuple[Records, list[str]]:

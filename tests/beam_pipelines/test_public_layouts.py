@@ -13,26 +13,14 @@ from beam_tfrecords import open_dataset
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain
 from beam_tfrecords.errors import RequestError
 from tests.beam_pipelines.dataset_checks import manifest_of
-from tests.beam_pipelines.listed_records import PICTURE, commands_of, read
+from tests.beam_pipelines.listed_records import commands_of, read, write_layout
 from tests.beam_pipelines.public_layouts import LAYOUTS, Layout
 
 
 @pytest.fixture
 def make(tmp_path):
     """Makes the tree of a layout; returns the input."""
-
-    def write(layout: Layout) -> Path:
-        root = tmp_path / (layout.root or "input")
-        for name in layout.paths():
-            path = root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(PICTURE)
-        for name, text in layout.tables.items():
-            (root / name).parent.mkdir(exist_ok=True)
-            (root / name).write_text(text)
-        return root
-
-    return write
+    return lambda layout: write_layout(layout, tmp_path)
 
 
 READ = [layout for layout in LAYOUTS if layout.records is not None]
