@@ -3,8 +3,8 @@
     python -m tests.fuzz_images --inputs=200000 --seed=1 --only=tiff
 
 Input number i depends on the seed and on `--only` alone, so `--first=i --inputs=1` reproduces a failure. Prints a
-count per outcome and the slowest input; the exit code is 1 if anything but a `SampleError` was raised. If a decoder
-crashes the process, faulthandler shows where.
+count per outcome, the slowest input and the peak of memory; the exit code is 1 if anything but a `SampleError` was
+raised. If a decoder crashes the process, faulthandler shows where; one that does not end within 30 seconds ends it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import dataclasses
 import faulthandler
 import io
+import resource
 import struct
 import sys
 import time
@@ -21,6 +22,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 
+import cv2
 import numpy as np
 from PIL import Image
 
@@ -28,13 +30,17 @@ from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, ResizeMode
+from beam_tfrecords.transforms.images.masks import read_mask
 from beam_tfrecords.transforms.images.process_setup import prepare_images
-from tests.image_writers import P3_COLORANTS, icc_profile
+from beam_tfrecords.transforms.processes.isolation import TimeLimit
+from tests.image_checks import lossless_jpeg
+from tests.image_writers import P3_COLORANTS, avif_grid, bmp_rle8, icc_profile, png_file, png_packed, tiff_file
 
 SPECS = (
     ImageSpec(image_size=(24, 24)),
     ImageSpec(image_size=(17, 9), resize_mode=ResizeMode.EXACT, codec=Codec.EXACT, image_encoding=ImageEncoding.RAW),
     ImageSpec(channels=None, image_encoding=ImageEncoding.PNG),
+    ImageSpec(image_size=(24, 24), channels=4, image_encoding=ImageEncoding.PNG, bit_depth=16),
     ImageSpec(image_size=(32, 20), resize_mode=ResizeMode.PAD, channels=1, allow_truncated=True),
     ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None),
     ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, check=Check.HEADER),
@@ -43,8 +49,9 @@ SPECS = (
         image_size=(20, 30), resize_mode=ResizeMode.CROP, image_encoding=ImageEncoding.WEBP, allow_truncated=True
     ),
 )
-# Small, so that no mutated header makes one input take seconds.
-_MAX_PIXELS = 1 << 20
+# Small, so that hardly any mutated header makes an input take seconds; the limit of pixels is the default.
+_MAX_MEMORY = 300_000_000
+_SECONDS = 30
 _INTERESTING = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, (1 << 63) - 1, (1 << 64) - 1)
 _LAYOUTS = ("<B", "<H", ">H", "<I", ">I", "<Q", ">Q")
 
@@ -97,7 +104,37 @@ def seed_files() -> dict[str, bytes]:
         "pgm_text": b"P2\n3 2\n255\n0 50 100\n150 200 250\n",
         "jpeg2000": _save(rgb, "JPEG2000"),
     }
+    files |= {
+        "png_2_bit_key": png_packed(smooth[..., :1] >> 6, 0, 2, struct.pack(">H", 2)),
+        "png_16_bit_key": png_file(smooth[..., :3] * np.uint16(257), chunks=[(b"tRNS", bytes(6))]),
+        "png_interlaced": png_file(smooth, interlaced=True),
+        "gif_local": _save(frames[1], "GIF", interlace=0),
+        "tiff_bands": _tiff(smooth, extra=0),
+        "tiff_planes": _tiff(smooth, extra=1, planar=True),
+        "tiff_grey_alpha": _tiff(smooth[..., :2], extra=1),
+        "tiff_tiles": _save(rgb, "TIFF", compression="tiff_lzw", tiffinfo={322: 16, 323: 16}),
+        "bmp_run_length": bmp_rle8(np.asarray(grey)),
+        "bmp_1": _save(grey.convert("1"), "BMP"),
+        "jpeg_lossless": lossless_jpeg(np.asarray(grey)),
+        "pbm": _save(grey.convert("1"), "PPM"),
+        "pbm_text": b"P1\n# a comment\n3 2\n1 0 1\n0 1 0\n",
+        "pgm_16": b"P5 48 40 65535\n" + np.asarray(grey).astype(">u2").tobytes(),
+        "ppm_text": b"P3 4 2 255\n" + b"1 20 255 4 5 6 " * 4,
+        "pfm": b"Pf\n48 40\n-1.0\n" + np.asarray(floats).tobytes(),
+        "jpeg2000_16": cv2.imencode(".jp2", smooth[..., :3] * np.uint16(257))[1].tobytes(),
+        "avif_animated": _save(rgb, "AVIF", save_all=True, append_images=[rgb.rotate(180)]),
+        "avif_grid": avif_grid(_save(rgb.resize((64, 64)), "AVIF"), (64, 64), rows=1, columns=2),
+    }
     return files
+
+
+def _tiff(samples: np.ndarray, *, extra: int, planar: bool = False) -> bytes:
+    height, width, channels = samples.shape
+    tags = {256: [width], 257: [height], 258: [8] * channels, 259: [8], 262: [2 if channels > 2 else 1]}
+    tags |= {277: [channels], 278: [height], 284: [1 + planar], 338: [extra]}
+    strips = [zlib.compress(plane.tobytes()) for plane in (np.moveaxis(samples, 2, 0) if planar else [samples])]
+    longest = max(map(len, strips))
+    return tiff_file(tags, b"".join(strip.ljust(longest, b"\0") for strip in strips), strips=len(strips))
 
 
 def _save(image: Image.Image, file_format: str, **options: object) -> bytes:
@@ -165,10 +202,22 @@ def outcome(data: bytes, spec: ImageSpec) -> str:
     """`ok`, or the reason of the failure; lets every other exception through."""
     try:
         converted = convert_image(data, spec)
+        check_sound(converted, spec)
     except SampleError as error:
+        check_told(error)
         return error.reason.value
-    check_sound(converted, spec)
+    try:
+        read_mask(data, spec)
+    except SampleError as error:
+        check_told(error)
     return "ok"
+
+
+def check_told(error: SampleError) -> None:
+    """Asserts that a failure is a line that a terminal shows as it is."""
+    assert error.detail
+    assert error.detail.isprintable(), repr(error.detail)
+    assert len(error.detail) <= 300
 
 
 def check_sound(converted: ConvertedImage, spec: ImageSpec) -> None:
@@ -186,9 +235,14 @@ def check_sound(converted: ConvertedImage, spec: ImageSpec) -> None:
 def inputs(*, seed: int, first: int, count: int, only: str = "") -> Iterator[tuple[int, bytes, ImageSpec]]:
     """(number, bytes, spec) of each input; `only` is how the names of the seed files start."""
     files = {name: data for name, data in seed_files().items() if name.startswith(only)}
-    specs = [dataclasses.replace(spec, max_pixels=_MAX_PIXELS) for spec in SPECS]
+    specs = [dataclasses.replace(spec, max_image_memory=_MAX_MEMORY) for spec in SPECS]
     for index in range(first, first + count):
         yield index, mutated(files, seed=seed, index=index), specs[index % len(specs)]
+
+
+def _peak_memory() -> int:
+    """Bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def main() -> int:
@@ -202,13 +256,15 @@ def main() -> int:
     faulthandler.enable()
     prepare_images()
     counts: Counter[str] = Counter()
-    failures, slowest, begin = 0, (0.0, -1), time.monotonic()
+    failures, slowest, begin, limit = 0, (0.0, -1), time.monotonic(), TimeLimit(_SECONDS)
+    before = _peak_memory()
     for index, data, spec in inputs(
         seed=arguments.seed, first=arguments.first, count=arguments.inputs, only=arguments.only
     ):
         start = time.monotonic()
         try:
-            counts[outcome(data, spec)] += 1
+            with limit:
+                counts[outcome(data, spec)] += 1
         except Exception:
             failures += 1
             counts["BUG"] += 1
@@ -219,6 +275,7 @@ def main() -> int:
         print(f"{count:9,}  {name}")
     print(f"{sum(counts.values()):9,}  inputs in {time.monotonic() - begin:.0f} s; seed {arguments.seed}")
     print(f"slowest: input {slowest[1]}, {slowest[0]:.2f} s")
+    print(f"peak of memory: {(_peak_memory() - before) / 1e6:.0f} MB more than at the start")
     return 1 if failures else 0
 
 

@@ -15,7 +15,7 @@ PROPHOTO_COLORANTS = np.array([[0.79767, 0.13519, 0.03134], [0.28804, 0.71187, 0
 _D50 = (0.9642, 1.0, 0.8249)
 _PNG_COLOR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}
 # First row, first column, row step and column step of each pass.
-ADAM7 = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
+_ADAM7 = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
 
 
 def png_chunk(kind: bytes, body: bytes) -> bytes:
@@ -29,12 +29,31 @@ def png_file(samples: np.ndarray, *, interlaced: bool = False, chunks: Iterable[
     height, width, channels = samples.shape
     depth = 8 * samples.itemsize
     header = struct.pack(">IIBBBBB", width, height, depth, _PNG_COLOR_TYPES[channels], 0, 0, int(interlaced))
-    passes = ADAM7 if interlaced else ((0, 0, 1, 1),)
+    passes = _ADAM7 if interlaced else ((0, 0, 1, 1),)
     pieces = [samples[row::rows, column::columns] for row, column, rows, columns in passes]
     big_endian = f">u{samples.itemsize}"
     raw = b"".join(b"\0" + line.astype(big_endian).tobytes() for piece in pieces if piece.size for line in piece)
     body = [(b"IHDR", header), *chunks, (b"IDAT", zlib.compress(raw)), (b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(kind, content) for kind, content in body)
+
+
+def png_packed(
+    samples: np.ndarray, color_type: int, depth: int, transparency: bytes, *, interlaced: bool = False
+) -> bytes:
+    """A PNG of [H, W, C] samples of any depth and color type, with a tRNS chunk; palettes are made up."""
+    passes = _ADAM7 if interlaced else ((0, 0, 1, 1),)
+    height, width, _ = samples.shape
+    rows = [
+        b"\0" + np.packbits((line.reshape(-1, 1) >> np.arange(depth)[::-1] & 1).astype(np.uint8)).tobytes()
+        for row, column, down, across in passes
+        for line in samples[row::down, column::across]
+        if line.size
+    ]
+    colors = bytes(level for index in range(1 << min(depth, 8)) for level in (index, 255 - index, 7))
+    header = struct.pack(">IIBBBBB", width, height, depth, color_type, 0, 0, int(interlaced))
+    chunks = [(b"IHDR", header), *([(b"PLTE", colors)] if color_type == 3 else [])]
+    chunks += [(b"tRNS", transparency), (b"IDAT", zlib.compress(b"".join(rows))), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(*chunk) for chunk in chunks)
 
 
 def png_header(width: int, height: int) -> bytes:
@@ -155,3 +174,36 @@ def boxes_of(data: bytes) -> dict[bytes, bytes]:
         found[data[at + 4 : at + 8]] = data[at + 8 : at + size]
         at += size
     return found
+
+
+def avif_grid(tile: bytes, size: tuple[int, int], *, rows: int, columns: int) -> bytes:
+    """An AVIF whose image is a grid (ISO/IEC 23008-12, 6.6.2.3) of one AVIF of (height, width) pixels."""
+    top, (tile_height, tile_width) = boxes_of(tile), size
+    properties = boxes_of(boxes_of(boxes_of(top[b"meta"][4:])[b"iprp"])[b"ipco"])
+    count, shown = rows * columns, (columns * tile_width, rows * tile_height)
+    grid = struct.pack(">4B2H", 0, 0, rows - 1, columns - 1, *shown)
+    sizes = [struct.pack(">3I", 0, *shown), properties[b"ispe"]]
+    shared = [box(b"ispe", size) for size in sizes] + [box(kind, properties[kind]) for kind in (b"pixi", b"av1C")]
+    tiles = range(2, count + 2)
+    of_items = [struct.pack(">HB2B", 1, 2, 1, 3), *(struct.pack(">HB3B", item, 3, 2, 3, 0x84) for item in tiles)]
+    items = [box(b"infe", struct.pack(">I2H4sB", 2 << 24, 1, 0, b"grid", 0))]
+    items += [box(b"infe", struct.pack(">I2H4sB", (2 << 24) + 1, item, 0, b"av01", 0)) for item in tiles]
+
+    def start(at: int) -> bytes:
+        places = [struct.pack(">4H2I", 1, 1, 0, 1, 0, len(grid))]
+        places += [struct.pack(">4H2I", item, 0, 0, 1, at, len(top[b"mdat"])) for item in tiles]
+        meta = [
+            box(b"hdlr", bytes(8) + b"pict" + bytes(13)),
+            box(b"pitm", struct.pack(">IH", 0, 1)),
+            box(b"iloc", struct.pack(">I2BH", 1 << 24, 0x44, 0, count + 1) + b"".join(places)),
+            box(b"iinf", struct.pack(">IH", 0, count + 1) + b"".join(items)),
+            box(b"iref", bytes(4) + box(b"dimg", struct.pack(f">2H{count}H", 1, count, *tiles))),
+            box(
+                b"iprp",
+                box(b"ipco", b"".join(shared)) + box(b"ipma", struct.pack(">2I", 0, count + 1) + b"".join(of_items)),
+            ),
+            box(b"idat", grid),
+        ]
+        return box(b"ftyp", b"avif\0\0\0\0avifmif1miafMA1B") + box(b"meta", bytes(4) + b"".join(meta))
+
+    return start(len(start(0)) + 8) + box(b"mdat", top[b"mdat"])

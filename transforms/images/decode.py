@@ -35,7 +35,6 @@ from beam_tfrecords.transforms.images.libtiff_errors import libtiff_errors
 from beam_tfrecords.transforms.images.memory import check_memory, decoding_memory, webp_memory
 from beam_tfrecords.transforms.images.sixteen_bit_color import has_wrong_white, restore_white
 from beam_tfrecords.transforms.images.tiff import TiffImage, check_tiff_checksums, correct_tiff, open_tiff
-from beam_tfrecords.transforms.images.whole_files import is_whole
 
 
 def _open_heic(file: io.BytesIO) -> ImageFile.ImageFile:
@@ -197,8 +196,10 @@ def _explain(error: SampleError, data: bytes, name: str) -> SampleError:
     Raises:
       SampleError: reason `truncated`, or from `formats.check_end`.
     """
+    if error.reason is FailureReason.UNSUPPORTED_FORMAT:
+        return error
     formats.check_cut(data, name)
-    if is_about_kind(error) and is_whole(data, name):
+    if is_about_kind(error):  # and the file is whole
         return decode_error(FailureReason.UNSUPPORTED_MODE, error.detail)
     return error
 

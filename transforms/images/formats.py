@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import struct
 import zlib
-from typing import Literal
 
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.decode_errors import decode_error
 from beam_tfrecords.transforms.images.jpeg_header import JPEG_START
+from beam_tfrecords.transforms.images.named_bytes import end_of_boxes, end_of_tiff
 
 # What `sniff` looks at, at most.
 SNIFFED_BYTES = 1024
@@ -217,20 +217,14 @@ def check_cut(data: bytes, name: str) -> None:
         raise _truncated(f"JPEG ends at byte {len(data)} without an end marker")
     if name == "gif" and not data.rstrip(b"\0").endswith(b";"):
         raise _truncated(f"GIF ends at byte {len(data)} without a trailer")
-    if name == "tiff" and (end := _end_of_tiff_directory(data)) > len(data):
-        raise _truncated(f"the directory of the TIFF ends at byte {end}, the file has {len(data)}")
+    if name == "tiff" and (end := end_of_tiff(data)) > len(data):
+        raise _truncated(f"the TIFF goes on to byte {end}, the file has {len(data)}")
+    if name in ("avif", "heic") and (end := end_of_boxes(data)) > len(data):
+        raise _truncated(f"the last box ends at byte {end}, the file has {len(data)}")
 
 
 def _truncated(detail: str) -> SampleError:
     return decode_error(FailureReason.TRUNCATED, detail)
-
-
-def _end_of_tiff_directory(data: bytes) -> int:
-    """The offset behind the first directory (TIFF 6.0, section 2; BigTIFF has wider numbers)."""
-    order: Literal["little", "big"] = "little" if data.startswith(b"II") else "big"
-    number, counter, entry = (8, 8, 20) if 43 in data[2:4] else (4, 2, 12)
-    start = int.from_bytes(data[number : 2 * number], order)
-    return start + counter + entry * int.from_bytes(data[start : start + counter], order)
 
 
 def _check_png(data: bytes) -> None:

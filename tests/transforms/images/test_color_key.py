@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import zlib
 
 import cv2
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import Codec, ImageEncoding, ImageSpec
 from tests.image_checks import pixels
-from tests.image_writers import ADAM7, png_chunk
+from tests.image_writers import png_packed
 
 GREY, RGB, PALETTE = 0, 2, 3
 # Color type and depth of every PNG that can have a key (PNG, table 11.1); a palette has an alpha for each index.
@@ -20,22 +19,6 @@ KINDS = [(GREY, 1), (GREY, 2), (GREY, 4), (GREY, 8), (GREY, 16), (RGB, 8), (RGB,
     (PALETTE, depth) for depth in (1, 2, 4, 8)
 ]
 HEIGHT, WIDTH = 13, 18
-
-
-def png(samples: np.ndarray, color_type: int, depth: int, transparency: bytes, *, interlaced: bool) -> bytes:
-    """The file of [H, W, C] samples."""
-    passes = ADAM7 if interlaced else ((0, 0, 1, 1),)
-    rows = [
-        b"\0" + np.packbits((line.reshape(-1, 1) >> np.arange(depth)[::-1] & 1).astype(np.uint8)).tobytes()
-        for row, column, down, across in passes
-        for line in samples[row::down, column::across]
-        if line.size
-    ]
-    colors = bytes(level for index in range(1 << min(depth, 8)) for level in (index, 255 - index, 7))
-    header = struct.pack(">IIBBBBB", WIDTH, HEIGHT, depth, color_type, 0, 0, int(interlaced))
-    chunks = [(b"IHDR", header), *([(b"PLTE", colors)] if color_type == PALETTE else [])]
-    chunks += [(b"tRNS", transparency), (b"IDAT", zlib.compress(b"".join(rows))), (b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(*chunk) for chunk in chunks)
 
 
 def keys_of(color_type: int, depth: int) -> list[tuple[int, ...]]:
@@ -71,7 +54,7 @@ def test_the_pixels_of_the_key_are_transparent_and_no_others(color_type: int, de
         assert not is_clear.all()
         packed = struct.pack(f">{len(key)}H", *key)
         transparency = b"\xff" * key[0] + b"\0" if color_type == PALETTE else packed
-        data = png(samples, color_type, depth, transparency, interlaced=interlaced)
+        data = png_packed(samples, color_type, depth, transparency, interlaced=interlaced)
         for codec in Codec:
             spec = ImageSpec(image_encoding=ImageEncoding.RAW, channels=4, codec=codec)
             np.testing.assert_array_equal(pixels(convert_image(data, spec))[..., 3], np.where(is_clear, 0, 255))
@@ -92,7 +75,7 @@ def test_bits_of_a_key_beyond_the_depth_of_the_file_do_not_count() -> None:
     for color_type, depth, key in ((GREY, 4, (0xF3,)), (GREY, 8, (0x103,)), (RGB, 8, (0x103, 0xFF03, 3))):
         kept = tuple(value & (1 << depth) - 1 for value in key)
         samples = make_samples(color_type, depth, kept)
-        data = png(samples, color_type, depth, struct.pack(f">{len(key)}H", *key), interlaced=False)
+        data = png_packed(samples, color_type, depth, struct.pack(f">{len(key)}H", *key), interlaced=False)
         spec = ImageSpec(image_encoding=ImageEncoding.RAW, channels=4)
         alpha = pixels(convert_image(data, spec))[..., 3]
         np.testing.assert_array_equal(alpha == 0, (samples == kept).all(axis=2))
@@ -100,7 +83,7 @@ def test_bits_of_a_key_beyond_the_depth_of_the_file_do_not_count() -> None:
 
 def test_a_key_is_compared_in_what_is_left_of_a_truncated_file() -> None:
     samples = make_samples(RGB, 16, (257, 1, 2))
-    data = png(samples, RGB, 16, struct.pack(">3H", 257, 1, 2), interlaced=False)
+    data = png_packed(samples, RGB, 16, struct.pack(">3H", 257, 1, 2), interlaced=False)
     spec = ImageSpec(image_encoding=ImageEncoding.RAW, channels=4, allow_truncated=True)
     alpha = pixels(convert_image(data[:-300], spec))[..., 3]
     np.testing.assert_array_equal(alpha[:4] == 0, (samples[:4] == (257, 1, 2)).all(axis=2))

@@ -11,9 +11,9 @@ from PIL import Image
 from beam_tfrecords.errors import FailureReason, SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
-from beam_tfrecords.transforms.images.whole_files import is_whole
+from beam_tfrecords.transforms.images.named_bytes import end_of_boxes, end_of_tiff
 from tests.image_checks import detailed, encoded
-from tests.image_writers import box, boxes_of, tiff_file
+from tests.image_writers import avif_grid, tiff_file
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 
@@ -36,45 +36,13 @@ def big_tiff(order: str) -> bytes:
     return start + PIXELS[..., 0].tobytes() + directory
 
 
-def avif_grid(tile: Image.Image, rows: int, columns: int) -> bytes:
-    """An AVIF whose image is a grid (ISO/IEC 23008-12, 6.6.2.3), each tile of it the same."""
-    made = encoded(tile, "AVIF")
-    top = boxes_of(made)
-    properties = boxes_of(boxes_of(boxes_of(top[b"meta"][4:])[b"iprp"])[b"ipco"])
-    count, grid = (
-        rows * columns,
-        struct.pack(">4B2H", 0, 0, rows - 1, columns - 1, columns * tile.width, rows * tile.height),
-    )
-    sizes = [struct.pack(">3I", 0, columns * tile.width, rows * tile.height), properties[b"ispe"]]
-    shared = [box(b"ispe", size) for size in sizes] + [box(kind, properties[kind]) for kind in (b"pixi", b"av1C")]
-    tiles = range(2, count + 2)
-    of_items = [struct.pack(">HB2B", 1, 2, 1, 3), *(struct.pack(">HB3B", item, 3, 2, 3, 0x84) for item in tiles)]
-    items = [box(b"infe", struct.pack(">I2H4sB", 2 << 24, 1, 0, b"grid", 0))]
-    items += [box(b"infe", struct.pack(">I2H4sB", (2 << 24) + 1, item, 0, b"av01", 0)) for item in tiles]
-
-    def start(at: int) -> bytes:
-        places = [struct.pack(">4H2I", 1, 1, 0, 1, 0, len(grid))]
-        places += [struct.pack(">4H2I", item, 0, 0, 1, at, len(top[b"mdat"])) for item in tiles]
-        meta = [
-            box(b"hdlr", bytes(8) + b"pict" + bytes(13)),
-            box(b"pitm", struct.pack(">IH", 0, 1)),
-            box(b"iloc", struct.pack(">I2BH", 1 << 24, 0x44, 0, count + 1) + b"".join(places)),
-            box(b"iinf", struct.pack(">IH", 0, count + 1) + b"".join(items)),
-            box(b"iref", bytes(4) + box(b"dimg", struct.pack(f">2H{count}H", 1, count, *tiles))),
-            box(
-                b"iprp",
-                box(b"ipco", b"".join(shared)) + box(b"ipma", struct.pack(">2I", 0, count + 1) + b"".join(of_items)),
-            ),
-            box(b"idat", grid),
-        ]
-        return box(b"ftyp", b"avif\0\0\0\0avifmif1miafMA1B") + box(b"meta", bytes(4) + b"".join(meta))
-
-    return start(len(start(0)) + 8) + box(b"mdat", top[b"mdat"])
+def grid_of(height: int, width: int, *, rows: int, columns: int) -> bytes:
+    return avif_grid(encoded(detailed(height, width), "AVIF"), (height, width), rows=rows, columns=columns)
 
 
 ORDINARY = {
     "BigTIFF": big_tiff("<"),
-    "grid": avif_grid(detailed(64, 64), 2, 3),
+    "grid": grid_of(64, 64, rows=2, columns=3),
 }
 UNSUPPORTED = {
     "big-endian BigTIFF": big_tiff(">"),
@@ -88,8 +56,8 @@ UNSUPPORTED = {
     "fax of 8 bits": tiff_of(4, bytes(400), channels=1, t262=1),
     "RGB of 64 bits": tiff_of(1, bytes(HEIGHT * WIDTH * 24), bits=64),
     "12 bands": tiff_of(1, bytes(HEIGHT * WIDTH * 12), channels=12, t262=1),
-    "grid of small tiles": avif_grid(detailed(32, 48), 2, 2),
-    "grid of odd tiles": avif_grid(detailed(65, 65), 1, 2),
+    "grid of small tiles": grid_of(32, 48, rows=2, columns=2),
+    "grid of odd tiles": grid_of(65, 65, rows=1, columns=2),
 }
 
 
@@ -122,8 +90,8 @@ def test_a_valid_file_of_a_kind_that_is_read_is_read(name):
 
 
 @pytest.mark.parametrize("data", [*ORDINARY.values(), *UNSUPPORTED.values(), encoded(detailed(9, 9), "TIFF")])
-def test_a_file_is_whole_with_its_last_pixel_and_not_before(data):
-    name = "avif" if data[4:8] == b"ftyp" else "tiff"
-    assert is_whole(data, name)
-    assert not is_whole(data[: len(data) // 2], name)
-    assert not is_whole(data[:30], name)
+def test_a_file_names_its_last_pixel_and_nothing_beyond(data):
+    find_end = end_of_boxes if data[4:8] == b"ftyp" else end_of_tiff
+    assert len(data) - 8 <= find_end(data) <= len(data)  # without the place of a next image
+    for end in (len(data) - 9, len(data) // 2, 30):
+        assert find_end(data[:end]) > end
