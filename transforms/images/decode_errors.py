@@ -21,7 +21,9 @@ DECODER_ERRORS = (
     KeyError,
     IndexError,
     EOFError,
-    OverflowError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
     RuntimeError,  # the AVIF plugin
     struct.error,
     zlib.error,
@@ -55,8 +57,13 @@ _UNSUPPORTED_WORDS = ("unsupported", "not supported", "unknown pixel mode", "can
 
 
 def decode_error(reason: FailureReason, detail: str) -> SampleError:
-    """The error of a sample that is rejected while its image is decoded."""
-    return SampleError(Stage.DECODE, reason, detail)
+    """The error of a sample that is rejected while its image is decoded.
+
+    Args:
+      detail: values of the file in it may be of any type, and have any letters.
+    """
+    plain = "".join(letter if letter.isprintable() else "?" for letter in detail)
+    return SampleError(Stage.DECODE, reason, plain)
 
 
 def is_about_kind(error: SampleError) -> bool:

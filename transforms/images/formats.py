@@ -237,6 +237,8 @@ def _check_png(data: bytes) -> None:
         if zlib.crc32(view[at + 4 : end - 4]) != struct.unpack_from(">I", data, end - 4)[0]:
             detail = f"wrong checksum in PNG chunk {kind!r} at byte {at}"
             raise decode_error(FailureReason.CORRUPT, detail)
+        if kind == b"IHDR" and data[at + 18 : at + 20] != b"\0\0":
+            raise decode_error(FailureReason.CORRUPT, "PNG of an unknown compression or filter method")
         if kind == b"IEND":
             return
         at = end

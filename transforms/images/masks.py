@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageChops
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.images.arrays import fit, pick_nearest, turn
@@ -14,6 +14,7 @@ from beam_tfrecords.transforms.images.decode import load_pixels, open_image
 from beam_tfrecords.transforms.images.formats import png_depth
 from beam_tfrecords.transforms.images.geometry import Geometry
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
+from beam_tfrecords.transforms.images.memory import check_memory, mask_memory
 from beam_tfrecords.transforms.images.tiff import spare_channels
 
 # EXIF orientation -> the one that turns back.
@@ -102,16 +103,19 @@ def read_mask(data: bytes, spec: ImageSpec) -> np.ndarray:
         raise _invalid("the mask is a JPEG file, which does not keep numbers; save it as PNG, from what it was made of")
     if spare_channels(image):
         raise _invalid("the mask has several channels, and which of them has the numbers is not known")
-    values = np.asarray(image)
-    if values.ndim == 3:
-        colors = values[..., :-1] if image.mode in ("LA", "PA", "RGBA") else values
-        is_opaque = colors is values or (values[..., -1] == 255).all()
-        if is_16_bit(data, name, image) or not is_opaque or (colors != colors[..., :1]).any():
+    needed = len(data) + mask_memory(image)
+    check_memory(needed, spec.max_image_memory, height=image.height, width=image.width)
+    if len(image.getbands()) > 1:
+        number, *others = image.split()
+        is_opaque = image.mode not in ("LA", "PA", "RGBA") or others.pop().getextrema() == (255, 255)
+        is_grey = all(ImageChops.difference(number, other).getbbox() is None for other in others)
+        if is_16_bit(data, name, image) or not is_opaque or not is_grey:
             raise _invalid(
                 f"the mask has colors ({image.mode}), and which number each stands for is not known; expected one "
                 "channel, or a palette"
             )
-        return np.ascontiguousarray(colors[..., 0])
+        return np.asarray(number)
+    values = np.asarray(image)
     if values.dtype == bool:
         return values.astype(np.uint8)
     if name == "png" and image.mode == "L" and png_depth(data) < 8:

@@ -121,6 +121,13 @@ def sixteen_bit_memory(geometry: Geometry) -> float:
     return _DEEP * geometry.height * geometry.width + _DEEP_RESIZED * max(resized, stored)
 
 
+def mask_memory(image: Image.Image) -> float:
+    """Bytes at the peak of taking the numbers of a decoded mask: its channels, what they differ in, and an array."""
+    pixels, channels = image.height * image.width, len(image.getbands())
+    beside = channels + 4 if channels > 1 else 3 * pixels_memory(image.mode, 1)
+    return pixels_memory(image.mode, pixels) + beside * pixels
+
+
 def pixels_memory(mode: str, pixels: int) -> int:
     """Bytes that pixels of a mode take in Pillow."""
     return pixels * (1 if mode in ("1", "L", "P") else 2 if mode.startswith("I;16") else 4)

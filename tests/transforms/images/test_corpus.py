@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import gc
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.image_spec import Check, Codec, ImageEncoding, ImageSpec, ResizeMode
+from beam_tfrecords.transforms.images.masks import read_mask
 from tests.image_checks import pixels, psnr
 from tests.make_corpus import corpus
 
@@ -71,6 +75,28 @@ def test_a_broken_file_is_not_kept(name: str) -> None:
     with pytest.raises(SampleError) as rejected:
         convert_image(case.data, ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None))
     assert rejected.value.reason is case.reason
+
+
+def test_no_image_is_left_in_memory_when_its_file_is_rejected() -> None:
+    """Before the garbage collector comes: an image may be as large as all memory that a worker may take."""
+
+    def count_images() -> int:
+        return sum(isinstance(found, Image.Image) for found in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = count_images()
+        for case in (CORPUS[name] for name in BROKEN):
+            for take in (
+                lambda data: convert_image(data, spec_for(Codec.FAST)),
+                lambda data: read_mask(data, ImageSpec()),
+            ):
+                with contextlib.suppress(SampleError):
+                    take(case.data)
+        assert count_images() == before
+    finally:
+        gc.enable()
 
 
 def test_the_corpus_is_as_large_as_promised() -> None:
