@@ -7,6 +7,7 @@ A decoder that writes behind the end of its array ends the process.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import sys
@@ -52,11 +53,15 @@ def main(paths: list[str]) -> None:
     """Converts files; prints those that are rejected."""
     simplejpeg.decode_jpeg = decode_guarded
     for path in paths:
+        data = Path(path).read_bytes()
         for spec in _SPECS:
             try:
-                convert_image(Path(path).read_bytes(), spec)
+                convert_image(data, spec)
             except SampleError as error:
                 print(path, error, flush=True)
+        for colorspace in ("GRAY", "RGB"):
+            with contextlib.suppress(ValueError):
+                decode_guarded(data, colorspace)  # as the readers of a dataset do
 
 
 if __name__ == "__main__":
