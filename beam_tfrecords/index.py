@@ -63,12 +63,32 @@ def read_columns(data: bytes | pa.Buffer, columns: Sequence[str] = ()) -> pa.Tab
       columns: those to read; none reads all. Those that an earlier version did not write are left out.
 
     Raises:
-      ArrowException: it is damaged.
+      pyarrow.ArrowInvalid: it is damaged, or not an index of ours.
     """
     # `read_table` scans with threads of its own whatever it is told. A process that ends while they end is aborted, or
     # never ends (arrow#34314, arrow#50482).
-    with pq.ParquetFile(pa.BufferReader(data), pre_buffer=False) as file:
-        return file.read(columns=list(columns) or None, use_threads=False)
+    try:
+        with pq.ParquetFile(pa.BufferReader(data), pre_buffer=False) as file:
+            table = file.read(columns=list(columns) or None, use_threads=False)
+        return _check(table, columns or [field.name for field in _PLACED])
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
+        if isinstance(error, MemoryError):
+            raise
+        raise pa.ArrowInvalid(f"the index is damaged: {' '.join(str(error).split())[:300]}") from error
+
+
+def _check(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """An index with the types of its columns, without nulls and negative numbers where records are."""
+    for field in _PLACED:
+        if field.name in columns and field.name not in table.column_names:
+            raise ValueError(f"it has no column {field.name}")
+    for name in table.column_names:
+        place, found = table.column_names.index(name), INDEX_SCHEMA.get_field_index(name)
+        if found >= 0 and not table.schema.field(place).type.equals(INDEX_SCHEMA.field(found).type):
+            table = table.set_column(place, name, table[name].cast(INDEX_SCHEMA.field(found).type))
+        if name in ("offset", "length") and (table[name].null_count or table[name].to_numpy().min(initial=0) < 0):
+            raise ValueError(f"column {name} has null or a negative number")
+    return table
 
 
 def seal(sample_hash: str, crc: int) -> str:

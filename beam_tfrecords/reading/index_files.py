@@ -28,7 +28,10 @@ def read_index(path: str, shard: Shard, columns: Sequence[str]) -> pa.Table:
         raise explain_missing(path, name) from error
     if shard.index_sha256 not in (None, hashlib.sha256(data).hexdigest()):
         raise replaced(path, name)
-    rows = read_columns(data, columns)
+    try:
+        rows = read_columns(data, columns)
+    except pa.ArrowInvalid as error:
+        raise _damaged(path, name, error) from error
     if rows.num_rows != shard.records:
         raise BuildError(f"{shard.index} has {rows.num_rows} rows, but its shard has {shard.records} records")
     return rows
@@ -41,8 +44,20 @@ def read_places(path: str, shard: Shard) -> np.ndarray:
       BuildError: as `read_index`.
     """
     rows = read_index(path, shard, ["offset", "length", "sample_hash"])
-    crcs = np.array(list(map(sealed_crc, rows["sample_hash"].to_pylist())), np.int64)
-    return np.stack([rows["offset"].to_numpy(), rows["length"].to_numpy(), crcs], axis=1)
+    try:
+        crcs = np.array([sealed_crc(sealed or "") for sealed in rows["sample_hash"].to_pylist()], np.int64)
+    except (ValueError, KeyError, OverflowError) as error:
+        raise _damaged(path, shard.index or "", error) from error
+    places = np.stack([rows["offset"].to_numpy(), rows["length"].to_numpy(), crcs], axis=1)
+    if places[:, :2].max(initial=0) > shard.bytes:
+        raise _damaged(path, shard.index or "", ValueError(f"a record is behind the end of {shard.file}"))
+    return places
+
+
+def _damaged(path: str, name: str, error: Exception) -> BuildError:
+    return BuildError(
+        f"{storage.join(path, name)} cannot be read: {error}; run `beam-tfrecords verify --dataset={path}`"
+    )
 
 
 def replaced(path: str, name: str) -> BuildError:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
@@ -137,6 +139,38 @@ def _try(made: Path, name: str, run, *, seed: int, most: int | None) -> int:
 @pytest.mark.parametrize("name", ["manifest.json", "_SUCCESS", "changes.json"])
 def test_a_field_that_says_anything_ends_in_lines(made, run, name):
     assert _try(made, name, run, seed=30, most=25)
+
+
+def _change_index(path: Path, chosen: random.Random) -> None:
+    """Gives a column of an index other values, or takes it away."""
+    table = pq.read_table(path)
+    place = chosen.randrange(table.num_columns)
+    values = chosen.choice([None, "x\x1b[2J", b"\xff", -(1 << 62), 1 << 62, [1], {"a": 1}, ...])
+    name = table.column_names[place]
+    if values is ...:
+        pq.write_table(table.drop([name]), path)
+    else:
+        pq.write_table(table.set_column(place, name, pa.array([values] * len(table))), path)
+
+
+@pytest.mark.parametrize("count", [6, pytest.param(200, marks=pytest.mark.exhaustive)])
+def test_an_index_with_any_column_ends_in_lines(made, run, count, tmp_path):
+    output = Path(shutil.copytree(made / "out", tmp_path / "out"))
+    folder = Path(open_dataset(output).path)
+    for number in range(count):
+        chosen, manifest = random.Random(number), manifest_of(folder)
+        shard = manifest["shards"][0]
+        index = folder / shard["index"]
+        data = index.read_bytes()
+        _change_index(index, chosen)
+        digest = hashlib.sha256(index.read_bytes()).hexdigest()
+        changed_shards = [{**shard, "index_sha256": digest}, *manifest["shards"][1:]]
+        write(folder, "manifest.json", json.dumps({**manifest, "shards": changed_shards}).encode())
+        check(output, run)
+        with contextlib.suppress(BuildError, RequestError):
+            open_dataset(output).records(shard["split"])[0]
+        index.write_bytes(data)
+        write(folder, "manifest.json", json.dumps(manifest).encode())
 
 
 @pytest.mark.exhaustive
