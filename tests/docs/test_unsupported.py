@@ -50,6 +50,11 @@ def _save_hdf5() -> None:
         file["images"], file["labels"] = IMAGES, LABELS
 
 
+def _save_matlab() -> None:
+    arrays = {"X": np.moveaxis(np.stack([IMAGES] * 3, -1), 0, -1), "y": LABELS[:, None] + 1}
+    pytest.importorskip("scipy.io").savemat("train_32x32.mat", arrays)
+
+
 def _save_lmdb() -> None:
     lmdb = pytest.importorskip("lmdb")
     with lmdb.open("data.mdb", subdir=False) as database, database.begin(write=True) as values:
@@ -77,6 +82,7 @@ INPUTS: dict[str, Callable[[], None]] = {
     "pickles": _save_pickle,
     "pytorch-files": _save_pytorch,
     "hdf5-files": _save_hdf5,
+    "matlab-files": _save_matlab,
     "lmdb-databases": _save_lmdb,
     "7z-and-rar-archives": _save_7z,
     "json-arrays": _save_json_array,
