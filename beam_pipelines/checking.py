@@ -32,6 +32,7 @@ from beam_tfrecords.transforms.labels import (
     describe_unique,
     infer_class_names,
     keep_indices,
+    name_numbered,
 )
 from beam_tfrecords.transforms.refs import Scalar
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
@@ -268,6 +269,8 @@ def _resolve_classes(spec: BuildSpec, source: Source, listing: Listing, earlier:
         return _check_given(spec, source, listing, ClassNames(spec.class_names, source.labels_may_be_indices))
     if source.class_names:
         return _number_classes(spec, source, listing, ClassNames(tuple(source.class_names)), earlier)
+    if source.labels_are_numbered:
+        return _number_classes(spec, source, listing, name_numbered(listing.labels), earlier)
     inferred = infer_class_names(listing.labels, numbers_are_indices=source.labels_may_be_indices)
     if not earlier:
         _refuse_single_class(spec, source, listing, inferred)

@@ -50,10 +50,12 @@ class ClassNames:
     Attributes:
       numbers_are_indices: whether a label that is a whole number is a class index, as in a table. Where names are
         numbers themselves, it is the class of that name. A folder named `1` is the class `1` in any case.
+      names_of: label of the source -> its class, where labels are something else than names and indices.
     """
 
     names: tuple[str, ...]
     numbers_are_indices: bool = False
+    names_of: Mapping[Scalar, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         numbers = {whole_number(name): index for index, name in enumerate(self.names)}
@@ -65,6 +67,7 @@ class ClassNames:
         """The index of a label given as a name or as an index; None if there is no such class."""
         if label is None or label == "":
             return None
+        label = self.names_of.get(label, label)
         index: int | None = self._index.get(_text(label))  # type: ignore[attr-defined]
         if index is not None or not self.numbers_are_indices:
             return index
@@ -86,6 +89,25 @@ class ClassNames:
         if index is None:
             raise SampleError(Stage.LABEL, FailureReason.UNKNOWN_CLASS, f"{label!r} is not one of the class names")
         return index, self.names[index]
+
+
+def numbered_label(number: int, text: str) -> str:
+    """The label of a class of which a source has the number and the text."""
+    return f"{number}\t{text}"
+
+
+def name_numbered(labels: Iterable[Scalar]) -> ClassNames:
+    """The classes of `numbered_label`s, each with its number as its index; numbers without one are `category_3`."""
+    found: dict[int, str] = {}
+    names_of: dict[Scalar, str] = {}
+    numbered = [label for label in labels if isinstance(label, str) and "\t" in label]
+    for label in sorted(numbered, key=lambda label: (int(label.partition("\t")[0]), label)):
+        number, _, text = label.partition("\t")
+        # Of two classes with one text, as ImageNet's cranes, the second has its number too.
+        name = text if text not in found.values() or found.get(int(number)) == text else f"{text} ({number})"
+        names_of[label] = found.setdefault(int(number), name)
+    names = (found.get(number, f"category_{number}") for number in range(max(found, default=-1) + 1))
+    return ClassNames(tuple(names), names_of=names_of)
 
 
 def infer_class_names(labels: Iterable[Scalar], *, numbers_are_indices: bool) -> ClassNames:

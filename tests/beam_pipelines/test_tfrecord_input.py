@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
+from PIL import Image
 
 from beam_tfrecords import open_dataset
 from tests.annotated_inputs import save_pictures, write_coco
@@ -108,3 +111,37 @@ def test_a_record_with_a_label_keeps_it_unless_boxes_are_asked_for(tmp_path, bui
     assert "labels" in open_dataset(build(tmp_path / "labels", *again)).records("train")[0]
     boxes = open_dataset(build(tmp_path / "boxes", "--layout=detection", *again)).records("train", form="features")
     assert sorted(len(record["image/object/bbox/xmin"]) for record in boxes) == [0, 1, 2, 3]
+
+
+def test_the_official_records_of_imagenet_keep_texts_numbers_and_names_of_files(tmp_path, build):
+    image = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(image, "jpeg")
+    rows = [
+        (5, "electric ray, crampfish", "n01496331", "n01496331_1.JPEG"),
+        (2, "goldfish, Carassius auratus", "n01443537", "n01443537_7.JPEG"),
+        (2, "goldfish, Carassius auratus", "n01443537", "n01443537_9.JPEG"),
+        (4, "crane", "n02012849", "n02012849_1.JPEG"),
+        (3, "crane", "n03126707", "n03126707_1.JPEG"),
+    ]
+    with tf.io.TFRecordWriter(str(tmp_path / "train-00000-of-00001")) as file:
+        for number, text, synset, name in rows:
+            values = {
+                "image/encoded": image.getvalue(), "image/class/text": text.encode(),
+                "image/class/synset": synset.encode(), "image/filename": name.encode(), "image/format": b"JPEG",
+            }  # fmt: skip
+            features = {
+                key: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value])) for key, value in values.items()
+            }
+            features["image/class/label"] = tf.train.Feature(int64_list=tf.train.Int64List(value=[number]))
+            # The boxes of ImageNet have no classes of their own.
+            for side in ("xmin", "ymin", "xmax", "ymax"):
+                features[f"image/object/bbox/{side}"] = tf.train.Feature(float_list=tf.train.FloatList(value=[0.5]))
+            file.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+    out = build(tmp_path / "out", "--source=tfrecord", f"--input={tmp_path / 'train-00000-of-00001'}", "--layout=tfds")
+    dataset = open_dataset(out)
+    assert {record["filename"].decode(): record["label"] for record in dataset.records("train")} == {
+        name: number for number, _, _, name in rows
+    }
+    assert dataset.manifest["class_names"] == [
+        "category_0", "category_1", "goldfish, Carassius auratus", "crane", "crane (4)", "electric ray, crampfish",
+    ]  # fmt: skip

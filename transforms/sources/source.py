@@ -43,6 +43,7 @@ class Source:
       label_column: column of a table that has the labels, or None.
       table: the columns, with first rows that show what they hold; None for a source without columns.
       has_several_labels: whether a sample may be of several classes or of none, as its labels say.
+      labels_are_numbered: whether labels are `numbered_label`s.
       groups_rows: whether the samples with one key are one, as rows of a box each are.
       column_types: column -> "int64", "float" or "bytes"; None if the source has no types.
       images: name of each image of a sample -> whether it is a list of images; empty for rows without one.
@@ -66,6 +67,7 @@ class Source:
     label_column: str | None = None
     table: Table | None = None
     has_several_labels = False
+    labels_are_numbered = False
     groups_rows = False
     column_types: Mapping[str, str] | None = None
     images: Mapping[str, bool] = types.MappingProxyType({IMAGE: False})

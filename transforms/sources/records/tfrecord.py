@@ -42,7 +42,7 @@ from beam_tfrecords.transforms.sources.records.tfds_features import (
     shard_of,
 )
 from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
-from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
+from beam_tfrecords.transforms.sources.source_spec import LabelType, Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.object_cells import wants_objects
 from beam_tfrecords.transforms.sources.tables.row_values import (
@@ -68,6 +68,8 @@ _MOST_TRIED = 1000
 # A longer record is damaged: no image has as many bytes, and they are held in memory.
 _MOST_BYTES = 1 << 30
 _LABELS = ("label", "image/class/label")
+# What TensorFlow's records of ImageNet have: the number of a class from 1 on, its text and WordNet's id, and the file.
+_IMAGENET = ("image/class/label", "image/class/text", "image/class/synset", "image/filename")
 
 
 class TfrecordSource(ContainerSource):
@@ -104,7 +106,12 @@ class TfrecordSource(ContainerSource):
         objects = _find_objects(start, features, spec, image)
         lacks = "no feature 'label'"
         label = None if objects else choose_label(table, spec, declared=features.labels, first=_LABELS, lacks=lacks)
+        is_imagenet = label == _IMAGENET[0] and {*_IMAGENET} <= {*columns} and not (spec.class_names or spec.classes)
+        if is_imagenet and spec.key_column is None:
+            spec = dataclasses.replace(spec, key_column=_IMAGENET[-1])
         cells, notes = choose_cells(table, spec, label, has_several=label in features.several)
+        if is_imagenet and spec.label_type is LabelType.CLASS:
+            cells, self.labels_are_numbered = dataclasses.replace(cells, text=_IMAGENET[1]), True
         self.table, self.has_several_labels = table, cells.has_several_labels
         self.notes += notes
         self.provides = cells.provides | {Content.IMAGE}
@@ -115,7 +122,7 @@ class TfrecordSource(ContainerSource):
         class_names = {folder: one.class_names.get(named, ()) for folder, one in described.items()}
         # Of datasets with other classes, all their names are the classes.
         self.class_names = names.get(named, ()) if len(set(class_names.values())) == 1 else ()
-        self.labels_may_be_indices = not any(class_names.values())
+        self.labels_may_be_indices = not any(class_names.values()) and not self.labels_are_numbered
         splits = splits_of(files) or shard_splits(files, _SPLIT, spec) or _splits_of_names(files, spec)
         self.notes += note_splits(splits, spec) if cells.columns.split is None else []
         lengths = {

@@ -13,6 +13,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import CAPTIONS
+from beam_tfrecords.transforms.labels import numbered_label
 from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import Locator, SampleRef, Scalar, Value
@@ -79,6 +80,7 @@ class RowReader:
       object_classes: names of the classes of objects, which are indices; empty if the table does not name them.
       class_names: names of the classes of labels, which are indices; empty if the table does not name them.
       flags: what zeros and ones mean, in the columns of labels or in the lists that labels are; None for others.
+      text: column of the text of the class whose number is the label; None for none.
       has_several: whether a sample without a label has none of several.
       has_several_labels: whether a label of the first rows is a list of several classes, or of none.
     """
@@ -90,13 +92,14 @@ class RowReader:
     object_classes: Sequence[str] = ()
     class_names: Sequence[str] = ()
     flags: Flags | None = None
+    text: str | None = None
     has_several: bool = False
     has_several_labels: bool = False
 
     @functools.cached_property
     def needed(self) -> Sequence[str]:
         """All columns that are read."""
-        return tuple(dict.fromkeys([*self.columns.needed, *self.features]))
+        return tuple(dict.fromkeys([*self.columns.needed, *self.features, *([self.text] if self.text else [])]))
 
     @property
     def provides(self) -> frozenset[Content]:
@@ -209,6 +212,8 @@ class RowReader:
         if isinstance(label, list):
             label = [one for one in label if one not in self.missing]
             return list(map(self._class_of, label))
+        if self.text and isinstance(label, int):
+            return numbered_label(label, read_text(row, self.text))
         return [] if label is None and self.has_several else self._class_of(label)
 
     def _class_of(self, label: Scalar) -> Scalar:
