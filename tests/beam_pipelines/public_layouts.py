@@ -1041,4 +1041,35 @@ LAYOUTS = (
             "classes.txt": lines("1 001.Albatross", "2 002.Auklet"),
         },
     ),
+    Layout(
+        "FFHQ, thousands of numbers",
+        "00000/{00000..00002}.png 01000/{01000..01002}.png 02000/{02000..02002}.png",
+        refused="directly in 00000, 01000, 02000",
+        suggestions=[unlabelled(train=9)],
+    ),
+    Layout(
+        "EuroSAT, the folder above",
+        "2750/Forest/Forest_{1..3}.jpg 2750/River/River_{1..3}.jpg",
+        refused="which would be the only class",
+        suggestions=[in_train(Forest=3, River=3), in_train(Forest=3, River=3), {"train": {"2750": 6}}],
+    ),
+    Layout(
+        "iNaturalist 2021",
+        "{train,val}/{00000_Animalia_A,00001_Plantae_B}/{1..2}.jpg",
+        {split: {"00000_Animalia_A": 2, "00001_Plantae_B": 2} for split in ("train", "validation")},
+    ),
+    Layout(
+        "ImageNet with the lists of Caffe",
+        "train/n01/n01_{1..3}.JPEG train/n02/n02_{1..3}.JPEG val/ILSVRC_val_{1..4}.JPEG",
+        refused="no folders name the classes of the images in val",
+        suggestions=[
+            {"train": {"0": 2, "1": 2}, "validation": {"0": 2, "1": 2}},
+            in_train(n01=3, n02=3),
+            unlabelled(train=6, validation=4),
+        ],
+        tables={
+            "train.txt": lines("n01/n01_1.JPEG 0", "n01/n01_2.JPEG 0", "n02/n02_1.JPEG 1", "n02/n02_3.JPEG 1"),
+            "val.txt": lines(*(f"ILSVRC_val_{number}.JPEG {number % 2}" for number in (1, 2, 3, 4))),
+        },
+    ),
 )

@@ -76,14 +76,18 @@ def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
     """The refusal of folders whose images belong together in pairs."""
     photos, drawn = [one.images for one in twins], [one.masks for one in twins]
     sides = photos, drawn
-    inputs = [_one_or_all([_with_split(one, request) for one in side]) for side in sides]
+    inputs = [_with_splits(side, request) for side in sides]
     answers = [
-        [Suggestion(f"the images in {show_names(side)}", {"input": paths})] if request.root else []
+        [Suggestion(f"the images in {show_names(side)}", {"input": _one_or_all(paths)})] if paths else []
         for side, paths in zip(sides, inputs, strict=True)
     ]
     masks: dict[str, Any] | None = None
-    if all(one.are_masks and one.suffixes == twins[0].suffixes for one in twins):
-        masks = {"input": inputs[0], "mask_root": _one_or_all([*map(request.path, drawn)]), **twins[0].suffixes}
+    if inputs[0] and all(one.are_masks and one.suffixes == twins[0].suffixes for one in twins):
+        masks = {
+            "input": _one_or_all(inputs[0]),
+            "mask_root": _one_or_all([*map(request.path, drawn)]),
+            **twins[0].suffixes,
+        }
     names = "the same names" if not twins[0].suffixes else "the same names but for their ends"
     return UnclearError(
         f"the images in {show_names([*photos, *drawn])} have {names}, as images and their masks do",
@@ -92,10 +96,13 @@ def _refuse_twins(twins: Sequence[Twins], request: Request) -> UnclearError:
     )
 
 
-def _with_split(path: str, request: Request) -> str:
-    """A folder as an input, with the split that the folders around it are."""
-    split = next(filter(None, map(split_in_name, path.split("/")[:-1])), None)
-    return f"{split}={request.path(path)}" if split else request.path(path)
+def _with_splits(paths: Sequence[str], request: Request) -> list[str]:
+    """Folders as inputs, with the splits that the folders around them are; none if inputs may not have these names."""
+    splits = [next(filter(None, map(split_in_name, path.split("/")[:-1])), None) for path in paths]
+    inputs = [request.path(path) for path in paths]
+    if request.root and all(splits) and len({*splits}) == len(splits):
+        return [f"{split}={path}" for split, path in zip(splits, inputs, strict=True)]
+    return inputs if request.root and len({*map(storage.basename, paths)}) == len(paths) else []
 
 
 def _one_or_all(paths: list[str]) -> str | list[str]:

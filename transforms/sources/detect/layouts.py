@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -408,7 +409,7 @@ def _splits_of_other_classes(level: Level) -> Interpretation | None:
 
 def _parts(level: Level) -> Interpretation | None:
     """Folders such as part_1 or images hold the class folders, and are none."""
-    containers = [name for name in level.names if is_container(name)]
+    containers = [name for name in level.names if is_container(name)] or _ranges(level)
     if containers and len(containers) < len(level.names) and len(level.deep) < len(level.names):
         others = [name for name in level.names if name not in containers]
         raise UnclearError(
@@ -424,6 +425,19 @@ def _parts(level: Level) -> Interpretation | None:
         raise _directly_in(f"the images are directly in {where}", down)
     level.note(f"{show_names(level.names)} are read as parts, not as classes")
     return _find_classes(down)
+
+
+def _ranges(level: Level) -> list[str]:
+    """The folders, if each is named by the number of its first image: 00000/00000.png to 01000/01999.png."""
+    starts = sorted(int(name) for name in level.names if name.isdecimal())
+    if len(starts) < len(level.names) or len(starts) < 2 or level.found:
+        return []
+    ends = dict(zip(starts, [*starts[1:], math.inf], strict=True))
+    for name in level.names:
+        stems = [one.rpartition(".")[0] for one in level.tree.names(level.paths(name))]
+        if not all(stem.isdecimal() and int(name) <= int(stem) < ends[int(name)] for stem in stems):
+            return []
+    return level.names
 
 
 def _around_classes(level: Level) -> Interpretation | None:
@@ -537,7 +551,7 @@ def _without(tree: FolderTree, request: Request, paths: Sequence[str]) -> list[S
 
 def _all_are_classes(names: Sequence[str]) -> list[Suggestion]:
     """The answer that all folders are classes."""
-    are_plain = not any("," in name or name != name.strip() for name in names)
+    are_plain = not any("," in name or name != name.strip() or is_container(name) for name in names)
     if not 1 < len(names) <= _MOST_CLASSES or not are_plain:
         return []
     return [Suggestion("all folders as classes", {"class_names": ",".join(names)})]

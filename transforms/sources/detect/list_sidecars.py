@@ -133,7 +133,8 @@ def _read_list(path: str, tree: FolderTree, root: str) -> tuple[str, dict[str, A
     folder, ending = found
     image = {"image_path": f"{{{IMAGE}}}{ending}"} if ending else {}
     one_hot = one_hot_columns(table)
-    if LABEL in table.columns and len({row[LABEL] for row in good}) > 1:
+    labels = {row.get(LABEL, "") for row in good}
+    if len(labels) > 1 and not any(label.startswith("-") for label in labels):
         splits = {"split_column": SPLIT} if SPLIT in table.columns else {}
         return folder, {**image, "label_column": LABEL, **splits}
     return (folder, {**image, "label_columns": ",".join(one_hot)}) if len(one_hot) > 1 else None
