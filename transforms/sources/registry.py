@@ -70,7 +70,7 @@ SOURCES = (
     ),
     Entry("hf_folder", "tables.hf_folder", takes=(*_ROWS, *_BOXES, *_TEXT, "image_column", "mask_column", "mask_root")),
     Entry("coco", "annotations.coco", (".json",), takes=("image_root",)),
-    Entry("yolo", "annotations.yolo", (".yaml", ".yml"), takes=("image_root",)),
+    Entry("yolo", "annotations.yolo", (".yaml", ".yml", ".data"), reads_folders=True, takes=("image_root",)),
     Entry("voc", "annotations.voc"),
     Entry("tar", "archives.tar", _TAR, takes=_FOLDERS),
     Entry("zip", "archives.zip", (".zip",), takes=_FOLDERS),

@@ -8,11 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
-
-import yaml
+from collections.abc import Iterator, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
@@ -26,22 +22,29 @@ from beam_tfrecords.transforms.sources.annotations.annotated import (
     refuse_folders_as_splits,
     rejected,
 )
+from beam_tfrecords.transforms.sources.annotations.yolo_data import (
+    YoloData,
+    folder_of,
+    is_list,
+    lead,
+    read_data,
+    without_folders,
+)
 from beam_tfrecords.transforms.sources.annotations.yolo_labels import LabelFiles, read_objects, read_text
 from beam_tfrecords.transforms.sources.inputs import quote_input, split_of_word
 from beam_tfrecords.transforms.sources.names import has_extension, is_utf8, printable, skipped_kind
-from beam_tfrecords.transforms.sources.path_rule import resolve, shorten
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.splits import SPLIT_NAMES
 
-_SPLITS = ("train", "val", "valid", "validation", "test")
 # Labels and caches are beside the images in some datasets.
 _NO_IMAGES = (".txt", ".cache", ".npy", ".yaml", ".yml")
 _THREADS = 16
+# Lines of a list that show where its images are.
+_MOST_LINES = 5
 
 
 def open_input(spec: SourceSpec) -> MakeSource:
-    """Opens a data file.
+    """Opens a data file, or a folder with one, or with a list of the classes.
 
     Raises:
       RequestError: it is not one of YOLO's form, or what it names is not there.
@@ -54,19 +57,7 @@ def open_input(spec: SourceSpec) -> MakeSource:
         raise RequestError(
             f"{shown}: `image_root` is the folder that the paths in a data file are relative to; give one"
         )
-    data = _read_data(spec.input[0])
-    names = _read_names(data, shown)
-    root = _find_root(data, spec)
-    splits: dict[str, list[str]] = {}
-    for word in _SPLITS:
-        values = data.get(word) or []
-        values = values if isinstance(values, list) else [values]
-        if not all(isinstance(path, str) and "\0" not in path for path in values):
-            raise RequestError(f"{shown}: `{word}` is no path; expected a folder, a file that lists images, or several")
-        paths = [_find(path, root, spec) for path in values]
-        if paths:
-            splits.setdefault(SPLIT_NAMES[word], []).extend(paths)
-    return functools.partial(YoloSource, root, splits, names, _count_keypoints(data))
+    return functools.partial(YoloSource, read_data(spec))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,32 +75,19 @@ class YoloSource(Source):
     """Lists the images of a data file, with their objects.
 
     Args:
-      root: the folder that its paths are relative to.
-      splits: split -> folders with images, and files that list them.
-      names: class number -> name.
-      keypoints: numbers in a row after the box.
+      data: what the data file says.
       spec: the request.
     """
 
     provides = Source.provides | {Content.OBJECTS, Content.OUTLINES}
 
-    def __init__(
-        self,
-        root: str,
-        splits: Mapping[str, list[str]],
-        names: Mapping[int, str],
-        keypoints: int,
-        spec: SourceSpec,
-    ) -> None:
+    def __init__(self, data: YoloData, spec: SourceSpec) -> None:
         super().__init__()
         self.name = spec.source
-        self.class_names = tuple(dict.fromkeys(names[number] for number in sorted(names)))
-        self._root = root
-        self._splits = splits
-        self._names = names
-        self._keypoints = keypoints
+        self.class_names = tuple(dict.fromkeys(data.names[number] for number in sorted(data.names)))
+        self._data = data
         self._spec = spec
-        self._label_files = LabelFiles((root, *spec.image_root, storage.dirname(spec.input[0])))
+        self._label_files = LabelFiles((data.root, *spec.image_root, folder_of(spec)))
 
     def samples(self) -> Iterator[SampleRef]:
         """The images in the order of the splits; one that several splits name is in the first.
@@ -119,7 +97,7 @@ class YoloSource(Source):
         """
         images, background, listed, without = 0, 0, 0, 0
         self.notes, self.unmatched = [], []
-        is_remote = storage.has_scheme(self._root)
+        is_remote = storage.has_scheme(self._data.root)
         found = self._images()
         labelled = (
             map_in_threads(self._with_labels, found, threads=_THREADS) if is_remote else map(self._with_labels, found)
@@ -148,10 +126,10 @@ class YoloSource(Source):
 
     def _images(self) -> Iterator[_Image]:
         seen: set[str] = set()
-        for split, paths in self._splits.items():
+        for split, paths in self._data.splits.items():
             repeated = 0
             for path in paths:
-                listed = self._lines(path, split) if _is_list(path) else self._files(path, split)
+                listed = self._lines(path, split) if is_list(path) else self._files(path, split)
                 for image in listed:
                     # A split that is another's too, as in Ultralytics' small datasets, would be a leak.
                     if image.uri in seen:
@@ -180,19 +158,38 @@ class YoloSource(Source):
 
     def _lines(self, path: str, split: str) -> Iterator[_Image]:
         """The images that a file lists, relative to its own folder."""
-        for number, line in enumerate(read_text(path).splitlines(), 1):
+        lines = read_text(path).splitlines()
+        dropped = self._find_dropped(path, [line.strip() for line in lines if line.strip()][:_MOST_LINES])
+        for number, line in enumerate(lines, 1):
             name = line.strip()
             if not name:
                 continue
             try:
-                uri = _lead(name, storage.dirname(path), self._spec)
+                uri = lead(without_folders(name, dropped), storage.dirname(path), self._spec)
             except SampleError as error:
                 yield _Image(name, f"{storage.basename(path)} line {number:09d}", split, failure=error)
             else:
                 yield _Image(uri, self._key(uri, split), split)
 
+    def _find_dropped(self, path: str, names: Sequence[str]) -> int:
+        """How many folders at the begin of the names in a list are those of another place, as the first lines show."""
+        for dropped in range(max((name.count("/") for name in names), default=0) + 1):
+            try:
+                uris = [lead(without_folders(name, dropped), storage.dirname(path), self._spec) for name in names]
+            except SampleError:
+                continue
+            there = [storage.is_file(uri) for uri in uris]
+            if any(there) and (all(there) or not dropped):
+                if dropped:
+                    note = (
+                        f"{printable(storage.basename(path))}: {printable(names[0])} is taken for {printable(uris[0])}"
+                    )
+                    self.notes.append(note)
+                return dropped
+        return 0
+
     def _key(self, uri: str, split: str) -> str:
-        below = f"{self._root.rstrip('/')}/"
+        below = f"{self._data.root.rstrip('/')}/"
         return uri.removeprefix(below) if uri.startswith(below) else f"{split}/{storage.basename(uri)}"
 
     def _with_labels(self, image: _Image) -> tuple[_Image, Objects | SampleError | None]:
@@ -203,7 +200,9 @@ class YoloSource(Source):
         try:
             text = retry_faults(path, lambda: read_text(path))
             needs_outlines = self._spec.needs_outlines
-            return image, read_objects(text, self._names, keypoints=self._keypoints, needs_outlines=needs_outlines)
+            return image, read_objects(
+                text, self._data.names, keypoints=self._data.keypoints, needs_outlines=needs_outlines
+            )
         except OSError:
             # Only local ones say by their kind that there is no such file.
             if storage.is_file(path):
@@ -212,117 +211,3 @@ class YoloSource(Source):
         except SampleError as error:
             detail = f"{printable(storage.basename(path))}, {error.detail}"
             return image, SampleError(error.stage, error.reason, detail)
-
-
-def _error(reason: FailureReason, detail: str) -> SampleError:
-    return SampleError(Stage.LIST, reason, detail)
-
-
-def _read_data(path: str) -> dict[str, Any]:
-    try:
-        data = yaml.safe_load(read_text(path))
-    except (yaml.YAMLError, RecursionError, SampleError) as error:
-        why = error.detail if isinstance(error, SampleError) else " ".join(str(error).split())
-        raise RequestError(f"{quote_input(path)} cannot be read as YAML: {why}") from error
-    if not isinstance(data, dict) or not any(data.get(word) for word in _SPLITS):
-        raise RequestError(
-            f"{quote_input(path)} is not a data file of YOLO: expected `train`, `val` or `test` with a folder of "
-            "images or a file that lists them, and `names`"
-        )
-    return data
-
-
-def _read_names(data: Mapping[str, Any], shown: str) -> dict[int, str]:
-    found = data.get("names")
-    pairs: Iterable[tuple[Any, Any]] = (
-        found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
-    )
-    names: dict[int, str] = {}
-    for number, name in pairs:
-        if type(number) is not int or number < 0 or isinstance(name, bool) or not isinstance(name, str | int | float):
-            raise RequestError(
-                f"{shown}: YAML reads an entry of `names` as {type(number).__name__} and {type(name).__name__}; "
-                "expected numbers from 0, and names in quotes, such as 'no'"
-            )
-        names[number] = str(name)
-    if not names:
-        raise RequestError(f"{shown}: `names` is missing; expected the class names, as a list or as number: name")
-    return names
-
-
-def _count_keypoints(data: Mapping[str, Any]) -> int:
-    """Numbers in a row after the box: `kpt_shape` is [points, 2 or 3] in a dataset of poses."""
-    shape = data.get("kpt_shape")
-    is_shape = isinstance(shape, list) and len(shape) == 2 and all(type(side) is int for side in shape)
-    return shape[0] * shape[1] if is_shape and shape else 0
-
-
-def _find_root(data: Mapping[str, Any], spec: SourceSpec) -> str:
-    """The folder that the splits are relative to: `image_root`, or the file's `path`, or that of the file."""
-    own = storage.dirname(spec.input[0])
-    if spec.image_root:
-        return spec.image_root[0]
-    path = data.get("path")
-    if not isinstance(path, str):
-        return own
-    try:
-        named = _lead(path, own, spec)
-    except SampleError:
-        if storage.has_scheme(path) or storage.is_folder(storage.join(own, path)):
-            raise _refuse(path, [], spec, leads_outside=True) from None
-        return own
-    # Ultralytics means a folder of its own settings, so the name may lead nowhere.
-    return named if storage.is_folder(named) else own
-
-
-def _find(path: str, root: str, spec: SourceSpec) -> str:
-    """A folder or a list that the file names."""
-    # Roboflow writes `../train/images` beside a folder `train`, and Ultralytics reads it so.
-    words = [path, path[3:]] if path.startswith("../") else [path]
-    bases = (root, storage.dirname(spec.input[0]))
-    tried = dict[str, None]()
-    leads_outside = False
-    for base, word in itertools.product(bases, words):
-        try:
-            tried[_lead(word, base, spec)] = None
-        except SampleError:
-            leads_outside = True
-    for one in tried:
-        if storage.is_folder(one) or (_is_list(one) and storage.is_file(one)):
-            return one
-    raise _refuse(path, tried, spec, leads_outside=leads_outside)
-
-
-def _is_list(path: str) -> bool:
-    return path.lower().endswith(".txt")
-
-
-def _lead(path: str, base: str, spec: SourceSpec) -> str:
-    """Where a path that a file names leads, from a folder.
-
-    Raises:
-      SampleError: as `resolve`, or it is a URL, beside which there is no label file.
-    """
-    word = path.removeprefix("./").rstrip("/") or path
-    if storage.is_web(word):
-        raise _error(FailureReason.UNREADABLE, f"a URL, where files have no labels: {shorten(path)}")
-    root = next((one for one in _roots(spec) if storage.is_inside(base, one)), base)
-    outside = spec.allow_outside_root
-    return base if word == "." else resolve(word, base=base, root=root, allow_outside_root=outside)
-
-
-def _roots(spec: SourceSpec) -> tuple[str, ...]:
-    """The folders that a request names; what its files name is below them."""
-    return (*spec.image_root, storage.dirname(spec.input[0]))
-
-
-def _refuse(path: str, tried: Iterable[str], spec: SourceSpec, *, leads_outside: bool) -> RequestError:
-    """The refusal of a data file that names what is not there, or is outside of the folders that a request names."""
-    problems = [f"there is no {' or '.join(map(printable, tried))}"] if tried else []
-    problems += [f"nothing outside of {' and '.join(dict.fromkeys(_roots(spec)))} is read"] if leads_outside else []
-    # No suggestion: it would have to be listed, which is what the rule forbids.
-    either = ", or `allow_outside_root` if all that it names may be read" if leads_outside else ""
-    return RequestError(
-        f"{quote_input(spec.input[0])} names {shorten(path)}, and {', and '.join(problems)}; say the folder that it "
-        f"is in with `image_root`{either}"
-    )

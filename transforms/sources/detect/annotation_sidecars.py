@@ -18,10 +18,10 @@ _COCO = re.compile(r"(?:^|[_.])(?:instances|captions|keypoints|annotations?|coco
 # Files of COCO's form without boxes of their own, or with those of `instances` once more.
 _NOT_OBJECTS = re.compile(r"captions|keypoints|panoptic|stuff", re.IGNORECASE)
 _DATA_FILES = ("data.yaml", "data.yml", "dataset.yaml")
-_DATA_FILE = re.compile(rb"^(?:train|val|valid|test)\s*:", re.MULTILINE)
-_NAMES = re.compile(rb"^names\s*:", re.MULTILINE)
-# Darknet's data files, and lists of classes beside YOLO's labels.
-_DARKNET = re.compile(r"\.data$|^(?:classes|obj\.names|_darknet\.labels)(?:\.txt)?$", re.IGNORECASE)
+_DATA_FILE = re.compile(rb"^(?:train|val|valid|test)\s*[:=]", re.MULTILINE)
+_NAMES = re.compile(rb"^names\s*[:=]", re.MULTILINE)
+# Lists of classes beside YOLO's labels.
+_NAME_LIST = re.compile(r"(?:classes|obj\.names|_darknet\.labels)(?:\.txt)?", re.IGNORECASE)
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
 _START_BYTES = 64 << 10
 # More files of a kind are annotations of an image each.
@@ -77,6 +77,8 @@ def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]
         yield _read_coco(tree, root, files)
     for path, name in _data_files(tree, root):
         yield [_objects("YOLO", {"input": _below(root, path, name)})]
+    if any(_NAME_LIST.fullmatch(name) for path, _ in tree.walk() for name in tree.others(path)):
+        yield [_objects("YOLO", {"input": root, "source": "yolo"})]
     bases = find_voc(tree)
     if not bases and any(".xml" in {**folder.others} for _, folder in tree.walk()):
         yield [_objects("Pascal VOC", {"input": root, "source": "voc"})]
@@ -108,7 +110,7 @@ def _coco_files(tree: FolderTree, root: str | None) -> list[tuple[str, str]]:
 
 def _data_files(tree: FolderTree, root: str | None) -> list[tuple[str, str]]:
     """Folder and name of the files that look like YOLO's data files."""
-    found = [one for extension in (".yaml", ".yml") for one in _others(tree, extension)]
+    found = [one for extension in (".yaml", ".yml", ".data") for one in _others(tree, extension)]
     return [
         (path, name)
         for path, name in found

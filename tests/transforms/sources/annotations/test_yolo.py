@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
 from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.transforms.sources.annotations.yolo_labels import LabelFiles, read_objects
-from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_yolo, yolo_rows
+from tests.annotated_inputs import CATEGORIES, PICTURES, Picture, save_pictures, write_yolo, yolo_rows
 
 NAMES = dict(enumerate(CATEGORIES))
 TRAIN = {name: PICTURES[name] for name in ("a.jpg", "b.jpg", "c.jpg")}
@@ -256,3 +257,131 @@ def test_labels_beside_those_of_the_images_are_not_taken_for_background(data, op
 def test_an_image_has_so_many_objects_at_most():
     with pytest.raises(SampleError, match="more than 100,000 objects in one image"):
         read_objects("0 .5 .5 .1 .1\n" * 900_000, NAMES)
+
+
+CLASSES = "".join(f"{name}\n" for name in CATEGORIES)
+
+
+@pytest.mark.parametrize(
+    ("train", "valid", "labels", "lists"),
+    [
+        ("images/train", "images/val", "labels/", ["classes.txt"]),
+        ("train/images", "valid/images", "", ["train/labels/classes.txt", "valid/labels/classes.txt"]),
+        ("train", "valid", "", ["train/_darknet.labels", "valid/_darknet.labels"]),
+        ("obj_train_data", "obj_valid_data", "", ["obj.names"]),
+    ],
+)
+def test_a_folder_with_a_list_of_classes_is_read(tmp_path, opened, listed, train, valid, labels, lists):
+    for folder, pictures in ((train, TRAIN), (valid, VALID)):
+        save_pictures(tmp_path / folder, pictures)
+        beside = tmp_path / (folder.replace("images", "labels"))
+        beside.mkdir(parents=True, exist_ok=True)
+        for name, picture in pictures.items():
+            (beside / f"{Path(name).stem}.txt").write_text(yolo_rows(picture))
+    for name in lists:
+        (tmp_path / name).write_text(CLASSES)
+    source = opened(tmp_path, source="yolo")
+    samples = listed(source)
+    assert source.class_names == tuple(CATEGORIES)
+    split = "train" if train.startswith("obj") else "validation"
+    expected = {**{f"{train}/{name}": "train" for name in TRAIN}, f"{valid}/d.jpg": split}
+    assert {key: sample.split for key, sample in samples.items()} == expected
+    for key, sample in samples.items():
+        check(sample, key.rpartition("/")[2])
+
+
+def test_lists_of_other_classes_are_refused(tmp_path, opened):
+    save_pictures(tmp_path)
+    with pytest.raises(RequestError, match=r"has no list of the classes; expected a data file"):
+        opened(tmp_path, source="yolo")
+    (tmp_path / "classes.txt").write_text("a\nb\n")
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "labels/classes.txt").write_text("b\na\n")
+    with pytest.raises(RequestError, match="has lists of different classes: "):
+        opened(tmp_path, source="yolo")
+
+
+def test_images_beside_the_split_folders_are_refused(tmp_path, opened):
+    for folder in ("train", "more"):
+        save_pictures(tmp_path / folder)
+    (tmp_path / "classes.txt").write_text(CLASSES)
+    with pytest.raises(RequestError, match="images in more are in none of its split folders"):
+        opened(tmp_path, source="yolo")
+
+
+@pytest.mark.parametrize("name", ["coco8.yaml", "my data.yml"])
+def test_a_folder_may_have_a_data_file_of_any_name(data, opened, listed, name):
+    data.rename(data.with_name(name))
+    assert len(listed(opened(data.parent, source="yolo"))) == 4
+    (data.parent / "other.yaml").write_text("train: train/images\nnames: [a]\n")
+    with pytest.raises(RequestError, match="has several data files") as refused:
+        opened(data.parent, source="yolo")
+    assert len(refused.value.suggestions) == 2
+
+
+@pytest.mark.parametrize("names", ["classes.names", "./classes.names", "lists/classes.names"])
+def test_the_names_may_be_a_file(data, opened, names):
+    path = data.parent / names
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(CLASSES)
+    data.write_text(f"train: train/images\nnames: {names}\n")
+    assert opened(data).class_names == tuple(CATEGORIES)
+
+
+@pytest.mark.parametrize("head", ["", "data/", "/home/someone/darknet/data/", "build/x64/data/"])
+def test_the_data_file_of_darknet_is_read(tmp_path, opened, listed, head):
+    """Its paths are relative to where Darknet was started, or those of another machine."""
+    root = tmp_path / "data"
+    save_pictures(root / "obj", PICTURES)
+    for name, picture in PICTURES.items():
+        (root / "obj" / f"{Path(name).stem}.txt").write_text(yolo_rows(picture))
+    (root / "obj.names").write_text(CLASSES)
+    (root / "train.txt").write_text("".join(f"{head}obj/{name}\n" for name in TRAIN))
+    (root / "test.txt").write_text("".join(f"{head}obj/{name}\n" for name in VALID))
+    lines = [
+        "classes = 3",
+        f"train={head}train.txt",
+        f"valid = {head}test.txt",
+        f"names = {head}obj.names",
+        "backup = b/",
+    ]
+    (root / "obj.data").write_text("\n".join(lines))
+    source = opened(root / "obj.data")
+    samples = listed(source)
+    assert source.class_names == tuple(CATEGORIES)
+    expected = {**{f"obj/{name}": "train" for name in TRAIN}, "obj/d.jpg": "validation"}
+    assert {key: sample.split for key, sample in samples.items()} == expected
+    for key, sample in samples.items():
+        check(sample, key.rpartition("/")[2])
+    assert [note.partition(" is taken")[0] for note in source.notes if "taken" in note] == (
+        [f"train.txt: {head}obj/a.jpg", f"test.txt: {head}obj/d.jpg"] if head else []
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_boxes_are_those_of_the_definition(tmp_path, opened, seed):
+    """A row is a class, then the centre and the sizes as shares; or a class and the corners of a polygon."""
+    rng = random.Random(seed)
+    pictures = {f"{number}.jpg": Picture(20, 30) for number in range(12)}
+    path = write_yolo(tmp_path, {"train": pictures})
+    expected = {}
+    for name in pictures:
+        rows, boxes, labels = [], [], []
+        for _ in range(rng.randrange(1, 5)):
+            corners = [round(rng.random(), 6) for _ in range(2 * rng.choice([2, 3, 4, 5, 8, 11]))]
+            labels.append(rng.randrange(3))
+            if len(corners) == 4:
+                x, y, width, height = corners
+                boxes += [x - width / 2, y - height / 2, x + width / 2, y + height / 2]
+            else:
+                boxes += [min(corners[::2]), min(corners[1::2]), max(corners[::2]), max(corners[1::2])]
+            rows.append(" ".join(map(str, [labels[-1], *corners])))
+        label = tmp_path / "train/labels" / f"{Path(name).stem}.txt"
+        label.parent.mkdir(exist_ok=True)
+        label.write_text(rng.choice(["\n", "\r\n"]).join(rows))
+        expected[f"train/images/{name}"] = boxes, [NAMES[one] for one in labels]
+    for sample in opened(path).samples():
+        boxes, labels = expected.pop(sample.key)
+        assert sample.objects.boxes == pytest.approx(boxes)
+        assert list(sample.objects.labels) == labels
+    assert not expected

@@ -1,0 +1,266 @@
+"""YOLO's data files: which classes there are, and where the images of each split are."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
+from beam_tfrecords.transforms.sources.annotations.yolo_labels import read_text
+from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.names import has_extension, printable, skipped_kind
+from beam_tfrecords.transforms.sources.path_rule import resolve, shorten
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.splits import DEFAULT_SPLIT, SPLIT_NAMES, split_of_folder
+
+DARKNET = ".data"
+# Lists of classes in folders without a data file: those of labelImg, CVAT and Roboflow.
+NAME_LIST = re.compile(r"(?:classes|obj\.names|_darknet\.labels|predefined_classes)(?:\.txt)?", re.IGNORECASE)
+_SPLITS = ("train", "val", "valid", "validation", "test")
+
+
+@dataclasses.dataclass(frozen=True)
+class YoloData:
+    """What a data file says.
+
+    Attributes:
+      root: the folder that its paths are relative to.
+      splits: split -> folders with images, and files that list them.
+      names: class number -> name.
+      keypoints: numbers in a row after the box.
+    """
+
+    root: str
+    splits: Mapping[str, list[str]]
+    names: Mapping[int, str]
+    keypoints: int
+
+
+def read_data(spec: SourceSpec) -> YoloData:
+    """What a request's data file says, or the folder that has one, or a list of the classes and images.
+
+    Raises:
+      RequestError: it is not one of YOLO's form, or what it names is not there.
+    """
+    path = spec.input[0]
+    if storage.is_folder(path):
+        found = _data_file_in(path)
+        if found is None:
+            return _read_folder(path)
+        path = found
+    shown = quote_input(path)
+    data = _read_darknet(path) if path.lower().endswith(DARKNET) else _read_yaml(path)
+    if not any(data.get(word) for word in _SPLITS):
+        raise RequestError(
+            f"{shown} is not a data file of YOLO: expected `train`, `val` or `test` with a folder of images or a file "
+            "that lists them, and `names`"
+        )
+    root = _find_root(data, spec)
+    if isinstance(data.get("names"), str):
+        data = {**data, "names": _read_name_file(_find(data["names"], root, spec, is_file=True))}
+    names = _read_names(data, shown)
+    splits: dict[str, list[str]] = {}
+    for word in _SPLITS:
+        values = data.get(word) or []
+        values = values if isinstance(values, list) else [values]
+        if not all(isinstance(one, str) and "\0" not in one for one in values):
+            raise RequestError(f"{shown}: `{word}` is no path; expected a folder, a file that lists images, or several")
+        if paths := [_find(one, root, spec) for one in values]:
+            splits.setdefault(SPLIT_NAMES[word], []).extend(paths)
+    return YoloData(root, splits, names, _count_keypoints(data))
+
+
+def folder_of(spec: SourceSpec) -> str:
+    """The folder of the data file, or that is the input."""
+    path = spec.input[0]
+    return path if storage.is_folder(path) else storage.dirname(path)
+
+
+def without_folders(path: str, count: int) -> str:
+    """A path without some of the folders that it begins with."""
+    return "/".join(path.removeprefix("/").split("/")[count:]) if count else path
+
+
+def _read_yaml(path: str) -> dict[str, Any]:
+    try:
+        data = yaml.safe_load(read_text(path))
+    except (yaml.YAMLError, RecursionError, SampleError) as error:
+        why = error.detail if isinstance(error, SampleError) else " ".join(str(error).split())
+        raise RequestError(f"{quote_input(path)} cannot be read as YAML: {why}") from error
+    return data if isinstance(data, dict) else {}
+
+
+def _read_darknet(path: str) -> dict[str, Any]:
+    """Darknet's data file: `train = train.txt`, `valid = test.txt`, `names = obj.names`."""
+    try:
+        pairs = (line.partition("=") for line in read_text(path).splitlines())
+    except SampleError as error:
+        raise RequestError(f"{quote_input(path)} cannot be read: {error.detail}") from error
+    return {name.strip(): value.strip() for name, sign, value in pairs if sign}
+
+
+def _read_name_file(path: str) -> list[str]:
+    try:
+        return [line.strip() for line in read_text(path).strip().splitlines()]
+    except SampleError as error:
+        raise RequestError(f"{quote_input(path)} cannot be read as names of classes: {error.detail}") from error
+
+
+def _data_file_in(folder: str) -> str | None:
+    """The data file directly in a folder; None if there is none."""
+    start = len(folder.rstrip("/")) + 1
+    files = [entry.path for entry in storage.list_files(folder, literal=True) if "/" not in entry.path[start:]]
+    found = [path for path in sorted(files) if path.lower().endswith((".yaml", ".yml", DARKNET)) and _is_data(path)]
+    if len(found) > 1:
+        raise RequestError(
+            f"{quote_input(folder)} has several data files",
+            [Suggestion(storage.basename(path), {"input": path}) for path in found],
+        )
+    return next(iter(found), None)
+
+
+def _is_data(path: str) -> bool:
+    with contextlib.suppress(RequestError):
+        data = _read_darknet(path) if path.lower().endswith(DARKNET) else _read_yaml(path)
+        return bool(data.get("names")) and any(data.get(word) for word in _SPLITS)
+    return False
+
+
+def _read_folder(folder: str) -> YoloData:
+    """Folders of images, with a list of the classes beside them or beside their labels."""
+    root = folder.rstrip("/")
+    folders: dict[str, str | None] = {}
+    lists = []
+    for entry in storage.list_files(root, literal=True):
+        path, _, name = entry.path[len(root) + 1 :].rpartition("/")
+        if NAME_LIST.fullmatch(name):
+            lists.append(entry.path)
+        elif skipped_kind(name) is None and has_extension(name):
+            folders[path] = next(filter(None, map(split_of_folder, path.split("/"))), None)
+    names = {tuple(_read_name_file(path)) for path in sorted(lists)}
+    shown = quote_input(folder)
+    if len(names) != 1:
+        what = f"lists of different classes: {', '.join(sorted(lists)[:3])}" if names else "no list of the classes"
+        raise RequestError(f"{shown} has {what}; expected a data file of YOLO, or classes.txt with a name in each line")
+    if None in folders.values() and any(folders.values()):
+        beside = ", ".join(sorted(printable(path) or "it" for path, split in folders.items() if not split)[:3])
+        raise RequestError(
+            f"{shown}: images in {beside} are in none of its split folders; move them, or write data.yaml"
+        )
+    splits: dict[str, list[str]] = {}
+    for path, split in sorted(folders.items()):
+        known = splits.setdefault(split or DEFAULT_SPLIT, [])
+        found = storage.join(root, path) if path else root
+        if not any(found.startswith(f"{other}/") for other in known[-1:]):
+            known.append(found)
+    return YoloData(root, splits, dict(enumerate(names.pop())), 0)
+
+
+def _read_names(data: Mapping[str, Any], shown: str) -> dict[int, str]:
+    found = data.get("names")
+    pairs: Iterable[tuple[Any, Any]] = (
+        found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
+    )
+    names: dict[int, str] = {}
+    for number, name in pairs:
+        if type(number) is not int or number < 0 or isinstance(name, bool) or not isinstance(name, str | int | float):
+            raise RequestError(
+                f"{shown}: YAML reads an entry of `names` as {type(number).__name__} and {type(name).__name__}; "
+                "expected numbers from 0, and names in quotes, such as 'no'"
+            )
+        names[number] = str(name)
+    if not names:
+        raise RequestError(f"{shown}: `names` is missing; expected the class names, as a list or as number: name")
+    return names
+
+
+def _count_keypoints(data: Mapping[str, Any]) -> int:
+    """Numbers in a row after the box: `kpt_shape` is [points, 2 or 3] in a dataset of poses."""
+    shape = data.get("kpt_shape")
+    is_shape = isinstance(shape, list) and len(shape) == 2 and all(type(side) is int for side in shape)
+    return shape[0] * shape[1] if is_shape and shape else 0
+
+
+def _find_root(data: Mapping[str, Any], spec: SourceSpec) -> str:
+    """The folder that the splits are relative to: `image_root`, or the file's `path`, or that of the file."""
+    own = folder_of(spec)
+    if spec.image_root:
+        return spec.image_root[0]
+    path = data.get("path")
+    if not isinstance(path, str):
+        return own
+    try:
+        named = lead(path, own, spec)
+    except SampleError:
+        if storage.has_scheme(path) or storage.is_folder(storage.join(own, path)):
+            raise _refuse(path, [], spec, leads_outside=True) from None
+        return own
+    # Ultralytics means a folder of its own settings, so the name may lead nowhere.
+    return named if storage.is_folder(named) else own
+
+
+def _find(path: str, root: str, spec: SourceSpec, *, is_file: bool = False) -> str:
+    """A folder or a list that the file names; Darknet's are relative to where it was started."""
+    # Roboflow writes `../train/images` beside a folder `train`, and Ultralytics reads it so.
+    words = [path, path[3:]] if path.startswith("../") else [path]
+    if is_file or spec.input[0].lower().endswith(DARKNET):
+        words = [without_folders(path, count) for count in range(path.count("/") + 1)]
+    bases = (root, folder_of(spec))
+    tried = dict[str, None]()
+    leads_outside = False
+    for base, word in itertools.product(bases, words):
+        try:
+            tried[lead(word, base, spec)] = None
+        except SampleError:
+            leads_outside = True
+    for one in tried:
+        if (not is_file and storage.is_folder(one)) or ((is_file or is_list(one)) and storage.is_file(one)):
+            return one
+    raise _refuse(path, tried, spec, leads_outside=leads_outside)
+
+
+def is_list(path: str) -> bool:
+    """Whether a path is that of a file that lists images."""
+    return path.lower().endswith(".txt")
+
+
+def lead(path: str, base: str, spec: SourceSpec) -> str:
+    """Where a path that a file names leads, from a folder.
+
+    Raises:
+      SampleError: as `resolve`, or it is a URL, beside which there is no label file.
+    """
+    word = path.removeprefix("./").rstrip("/") or path
+    if storage.is_web(word):
+        raise _error(FailureReason.UNREADABLE, f"a URL, where files have no labels: {shorten(path)}")
+    root = next((one for one in _roots(spec) if storage.is_inside(base, one)), base)
+    outside = spec.allow_outside_root
+    return base if word == "." else resolve(word, base=base, root=root, allow_outside_root=outside)
+
+
+def _roots(spec: SourceSpec) -> tuple[str, ...]:
+    """The folders that a request names; what its files name is below them."""
+    return (*spec.image_root, folder_of(spec))
+
+
+def _refuse(path: str, tried: Iterable[str], spec: SourceSpec, *, leads_outside: bool) -> RequestError:
+    """The refusal of a data file that names what is not there, or is outside of the folders that a request names."""
+    problems = [f"there is no {' or '.join(map(printable, tried))}"] if tried else []
+    problems += [f"nothing outside of {' and '.join(dict.fromkeys(_roots(spec)))} is read"] if leads_outside else []
+    # No suggestion: it would have to be listed, which is what the rule forbids.
+    either = ", or `allow_outside_root` if all that it names may be read" if leads_outside else ""
+    return RequestError(
+        f"{quote_input(spec.input[0])} names {shorten(path)}, and {', and '.join(problems)}; say the folder that it "
+        f"is in with `image_root`{either}"
+    )
+
+
+def _error(reason: FailureReason, detail: str) -> SampleError:
+    return SampleError(Stage.LIST, reason, detail)
