@@ -13,7 +13,7 @@ from typing import Any
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 
 # More in one image are damage, or an attack: the most that people have drawn in one are some 10,000.
-_MOST_OBJECTS = 100_000
+MOST_OBJECTS = 100_000
 
 
 def check_count(count: int) -> None:
@@ -22,8 +22,8 @@ def check_count(count: int) -> None:
     Raises:
       SampleError: it has.
     """
-    if count > _MOST_OBJECTS:
-        detail = f"more than {_MOST_OBJECTS:,} objects in one image"
+    if count > MOST_OBJECTS:
+        detail = f"more than {MOST_OBJECTS:,} objects in one image"
         raise SampleError(Stage.LIST, FailureReason.INVALID_ROW, detail)
 
 

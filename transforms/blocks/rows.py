@@ -13,7 +13,7 @@ from typing import Any
 import msgpack
 
 from beam_tfrecords.errors import FailureReason
-from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.objects import MOST_OBJECTS, Objects
 from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import File, SampleRef
 from beam_tfrecords.transforms.stats import Key
@@ -121,7 +121,13 @@ def merge_rows(refs: Iterable[SampleRef], counts: Counter[Key], *, split: str) -
       split: of the block.
     """
     for _, group in itertools.groupby(refs, key=lambda ref: ref.key):
-        rows = list(group)
+        rows = list(itertools.islice(group, MOST_OBJECTS + 1))
+        if len(rows) > MOST_OBJECTS:
+            failure = FailureReason.CONFLICTING_ROWS.value, f"more than {MOST_OBJECTS:,} rows of one sample"
+            yield from (
+                dataclasses.replace(row, failure=row.failure or failure) for row in itertools.chain(rows, group)
+            )
+            continue
         yield from (row for row in rows if row.failure)
         rows = [row for row in rows if not row.failure]
         if len(rows) < 2:

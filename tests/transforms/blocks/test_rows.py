@@ -57,6 +57,17 @@ def test_rows_of_one_image_keep_the_objects_of_all(rows):
         assert merged.objects.values == everything.values
 
 
+def test_more_rows_than_an_image_can_have_are_rejected_all(monkeypatch):
+    monkeypatch.setattr("beam_tfrecords.transforms.blocks.rows.MOST_OBJECTS", 4)
+    box = objects_of([((0, 0, 1, 1), "cat", 0)])
+    for count in (4, 5, 9):
+        refs = [SampleRef("a", _IMAGE, label=number, objects=box) for number in range(count)]
+        (*merged, other), _ = merge([*refs, SampleRef("b", _IMAGE, objects=box)])
+        failures = [row.failure for row in merged]
+        expected = [("conflicting_rows", "more than 4 rows of one sample")] * count if count > 4 else [None]
+        assert (failures, other.failure) == (expected, None)
+
+
 def test_values_of_one_row_stay_together_and_rows_that_say_the_same_count_once():
     cells = [(1, 5, "z"), (1, 6, "z"), (2, 5, "z"), (1, 5, "z")]
     refs = [SampleRef("a", _IMAGE, columns=dict(zip("xyn", row, strict=True))) for row in cells]
