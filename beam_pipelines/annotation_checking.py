@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
@@ -17,6 +21,10 @@ if TYPE_CHECKING:
 
 # As few boxes as this may lie anywhere.
 _FEW = 8
+# Images that are opened for their sizes, where nothing else says them.
+_MOST_MEASURED = 32
+# Of the orientations of EXIF, those from this on exchange width and height.
+_FIRST_TURNED = 5
 
 
 def check_annotations(spec: BuildSpec, source: Source, listing: Listing) -> None:
@@ -29,7 +37,9 @@ def check_annotations(spec: BuildSpec, source: Source, listing: Listing) -> None
         return
     lost = _find_lost(spec, source, listing)
     if lost is None:
-        found = next(_find_odd(listing.objects), None)
+        totals = listing.objects
+        measured = _measure(spec, listing) if totals.in_pixels and not totals.placed else totals
+        found = next(itertools.chain(_find_odd(totals), _find_odd(measured)), None)
         if found is None:
             return
         lost = f"{found}; change them, if the images are as they should be"
@@ -53,6 +63,30 @@ def _find_lost(spec: BuildSpec, source: Source, listing: Listing) -> str | None:
     if by_labels and not totals.samples and not any(label is not None for label in listing.labels):
         return f"none of {listing.total:,} images has an object"
     return None
+
+
+def _measure(spec: BuildSpec, listing: Listing) -> ObjectTotals:
+    """Totals of a few images whose sizes only their files tell."""
+    from beam_tfrecords.transforms.blocks.fetching import read_image
+    from beam_tfrecords.transforms.images.decode import open_image, stored_size
+    from beam_tfrecords.transforms.images.orient import orientation_of
+    from beam_tfrecords.transforms.listing.listing import read_refs
+    from beam_tfrecords.transforms.listing.object_totals import ObjectTotals
+
+    totals = ObjectTotals()
+    annotated = (ref for ref in read_refs(listing) if ref.failure is None and ref.objects and ref.objects.labels)
+    for ref in itertools.islice(annotated, _MOST_MEASURED):
+        if ref.locator is None or ref.objects is None or storage.is_web(ref.locator.uri):
+            continue
+        data = read_image(ref.locator, size=ref.size, max_file_size=spec.max_file_size)
+        with contextlib.suppress(SampleError):
+            if isinstance(data, bytes):
+                _, image = open_image(data, spec.image)
+                height, width = stored_size(image)
+                # Boxes are drawn on the image as it is shown.
+                size = (height, width) if orientation_of(image) >= _FIRST_TURNED else (width, height)
+                totals.add([dataclasses.replace(ref.objects, size=size).pack()])
+    return totals
 
 
 def _find_odd(totals: ObjectTotals) -> Iterator[str]:

@@ -61,6 +61,21 @@ def in_voc(folder: Path, change: Change) -> list[str]:
     return ["--source=voc", f"--input={folder}"]
 
 
+def in_table(folder: Path, change: Change) -> list[str]:
+    """A table does not say how large its images are; half of them are turned by EXIF."""
+    rows = []
+    folder.mkdir(exist_ok=True)
+    for number in range(4):
+        exif = Image.Exif()
+        exif[0x0112] = 6 if number % 2 else 1
+        size = (48, 64) if number % 2 else (64, 48)
+        Image.new("RGB", size).save(folder / f"{number}.jpg", exif=exif)
+        boxes = [change([x, y * 3 / 4, width, height * 3 / 4]) for x, y, width, height in BOXES]
+        rows.append({"image": f"{number}.jpg", "objects": {"bbox": boxes, "categories": ["cat"] * len(boxes)}})
+    (folder / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return [f"--input={folder / 'x.jsonl'}"]
+
+
 def in_yolo(folder: Path, change: Change) -> list[str]:
     """The rows of YOLO are centres and sizes in shares of the image."""
     path = write_yolo(folder, {"train": PICTURES})
@@ -74,7 +89,7 @@ def in_yolo(folder: Path, change: Change) -> list[str]:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("write", [in_coco, in_voc, in_yolo])
+@pytest.mark.parametrize("write", [in_coco, in_voc, in_yolo, in_table])
 def test_boxes_that_do_not_fit_their_images_are_refused(write, change, tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
