@@ -162,7 +162,7 @@ class ReadHfParquet:
                 try:
                     self._check_columns(file)
                     with parsing():
-                        check_pages(plain, metadata, [*self.cells.needed, *self.images.values()])
+                        check_pages(plain, file.metadata, group, [*self.cells.needed, *self.images.values()])
                     finders = {of: _Finder(container, plain, metadata, of) for of in self.images.values()}
                     for images, row in self._rows(file, group):
                         located = _CellImages(

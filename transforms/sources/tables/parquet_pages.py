@@ -6,6 +6,9 @@ footer may say anything. Format: parquet-format's `PageHeader`, in Thrift's comp
 
 from __future__ import annotations
 
+import contextlib
+import io
+import sys
 from collections.abc import Collection, Iterator
 from typing import IO
 
@@ -22,16 +25,20 @@ _MOST_HEADER_BYTES = 16 << 20
 _MOST_NESTED = 16
 
 
-def check_pages(file: IO[bytes], group: pq.RowGroupMetaData, columns: Collection[str]) -> None:
-    """Refuses a row group with a page that is out of proportion to its bytes.
+def check_pages(file: IO[bytes], metadata: pq.FileMetaData, number: int, columns: Collection[str]) -> None:
+    """Refuses a row group with a page that is out of proportion to its bytes, or whose columns Arrow cannot describe.
 
     Args:
       file: the file.
+      metadata: its footer.
+      number: of the row group.
       columns: that are read.
 
     Raises:
       ArrowInvalid: there is such a page, or a header cannot be read.
     """
+    _check_columns(metadata, number)
+    group = metadata.row_group(number)
     for chunk in map(group.column, range(group.num_columns)):
         most = _EXPANSIONS.get(chunk.compression)
         is_small = most is not None and chunk.total_compressed_size * most <= _FREE_BYTES
@@ -43,6 +50,42 @@ def check_pages(file: IO[bytes], group: pq.RowGroupMetaData, columns: Collection
                 raise pa.ArrowInvalid(
                     f"a page of {compressed:,} bytes of the column {chunk.path_in_schema!r} expands to {size:,}"
                 )
+
+
+class _Unread(Exception):
+    """Arrow has described the columns, and asks for their bytes."""
+
+
+class _NoBytes(io.RawIOBase):
+    """A file whose bytes nobody gets."""
+
+    def __init__(self) -> None:
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset if whence == io.SEEK_SET else sys.maxsize
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        raise _Unread
+
+
+def _check_columns(metadata: pq.FileMetaData, number: int) -> None:
+    """Has Arrow describe the columns of a row group where it may raise: elsewhere, a damaged one ends the process.
+
+    `RowGroupMetaData.column` lets a C++ exception through, which reading does not; so this reads, up to the first byte.
+    """
+    with contextlib.suppress(_Unread), pq.ParquetFile(_NoBytes(), metadata=metadata, buffer_size=1 << 16) as file:
+        file.reader.read_row_group(number, column_indices=list(range(metadata.num_columns)), use_threads=False)
 
 
 def _page_sizes(file: IO[bytes], start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -112,7 +112,7 @@ class ParquetTable:
         ]
         for group in groups:
             at = ends[group] - self.group_rows[group]
-            check_pages(plain, file.metadata.row_group(group), columns)
+            check_pages(plain, file.metadata, group, columns)
             for batch in file.iter_batches(_BATCH_ROWS, [group], columns=list(columns), use_threads=False):
                 begin, end = max(part.start - at, 0), min(part.stop - at, batch.num_rows)
                 if begin < end:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import random
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,8 +36,8 @@ def test_the_headers_of_all_pages_are_read(tmp_path, codec, version):
     pq.write_table(table, path, compression=codec, data_page_version=version, data_page_size=10_000, row_group_size=300)
     metadata = pq.read_metadata(path)
     with path.open("rb") as file:
-        for group in map(metadata.row_group, range(metadata.num_row_groups)):
-            check_pages(file, group, table.column_names)
+        for number, group in enumerate(map(metadata.row_group, range(metadata.num_row_groups))):
+            check_pages(file, metadata, number, table.column_names)
             for chunk in map(group.column, range(group.num_columns)):
                 start = chunk.dictionary_page_offset or chunk.data_page_offset
                 sizes = [*parquet_pages._page_sizes(file, start, start + chunk.total_compressed_size)]
@@ -82,4 +86,31 @@ def test_damaged_headers_are_an_error(tmp_path, seed):
     path.write_bytes(data)
     # Any other exception would end the build.
     with path.open("rb") as file, contextlib.suppress(pa.ArrowInvalid):
-        check_pages(file, metadata.row_group(0), ["a"])
+        check_pages(file, metadata, 0, ["a"])
+
+
+def test_no_byte_of_a_footer_ends_the_process(tmp_path):
+    """Arrow ends it where a C++ exception, such as of a histogram of another size, meets Python."""
+    program = """
+        import io, struct, sys
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+        from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
+        data = open(sys.argv[1], "rb").read()
+        size = struct.unpack("<i", data[-8:-4])[0]
+        refused = 0
+        for place in range(len(data) - 8 - size, len(data) - 8):
+            changed = bytearray(data)
+            changed[place] ^= 1 << place % 8
+            try:
+                check_pages(io.BytesIO(changed), pq.read_metadata(io.BytesIO(changed)), 0, ["a", "b"])
+            except (pa.ArrowException, OSError, IndexError):
+                refused += 1
+        print(refused)
+    """
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": [[1, 2], [3]], "b": [{"x": "y"}, None]}), path, store_schema=False)
+    command = [sys.executable, "-c", textwrap.dedent(program), str(path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[4])
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) > 50
