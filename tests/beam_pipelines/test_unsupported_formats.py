@@ -45,6 +45,7 @@ def save_arrays(folder: Path) -> None:
         ("a.pt", b"PK\x03\x04", "a file of PyTorch"),
         ("data.mdb", b"", "an LMDB database"),
         ("a.h5", b"", "an HDF5 file"),
+        ("data-00000-of-00001.arrow", b"", "an Arrow file of Hugging Face's datasets"),
         ("train_32x32.mat", b"", "a MATLAB file"),
         ("unknown", b"MATLAB 5.0 MAT-file, Platform: GLNXA64", "a MATLAB file"),
         ("unknown", b"\x89HDF\r\n", "an HDF5 file"),

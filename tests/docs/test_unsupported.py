@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from beam_tfrecords import open_dataset
@@ -55,6 +56,19 @@ def _save_matlab() -> None:
     pytest.importorskip("scipy.io").savemat("train_32x32.mat", arrays)
 
 
+def _save_arrow() -> None:
+    features = {"image": {"_type": "Image"}, "label": {"names": ["cat", "flower"], "_type": "ClassLabel"}}
+    for split, rows in (("train", ROWS[::2]), ("test", ROWS[1::2])):
+        images = [{"bytes": Path(image).read_bytes(), "path": None} for image, _ in rows]
+        table = pa.table({"image": images, "label": [int(label == "flower") for _, label in rows]})
+        table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+        folder = Path("saved") / split
+        folder.mkdir(parents=True)
+        with pa.ipc.new_stream(str(folder / "data-00000-of-00001.arrow"), table.schema) as file:
+            file.write_table(table)
+        (folder / "state.json").write_text("{}")
+
+
 def _save_lmdb() -> None:
     lmdb = pytest.importorskip("lmdb")
     with lmdb.open("data.mdb", subdir=False) as database, database.begin(write=True) as values:
@@ -82,6 +96,7 @@ INPUTS: dict[str, Callable[[], None]] = {
     "pickles": _save_pickle,
     "pytorch-files": _save_pytorch,
     "hdf5-files": _save_hdf5,
+    "arrow-files": _save_arrow,
     "matlab-files": _save_matlab,
     "lmdb-databases": _save_lmdb,
     "7z-and-rar-archives": _save_7z,
@@ -124,3 +139,10 @@ def test_the_program_makes_a_dataset(heading, tmp_path, monkeypatch):
     run_here(convert.text)
     (output,) = (word.partition("=")[2] for word in shlex.split(convert.text) if word.startswith("--output="))
     assert open_dataset(output).manifest["records"] == len(ROWS)
+
+
+def test_what_save_to_disk_writes_keeps_its_splits_and_classes(tmp_path, monkeypatch):
+    test_the_program_makes_a_dataset("arrow-files", tmp_path, monkeypatch)
+    manifest = open_dataset("out/saved").manifest
+    assert manifest["class_names"] == ["cat", "flower"]
+    assert {split: found["records"] for split, found in manifest["splits"].items()} == {"train": 3, "test": 3}

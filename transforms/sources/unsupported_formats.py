@@ -46,6 +46,7 @@ FORMATS = (
     UnsupportedFormat("a file of PyTorch", "pytorch-files", r"\.pth?$"),
     UnsupportedFormat("a pickle, which may run any code", "pickles", r"\.(pkl|pickle)$", rb"\x80[\x02-\x05]"),
     UnsupportedFormat("an HDF5 file", "hdf5-files", r"\.(h5|hdf5)$", rb"\x89HDF"),
+    UnsupportedFormat("an Arrow file of Hugging Face's datasets", "arrow-files", r"\.arrow$"),
     UnsupportedFormat("a MATLAB file", "matlab-files", r"\.mat$", rb"MATLAB \d"),
     UnsupportedFormat("an LMDB database", "lmdb-databases", r"\.(lmdb|mdb)$"),
     UnsupportedFormat("a 7z archive", "7z-and-rar-archives", r"\.7z$", rb"7z\xbc\xaf"),

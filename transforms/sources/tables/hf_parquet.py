@@ -60,6 +60,7 @@ from beam_tfrecords.transforms.sources.tables.row_values import (
 )
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow
 from beam_tfrecords.transforms.sources.tables.table_source import join_fingerprints, look, of_path
+from beam_tfrecords.transforms.splits import SPLIT_NAMES
 
 # train-00000-of-00004.parquet, also with a hash behind the numbers.
 _SPLIT = re.compile(r"(?P<split>[A-Za-z]\w*)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?\.parquet", re.IGNORECASE)
@@ -111,7 +112,10 @@ class HfParquetSource(ContainerSource):
         column = cells.columns.objects or label or ""
         self.class_names = _all_names(files, column) if column in declared.classes else ()
         self.labels_may_be_indices = not self.class_names
-        splits = splits_of(files) or shard_splits(files, _SPLIT, spec) or _splits_of_paths(files, spec)
+        # Shards of a split in its own folder are all called `data`.
+        shards = shard_splits(files, _SPLIT, spec)
+        are_said = not set(SPLIT_NAMES.values()).isdisjoint(shards.values())
+        splits = splits_of(files) or (are_said and shards) or _splits_of_paths(files, spec) or shards
         self.notes += note_splits(splits, spec) if cells.columns.split is None else []
         paired = zip(files, pair_roots(files, spec.image_root), strict=True)
         roots = {file.entry.path: one.own or one.every for file, one in paired}
