@@ -73,15 +73,20 @@ def _absolute(word: str) -> str:
 def _read_roots(word: Any) -> tuple[str, ...]:
     if isinstance(word, Mapping):
         word = [f"{split}={path}" for split, path in word.items()]
-    return tuple(_absolute(str(path)) for path in (word if isinstance(word, (list, tuple)) else [word]))
+    return tuple(map(_absolute, _read_paths(word)))
 
 
 def _read_folders(word: Any) -> tuple[str, ...]:
+    return tuple(map(storage.absolute, _read_paths(word)))
+
+
+def _read_paths(word: Any) -> list[str]:
     paths = [str(path) for path in (word if isinstance(word, (list, tuple)) else [word])]
-    if any(storage.shown(path) != path for path in paths):
+    plain = [path.partition("=")[2] if _NAMED.match(path) else path for path in paths]
+    if any(storage.shown(path) != path for path in plain):
         # The manifest has it.
         raise ValueError("a URL with a name, password or query; expected one without, and queries in the table")
-    return tuple(map(storage.absolute, paths))
+    return paths
 
 
 def _write_input(paths: tuple[str, ...]) -> Any:
