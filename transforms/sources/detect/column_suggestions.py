@@ -15,6 +15,7 @@ from beam_tfrecords.transforms.labels import find_separator
 from beam_tfrecords.transforms.sources.detect.box_columns import has_box_names
 from beam_tfrecords.transforms.sources.detect.column_names import LABEL_NAMES, NOT_LABEL_NAMES, plain_name
 from beam_tfrecords.transforms.sources.detect.numbered_columns import (
+    find_levels,
     find_pixel_columns,
     is_pixel_name,
     sort_by_number,
@@ -137,7 +138,7 @@ def _refuse_content(table: Table, cells: _Cells, rows: int, *, needs_label: bool
     """Refuses a table that holds images or their pixels, and no paths."""
     if _find_images(table, cells) is not None:
         return
-    pixels, shape = _find_pixels(table, cells)
+    pixels, shape = _find_pixels(table, cells, any_name=True)
     others = {name: values for name, values in cells.items() if name not in pixels}
     labels = next((labels for _, labels in _find_labels(others, rows)), {}) if needs_label else {}
     if table.embedded:
@@ -146,10 +147,13 @@ def _refuse_content(table: Table, cells: _Cells, rows: int, *, needs_label: bool
         raise refuse_pixels(table.path, shape, labels)
 
 
-def find_pixels(table: Table) -> tuple[Sequence[str], Sequence[int]] | None:
+def find_pixels(table: Table, *, any_name: bool = False) -> tuple[Sequence[str], Sequence[int]] | None:
     """The columns that hold the pixels of images, and the shape of an image; None if the table has images or none.
 
     The columns are one of texts of numbers, or one for each pixel.
+
+    Args:
+      any_name: whether numbered columns with other names than pixel0 are pixels if they hold such numbers.
 
     Raises:
       RequestError: see `find_pixel_columns`.
@@ -158,13 +162,15 @@ def find_pixels(table: Table) -> tuple[Sequence[str], Sequence[int]] | None:
     others = {name: values for name, values in cells.items() if not is_pixel_name(name)}
     if table.embedded or _find_images(table, others) is not None:
         return None
-    columns, shape = _find_pixels(table, cells)
+    columns, shape = _find_pixels(table, cells, any_name=any_name)
     return (columns, shape) if shape else None
 
 
-def _find_pixels(table: Table, cells: _Cells) -> tuple[list[str], Sequence[int]]:
+def _find_pixels(table: Table, cells: _Cells, *, any_name: bool) -> tuple[list[str], Sequence[int]]:
     """The columns with pixels, and the shape of an image; empty if nothing looks like them."""
     named, shape = find_pixel_columns(table.path, cells)
+    if not named and any_name:
+        named, shape = find_levels(cells)
     if named:
         return named, shape
     listed = [name for name, values in cells.items() if values and _PIXELS.fullmatch(str(values[0]))]

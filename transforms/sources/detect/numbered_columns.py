@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.inputs import quote_input
 
-_PIXEL = re.compile(r"(?:pixel|px)?_?[0-9]+(?:x[0-9]+)?")
+_PIXEL = re.compile(r"(?:pixel|px)?_?([0-9]+)(?:x([0-9]+))?")
+_NUMBERED = re.compile(r"(.*?)([0-9]+)(?:x([0-9]+))?")
+_LEVEL = re.compile("[0-9]{1,3}")
 _LEAST_PIXELS = 64
 
 
@@ -35,9 +37,40 @@ def find_pixel_columns(path: str, names: Iterable[str]) -> tuple[list[str], Sequ
     Raises:
       RequestError: the numbers are not those of all pixels of an image.
     """
-    places = {name: tuple(map(int, re.findall(r"\d+", name))) for name in names if is_pixel_name(name)}
-    if len(places) < _LEAST_PIXELS:
+    found = {name: match.groups() for name in names if (match := _PIXEL.fullmatch(name.lower()))}
+    if len(found) < _LEAST_PIXELS:
         return [], ()
+    columns, shape = _place(found)
+    if columns:
+        return columns, shape
+    first, *_, last = sort_by_number(found)
+    raise RequestError(
+        f"{quote_input(path)}: {len(found):,} columns look like the pixels of an image, from {first!r} to {last!r}, "
+        "but their numbers are not those of each pixel once, so that nobody knows their places"
+    )
+
+
+def find_levels(cells: Mapping[str, Sequence[str | int]]) -> tuple[list[str], Sequence[int]]:
+    """As `find_pixel_columns`, of columns with any other name and numbers from 0 to 255 in their cells."""
+    groups: dict[str, dict[str, Sequence[str | None]]] = {}
+    for name, values in cells.items():
+        match = _NUMBERED.fullmatch(name.lower())
+        if match and values and all(_LEVEL.fullmatch(str(value)) and int(value) < 256 for value in values):
+            groups.setdefault(match[1], {})[name] = match.groups()[1:]
+    most = max(groups.values(), key=len, default={})
+    # Zeros and ones are labels.
+    if len(most) < _LEAST_PIXELS or not any(str(value) not in ("0", "1") for name in most for value in cells[name]):
+        return [], ()
+    return _place(most)
+
+
+def _place(found: Mapping[str, Sequence[str | None]]) -> tuple[list[str], Sequence[int]]:
+    """The columns in the order of their numbers, and the shape of the image; empty if they are not of each pixel once.
+
+    Args:
+      found: name -> numbers in it.
+    """
+    places = {name: tuple(int(number) for number in numbers if number) for name, numbers in found.items()}
     ordered = sorted(places, key=lambda name: places[name])
     taken = {place: name for name, place in places.items()}
     first = places[ordered[0]]
@@ -45,10 +78,7 @@ def find_pixel_columns(path: str, names: Iterable[str]) -> tuple[list[str], Sequ
         sides = [last - start + 1 for start, last in zip(first, places[ordered[-1]], strict=True)]
         if math.prod(sides) == len(places):
             return ordered, sides if len(sides) > 1 else square_shape(len(places))
-    raise RequestError(
-        f"{quote_input(path)}: {len(places):,} columns look like the pixels of an image, from {ordered[0]!r} to "
-        f"{ordered[-1]!r}, but their numbers are not those of each pixel once, so that nobody knows their places"
-    )
+    return [], ()
 
 
 def square_shape(pixels: int) -> Sequence[int]:

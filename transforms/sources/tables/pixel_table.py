@@ -53,7 +53,7 @@ class PixelTableSource(ContainerSource):
     def __init__(self, files: Sequence[InputFile], table: Table, spec: SourceSpec) -> None:
         super().__init__(files)
         self.name = spec.source
-        found = find_pixels(table)
+        found = find_pixels(table, any_name=True)
         if found is None:
             raise RequestError(
                 f"{quote_input(table.path)} has no pixels of square images: a column of texts such as '70 80 82 …', or "

@@ -136,6 +136,27 @@ def test_other_tables_of_pixels_are_read_if_the_request_says_so(opened, listed, 
     assert [sample.label for sample in samples] == LABELS
 
 
+@pytest.mark.parametrize("prefix", ["p", "V", "feature_", "img2_", "attr "])
+def test_columns_of_other_names_that_hold_such_numbers_are_offered_as_pixels(convert, listed, tmp_path, prefix):
+    numbers = sorted(range(1, 65), key=str)
+    header = ["label", *(f"{prefix}{number}" for number in numbers)]
+    rows = ([label, *image.ravel()[np.array(numbers) - 1]] for label, image in zip(LABELS, PIXELS, strict=True))
+    path = save(tmp_path / "rows.csv", header, rows)
+    ran = convert(f"--input={path}", f"--output={tmp_path / 'out'}")
+    assert ran.code == 2
+    assert "pixels of images of 8 x 8" in ran.err
+    assert ran.err.rstrip().endswith("--source=pixel_table")
+    np.testing.assert_array_equal(pixels_of(listed(path, source="pixel_table")[1]), PIXELS)
+
+
+def test_many_numbered_zeros_and_ones_are_no_pixels(convert, tmp_path):
+    rows = ([f"{row}.jpg", *(int(number == row) for number in range(64))] for row in range(6))
+    path = save(tmp_path / "rows.csv", ["name", *(f"tag_{number}" for number in range(64))], rows)
+    ran = convert(f"--input={path}", f"--output={tmp_path / 'out'}")
+    assert ran.code == 2
+    assert "pixels" not in ran.err
+
+
 def test_rows_without_an_image_are_rejected(listed, tmp_path):
     bad = ["300 " * 64, "1.5 " * 64, "1 2 3", "", "x " * 64]
     rows = [[0, text(PIXELS[0])], *([1, one] for one in bad), [2, text(PIXELS[1][:7, :7])]]
