@@ -7,7 +7,6 @@ line with the number of rows, one with the names of the columns, and then paths 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import posixpath
 from collections import Counter
@@ -67,7 +66,7 @@ class ListFile:
             yield from lines.until_damage(self._rows(lines, columns, skips=0 if part and part.start else self.skips))
 
     def _rows(self, lines: Lines, columns: Sequence[str], *, skips: int) -> Iterator[Row]:
-        joined = {name: _read_values(path, storage.stat(path).version) for name, path in self.joined.items()}
+        joined = {name: _read_values(path) for name, path in self.joined.items()}
         for line in itertools.islice(lines, skips, None):
             cells = _split(line.text, tabs=self.tabs, cells=self.cells)
             if line.damage or (cells and len(cells) != (self.cells or 2)):
@@ -177,11 +176,10 @@ def _find_joined(path: str, rows: Sequence[Sequence[str]]) -> dict[str, str]:
     beside = {name: storage.join(storage.dirname(path), file) for name, file in _JOINED.items()}
     there = {name: file for name, file in beside.items() if storage.is_file(file)}
     first = rows[0][0]
-    return {name: file for name, file in there.items() if first in _read_values(file, storage.stat(file).version)}
+    return {name: file for name, file in there.items() if first in _read_values(file)}
 
 
-@functools.lru_cache(maxsize=4)
-def _read_values(path: str, version: str | None) -> Mapping[str, str]:
+def _read_values(path: str) -> Mapping[str, str]:
     """The value of each row of a text, in words: a class by its name, a split as train or test."""
     values = _read_pairs(path)
     if storage.basename(path) == _JOINED[SPLIT]:
