@@ -86,11 +86,7 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
     Raises:
       RequestError: a column of the request does not exist, or cannot be what it is to be.
     """
-    if spec.image_path is not None and spec.image_column is not None:
-        raise RequestError(
-            f"`image_path={spec.image_path}` and `image_column={spec.image_column}` both say where the images are; "
-            "leave one out"
-        )
+    _refuse_contradictions(table, spec)
     notes = list(table.notes)
     taken: list[str] = []
 
@@ -116,13 +112,6 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
     image = next(iter(images.values()), None)
     usual_labels = () if spec.label_columns else USUAL_LABELS if spec.needs_label else USUAL_LABELS[:1]
     label = choose("label_column", usual_labels, "labels")
-    for name in spec.label_columns:
-        if name not in table.columns:
-            raise RequestError(f"`label_columns`: {table.path} has no column {name!r}; {available(table)}")
-    if label is not None and spec.label_columns:
-        raise RequestError(
-            f"`label_column={label}` and `label_columns` both say where the labels are; leave one of them out"
-        )
     mask = choose("mask_column", MASK_NAMES, "masks", text=True) if spec.needs_mask else None
     key = choose("key_column", (), "keys")
     group = choose("group_column", (), "groups")
@@ -145,6 +134,22 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
     )
     _check_needed(table, spec, found)
     return found, notes
+
+
+def _refuse_contradictions(table: Table, spec: SourceSpec) -> None:
+    if spec.image_path is not None and spec.image_column is not None:
+        raise RequestError(
+            f"`image_path={spec.image_path}` and `image_column={spec.image_column}` both say where the images are; "
+            "leave one out"
+        )
+    for name in spec.label_columns:
+        if name not in table.columns:
+            raise RequestError(f"`label_columns`: {table.path} has no column {name!r}; {available(table)}")
+    if spec.label_column is not None and spec.label_columns:
+        raise RequestError(
+            f"`label_column={spec.label_column}` and `label_columns` both say where the labels are; leave one of them "
+            "out"
+        )
 
 
 def _choose_boxes(table: Table, spec: SourceSpec, taken: list[str]) -> BoxColumns | None:
