@@ -271,7 +271,9 @@ def _resolve_classes(spec: BuildSpec, source: Source, listing: Listing, earlier:
         return _number_classes(spec, source, listing, ClassNames(tuple(source.class_names)), earlier)
     if source.labels_are_numbered:
         return _number_classes(spec, source, listing, name_numbered(listing.labels), earlier)
-    inferred = infer_class_names(listing.labels, numbers_are_indices=source.labels_may_be_indices)
+    inferred = infer_class_names(
+        listing.labels, numbers_are_indices=source.labels_may_be_indices, first_class=source.first_class
+    )
     if not earlier:
         _refuse_single_class(spec, source, listing, inferred)
     numbered = _number_classes(spec, source, listing, inferred, earlier)

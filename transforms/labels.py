@@ -110,11 +110,12 @@ def name_numbered(labels: Iterable[Scalar]) -> ClassNames:
     return ClassNames(tuple(names), names_of=names_of)
 
 
-def infer_class_names(labels: Iterable[Scalar], *, numbers_are_indices: bool) -> ClassNames:
+def infer_class_names(labels: Iterable[Scalar], *, numbers_are_indices: bool, first_class: int = 0) -> ClassNames:
     """The class names where the request gives none; see the rule above.
 
     Args:
       numbers_are_indices: whether numbers can be class indices; False for names of folders.
+      first_class: what the class of index 0 is called where classes are numbers.
 
     Raises:
       RequestError: the labels are numbers that are neither class indices nor names.
@@ -142,7 +143,10 @@ def infer_class_names(labels: Iterable[Scalar], *, numbers_are_indices: bool) ->
             f"the labels are {len(integers):,} integers from {smallest} to {largest}, which are not class indices; "
             f"{_REMEDY}"
         )
-    return ClassNames(tuple(map(str, range(largest + 1) if is_dense else sorted(integers))), True)
+    names_of: dict[Scalar, str] = {
+        number: str(number + first_class) for number in (range(largest + 1) if is_dense else sorted(integers))
+    }
+    return ClassNames(tuple(names_of.values()), True, names_of if first_class else {})
 
 
 def order_classes(earlier: Sequence[str], found: Sequence[str], order: ClassOrder) -> tuple[str, ...]:
@@ -188,7 +192,9 @@ def describe_labels(labels: Iterable[Scalar], class_names: ClassNames, *, in_cel
     Args:
       in_cells: whether they are cells of a table that were not separated.
     """
-    notes = []
+    notes: list[str] = []
+    if class_names.names_of:
+        return notes
     moved = next((pair for pair in enumerate(class_names.names) if whole_number(pair[1]) not in (None, pair[0])), None)
     if moved:
         notes.append(

@@ -145,3 +145,24 @@ def test_the_official_records_of_imagenet_keep_texts_numbers_and_names_of_files(
     assert dataset.manifest["class_names"] == [
         "category_0", "category_1", "goldfish, Carassius auratus", "crane", "crane (4)", "electric ray, crampfish",
     ]  # fmt: skip
+
+
+def test_numbers_of_objects_are_the_names_of_their_classes(tmp_path, build, read, verify):
+    picture = next(PHOTOS.rglob("*.jpg")).read_bytes()
+    path = tmp_path / "boxes.record"
+    with tf.io.TFRecordWriter(str(path)) as file:
+        for number in (3, 17, 3):
+            sides = {f"image/object/bbox/{side}": [0.25] for side in ("xmin", "ymin")}
+            sides |= {f"image/object/bbox/{side}": [0.5] for side in ("xmax", "ymax")}
+            features = {
+                name: tf.train.Feature(float_list=tf.train.FloatList(value=side)) for name, side in sides.items()
+            }
+            features["image/encoded"] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[picture]))
+            features["image/object/class/label"] = tf.train.Feature(int64_list=tf.train.Int64List(value=[number]))
+            file.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+    out = build(tmp_path / "out", f"--input={path}", "--image_size=32")
+    found = sorted((one["image/object/class/label"], one["image/object/class/text"]) for one in read(out, "train"))
+    assert found == [(3, b"3"), (3, b"3"), (17, b"17")]
+    assert manifest_of(out)["class_names"] == list(map(str, range(1, 18)))
+    assert 'id: 17\n  name: "17"' in (out / "label_map.pbtxt").read_text()
+    assert verify(out).code == 0

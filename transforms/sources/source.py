@@ -52,6 +52,7 @@ class Source:
       last_member_wins: whether a member of an archive replaces those before it with the same name, as when extracted.
       is_inferred_later: whether folders give labels or splits, so that `infer` has the last word on them.
       class_names: the classes in the order of their indices, if the source names them; its labels are then names.
+      first_class: number of the class of index 0, if the source has numbers for classes and no names.
       labels_may_be_indices: whether a label that is a number is a class index. The name of a folder never is.
       skipped: files that are not samples; complete when `samples` has ended. Containers are not included.
       unmatched: annotations, label files or masks that belong to no image; complete when `samples` has ended.
@@ -76,6 +77,7 @@ class Source:
     last_member_wins = False
     is_inferred_later = False
     class_names: Sequence[str] = ()
+    first_class = 0
     labels_may_be_indices = False
     most_listed_here: float = math.inf
     read_with: Mapping[str, str] | None = None

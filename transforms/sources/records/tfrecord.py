@@ -123,6 +123,7 @@ class TfrecordSource(ContainerSource):
         # Of datasets with other classes, all their names are the classes.
         self.class_names = names.get(named, ()) if len(set(class_names.values())) == 1 else ()
         self.labels_may_be_indices = not any(class_names.values()) and not self.labels_are_numbered
+        self.first_class = objects.first_class if objects else 0
         splits = splits_of(files) or shard_splits(files, _SPLIT, spec) or _splits_of_names(files, spec)
         self.notes += note_splits(splits, spec) if cells.columns.split is None else []
         lengths = {
