@@ -79,6 +79,15 @@ def _describe(spec: BuildSpec) -> DryRun:
         *describe_skipped({kind: (count, skipped.examples[kind]) for kind, count in sorted(skipped.counts.items())}),
         *(f"note: {show_flags(note)}" for note in (*source.notes, *describe_request(spec))),
         *describe_refs(refs),
-        f"dry run: nothing was built or written; {listing.total:,} samples would go to {spec.output}",
+        *_describe_shared(spec, failures.shared),
+        f"dry run: nothing was built or written; {listing.total - failures.shared:,} samples would go to {spec.output}",
     ]
     return DryRun(lines, publishes)
+
+
+def _describe_shared(spec: BuildSpec, shared: int) -> list[str]:
+    """A note on the counts above, which are of rows or members, where several are one sample."""
+    if not shared:
+        return []
+    how = "rows belong to the image of another row" if spec.source.group_rows else "members are replaced by a later one"
+    return [f"note: {shared:,} {how}, and are counted above"]

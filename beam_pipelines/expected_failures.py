@@ -24,6 +24,7 @@ class ExpectedFailures:
     Attributes:
       counts: reason -> samples.
       classes: split -> index -> samples with this label that would not be rejected.
+      shared: samples with the key of another that are no failures.
 
     Args:
       convert: rejects what has not the labels that the layout needs.
@@ -35,6 +36,7 @@ class ExpectedFailures:
         self.counts: Counter[str] = Counter()
         self.classes: dict[str, Counter[int]] = {}
         self.examples: dict[str, tuple[str, str]] = {}
+        self.shared = 0
         self._convert = convert
         self._class_names = class_names
         self._shares_keys = shares_keys
@@ -50,7 +52,7 @@ class ExpectedFailures:
         self._compare()
 
     def _look_at(self, sample: SampleRef, error: SampleError | None) -> None:
-        if sample.failure is None and not self._shares_keys:
+        if sample.failure is None:
             self._keys.extend(order_hashes(seed=0, keys=[f"{sample.split}/{sample.key}"]))
             self._contents.append(zlib.crc32(content_of(sample)))
         failure = sample.failure or ((error.reason.value, error.detail) if error else None)
@@ -66,6 +68,9 @@ class ExpectedFailures:
         order = np.lexsort((contents, keys))
         keys, contents = keys[order], contents[order]
         _, starts, counts = np.unique(keys, return_index=True, return_counts=True)
+        if self._shares_keys:
+            self.shared = len(keys) - len(counts)
+            return
         # Sorted, they are the same if the first and the last are.
         conflicts = contents[starts] != contents[starts + counts - 1]
         for failure, count in (

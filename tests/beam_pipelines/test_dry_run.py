@@ -123,3 +123,14 @@ def test_rejections_that_the_listing_knows_are_those_of_the_build(shown, photos,
     assert reasons == {"conflicting_rows": 2, "label_missing": 1, "unreadable": 1}
     for reason in reasons:
         assert any(reason in line for line in allowed), allowed
+
+
+def test_rows_of_one_image_are_one_sample_of_those_that_would_go(tmp_path, picture, save, run):
+    for number in range(3):
+        save(tmp_path / f"{number}.png", picture(number, 20, 20))
+    rows = [f"{number // 2}.png,{'cat' if number % 2 else 'dog'},1,1,9,9" for number in range(6)]
+    (tmp_path / "boxes.csv").write_text("\n".join(["path,label,xmin,ymin,xmax,ymax", *rows]) + "\n")
+    ran = run("convert", f"--input={tmp_path / 'boxes.csv'}", f"--output={tmp_path / 'out'}", "--dry_run")
+    assert ran.code == 0
+    assert "note: 3 rows belong to the image of another row, and are counted above" in ran.out
+    assert "nothing was built or written; 3 samples would go to" in ran.out
