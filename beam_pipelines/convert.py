@@ -70,7 +70,7 @@ def _convert(arguments: Arguments, summary: RunSummary) -> int:
             if outcome.is_unchanged:
                 show(*describe_versions(outcome, spec), f"nothing has changed since dataset: {outcome.path}")
             else:
-                *lines, last = summarize_dataset(dataset, seconds=seconds, traffic=summary.add_traffic())
+                *lines, last = summarize_dataset(dataset, seconds=seconds, traffic=summary.add_traffic)
                 lines += describe_versions(outcome, spec)
                 show(*lines, *([f"report: {outcome.report}"] if outcome.report else []), last)
         return DONE

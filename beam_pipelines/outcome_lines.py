@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.running import Published, Unpublished
@@ -25,18 +25,18 @@ def describe_versions(outcome: Published, spec: BuildSpec) -> Iterator[str]:
         )
 
 
-def summarize_dataset(dataset: Dataset, *, seconds: float, traffic: Mapping[str, int]) -> list[str]:
+def summarize_dataset(dataset: Dataset, *, seconds: float, traffic: Callable[[], Mapping[str, int]]) -> list[str]:
     """The summary of a dataset.
 
     Args:
       dataset: the dataset.
       seconds: duration of the build.
-      traffic: what object stores were asked for.
+      traffic: gives what object stores were asked for, with what this function asks for.
     """
     path, manifest = dataset.path, dataset.manifest
     examples = find_examples(storage.join(path, FAILURES), manifest["failure_reasons"])
     changes = read_changes(path) if CHANGES in manifest["files"] else None
-    return summarize(manifest, output=path, seconds=seconds, examples=examples, changes=changes, traffic=traffic)
+    return summarize(manifest, output=path, seconds=seconds, examples=examples, changes=changes, traffic=traffic())
 
 
 def explain_unpublished(outcome: Unpublished, spec: BuildSpec) -> Iterator[str]:
