@@ -353,6 +353,8 @@ def _parse(path: str, data: bytes, published: str) -> Dataset:
             manifest_check(number)(manifest, "it")
             if not (dataset.shards and dataset.layout.features and dataset.images and dataset.compression):
                 raise ValueError("it names no shards or no features")
+            if not {shard.split for shard in dataset.shards} <= manifest["splits"].keys():
+                raise ValueError("it names a shard of another split than it has")
             # A dataset from somebody else must not show what is in other files of who looks at it.
             for file in dataset.files:
                 if "\0" in file or not storage.is_inside(storage.join(path, file), path):

@@ -296,8 +296,12 @@ def replace(path: str, data: bytes, *, version: str) -> bool:
     """See `storage.replace`."""
     with _locked(path, version) as is_version:
         if is_version:
-            with _open_temporary(path, staging=None, syncs=True, finish=os.replace) as file:
-                file.write(data)
+            try:
+                with _open_temporary(path, staging=None, syncs=True, finish=os.replace) as file:
+                    file.write(data)
+            except FileNotFoundError:
+                # Who took it over, while this process was suspended, has cleaned the folder.
+                return False
     return is_version
 
 

@@ -39,7 +39,7 @@ def write_archives(folder: Path, count: int) -> list[str]:
     for number in range(count):
         with tarfile.open(folder / f"{number:05d}.tar", "w") as archive:
             archive.add(Path(__file__).parents[1] / "data/photos/cat/cat_01.jpg", "cat/1.jpg")
-    return [f"--input={folder}/*.tar", "--image_size=8"]
+    return [f"--input={folder}/*.tar", "--image_size=8", "--class_names=cat"]
 
 
 # A chunk file holds 10,000 samples, so 2,000 of them stand for 20 million.

@@ -33,5 +33,7 @@ def test_a_refused_request_imports_nothing_heavy(tmp_path):
 
 @pytest.mark.exhaustive
 def test_local_work_imports_no_client_of_a_cloud(tmp_path):
-    assert "google.cloud.storage" not in modules_after("convert", f"--input={PHOTOS}", f"--output={tmp_path}")
-    assert "google.cloud.storage" not in modules_after("verify", f"--dataset={tmp_path}")
+    # Beam imports libraries of its own where it is installed with them.
+    ours = {"beam_tfrecords.storage.gcs_client", "beam_tfrecords.storage.s3_client"}
+    assert ours.isdisjoint(modules_after("convert", f"--input={PHOTOS}", f"--output={tmp_path}"))
+    assert ours.isdisjoint(modules_after("verify", f"--dataset={tmp_path}"))

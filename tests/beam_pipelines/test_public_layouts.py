@@ -116,6 +116,10 @@ def test_the_commands_are_right_with_other_flags_too(layout, flags, make, tmp_pa
     # An image of its own beside the folders, so that the globs match something.
     argv = [f"--input={root}", "--output=out", *(flag.format(folder=tmp_path) for flag in flags)]
     (root / "1.gif").unlink() if "--exclude=*.gif" not in flags else None
+    if "lists of splits" in layout.refused and "--splits" in argv[-1]:
+        # The request says the splits, so that the lists do not matter.
+        read(argv, tmp_path / "listing")
+        return
     with pytest.raises(RequestError) as refused:
         read(argv, tmp_path / "listing")
     for number, command in enumerate(commands_of(explain(refused.value, "convert", argv))):

@@ -224,7 +224,11 @@ def _arrays(path: str, version: str = "") -> Iterator[_Array]:
 
 @contextlib.contextmanager
 def _zip(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
-    with zipfile.ZipFile(file) as archive:
+    try:
+        archive = zipfile.ZipFile(file)
+    except NotImplementedError as error:  # of a version that zipfile does not know
+        raise _refused(str(error)) from error
+    with archive:
         yield archive
 
 
