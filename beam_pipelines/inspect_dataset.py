@@ -162,6 +162,8 @@ def read_examples(dataset: Dataset, split: str, numbers: Iterable[int]) -> Itera
     shards = dataset.split_shards(split)
     starts = [0, *itertools.accumulate(shard.records for shard in shards)]
     for place, group in itertools.groupby(numbers, lambda number: bisect.bisect_right(starts, number) - 1):
+        if place >= len(shards):
+            raise BuildError(f"{dataset.path}: its manifest counts more records of split {split} than its shards have")
         shard, row = shards[place], 0
         try:
             index = storage.read_bytes(storage.join(dataset.path, shard.index or ""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.limits import describe_shortage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import StorageError
 
@@ -52,6 +53,9 @@ def describe_error(error: Exception) -> str:
     text = str(error)
     if isinstance(error, BuildError | StorageError):  # the local runner keeps the type
         return _WHILE_RUNNING.sub("", text)
+    shortage = describe_shortage(error)
+    if shortage:
+        return shortage
     if "\n" not in text.strip() and not isinstance(error, RuntimeError):  # no traceback that ends with the type
         text = f"{type(error).__name__}: {text}".removesuffix(": ")
     return describe_trace(text or type(error).__name__, more="`verbose` shows more")
