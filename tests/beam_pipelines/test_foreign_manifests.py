@@ -108,7 +108,7 @@ def check(output: Path, run, *, reuses: Path | None = None) -> None:
         assert ran.code in (0, 1, 2, 3)
         assert all(line.isprintable() for line in (ran.out + ran.err).splitlines())
     with contextlib.suppress(BuildError, RequestError, tf.errors.OpError):
-        next(iter(load(output, open_dataset(output).shards[0].split)))
+        next(iter(load(output, open_dataset(output).shards[0].split)), None)
 
 
 def _try(made: Path, name: str, run, *, seed: int, most: int | None) -> int:
