@@ -131,7 +131,10 @@ def scan_index(
     try:
         return _scan(dataset, names, progress)
     except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
-        raise BuildError(f"{dataset.path}: an index is damaged: {' '.join(str(error).split())[:300]}") from error
+        raise BuildError(
+            f"{dataset.path}: an index is damaged: {' '.join(str(error).split())[:300]}; look at "
+            f"`beam-tfrecords verify --dataset={dataset.path}`"
+        ) from error
 
 
 def _scan(dataset: Dataset, names: Collection[tuple[str, str]], progress: ReadProgress | None) -> IndexScan:
