@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FEW = 8
 # Images that are opened for their sizes, where nothing else says them.
 _MOST_MEASURED = 32
-# Of the orientations of EXIF, those from this on exchange width and height.
+# The EXIF orientations from this on exchange width and height.
 _FIRST_TURNED = 5
 
 

@@ -24,7 +24,7 @@ class ExpectedFailures:
     Attributes:
       counts: reason -> samples.
       classes: split -> index -> samples with this label that would not be rejected.
-      shared: samples with the key of another that are no failures.
+      shared: samples whose key another sample has, and that are joined with it or replaced by it.
 
     Args:
       convert: rejects what has not the labels that the layout needs.

@@ -29,7 +29,7 @@ def read_json(data: bytes, check: Check) -> Any:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def count(value: Any, where: str) -> None:

@@ -25,7 +25,7 @@ def report(argv: Sequence[str]) -> int:
     try:
         with ReadProgress(dataset.manifest["records"], then="reading pictures") as progress:
             path = write_report(dataset, failed_images=arguments.failed_images, progress=progress)
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, NotImplementedError) as error:
         raise BuildError(
             f"{dataset.path} cannot be reported: {error}; `beam-tfrecords verify` names what is damaged"
         ) from error

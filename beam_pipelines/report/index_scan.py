@@ -16,7 +16,6 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.report.distribution import Distribution
 from beam_tfrecords.dataset import Dataset
-from beam_tfrecords.errors import BuildError
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage.threads import map_in_threads
 
@@ -125,19 +124,9 @@ def scan_index(
       progress: is told how many records have been read.
 
     Raises:
-      BuildError: the store does not answer, or an index is damaged or not one of ours.
-      OSError: an index file cannot be read.
+      BuildError: the store does not answer.
+      OSError, ValueError, LookupError, TypeError, NotImplementedError: an index is damaged or not one of ours.
     """
-    try:
-        return _scan(dataset, names, progress)
-    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
-        raise BuildError(
-            f"{dataset.path}: an index is damaged: {' '.join(str(error).split())[:300]}; look at "
-            f"`beam-tfrecords verify --dataset={dataset.path}`"
-        ) from error
-
-
-def _scan(dataset: Dataset, names: Collection[tuple[str, str]], progress: ReadProgress | None) -> IndexScan:
     scan, groups = IndexScan(), choose_groups(dataset)
     most_extreme = min(_MOST_EXTREME, dataset.manifest["records"] // _EXTREME_OF)
     for split in dataset.splits:

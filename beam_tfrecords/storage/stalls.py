@@ -44,7 +44,7 @@ def end_stalled_reads(*, seconds: float = _MOST_SECONDS) -> None:
 
     def watch() -> None:
         pause = min(_LOOK_SECONDS, seconds)
-        # Read -> seconds that it was watched: a suspended process, which watches nothing, is no disk that is silent.
+        # Read -> seconds that it was watched: the time for which a process was suspended does not count.
         watched: dict[tuple[str, float], float] = {}
         while True:
             time.sleep(pause)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import io
 import math
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any, NamedTuple, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -37,6 +38,8 @@ _PIXELS = ("|u1", "<u2", ">u2")
 # Bytes that are read at once of each column.
 _CHUNK_BYTES = 1 << 16
 _MOST_ARRAYS = 10_000
+
+Opened = TypeVar("Opened", zipfile.ZipFile, IO[bytes])
 
 
 class _Array(NamedTuple):
@@ -206,12 +209,12 @@ def _arrays(path: str, version: str = "") -> Iterator[_Array]:
             length = file.seek(0, io.SEEK_END) - start
             yield _Array(path, "", shape, dtype, is_fortran=is_fortran, offset=start, length=length)
             return
-        with _zip(file) as archive:
+        with _unzipped(functools.partial(zipfile.ZipFile, file)) as archive:
             members = [member for member in archive.infolist() if member.filename.endswith(".npy")]
             if len(members) > _MOST_ARRAYS:
                 raise _refused(f"{len(members):,} arrays; expected a few, with an image in each row")
             for member in members:
-                with _opened(archive, member) as content:
+                with _unzipped(functools.partial(archive.open, member)) as content:
                     shape, is_fortran, dtype = _read_header(content)
                     start = content.tell()
                 offset = None
@@ -223,20 +226,12 @@ def _arrays(path: str, version: str = "") -> Iterator[_Array]:
 
 
 @contextlib.contextmanager
-def _zip(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
+def _unzipped(opened: Callable[[], Opened]) -> Iterator[Opened]:
+    """An archive, or a member of one."""
     try:
-        archive = zipfile.ZipFile(file)
-    except NotImplementedError as error:  # of a version that zipfile does not know
-        raise _refused(str(error)) from error
-    with archive:
-        yield archive
-
-
-@contextlib.contextmanager
-def _opened(archive: zipfile.ZipFile, member: str | zipfile.ZipInfo) -> Iterator[IO[bytes]]:
-    try:
-        content = archive.open(member)
-    except (RuntimeError, NotImplementedError) as error:  # encrypted; compressed in a way that zipfile does not know
+        content = opened()
+    # Encrypted, compressed in a way, or of a version that zipfile does not know.
+    except (RuntimeError, NotImplementedError) as error:
         raise _refused(str(error)) from error
     with content:
         yield content
@@ -249,7 +244,8 @@ def _stream(array: _Array, version: str = "") -> Iterator[IO[bytes]]:
         opened.enter_context(reading_stack())
         file = opened.enter_context(storage.open_read(array.path, version=version))
         if array.member:
-            file = opened.enter_context(_opened(opened.enter_context(_zip(file)), array.member))
+            archive = opened.enter_context(_unzipped(functools.partial(zipfile.ZipFile, file)))
+            file = opened.enter_context(_unzipped(functools.partial(archive.open, array.member)))
         _read_header(file)
         yield file
 
