@@ -59,6 +59,7 @@ def test_a_build_with_a_higher_limit_resumes_from_the_blocks_of_the_failed_one(b
         restore_sources(spoilt)
 
 
+@pytest.mark.exhaustive
 def test_what_a_writer_killed_while_composing_left_is_among_the_temporary_files_and_removed(
     out, pets, broken, tmp_path, convert, build, snapshot
 ):

@@ -159,6 +159,7 @@ def test_without_duplicates_drop_and_fail_change_no_byte(unique, build):
     assert set(manifest_of(outputs["keep"])["duplicates"].values()) == {0}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("processes", [1, 2])
 def test_any_number_of_worker_processes_writes_the_same_files(dropped, pets, run, snapshot, tmp_path, processes):
     words = [f"--input={pets}", f"--output={tmp_path / 'out'}", *FLAGS, "--duplicates=drop"]
@@ -169,6 +170,7 @@ def test_any_number_of_worker_processes_writes_the_same_files(dropped, pets, run
     assert snapshot(tmp_path / "out", without=different) == snapshot(dropped, without=different)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.any_workers
 def test_the_same_records_are_dropped_from_gzip_shards(dropped, pets, build, read, verify, tmp_path):
     output = build(tmp_path / "gzip", f"--input={pets}", *FLAGS, "--duplicates=drop", "--compression=gzip")

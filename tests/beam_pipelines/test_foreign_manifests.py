@@ -136,6 +136,7 @@ def _try(made: Path, name: str, run, *, seed: int, most: int | None) -> int:
     return opened
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["manifest.json", "_SUCCESS", "changes.json"])
 def test_a_field_that_says_anything_ends_in_lines(made, run, name):
     assert _try(made, name, run, seed=30, most=25)
@@ -153,6 +154,7 @@ def _change_index(path: Path, chosen: random.Random) -> None:
         pq.write_table(table.set_column(place, name, pa.array([values] * len(table))), path)
 
 
+@pytest.mark.exhaustive
 def test_an_index_with_any_column_ends_in_lines(made, run, tmp_path):
     output = Path(shutil.copytree(made / "out", tmp_path / "out"))
     folder = Path(open_dataset(output).path)

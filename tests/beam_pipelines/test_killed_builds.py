@@ -155,7 +155,7 @@ def test_ctrl_c_ends_a_script_that_builds_and_leaves_no_process(many, tmp_path):
 
 
 # To every process, as systemd sends it, and to one.
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("moment", "to_all"),
     list(zip([*MOMENTS, "before anything is listed"], itertools.cycle([True, False]), strict=False)),

@@ -103,6 +103,7 @@ def test_a_soft_limit_of_open_files_is_raised_as_far_as_needed(photos, expected,
     assert shards_of(tmp_path / "out") == expected
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("command", ["status", "inspect"])
 def test_what_only_looks_at_a_dataset_needs_few_open_files(photos, tmp_path, build, command):
     output = build(tmp_path / "out", f"--input={photos}", *FLAGS)
@@ -115,7 +116,7 @@ def test_what_only_looks_at_a_dataset_needs_few_open_files(photos, tmp_path, bui
 # Memory
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("megabytes", [150, 1100, 2500])
 def test_under_any_limit_of_memory_a_build_is_right_or_says_so_in_one_line(photos, expected, tmp_path, megabytes):
     flags = [f"--input={photos}", f"--output={tmp_path / 'out'}", *FLAGS, WORKERS]
@@ -184,6 +185,7 @@ def test_a_temporary_folder_may_have_a_path_that_is_too_long_for_sockets(photos,
     assert not list(folder.iterdir())
 
 
+@pytest.mark.exhaustive
 def test_a_temporary_folder_that_is_removed_while_a_build_runs_ends_it_and_it_resumes(photos, expected, tmp_path):
     # A short path: sockets are made in it.
     temporary = tempfile.mkdtemp(dir="/tmp")

@@ -66,6 +66,7 @@ def test_copies_of_real_photos_are_listed_across_splits_and_with_their_labels(ne
     assert manifest["records"] == manifest["listed"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.any_workers
 def test_they_are_only_listed(plain, near, verify):
     assert shards_of(plain) == shards_of(near)

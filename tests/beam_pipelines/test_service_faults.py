@@ -101,7 +101,7 @@ def test_a_fault_that_passes_is_not_seen(photos, machine, tmp_path):
     assert manifest_of(tmp_path / "out")["records"] == 20
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("source", ["", "rows.csv"], ids=["folder", "table"])
 def test_a_fault_of_listing_rejects_no_sample(photos, machine, tmp_path, build, source):
     machine = dataclasses.replace(machine, call="stat")
@@ -144,6 +144,7 @@ def test_a_file_that_may_not_be_read_is_tried_again_by_the_next_version(photos, 
     assert manifest_of(latest)["records"] == 20
 
 
+@pytest.mark.exhaustive
 def test_an_archive_that_may_not_be_read_ends_the_build_and_is_read_by_the_next_launch(
     photos, machine, tmp_path, build
 ):

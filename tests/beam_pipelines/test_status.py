@@ -80,7 +80,7 @@ def test_a_build_that_runs_and_the_same_when_it_is_dead(source, status, run, tmp
     assert "left over: 1 dead build, " in run("status", f"--output={source.output}").out
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_build_is_followed_to_its_end(source, tmp_path, picture, save, is_killed):
     big = save(tmp_path / "big.png", picture(1, 2000, 3000)).read_bytes()

@@ -88,7 +88,7 @@ def test_the_result_of_verify_is_its_exit_code(built, streams):
     assert (ran.returncode, no_traceback(ran)) == (0, True), ran.stderr
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("streams", [">&- 2>&-", ">/dev/full", "| sleep 0"])
 def test_a_damaged_dataset_is_one_whether_or_not_it_can_be_said(damaged, streams):
     ran = run(streams, "verify", f"--dataset={damaged}")
@@ -113,7 +113,7 @@ def test_what_the_caller_closed_is_not_missed(built, command, streams):
     assert (ran.returncode, no_traceback(ran)) == (0, True), ran.stderr
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("words", [["inspect"], ["status"], ["--help"], ["convert", "--help"], ["completion", "bash"]])
 def test_a_command_whose_output_is_lost_has_failed(built, words):
     words = [*words, f"--dataset={built}"] if words[0] in ("inspect", "status") else words
@@ -124,6 +124,7 @@ def test_a_command_whose_output_is_lost_has_failed(built, words):
     assert run(">/dev/full 2>/dev/full", *words).returncode == 1
 
 
+@pytest.mark.exhaustive
 def test_a_summary_that_cannot_be_written_is_told(flags, built, tmp_path):
     (tmp_path / "folder").mkdir()
     words = ["convert", *flags, f"--output={tmp_path / 'out'}", f"--json_summary={tmp_path / 'folder'}"]

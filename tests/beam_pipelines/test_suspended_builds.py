@@ -24,6 +24,7 @@ def words(tmp_path):
     return lambda name: [f"--input={tmp_path / name}.csv", f"--spec={tmp_path / 'spec.json'}", "--quiet"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("other", "flags", "before"),
     [

@@ -54,6 +54,7 @@ def test_examples_without_a_reader_end_as_a_program_killed_by_sigpipe(out, no_re
     assert (ran.returncode, ran.stderr) == (141, b"")
 
 
+@pytest.mark.exhaustive
 def test_a_class_outside_ascii_is_written_as_an_escape_where_the_terminal_has_ascii(tmp_path, photos, save, picture):
     for name in ("Hündin", "cat"):
         save(tmp_path / "pets" / name / "1.jpg", picture(1, 20, 20))
@@ -103,6 +104,7 @@ def shown_progress(folder, columns: int) -> str:
     return data.decode()
 
 
+@pytest.mark.exhaustive
 def test_the_progress_line_fits_into_a_narrow_terminal(tmp_path, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     lines = [line.partition("\x1b")[0] for line in shown_progress(tmp_path, 40).split("\r") if "samples" in line]

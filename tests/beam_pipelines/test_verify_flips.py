@@ -98,6 +98,7 @@ def test_the_command_continues_after_the_first_finding(damaged, verify):
     assert f"{shards[3]['index']}: is missing" in ran.out
 
 
+@pytest.mark.exhaustive
 def test_every_edited_byte_of_the_manifest_is_found_or_makes_it_unreadable(damaged):
     path = damaged()
     original = (path / "manifest.json").read_bytes()

@@ -62,6 +62,7 @@ def test_an_unknown_split_is_refused_with_the_known_ones(dataset):
         load(dataset, "test")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("encoding", ["png", "webp", "raw"])
 def test_every_encoding_of_the_same_pixels_reads_alike(tmp_path, photos, build, encoding):
     flags = [f"--input={photos}", "--image_size=96x128", "--resize_mode=exact", "--codec=exact", "--jpeg_quality=100"]

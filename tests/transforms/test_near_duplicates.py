@@ -159,6 +159,7 @@ def test_many_images_that_are_all_near_to_each_other_are_one_group(tmp_path):
     assert (group["copies"], counts) == (64, {"groups": 1})
 
 
+@pytest.mark.exhaustive
 def test_a_hash_that_most_images_have_takes_no_time_that_grows_with_their_pairs(tmp_path):
     """All-white images have one hash: it is compared once."""
     count = 30_000

@@ -67,6 +67,7 @@ def taken(path: str) -> Lease:
     return lease
 
 
+@pytest.mark.exhaustive
 def test_one_process_at_a_time_has_the_lease(path):
     with another_process(path) as holder:
         assert Lease.take(path, "me", **SHORT) == "build 7 on host a"

@@ -364,6 +364,7 @@ def test_remote_files_are_read_several_at_once_past_a_rejected_sample(slow_store
     assert sum(number > 0 for number in running) > len(running) / 2
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", [100_000, 5 << 20, 40 << 20], ids=["small", "medium", "larger than the budget"])
 def test_remote_files_of_unknown_size_are_held_within_the_budget(slow_store, size):
     sizes = {f"slow://photos/{number}": size for number in range(32)}

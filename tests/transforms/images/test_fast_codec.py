@@ -194,6 +194,7 @@ def test_images_other_than_jpegs_are_within_38_db() -> None:
         assert_faithful(*both(data, ImageSpec(image_size=(90, 90), image_encoding=ImageEncoding.RAW)))
 
 
+@pytest.mark.exhaustive
 def test_a_large_transparent_image_shrunk_in_strips_is_within_38_db() -> None:
     rows, columns = np.ogrid[0:4500, 0:3801]
     picture = Image.fromarray((128 + 120 * np.sin(rows / 40) * np.cos(columns / 49)).astype(np.uint8))

@@ -133,7 +133,7 @@ ONE_OF_EACH = (
 ONE_OF_EACH_RESULT = ("png of 16 bits in color", "tiff of floats", "webp lossless")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "words",
     [
@@ -162,7 +162,7 @@ def test_the_estimate_is_what_a_file_takes(kinds: dict[str, bytes], words: dict,
             assert limit * 10**6 <= 1.5 * peak, name
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
