@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import difflib
+import functools
 import itertools
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -198,7 +199,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
     Raises:
       RequestError: the command line or the spec file cannot be read.
     """
-    parsed, beam = make_parser().parse_known_args(spell_out(argv))
+    parsed, beam = _parser().parse_known_args(spell_out(argv))
     given = vars(parsed)
     spec_file = given.pop("spec", None)
     switches = {name: given.pop(name, False) for name in _SWITCHES}
@@ -210,7 +211,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
 
 def spell_out(argv: Sequence[str]) -> list[str]:
     """The command line of `convert` with a flag for every word."""
-    leading, words = make_parser().normalize(argv)
+    leading, words = _parser().normalize(argv)
     # As `cp` has them: the last of several is where the result goes.
     inputs = leading[:-1] or leading
     folders = [*(f"--input={word}" for word in inputs), *(f"--output={word}" for word in leading[len(inputs) :])]
@@ -279,6 +280,10 @@ def make_parser() -> Parser:
     # As the other commands call it.
     parser.add_argument("--dataset", dest="output", help=argparse.SUPPRESS)
     return parser
+
+
+# It is asked several times for one command, and takes as long to make as a small folder takes to list.
+_parser = functools.cache(make_parser)
 
 
 def _read_spec(path: str) -> dict[str, Any]:
