@@ -8,20 +8,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import BuildError, RequestError, Suggestion
+from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.column_suggestions import NOT_LABEL_NAMES, one_hot_columns, plain_name
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_in_name
+from beam_tfrecords.transforms.sources.detect.sidecar_rows import list_sidecars, read_first_rows, spread
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.list_file import IMAGE, LABEL, SPLIT, ListFile
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow
 
 _MOST_LISTS = 24
 _MOST_FOLDERS = 12
-_ROWS = 200
-# So many images that the rows name have to be there.
-_CHECKED = 5
 _SPLITS = ("train", "validation", "test")
 # Lists of places in images.
 _NO_LABELS = re.compile(r"box|landmark|part|keypoint")
@@ -32,8 +29,7 @@ _DIGITS = re.compile(r"(\d+)")
 
 def list_lists(tree: FolderTree) -> list[str]:
     """Paths of the texts in the folders, those nearest to the root first."""
-    found = [posixpath.join(path, name) for path, _ in tree.walk() for name in tree.others(path)]
-    return sorted((path for path in found if path.lower().endswith(".txt")), key=lambda path: (path.count("/"), path))
+    return list_sidecars(tree, lambda name: name.lower().endswith(".txt"))
 
 
 def name_split_lists(tree: FolderTree) -> list[str]:
@@ -116,24 +112,16 @@ def _read_list(path: str, tree: FolderTree, root: str) -> tuple[str, dict[str, A
     """The folder that the rows of a list are relative to, and the settings that name image and label."""
     from beam_tfrecords.transforms.sources.tables.csv_table import open_csv
 
-    try:
-        table = open_csv(storage.join(root, path))
-        rows = [row for row, _ in zip(table.rows(table.columns), range(_ROWS), strict=False)]
-    except (OSError, RequestError, BuildError, ValueError) as error:
-        if storage.is_unanswered(error) or storage.is_unanswered(error.__cause__):
-            raise
+    table, rows = read_first_rows(storage.join(root, path), open_csv) or (None, [])
+    if not isinstance(table, ListFile):
         return None
-    good = [row for row in rows if not isinstance(row, InvalidRow)]
-    if not isinstance(table, ListFile) or not good:
-        return None
-    some = [*good[:: max(len(good) // _CHECKED, 1)], good[-1]]
-    found = _find_folder([row[IMAGE] for row in some], posixpath.dirname(path), tree, root)
+    found = _find_folder([row[IMAGE] for row in spread(rows)], posixpath.dirname(path), tree, root)
     if found is None:
         return None
     folder, ending = found
     image = {"image_path": f"{{{IMAGE}}}{ending}"} if ending else {}
     one_hot = one_hot_columns(table)
-    labels = {row.get(LABEL, "") for row in good}
+    labels = {row.get(LABEL, "") for row in rows}
     if len(labels) > 1 and not any(label.startswith("-") for label in labels):
         splits = {"split_column": SPLIT} if SPLIT in table.columns else {}
         return folder, {**image, "label_column": LABEL, **splits}

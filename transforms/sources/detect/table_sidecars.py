@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import BuildError, RequestError, Suggestion
+from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.column_names import LABEL_NAMES, NOT_LABEL_NAMES, plain_name
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
+from beam_tfrecords.transforms.sources.detect.sidecar_rows import list_sidecars, read_first_rows, spread
 from beam_tfrecords.transforms.sources.detect.split_column import are_splits
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
@@ -21,13 +21,9 @@ from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.object_cells import COLUMN as OBJECTS
 from beam_tfrecords.transforms.sources.tables.object_cells import hold_objects
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow
 
 _MOST_TABLES = 8
 _MOST_FOLDERS = 8
-_ROWS = 200
-# So many images that the first rows name have to be there.
-_CHECKED = 5
 _LONGEST_LABEL = 60
 # Tables that name the images of a test, with labels that nobody has given.
 _NO_LABELS = re.compile(r"submission|submit", re.IGNORECASE)
@@ -42,8 +38,7 @@ def is_table(name: str) -> bool:
 
 def list_tables(tree: FolderTree) -> list[str]:
     """Paths of the tables in the folders, those nearest to the root first."""
-    found = [posixpath.join(path, name) for path, _ in tree.walk() for name in tree.others(path) if is_table(name)]
-    return sorted(found, key=lambda path: (path.count("/"), path))
+    return list_sidecars(tree, is_table)
 
 
 def find_tables(tree: FolderTree, spec: SourceSpec, root: str | None) -> Iterator[Suggestion]:
@@ -92,14 +87,8 @@ def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Suggestion] | None
 
 def _read_cells(path: str) -> dict[str, list[Any]] | None:
     """Column -> cells of the first rows of a table; None if there are none."""
-    try:
-        table = open_table(path)
-        rows = [row for row in itertools.islice(table.rows(table.columns), _ROWS) if not isinstance(row, InvalidRow)]
-    except (OSError, RequestError, BuildError, ValueError) as error:
-        if storage.is_unanswered(error) or storage.is_unanswered(error.__cause__):
-            raise
-        return None
-    return {name: [row[name] for row in rows] for name in table.columns} if rows else None
+    found = read_first_rows(path, open_table)
+    return {name: [row[name] for row in found[1]] for name in found[0].columns} if found else None
 
 
 def _settings_of(path: str, tree: FolderTree, root: str) -> dict[str, Any] | None:
@@ -124,8 +113,7 @@ def _find_images(
     split = split_in_name(posixpath.basename(path).rpartition(".")[0])
     # Names with an extension say more than numbers.
     for column, values in sorted(cells.items(), key=lambda item: not _has_extension(map(str, item[1]))):
-        # From all parts of the rows: their images may be in different folders.
-        some = [*values[:: max(len(values) // _CHECKED, 1)], values[-1]]
+        some = spread(values)
         words = [str(value) for value in some if isinstance(value, (str, int)) and str(value)]
         if len(words) < len(some):
             continue

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.transforms.ref_columns import one_by_one
+from beam_tfrecords.transforms.refs import SampleRef
 from beam_tfrecords.transforms.settings import settings_of
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
@@ -21,6 +23,16 @@ _NEEDS: Mapping[str, Mapping[str, Any]] = {
     "detection": {"needs_label": False, "needs_objects": True},
     "segmentation": {"needs_label": False, "needs_objects": False, "needs_mask": True},
 }
+
+
+@contextlib.contextmanager
+def suppress_refusals() -> Iterator[None]:
+    """Suppresses what a file raises that is not what it is tried as; what leaves open what is there is raised."""
+    try:
+        yield
+    except (OSError, RequestError, BuildError, ValueError) as error:
+        if storage.is_unanswered(error) or storage.is_unanswered(error.__cause__):
+            raise
 
 
 def is_usable(spec: SourceSpec, settings: Mapping[str, Any], *, images: int = 0, share: float = 0.5) -> bool:
@@ -36,16 +48,13 @@ def is_usable(spec: SourceSpec, settings: Mapping[str, Any], *, images: int = 0,
     fields: dict[str, Any] = {"source": "auto", **_NEEDS.get(settings.get("layout", ""), {})}
     fields |= {name: read[name](value) for name, value in settings.items() if name in read}
     request = dataclasses.replace(spec, **fields)
-    try:
+    refs: list[SampleRef] = []
+    with suppress_refusals():
         source = open_input(request).source(request)
         if source.containers() is not None:
             return True
         wanted = (ref for ref in one_by_one(source.samples()) if request.selection.skips_path(ref.key) is None)
         refs = list(itertools.islice(wanted, _MOST))
-    except (RequestError, BuildError, OSError) as error:
-        if storage.is_unanswered(error) or storage.is_unanswered(error.__cause__):
-            raise
-        return False
     if settings.get("layout") == "detection" and not any(ref.objects and ref.objects.labels for ref in refs):
         return False
     good = [ref for ref in refs if ref.failure is None and (ref.label is not None or not request.needs_label)]

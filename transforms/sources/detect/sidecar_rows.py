@@ -1,0 +1,42 @@
+"""Sidecars of rows, tables as well as lists: which there are, and what their first rows are."""
+
+from __future__ import annotations
+
+import itertools
+import posixpath
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from beam_tfrecords.transforms.sources.detect.tree import FolderTree
+from beam_tfrecords.transforms.sources.detect.trial import suppress_refusals
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, TableFile
+
+_ROWS = 200
+_SPREAD = 5
+_Value = TypeVar("_Value")
+
+
+def list_sidecars(tree: FolderTree, is_wanted: Callable[[str], bool]) -> list[str]:
+    """Paths of the files in the folders that are wanted by their names, those nearest to the root first."""
+    found = [posixpath.join(path, name) for path, _ in tree.walk() for name in tree.others(path) if is_wanted(name)]
+    return sorted(found, key=lambda path: (path.count("/"), path))
+
+
+def read_first_rows(
+    path: str, open_file: Callable[[str], TableFile]
+) -> tuple[TableFile, list[Mapping[str, Any]]] | None:
+    """A table, and those of its first rows that can be read; None without any."""
+    found = None
+    with suppress_refusals():
+        table = open_file(path)
+        rows = itertools.islice(table.rows(table.columns), _ROWS)
+        found = table, [row for row in rows if not isinstance(row, InvalidRow)]
+    return found if found and found[1] else None
+
+
+def spread(values: Sequence[_Value]) -> list[_Value]:
+    """Some values from all parts of the rows: their images may be in different folders.
+
+    The images that these name have to be there.
+    """
+    return [*values[:: max(len(values) // _SPREAD, 1)], values[-1]]
