@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 _FEW = 8
 # Images that are opened for their sizes, where nothing else says them.
 _MOST_MEASURED = 32
-# The EXIF orientations from this on exchange width and height.
-_FIRST_TURNED = 5
 
 
 def check_annotations(spec: BuildSpec, source: Source, listing: Listing) -> None:
@@ -69,7 +67,7 @@ def _measure(spec: BuildSpec, listing: Listing) -> ObjectTotals:
     """Totals of a few images whose sizes only their files tell."""
     from beam_tfrecords.transforms.blocks.fetching import read_image
     from beam_tfrecords.transforms.images.decode import open_image, stored_size
-    from beam_tfrecords.transforms.images.orient import orientation_of
+    from beam_tfrecords.transforms.images.orient import orientation_of, swaps_sides
     from beam_tfrecords.transforms.listing.listing import read_refs
     from beam_tfrecords.transforms.listing.object_totals import ObjectTotals
 
@@ -84,7 +82,7 @@ def _measure(spec: BuildSpec, listing: Listing) -> ObjectTotals:
                 _, image = open_image(data, spec.image)
                 height, width = stored_size(image)
                 # Boxes are drawn on the image as it is shown.
-                size = (height, width) if orientation_of(image) >= _FIRST_TURNED else (width, height)
+                size = (height, width) if swaps_sides(orientation_of(image)) else (width, height)
                 totals.add([dataclasses.replace(ref.objects, size=size).pack()])
     return totals
 

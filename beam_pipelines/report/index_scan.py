@@ -18,6 +18,7 @@ from beam_tfrecords.beam_pipelines.report.distribution import Distribution
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage.threads import map_in_threads
+from beam_tfrecords.transforms.images.orient import swaps_sides
 
 _COLUMNS = ("key", "label", "length", "height", "width", "source_height", "source_width", "orientation")
 # What stands out -> column, and whether by its largest values.
@@ -219,7 +220,7 @@ def _add_sizes(scan: IndexScan, rows: Mapping[str, pa.Array]) -> None:
         height, width = (rows[name].fill_null(0).to_numpy(zero_copy_only=False).astype(float) for name in names)
         if kind == "source" and "orientation" in rows:
             # 5 to 8 exchange height and width.
-            turned = rows["orientation"].fill_null(1).to_numpy(zero_copy_only=False) >= 5
+            turned = swaps_sides(rows["orientation"].fill_null(1).to_numpy(zero_copy_only=False))
             height, width = np.where(turned, width, height), np.where(turned, height, width)
         known = (height > 0) & (width > 0)
         height, width = height[known], width[known]

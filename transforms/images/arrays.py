@@ -9,11 +9,12 @@ import numpy as np
 from PIL import Image
 
 from beam_tfrecords.transforms.images.geometry import Geometry
+from beam_tfrecords.transforms.images.orient import swaps_sides
 
 
 def turn(pixels: np.ndarray, orientation: int) -> np.ndarray:
     """Turns an image upright."""
-    if orientation >= 5:
+    if swaps_sides(orientation):
         pixels = cv2.transpose(pixels)
     flip = {2: 1, 3: -1, 4: 0, 6: 1, 7: -1, 8: 0}.get(orientation)
     return pixels if flip is None else cv2.flip(pixels, flip)

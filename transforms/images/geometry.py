@@ -8,6 +8,7 @@ import numpy as np
 
 from beam_tfrecords.transforms.images.decode_errors import check_pixels
 from beam_tfrecords.transforms.images.image_spec import ImageSpec, Resample, ResizeMode
+from beam_tfrecords.transforms.images.orient import swaps_sides
 
 # EXIF orientation -> (x, y) in the upright image, each as factors of (x, y, width, height) in the file.
 _UPRIGHT = {
@@ -61,8 +62,8 @@ class Geometry:
     @property
     def upright_size(self) -> tuple[int, int]:
         """(height, width) of the source as it is shown."""
-        turned = max(self.orientation, self.kept_orientation) >= 5
-        return (self.width, self.height) if turned else (self.height, self.width)
+        is_turned = swaps_sides(max(self.orientation, self.kept_orientation))
+        return (self.width, self.height) if is_turned else (self.height, self.width)
 
     @property
     def keeps_pixels(self) -> bool:
@@ -73,7 +74,7 @@ class Geometry:
     @property
     def resized_unturned(self) -> tuple[int, int]:
         """(height, width) of the resized image if it is resized before it is turned."""
-        if self.orientation >= 5:
+        if swaps_sides(self.orientation):
             return self.resized_width, self.resized_height
         return self.resized_height, self.resized_width
 
@@ -115,7 +116,7 @@ def plan_geometry(height: int, width: int, *, orientation: int, spec: ImageSpec)
     Raises:
       SampleError: reason `too_many_pixels` if the resized image or the canvas would exceed `max_pixels`.
     """
-    upright = (width, height) if orientation >= 5 else (height, width)
+    upright = (width, height) if swaps_sides(orientation) else (height, width)
     resized, final = _sizes(*upright, spec)
     check_pixels(*resized, spec.max_pixels)
     check_pixels(*final, spec.max_pixels)
