@@ -12,7 +12,6 @@ from beam_tfrecords.transforms.request.schedule_spec import NO_REUSE
 from beam_tfrecords.transforms.sources.braces import expand_braces, has_braces
 from beam_tfrecords.transforms.sources.inputs import (
     has_wildcards,
-    input_path,
     name_inputs,
     names_several,
     split_of_word,
@@ -49,7 +48,7 @@ def check_place(spec: BuildSpec) -> None:
                     "choose a folder outside"
                 )
             _refuse_around(spec.output, "input", path)
-    for path in map(input_path, spec.source.mask_root):
+    for _, path in map(split_of_word, spec.source.mask_root):
         if _is_in(output, storage.real_path(path)):
             raise RequestError(f"`output={spec.output}`: lies inside `mask_root={path}`; choose a folder outside")
         _refuse_around(spec.output, "mask_root", path)

@@ -174,6 +174,59 @@ def test_one_folder_has_the_masks_of_several_inputs_in_folders_of_their_names(tm
     pair("images/new/b.jpg", "masks/new/b.png", "b")
     flags = [f"--input={tmp_path}/images/old", f"--input={tmp_path}/images/new", f"--mask_root={tmp_path}/masks"]
     check_masks(build(tmp_path / "out", *flags), a="a.jpg", b="b.jpg")
+    assert not json.loads((tmp_path / "out/manifest.json").read_text())["notes"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "roots"),
+    [
+        # The request says the split, or names do, in any order; there may be folders of more splits.
+        (["train=one", "val=two"], ["validation=y", "train=x"]),
+        (["photos_train", "photos_val"], ["val=y", "test=z", "train=x"]),
+        (["photos_val"], ["val=y", "train=x"]),
+        (["photos_train", "photos_val"], ["masks_val", "masks_train"]),
+        (["train=one", "validation=two"], ["masks_val", "masks_test", "masks_train"]),
+        # Two inputs of a split have the two folders of it in their order.
+        (["train=one", "train=three", "val=two"], ["val=y", "train=x", "train=w"]),
+        # One folder of a split has folders of their names.
+        (["train=one", "train=three", "val=two"], ["val=y", "train=both"]),
+    ],
+)
+def test_folders_of_masks_belong_to_inputs_as_those_of_images_do(tmp_path, save, convert, inputs, roots):
+    masks = {"one": "a", "photos_train": "a", "two": "b", "photos_val": "b", "three": "c"}
+    for folder, name in masks.items():
+        save(tmp_path / folder / "same.png", np.full((30, 40, 3), ord(name), np.uint8))
+    folders = {"x": "a", "masks_train": "a", "both/one": "a", "y": "b", "masks_val": "b", "w": "c", "both/three": "c"}
+    for folder, name in {**folders, "z": "c", "masks_test": "c"}.items():
+        save(tmp_path / folder / "same.png", mask_of(name))
+
+    def said(word: str) -> str:
+        split, sign, folder = word.rpartition("=")
+        return f"{split}{sign}{tmp_path / folder}"
+
+    flags = [*(f"--input={said(word)}" for word in inputs), *(f"--mask_root={said(word)}" for word in roots)]
+    ran = convert(*flags, f"--output={tmp_path / 'out'}", "--image_encoding=png")
+    assert (ran.code, "belong to no image" in ran.out) == (0, False), ran.err
+    dataset = open_dataset(tmp_path / "out")
+    records = [record for split in dataset.splits for record in dataset.records(split)]
+    assert len(records) == len(inputs)
+    for record in records:
+        np.testing.assert_array_equal(record["mask"][..., 0], mask_of(chr(record["image"][0, 0, 0])))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--input=train={}/images", "--mask_root=val={}/masks"], "none of train, which"),
+        (["--input={}/in/images", "--mask_root=val={}/masks"], "has no split; expected --input=validation=FOLDER"),
+    ],
+)
+def test_a_split_without_a_folder_of_masks_is_refused(folders, convert, words, message):
+    # The name of the folder of a test begins with "test".
+    shutil.copytree(folders / "images", folders / "in/images")
+    ran = convert(*(word.format(folders) for word in words), f"--output={folders / 'out'}")
+    assert ran.code == 2
+    assert message in ran.err
 
 
 # What is missing or wrong
@@ -227,7 +280,10 @@ def test_where_no_image_has_a_mask_the_refusal_offers_the_suffixes(image, mask, 
         (["--mask_root={}/nowhere"], "there is no such folder"),
         (["--mask_root={}/out"], "because there is no image in"),
         (["--mask_root={}/masks", "--mask_suffix=_seg"], "there is no image whose name ends in _seg in"),
-        (["--mask_root={}/masks"] * 2, "2 folders for 1 inputs; expected one for each, or one for all"),
+        (
+            ["--mask_root={}/masks", "--mask_root={}/images"],
+            "2 folders for 1 inputs; expected one for each input or split, or one for all",
+        ),
         (["--mask_root={}/masks", "--layout=image"], "the layout has no masks; say --layout=segmentation"),
         (["--layout=segmentation"], "the layout needs masks; name their folder with --mask_root, or"),
         (["--mask_column=mask"], "which has no columns"),

@@ -1,4 +1,4 @@
-"""The folders of `image_root`, and of which file of the input each is."""
+"""The folders of `image_root` and `mask_root`, and of which input each is."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Iterable, Sequence
+from typing import NoReturn
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
@@ -24,10 +25,12 @@ class FileRoots:
     Attributes:
       own: those of this file alone; empty if the request does not tell them from the others.
       every: all folders.
+      setting: that says them.
     """
 
     own: tuple[str, ...]
     every: tuple[str, ...]
+    setting: str = "image_root"
 
     def choose(self, names: Iterable[str], *, allow_outside_root: bool) -> tuple[str, ...]:
         """The folders to look in, by the names of the first images.
@@ -47,9 +50,9 @@ class FileRoots:
         for name in first if len(roots) > 1 else ():
             if len(found := find(name, roots)) > 1:
                 raise RequestError(
-                    f"`image_root`: there is {' and '.join(map(shorten, found))}, so that the name does not say which "
-                    "image is meant; `image_root=train=FOLDER` says the folder of a split, as for `input`, and as many "
-                    "folders as inputs are each of the input at its place"
+                    f"`{self.setting}`: there is {' and '.join(map(shorten, found))}, so that the name does not say "
+                    f"which image is meant; `{self.setting}=train=FOLDER` says the folder of a split, as for `input`, "
+                    "and as many folders as inputs are each of the input at its place"
                 )
         return roots
 
@@ -58,54 +61,80 @@ class FileRoots:
         return any(_find(name, self.every, allow_outside_root=allow_outside_root) for name in names)
 
 
-def pair_roots(files: Sequence[InputFile], words: Sequence[str]) -> list[FileRoots]:
-    """The folders of each file.
+def pair_roots(files: Sequence[InputFile], words: Sequence[str], setting: str = "image_root") -> list[FileRoots]:
+    """The folders of each file: see `own_roots`.
 
-    A folder is of the files of the split that the request says or both names say; else of the file at its place, if
-    there are as many. Files in different folders with one of these, or one around them, have their own first.
+    Files in different folders with one of these, or one around them, have their own first.
 
     Args:
       files: of the input.
-      words: values of `image_root`; empty for the folders of the files.
+      words: values of the setting; empty for the folders of the files.
+      setting: that has the values.
 
     Raises:
       RequestError: a split has no folder.
     """
     beside = [storage.dirname(file.entry.path) for file in files]
     if not words:
-        return [FileRoots((), (folder,)) for folder in beside]
+        return [FileRoots((), (folder,), setting) for folder in beside]
     said, folders = zip(*map(split_of_word, words), strict=True)
     every = tuple(dict.fromkeys(folders))
+    own = own_roots([(file.entry.path, file.split) for file in files], words, setting)
     if any(said):
-        return [FileRoots((), _roots_of_split(file, said, folders)) for file in files]
-    splits = list(map(_split_of, files))
+        return [FileRoots((), some, setting) for some in own]
+    if any(own):
+        return [FileRoots(some, every, setting) for some in own]
+    if len(set(beside)) == len(files) > 1 and all(_is_around(folder, beside) for folder in every):
+        return [FileRoots((one,), tuple(dict.fromkeys((one, *every))), setting) for one in beside]
+    return [FileRoots((), every, setting)] * len(files)
+
+
+def own_roots(inputs: Sequence[tuple[str, str | None]], words: Sequence[str], setting: str) -> list[tuple[str, ...]]:
+    """The folders that each input has for itself; empty if the request does not tell them from the others.
+
+    A folder is of the inputs of the split that the request says or both names say; else of the input at its place, if
+    there are as many.
+
+    Args:
+      inputs: path of each file or folder, and its split if that is known.
+      words: values of the setting.
+      setting: that has the values.
+
+    Raises:
+      RequestError: a split has no folder.
+    """
+    said, folders = zip(*map(split_of_word, words), strict=True)
+    every = tuple(dict.fromkeys(folders))
+    splits = [split or _split_of(path) for path, split in inputs]
+    if any(said):
+        of_splits = {split: _roots_of_split(split, said, folders) for split in splits}
+        for (path, _), split in zip(inputs, splits, strict=True):
+            if not of_splits[split]:
+                _refuse_split(path, split, sorted({one for one in said if one}), setting)
+        return [of_splits[split] for split in splits]
     of_folders = _splits_of_folders(folders)
     if len(every) > 1 and None not in of_folders and set(splits) <= set(of_folders):
-        own = [tuple(one for one, of in zip(folders, of_folders, strict=True) if of == split) for split in splits]
-        return [FileRoots(some, every) for some in own]
-    if len(files) == len(every) > 1:
-        return [FileRoots((folder,), every) for folder in folders]
-    if len(set(beside)) == len(files) > 1 and all(_is_around(folder, beside) for folder in every):
-        return [FileRoots((own,), tuple(dict.fromkeys((own, *every)))) for own in beside]
-    return [FileRoots((), every)] * len(files)
+        return [_roots_of_split(split, of_folders, folders) for split in splits]
+    if len(inputs) == len(every) > 1:
+        return [(folder,) for folder in folders]
+    return [()] * len(inputs)
 
 
-def _roots_of_split(file: InputFile, said: Sequence[str | None], folders: Sequence[str]) -> tuple[str, ...]:
-    split = _split_of(file)
-    found = tuple(dict.fromkeys(folder for one, folder in zip(said, folders, strict=True) if one in (None, split)))
-    if not found:
-        words = ", ".join(sorted({one for one in said if one}))
-        raise RequestError(
-            f"`image_root` names folders of {words}, and none of {split or 'the split'}, which "
-            f"{quote_input(file.entry.path)} is; expected `image_root={split or 'SPLIT'}=FOLDER` for each split"
-        )
-    return found
+def _roots_of_split(split: str | None, said: Sequence[str | None], folders: Sequence[str]) -> tuple[str, ...]:
+    """The folders of a split, and those of all."""
+    return tuple(dict.fromkeys(folder for one, folder in zip(said, folders, strict=True) if one in (None, split)))
 
 
-def _split_of(file: InputFile) -> str | None:
-    """The split that the request says, or the name of a file, or that of its folder."""
-    name, folder = storage.basename(file.entry.path), storage.basename(storage.dirname(file.entry.path))
-    return file.split or split_in_name(name.partition(".")[0]) or split_in_name(folder)
+def _refuse_split(path: str, split: str | None, said: Sequence[str], setting: str) -> NoReturn:
+    is_which = f"none of {split}, which {quote_input(path)} is" if split else f"{quote_input(path)} has no split"
+    expected = f"`{setting}={split}=FOLDER` for each split" if split else f"`input={said[0]}=FOLDER`"
+    raise RequestError(f"`{setting}` names folders of {', '.join(said)}, and {is_which}; expected {expected}")
+
+
+def _split_of(path: str) -> str | None:
+    """The split that the name of a file or folder says, or that of the folder around it."""
+    name, folder = storage.basename(path), storage.basename(storage.dirname(path))
+    return split_in_name(name.partition(".")[0]) or split_in_name(folder)
 
 
 def _splits_of_folders(folders: Sequence[str]) -> list[str | None]:

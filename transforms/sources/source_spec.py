@@ -76,10 +76,6 @@ def _read_roots(word: Any) -> tuple[str, ...]:
     return tuple(map(_absolute, _read_paths(word)))
 
 
-def _read_folders(word: Any) -> tuple[str, ...]:
-    return tuple(map(storage.absolute, _read_paths(word)))
-
-
 def _read_paths(word: Any) -> list[str]:
     paths = [str(path) for path in (word if isinstance(word, (list, tuple)) else [word])]
     plain = [path.partition("=")[2] if _NAMED.match(path) else path for path in paths]
@@ -146,8 +142,8 @@ class SourceSpec:
       image_path: pattern of the images' paths over a table's columns, such as `train/{id}.jpg`.
       image_root: folders that the images' paths in a table are relative to, also as train=PATH; empty: the table's
         folder.
-      mask_root: folders of the masks: one for each input, or one for all; in a table, what the masks' paths are
-        relative to.
+      mask_root: folders of the masks: one for each input or split, also as train=PATH, or one for all; in a table,
+        what the masks' paths are relative to.
       mask_column: column with the mask's path; None: one of a usual name.
       mask_suffix: what the name of a mask has at its end, before the extension, and that of its image has not.
       image_suffix: what the name of an image has there, and that of its mask has not.
@@ -243,8 +239,8 @@ class SourceSpec:
     )
     mask_root: tuple[str, ...] = _setting(
         (),
-        help="folder with the masks of the images, of the same names; may be repeated: one for each input",
-        read=_read_folders,
+        help="folder with the masks of the images, of the same names; may be repeated, also as train=PATH",
+        read=_read_roots,
         write=lambda folders: _write_input(folders) or None,
         shown_default="",
         may_repeat=True,

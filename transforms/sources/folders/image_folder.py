@@ -18,7 +18,7 @@ from beam_tfrecords.transforms.sources.detect.inference import assume_folders, c
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request, show_names
 from beam_tfrecords.transforms.sources.detect.suggestions import find_sidecars
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
-from beam_tfrecords.transforms.sources.folders.mask_files import MaskFiles, find_mask_files
+from beam_tfrecords.transforms.sources.folders.mask_files import MaskFiles, find_mask_files, find_unmatched
 from beam_tfrecords.transforms.sources.folders.roots import Root, check_named_splits, root_of
 from beam_tfrecords.transforms.sources.image_files import with_mask
 from beam_tfrecords.transforms.sources.inputs import (
@@ -119,7 +119,7 @@ class ImageFolder(Source):
 
     def infer(self, folders: FolderSummary) -> Callable[[SampleRef], SampleRef] | None:
         """See `Source.infer`."""
-        self.unmatched = [one for masks in self._masks.values() for one in masks.unmatched()]
+        self.unmatched = list(find_unmatched(self._masks.values()))
         self.notes += [one.note for one in self.unmatched]
         trees = {root.key_prefix: folders.tree(root.key_prefix) for root in self._roots}
         names = [storage.basename(root.folder) for root in self._roots]

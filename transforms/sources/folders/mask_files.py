@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
@@ -12,7 +12,8 @@ from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stag
 from beam_tfrecords.transforms.sources.detect.mask_names import find_suffixes
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, plain_path
 from beam_tfrecords.transforms.sources.folders.roots import Root
-from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.image_roots import own_roots
+from beam_tfrecords.transforms.sources.inputs import quote_input, split_of_word
 from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind
 from beam_tfrecords.transforms.sources.source import Unmatched
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
@@ -31,16 +32,19 @@ class MaskFiles:
       folder: of the masks.
       spec: the request.
       with_prefix: whether the masks of an input are in a folder of its name.
+
+    Attributes:
+      used: the masks that belong to an image, as names in `masks`.
     """
 
-    def __init__(self, root: Root, folder: str, spec: SourceSpec, *, with_prefix: bool) -> None:
+    def __init__(self, root: Root, folder: str, spec: SourceSpec, *, with_prefix: bool = False) -> None:
         self.folder = folder.rstrip("/")
         self._root = root
         self._prefix = root.key_prefix if with_prefix else ""
         self._suffix, self._image_suffix = spec.mask_suffix or "", spec.image_suffix or ""
         # Images and masks are in one tree: the suffix, or else the folder, tells which file is what.
         self._is_shared = f"{root.folder.rstrip('/')}/".startswith(f"{self.folder}/")
-        self._used: set[str] = set()
+        self.used: set[str] = set()
         self._examples: list[str] = []
 
     def is_mask(self, path: str) -> bool:
@@ -62,9 +66,9 @@ class MaskFiles:
         if len(self._examples) < _MOST_NAMES:
             self._examples.append(stem)
         name = stem.removesuffix(self._image_suffix)
-        if name not in self._masks:
+        if name not in self.masks:
             name = self._by_plain_path.get(_plain_path(name)) or name
-        found = self._masks.get(name, ())
+        found = self.masks.get(name, ())
         if len(found) != 1:
             what = (
                 f"several masks: {', '.join(sorted(printable(one.path) for one in found))}"
@@ -72,26 +76,20 @@ class MaskFiles:
                 else (f"no mask of the name {printable(name + self._suffix)}.* in {printable(self.folder)}")
             )
             raise SampleError(Stage.LIST, FailureReason.INVALID_MASK if found else FailureReason.MASK_MISSING, what)
-        self._used.add(name)
+        self.used.add(name)
         return found[0]
 
-    def unmatched(self) -> list[Unmatched]:
-        """The masks that belong to no image.
+    def check(self) -> None:
+        """Refuses masks of which none belongs to an image.
 
         Raises:
-          RequestError: no image has a mask.
+          RequestError: images were looked for, and none has a mask.
         """
-        if self._examples and not self._used:
+        if self._examples and not self.used:
             raise self._refusal()
-        unused = sorted(self._masks.keys() - self._used)
-        if not unused:
-            return []
-        first = printable(self._masks[unused[0]][0].path)
-        note = f"{len(unused):,} of {len(self._masks):,} masks in {self.folder} belong to no image, such as {first}"
-        return [Unmatched(note, len(unused), len(self._masks))]
 
     @functools.cached_property
-    def _masks(self) -> dict[str, tuple[storage.FileEntry, ...]]:
+    def masks(self) -> dict[str, tuple[storage.FileEntry, ...]]:
         """Path below the folder, without suffix and extension -> the masks."""
         masks: dict[str, tuple[storage.FileEntry, ...]] = {}
         for entry in storage.list_files(self.folder, literal=True):
@@ -105,9 +103,9 @@ class MaskFiles:
 
     @functools.cached_property
     def _by_plain_path(self) -> dict[str, str | None]:
-        """Path without folders of masks -> that in `_masks`; None for one of several."""
+        """Path without folders of masks -> that in `masks`; None for one of several."""
         plain: dict[str, str | None] = {}
-        for name in self._masks:
+        for name in self.masks:
             path = _plain_path(name)
             plain[path] = None if path in plain else name
         return plain
@@ -119,13 +117,13 @@ class MaskFiles:
 
     def _refusal(self) -> RequestError:
         where = quote_input(self._root.listing)
-        if not self._masks:
+        if not self.masks:
             what = "no folder such as masks with images" if self._is_shared else "no image"
             what = f"no image whose name ends in {self._suffix}" if self._suffix else what
             return RequestError(f"{where}: no image has a mask, because there is {what} in {self.folder}")
-        names = [posixpath.basename(name) + self._suffix for name in list(self._masks)[:_MOST_NAMES]]
+        names = [posixpath.basename(name) + self._suffix for name in list(self.masks)[:_MOST_NAMES]]
         settings: dict[str, Any] | None = find_suffixes(map(posixpath.basename, self._examples), names)
-        image, mask = self._examples[0], next(iter(self._masks.values()))[0].path
+        image, mask = self._examples[0], next(iter(self.masks.values()))[0].path
         return RequestError(
             f"{where}: no image has a mask; expected one of the same name in {self.folder}, and found "
             f"{printable(image)} and {printable(mask)}; `mask_suffix` and `image_suffix` say what their names have at "
@@ -138,21 +136,48 @@ def find_mask_files(roots: Sequence[Root], spec: SourceSpec) -> dict[str, MaskFi
     """Prefix of the keys of a root -> the masks of its images; empty if the request does not say where masks are.
 
     Raises:
-      RequestError: there is no such folder, or there are not as many as inputs.
+      RequestError: there is no such folder, or it is not said whose masks a folder has.
     """
-    folders = spec.mask_root or (tuple(root.folder for root in roots) if spec.mask_suffix else ())
-    if spec.mask_root and len(folders) not in (1, len(roots)):
-        raise RequestError(
-            f"`mask_root`: {len(folders)} folders for {len(roots)} inputs; expected one for each, or one for all"
-        )
-    for folder in spec.mask_root:
+    if not spec.mask_root:
+        return {root.key_prefix: MaskFiles(root, root.folder, spec) for root in roots if spec.mask_suffix}
+    every = list(dict.fromkeys(folder for _, folder in map(split_of_word, spec.mask_root)))
+    for folder in every:
         if not storage.is_folder(folder):
             raise RequestError(f"`mask_root={printable(folder)}`: there is no such folder")
-    is_one = len(folders) < len(roots)
-    return {
-        root.key_prefix: MaskFiles(root, folder, spec, with_prefix=is_one)
-        for root, folder in zip(roots, folders * len(roots) if is_one else folders, strict=bool(folders) and not is_one)
-    }
+    own = own_roots([(root.folder, root.split) for root in roots], spec.mask_root, "mask_root")
+    found: dict[str, MaskFiles] = {}
+    for number, root in enumerate(roots):
+        # Folders of a split belong to its inputs as all folders do to all inputs.
+        folders = own[number] or tuple(every)
+        alike = [one for one, others in enumerate(own) if others == own[number]]
+        if len(folders) not in (1, len(alike)):
+            raise RequestError(
+                f"`mask_root`: {len(folders)} folders for {len(alike)} inputs; expected one for each input or split, "
+                "or one for all"
+            )
+        folder = folders[alike.index(number) if len(folders) > 1 else 0]
+        is_shared = len(alike) > 1 and len(spec.mask_root) < len(roots) and len(folders) == 1
+        found[root.key_prefix] = MaskFiles(root, folder, spec, with_prefix=is_shared)
+    return found
+
+
+def find_unmatched(every: Iterable[MaskFiles]) -> Iterator[Unmatched]:
+    """The masks that belong to no image; inputs may share a folder of masks.
+
+    Raises:
+      RequestError: no image of an input has a mask.
+    """
+    folders: dict[str, tuple[dict[str, str], set[str]]] = {}
+    for one in every:
+        one.check()
+        masks, used = folders.setdefault(one.folder, ({}, set()))
+        masks.update((name, entries[0].path) for name, entries in one.masks.items())
+        used |= one.used
+    for folder, (masks, used) in folders.items():
+        if unused := sorted(masks.keys() - used):
+            first = printable(masks[unused[0]])
+            note = f"{len(unused):,} of {len(masks):,} masks in {folder} belong to no image, such as {first}"
+            yield Unmatched(note, len(unused), len(masks))
 
 
 def _plain_path(path: str) -> str:

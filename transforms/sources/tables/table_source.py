@@ -201,7 +201,8 @@ class TableSource(Source):
         self._readers: list[_Reader] = []
         _check_labels(tables, spec)
         files = [file for file, _ in tables]
-        paired = pair_roots(files, spec.image_root), pair_roots(files, spec.mask_root or spec.image_root)
+        of_masks = (spec.mask_root, "mask_root") if spec.mask_root else (spec.image_root, "image_root")
+        paired = pair_roots(files, spec.image_root), pair_roots(files, *of_masks)
         for (file, table), roots, mask_roots in zip(tables, *paired, strict=True):
             reader, notes = _reader(table, file, spec, roots=roots, mask_roots=mask_roots)
             self._readers.append(reader)
