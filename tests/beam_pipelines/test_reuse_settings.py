@@ -55,6 +55,10 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "box_columns": ({**BOX_ROWS, "box_format": "xyxy"}, {"box_columns": "x1,y1,x3,y3"}),
     "box_format": (BOX_ROWS, {"box_format": "xywh"}),
     "box_unit": (BOX_ROWS, {"box_unit": "pixels"}),
+    "unknown_labels": (
+        {**TABLE, "layout": "multilabel", "label_columns": "minus,one", "unknown_labels": "no"},
+        {"unknown_labels": "yes"},
+    ),
     "missing_values": ({**TABLE, "class_names": "cat,dog"}, {"missing_values": "dog"}),
     "trust_annotations": (FOLDER, {"trust_annotations": True}),
     "requester_pays": (FOLDER, {"requester_pays": "true"}),
@@ -147,14 +151,16 @@ def make_input(root: Path, picture: Callable, save: Callable) -> None:
     shutil.copytree(root / "in", root / "moved/in")
     save(root / "moved/in/cat/000.png", picture(1000, 30, 40))
     outside = save(root.with_name("outside.png"), picture(95, 30, 40))
-    lines = ["image,other,label,name,several,split,fold,id,zero,one,mask,other_mask"]
+    lines = ["image,other,label,name,several,split,fold,id,zero,one,minus,mask,other_mask"]
     for number in range(8):
         names = ("cat", "dog") if number % 2 else ("dog", "Äpfel")
         folds = ("train", "test") if number % 3 else ("test", "train")
         paths = f"in/cat/{number:03d}.png,in/dog/{number:03d}.png"
         masks = f"masks/cat/{number:03d}.png,masks/cat/{number:03d}_m.png"
-        lines.append(f"{paths},{','.join(names)},{'|'.join(names)},{','.join(folds)},{number:03d},0,1,{masks}")
-    lines.append(f"../{outside.name},in/dog/copy.png,cat,dog,cat|dog,train,test,000,1,0,,")
+        lines.append(
+            f"{paths},{','.join(names)},{'|'.join(names)},{','.join(folds)},{number:03d},0,1,{-(number % 2)},{masks}"
+        )
+    lines.append(f"../{outside.name},in/dog/copy.png,cat,dog,cat|dog,train,test,000,1,0,1,,")
     (root / "rows.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     sides = ["path,label,x1,y1,x2,y2,x3,y3"]
     sides += [f"in/cat/{number:03d}.png,cat,{3 + number},2,{9 + number},8,{7 + number},7" for number in range(8)]

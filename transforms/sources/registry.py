@@ -39,7 +39,8 @@ class Entry:
 _FOLDERS = ("label_pattern", "classes")
 MASK_FILES = ("mask_root", "mask_suffix", "image_suffix")
 _ROWS = (
-    "label_column", "label_columns", "label_separator", "split_column", "key_column", "group_column", "classes",
+    "label_column", "label_columns", "label_separator", "unknown_labels", "split_column", "key_column", "group_column",
+    "classes",
 )  # fmt: skip
 _BOXES = ("box_columns", "box_format", "box_unit")
 _TABLE = (*_ROWS, *_BOXES, "image_column", "image_path", "image_root", "mask_column", "mask_root")

@@ -39,6 +39,14 @@ class LabelType(str, enum.Enum):
     TEXT = "text"
 
 
+class UnknownLabels(str, enum.Enum):
+    """What -1 means beside zeros and ones: REJECT its row, NO or YES. Then an empty cell is no."""
+
+    REJECT = "reject"
+    NO = "no"
+    YES = "yes"
+
+
 class Fingerprint(str, enum.Enum):
     """What tells that a file has changed: STAT its size and modification time, CONTENT a hash of its bytes."""
 
@@ -97,6 +105,11 @@ def _read_words(word: Any) -> tuple[str, ...]:
     return read_names(word) if word not in ("", []) else ()
 
 
+def _read_unknown(word: Any) -> Any:
+    # YAML reads yes and no as true and false.
+    return one_of(UnknownLabels)({True: "yes", False: "no"}.get(word, word) if isinstance(word, bool) else word)
+
+
 def _read_delimiter(word: Any) -> str:
     delimiter = {"tab": "\t", "\\t": "\t"}.get(str(word), str(word))
     if len(delimiter) != 1 or delimiter in '"\r\n' or (not delimiter.isprintable() and delimiter != "\t"):
@@ -148,6 +161,7 @@ class SourceSpec:
       mask_suffix: what the name of a mask has at its end, before the extension, and that of its image has not.
       image_suffix: what the name of an image has there, and that of its mask has not.
       label_separator: what separates several labels in one cell; None: a cell is one label.
+      unknown_labels: what -1 and empty cells mean beside zeros and ones; None: -1 in the first rows is refused.
       missing_values: words that mean an empty cell, in columns that are not features.
       delimiter: between the cells of a csv file; None to detect it.
       encoding: of a csv or jsonl file; None to detect it.
@@ -253,6 +267,14 @@ class SourceSpec:
         None, help="what the name of an image has at its end, and that of its mask has not, such as _sat"
     )
     label_separator: str | None = _setting(None, help="separates several labels in one cell")
+    unknown_labels: UnknownLabels | None = setting(
+        None,
+        group=INPUT,
+        decides_records=False,
+        help="what -1 is beside zeros and ones: reject (its row), no or yes; an empty cell then is no",
+        read=_read_unknown,
+        shown_default="refused",
+    )
     missing_values: tuple[str, ...] = _setting(
         ("NaN", "nan", "N/A", "None", "null", "NULL", "?"),
         help="words in a table's columns of labels, splits, groups, keys and images that mean an empty cell",

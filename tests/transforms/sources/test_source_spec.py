@@ -7,7 +7,7 @@ import pytest
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.settings import read_settings, settings_of, write_settings
 from beam_tfrecords.transforms.sources.registry import NAMES
-from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
+from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec, UnknownLabels
 
 
 def read(**words):
@@ -59,6 +59,11 @@ def test_every_setting_is_read_and_the_rest_have_defaults():
     spec = read(**words)
     assert write_settings(spec) | words == write_settings(spec) | {"allow_outside_root": "true"}
     assert read(input="/a") == SourceSpec(input=("/a",))
+
+
+@pytest.mark.parametrize(("word", "meaning"), [("no", "no"), (False, "no"), (True, "yes"), ("reject", "reject")])
+def test_the_words_of_unknown_labels_are_those_that_yaml_makes_of_them(word, meaning):
+    assert read(input="/a", unknown_labels=word).unknown_labels is UnknownLabels(meaning)
 
 
 def test_where_the_input_is_does_not_decide_the_bytes():

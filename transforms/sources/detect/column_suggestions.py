@@ -23,6 +23,7 @@ from beam_tfrecords.transforms.sources.detect.numbered_columns import (
 )
 from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS, are_splits
 from beam_tfrecords.transforms.sources.names import is_image_name
+from beam_tfrecords.transforms.sources.tables.flags import UNKNOWN_MEANINGS, find_column_flags
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_embedded, refuse_pixels
@@ -74,7 +75,8 @@ def column_suggestions(table: Table, *, image: str | None, needs_image: bool, ne
     column = images.get("image_column") or image
     others = {name: values for name, values in cells.items() if name != column}
     repeats = column is not None and len(set(cells[column])) < len(cells[column])
-    found = itertools.islice(_find_labels(others, rows, repeats=repeats), _MOST_LABELS)
+    found = [*_find_labels(others, rows, repeats=repeats)]
+    found = found if any("unknown_labels" in labels for _, labels in found) else found[:_MOST_LABELS]
     suggestions = [Suggestion(meaning, {**images, **labels}) for meaning, labels in found]
     return [*suggestions, Suggestion("the images without labels", {**images, "layout": "image"})]
 
@@ -121,13 +123,17 @@ def _find_one_hot(cells: _Cells, rows: int) -> list[str]:
     A column of ones alone tells nothing, and neither do columns that are all constant; but no row of a rare class may
     be among the first.
     """
-    found = {
+    words = {
         name: {str(value).removesuffix(".0") for value in values}
         for name, values in cells.items()
         if not NOT_LABEL_NAMES.search(plain_name(name)) and "," not in name and plain_name(name) not in SPLIT_FLAGS
-        if len(values) == rows and set(map(str, values)) <= _ONE_HOT
+        if values and set(map(str, values)) <= _ONE_HOT
     }
-    names = [name for name, words in found.items() if words != {"1"}]
+    # Where some are unknown, others may be empty.
+    may_be_empty = any({"-1", "0"} <= found for found in words.values())
+    full = {name for name in words if len(cells[name]) == rows}
+    found = {name: values for name, values in words.items() if may_be_empty or name in full}
+    names = [name for name, values in found.items() if values != {"1"} or name not in full]
     if not any(len(words) > 1 for words in found.values()):
         return []
     numbered = iter(sort_by_number(name for name in names if re.search(r"\d", name)))
@@ -229,7 +235,12 @@ def _find_labels(cells: _Cells, rows: int, *, repeats: bool = False) -> Iterator
     ]
     named = [name for name in labels if LABEL_NAMES.search(plain_name(name))]
     if len(one_hot) > 1 and set(named) <= set(one_hot):
-        yield f"a class for each of the columns {', '.join(one_hot)}", {"label_columns": ",".join(one_hot)}
+        shown, settings = f"a class for each of the columns {', '.join(one_hot)}", {"label_columns": ",".join(one_hot)}
+        if not find_column_flags(value for name in one_hot for value in cells[name]).unknown:
+            yield shown, settings
+            return
+        for unknown, meaning in UNKNOWN_MEANINGS.items():
+            yield f"{shown}, {meaning}", {**settings, "unknown_labels": unknown.value}
         return
     labels = sorted(named or labels, key=lambda name: len(set(cells[name])))
     for name in labels[:_MOST_LABELS]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.sources.path_rule import shorten
+from beam_tfrecords.transforms.sources.source_spec import UnknownLabels
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 
 _WORDS = {
@@ -19,6 +21,13 @@ _WORDS = {
 # A list as Python or NumPy prints it: [0, 1, 1], [0. 1. 1.].
 _LIST = re.compile(r"\s*[\[(]([-+.,\s01]*)[\])]\s*")
 
+# What a request may take unknown labels for, and what is built then.
+UNKNOWN_MEANINGS = {
+    UnknownLabels.NO: "unknown labels as no",
+    UnknownLabels.YES: "unknown labels as yes",
+    UnknownLabels.REJECT: "the rows without unknown labels",
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class Flags:
@@ -28,13 +37,17 @@ class Flags:
       count: of a list; 0 for columns.
       has_zeros: whether a class that a sample is not of is a zero. Then -1 is an unknown one, as in CheXpert; else it
         is "not", as in CelebA.
-      has_unknown: whether some of the first rows have such an unknown one.
+      unknown: number of such unknown ones in the first rows.
+      empty: number of empty cells in them; of columns.
+      meaning: what the request takes unknown ones for; None if it does not say.
       are_several: whether a sample may be of several classes, or of none, as the first rows say.
     """
 
     count: int = 0
     has_zeros: bool = True
-    has_unknown: bool = False
+    unknown: int = 0
+    empty: int = 0
+    meaning: UnknownLabels | None = None
     are_several: bool = True
 
     def is_one(self, value: Any, column: str) -> bool:
@@ -44,10 +57,14 @@ class Flags:
           SampleError: it is neither, or unknown.
         """
         flag = _flag(value)
+        if flag is None and self.meaning and _is_empty(value):
+            return False
         if flag is None or (flag == 0 and not self.has_zeros):
             expected = "0 or 1" if self.has_zeros else "-1 or 1, as in the first rows"
             raise invalid_row(f"column {column!r} has {shorten(str(value))}; expected {expected}")
         if flag < 0 and self.has_zeros:
+            if self.meaning in (UnknownLabels.NO, UnknownLabels.YES):
+                return self.meaning is UnknownLabels.YES
             detail = f"column {column!r} has -1, which is neither yes nor no beside 0 and 1"
             raise SampleError(Stage.LIST, FailureReason.LABEL_MISSING, detail)
         return flag == 1
@@ -65,6 +82,18 @@ class Flags:
         return [number for number, value in enumerate(values) if self.is_one(value, column)]
 
 
+def describe_unknown(flags: Flags, rows: int) -> str:
+    """A note on what unknown labels are taken for.
+
+    Args:
+      rows: number of the first rows, in which they are counted.
+    """
+    said = flags.meaning.value if flags.meaning else ""
+    taken = said if said in ("no", "yes") else "unknown, which rejects its row"
+    empty = f", and an empty cell is no ({flags.empty:,})" if flags.empty else ""
+    return f"-1 in the labels is {taken} ({flags.unknown:,} in the first {rows:,} rows){empty}"
+
+
 def find_list_flags(cells: Iterable[Any], separator: str | None) -> Flags | None:
     """What lists of zeros and ones mean, as the first cells say; None if these are something else.
 
@@ -77,13 +106,20 @@ def find_list_flags(cells: Iterable[Any], separator: str | None) -> Flags | None
         return None
     if all(row == sorted(set(row)) for row in flags):  # type: ignore[type-var]
         return None
-    return Flags(len(flags[0]), 0 in found, {-1, 0} <= found, any(row.count(1) != 1 for row in flags))
+    unknown = sum(row.count(-1) for row in flags) if 0 in found else 0
+    return Flags(len(flags[0]), 0 in found, unknown, are_several=any(row.count(1) != 1 for row in flags))
 
 
 def find_column_flags(cells: Iterable[Any]) -> Flags:
     """What the first cells of all columns of zeros and ones mean."""
-    found = set(map(_flag, cells))
-    return Flags(has_zeros=0 in found or -1 not in found, has_unknown={-1, 0} <= found)
+    cells = list(cells)
+    found = Counter(map(_flag, cells))
+    has_zeros = 0 in found or -1 not in found
+    return Flags(has_zeros=has_zeros, unknown=found[-1] if has_zeros else 0, empty=sum(map(_is_empty, cells)))
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value != value or value == ""
 
 
 def _flag(value: Any) -> int | None:

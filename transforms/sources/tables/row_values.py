@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import RequestError, SampleError
+from beam_tfrecords.errors import RequestError, SampleError, Suggestion
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import CAPTIONS
 from beam_tfrecords.transforms.labels import numbered_label
@@ -18,7 +18,7 @@ from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import Locator, SampleRef, Scalar, Value
 from beam_tfrecords.transforms.sources.detect.columns import Columns, available, choose_columns, find_label
-from beam_tfrecords.transforms.sources.inputs import InputFile
+from beam_tfrecords.transforms.sources.inputs import InputFile, quote_input
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.source_spec import LabelType, SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import (
@@ -29,7 +29,13 @@ from beam_tfrecords.transforms.sources.tables.cells import (
     read_value,
     read_values,
 )
-from beam_tfrecords.transforms.sources.tables.flags import Flags, find_column_flags, find_list_flags
+from beam_tfrecords.transforms.sources.tables.flags import (
+    UNKNOWN_MEANINGS,
+    Flags,
+    describe_unknown,
+    find_column_flags,
+    find_list_flags,
+)
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects, read_objects
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table
 from beam_tfrecords.transforms.splits import SPLIT_NAMES
@@ -120,8 +126,8 @@ class RowReader:
         notes = []
         if self.flags and self.flags.count:
             notes.append(f"the labels {self.columns.label!r} are zeros and ones, one for each class")
-        if self.flags and self.flags.has_unknown:
-            notes.append("-1 in the labels is unknown beside 0 and 1: rows with it are rejected as label_missing")
+        if self.flags and self.flags.meaning and self.flags.unknown:
+            notes.append(describe_unknown(self.flags, _ROWS))
         return notes
 
     @functools.cached_property
@@ -349,7 +355,24 @@ def row_reader(table: Table, columns: Columns, spec: SourceSpec, *, has_several:
     rows = itertools.islice(table.rows(names), _ROWS) if names else ()
     found = [row[name] for row in rows if not isinstance(row, InvalidRow) for name in names]
     if columns.labels:
-        return dataclasses.replace(cells, flags=find_column_flags(found))
+        found = [None if isinstance(cell, str) and cell.strip() in cells.missing else cell for cell in found]
+        return dataclasses.replace(cells, flags=_check_unknown(find_column_flags(found), table, spec))
     flags = None if has_several else find_list_flags(found, spec.label_separator)
+    flags = flags and _check_unknown(flags, table, spec)
     are_lists = any(isinstance(cell, list) and len(cell) != 1 for cell in found)
     return dataclasses.replace(cells, flags=flags, has_several_labels=flags.are_several if flags else are_lists)
+
+
+def _check_unknown(flags: Flags, table: Table, spec: SourceSpec) -> Flags:
+    """The flags with what the request takes unknown ones for.
+
+    Raises:
+      RequestError: there are some, and it does not say.
+    """
+    if flags.unknown and spec.unknown_labels is None:
+        raise RequestError(
+            f"{quote_input(table.path)}: {flags.unknown:,} labels of the first {_ROWS:,} rows are -1, which is unknown "
+            "beside 0 and 1; expected what they are, in `unknown_labels`",
+            [Suggestion(meaning, {"unknown_labels": kind.value}) for kind, meaning in UNKNOWN_MEANINGS.items()],
+        )
+    return dataclasses.replace(flags, meaning=spec.unknown_labels)

@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples import example_pb2
+from beam_tfrecords.transforms.sources.source_spec import UnknownLabels
 from tests.framing import framed
 
 JPEG = next(Path(__file__).parents[3].glob("data/photos/*/*.jpg")).read_bytes()
@@ -72,13 +74,13 @@ FORMS: dict[str, Callable[[Path, Labels], None]] = {
 
 
 @pytest.fixture(params=FORMS)
-def read(request, opened, read_containers, touch) -> Callable[[Labels], tuple[Any, list[Any], list[Any]]]:
+def read(request, opened, read_containers, touch) -> Callable[..., tuple[Any, list[Any], list[Any]]]:
     """The source, and the labels and failures of its samples."""
 
-    def run(labels: Labels) -> tuple[Any, list[Any], list[Any]]:
+    def run(labels: Labels, **spec: Any) -> tuple[Any, list[Any], list[Any]]:
         path = touch("1.jpg") / request.param
         FORMS[request.param](path, labels)
-        source = opened(path)
+        source = opened(path, **spec)
         samples = list(source.samples()) if source.containers() is None else read_containers(source)[0]
         return source, [sample.label for sample in samples], [sample.failure for sample in samples]
 
@@ -96,14 +98,23 @@ def test_with_a_single_one_in_each_row_they_are_one_label(read):
     assert (labels, source.has_several_labels) == ([[1], [0]], False)
 
 
-def test_beside_zeros_and_ones_a_minus_one_is_unknown(read):
-    source, labels, failures = read([[0, 1, 0], [1, -1, 0]])
-    assert labels == [[1], None]
-    assert failures[1] == (
-        "label_missing",
-        "column 'y' has -1, which is neither yes nor no beside 0 and 1".replace("'y'", repr(source.label_column)),
-    )
-    assert any("-1 in the labels is unknown" in note for note in source.notes)
+def test_beside_zeros_and_ones_a_minus_one_is_refused_with_what_it_may_be(read):
+    with pytest.raises(RequestError, match="1 labels of the first 1,000 rows are -1, which is unknown") as refused:
+        read([[0, 1, 0], [1, -1, 0]])
+    assert [one.settings for one in refused.value.suggestions] == [
+        {"unknown_labels": "no"},
+        {"unknown_labels": "yes"},
+        {"unknown_labels": "reject"},
+    ]
+
+
+@pytest.mark.parametrize(("meaning", "second"), [("no", [0]), ("yes", [0, 1]), ("reject", None)])
+def test_the_request_says_what_a_minus_one_is(read, meaning, second):
+    source, labels, failures = read([[0, 1, 0], [1, -1, 0]], unknown_labels=UnknownLabels(meaning))
+    assert labels == [[1], second]
+    missing = f"column {source.label_column!r} has -1, which is neither yes nor no beside 0 and 1"
+    assert failures[1] == (None if second else ("label_missing", missing))
+    assert any("-1 in the labels is" in note and "(1 in the first 1,000 rows)" in note for note in source.notes)
 
 
 def test_beside_ones_alone_a_minus_one_is_no(read):
@@ -121,7 +132,45 @@ def test_columns_of_minus_ones_and_ones_are_yes_and_no(opened, touch, tmp_path):
     (tmp_path / "celeba.csv").write_text("image,a,b\n1.jpg,1,-1\n1.jpg,-1,-1\n")
     labels = [one.label for one in opened(tmp_path / "celeba.csv", label_columns=("a", "b")).samples()]
     assert labels == [["a"], []]
-    (tmp_path / "chexpert.csv").write_text("image,a,b\n1.jpg,1,0\n1.jpg,1,-1\n")
-    source = opened(tmp_path / "chexpert.csv", label_columns=("a", "b"))
-    assert [one.failure and one.failure[0] for one in source.samples()] == [None, "label_missing"]
-    assert any("-1 in the labels is unknown" in note for note in source.notes)
+
+
+# Uncertain ones are -1, and what a report does not mention is empty.
+CHEXPERT = """Path,Sex,No Finding,Edema,Fracture
+1.jpg,Male,1.0,,
+1.jpg,Female,,-1.0,1.0
+1.jpg,Male,,0.0,-1.0
+1.jpg,Female,,1.0,
+"""
+
+
+@pytest.mark.parametrize(
+    ("meaning", "labels"),
+    [
+        ("no", [["No Finding"], ["Fracture"], [], ["Edema"]]),
+        ("yes", [["No Finding"], ["Edema", "Fracture"], ["Fracture"], ["Edema"]]),
+        ("reject", [["No Finding"], None, None, ["Edema"]]),
+    ],
+)
+def test_columns_of_chexpert_are_refused_and_read_as_the_request_says(opened, touch, tmp_path, meaning, labels):
+    touch("1.jpg")
+    (tmp_path / "train.csv").write_text(CHEXPERT)
+    with pytest.raises(RequestError, match="no column 'label'") as refused:
+        opened(tmp_path / "train.csv")
+    settings = {"image_column": "Path"} | {"label_columns": "No Finding,Edema,Fracture"}
+    suggested = [one.settings for one in refused.value.suggestions if one.settings.get("unknown_labels") == meaning]
+    assert [{**one, "image_column": "Path"} for one in suggested] == [{**settings, "unknown_labels": meaning}]
+    columns = tuple(settings["label_columns"].split(","))
+    source = opened(tmp_path / "train.csv", label_columns=columns, unknown_labels=UnknownLabels(meaning))
+    assert [one.label for one in source.samples()] == labels
+    assert any("(2 in the first 1,000 rows), and an empty cell is no (6)" in note for note in source.notes)
+
+
+def test_an_empty_cell_without_an_unknown_one_stays_a_failure_unless_the_request_says(opened, touch, tmp_path):
+    touch("1.jpg")
+    (tmp_path / "a.csv").write_text("image,a,b\n1.jpg,1,0\n1.jpg,,1\n")
+    failures = [
+        one.failure and one.failure[0] for one in opened(tmp_path / "a.csv", label_columns=("a", "b")).samples()
+    ]
+    assert failures == [None, "invalid_row"]
+    said = opened(tmp_path / "a.csv", label_columns=("a", "b"), unknown_labels=UnknownLabels.NO)
+    assert [one.label for one in said.samples()] == [["a"], ["b"]]
