@@ -20,12 +20,12 @@ from beam_tfrecords.transforms.sources.annotations.annotated import (
     refuse_folders_as_splits,
     rejected,
 )
-from beam_tfrecords.transforms.sources.annotations.voc_files import XML, VocFilesSource
+from beam_tfrecords.transforms.sources.annotations.voc_files import XML, AnnotatedFolders, VocFilesSource
 from beam_tfrecords.transforms.sources.annotations.voc_xml import read_annotation
 from beam_tfrecords.transforms.sources.image_files import with_mask
 from beam_tfrecords.transforms.sources.inputs import key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.names import is_utf8, printable, skipped_kind
-from beam_tfrecords.transforms.sources.source import MakeSource, Source, Unmatched
+from beam_tfrecords.transforms.sources.source import MakeSource, Unmatched
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.splits import split_of_folder
 
@@ -68,30 +68,19 @@ def _has_xml(root: str) -> bool:
     return not any("/ImageSets/" in path for path in paths) and any(path.lower().endswith(XML) for path in paths)
 
 
-class VocSource(Source):
+class VocSource(AnnotatedFolders):
     """Lists the images of Pascal VOC with their objects, their masks, or both.
 
-    Args:
-      roots: key prefix -> folder.
-      spec: the request.
+    These are the images that the lists name, or all that have annotations or masks where there are no lists.
     """
 
     def __init__(self, roots: Mapping[str, str], spec: SourceSpec) -> None:
-        super().__init__()
-        self.name = spec.source
-        self._roots = roots
-        self._spec = spec
+        super().__init__(roots, spec)
         self._has_masks = spec.needs_mask
-        self.provides |= {Content.OBJECTS, *([Content.MASK] if self._has_masks else [])}
+        self.provides |= {Content.MASK} if self._has_masks else frozenset()
         self._lists = _MASK_LISTS if spec.needs_mask else _LISTS
 
-    def samples(self) -> Iterator[SampleRef]:
-        """The images that the lists name, or all that have annotations or masks where there are no lists."""
-        self.notes, self.unmatched = [], []
-        for prefix, root in self._roots.items():
-            yield from self._samples_of(root, prefix)
-
-    def _samples_of(self, root: str, prefix: str) -> Iterator[SampleRef]:
+    def _samples_of(self, root: str, prefix: str, split_of_root: str | None) -> Iterator[SampleRef]:
         images = self._list_images(storage.join(root, _IMAGES), prefix)
         masks = self._list_images(storage.join(root, _MASKS), prefix) if self._has_masks else None
         reads_objects = self._spec.needs_objects or self._spec.needs_label
@@ -104,7 +93,6 @@ class VocSource(Source):
         }
         listed = self._read_lists(root)
         names = listed if listed else dict.fromkeys(sorted(annotated if masks is None else masks))
-        split_of_root = self._spec.input_splits.get(root)
 
         def read(name: str) -> tuple[str, Objects | SampleError]:
             if masks is not None and name not in masks:

@@ -25,28 +25,41 @@ _THREADS = 16
 _ENTRIES = dict[str, list[storage.FileEntry]]
 
 
-class VocFilesSource(Source):
-    """Lists the images that have an XML file of their name, in the same folder or in another one.
+class AnnotatedFolders(Source):
+    """Folders with the images and the annotations of Pascal VOC.
 
     Args:
       roots: key prefix -> folder.
       spec: the request.
     """
 
+    provides = Source.provides | {Content.OBJECTS}
+
     def __init__(self, roots: Mapping[str, str], spec: SourceSpec) -> None:
         super().__init__()
         self.name = spec.source
         self._roots = roots
         self._spec = spec
-        self.provides |= {Content.OBJECTS}
 
     def samples(self) -> Iterator[SampleRef]:
-        """The images in the order of the names of their XML files."""
+        """The images of one folder after the other."""
         self.notes, self.unmatched = [], []
         for prefix, root in self._roots.items():
-            yield from self._samples_of(root.rstrip("/"), prefix)
+            yield from self._samples_of(root.rstrip("/"), prefix, self._spec.input_splits.get(root))
 
-    def _samples_of(self, root: str, prefix: str) -> Iterator[SampleRef]:
+    def _samples_of(self, root: str, prefix: str, split_of_root: str | None) -> Iterator[SampleRef]:
+        """The images of one folder.
+
+        Args:
+          split_of_root: of all of them, if the input says it.
+        """
+        raise NotImplementedError
+
+
+class VocFilesSource(AnnotatedFolders):
+    """Lists the images that have an XML file of their name, in the order of these names."""
+
+    def _samples_of(self, root: str, prefix: str, split_of_root: str | None) -> Iterator[SampleRef]:
         images, annotations, count = self._list(root, prefix)
         finder = _Finder(images)
         pairs = [(name, entry, finder.find(name)) for name, entry in sorted(annotations.items())]
@@ -67,7 +80,7 @@ class VocFilesSource(Source):
         read_all = map_in_threads(read, pairs, threads=_THREADS) if storage.has_scheme(root) else map(read, pairs)
         for name, found, objects in read_all:
             path = found[0].path if len(found) == 1 else None
-            split = self._spec.input_splits.get(root) or (_split_of(path[len(root) :]) if path and has_splits else None)
+            split = split_of_root or (_split_of(path[len(root) :]) if path and has_splits else None)
             if has_splits and split is None and not isinstance(objects, SampleError):
                 detail = "beside the split folders, not in one of them"
                 objects = SampleError(Stage.LIST, FailureReason.UNKNOWN_SPLIT, detail)

@@ -10,27 +10,20 @@ from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
-from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_image
 from beam_tfrecords.transforms.refs import Locator, SampleRef, one_image
 from beam_tfrecords.transforms.sources.containers import Container, Spool, member_path
-from beam_tfrecords.transforms.sources.detect.inference import (
-    ApplyInterpretations,
-    assume_folders,
-    change_refs,
-    infer_folders,
-)
+from beam_tfrecords.transforms.sources.detect.inference import ApplyInterpretations, assume_folders, change_refs
 from beam_tfrecords.transforms.sources.detect.interpretation import Assumption, Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.names import is_known
-from beam_tfrecords.transforms.sources.detect.suggestions import find_sidecars
-from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
+from beam_tfrecords.transforms.sources.inferred import InferredSource
 from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, quote_input
 from beam_tfrecords.transforms.sources.names import NOT_AN_IMAGE, has_extension, skipped_kind
 from beam_tfrecords.transforms.sources.path_labels import (
     OUTSIDE_SPLITS,
     compile_pattern,
-    describe_path_columns,
     find_path_columns,
     path_columns,
     path_group,
@@ -93,12 +86,11 @@ class Archive(Protocol):
 OpenArchive: TypeAlias = Callable[[Container], AbstractContextManager[Archive]]
 
 
-class ArchiveSource(ContainerSource):
+class ArchiveSource(InferredSource, ContainerSource):
     """Archives of one format."""
 
     # GNU tar, unzip and Python extract them so; `tar -r` adds the newer one at the end.
     last_member_wins = True
-    is_inferred_later = True
 
     def __init__(self, files: Sequence[InputFile], read: ReadArchive, spec: SourceSpec) -> None:
         super().__init__(files)
@@ -107,11 +99,7 @@ class ArchiveSource(ContainerSource):
         self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], spec)
         self.read_container: ReadArchive = read
         self._spec = spec
-        self._judged: tuple[FolderTree, Request] | None = None
-        self.columns, taken = find_path_columns(read.label_pattern, spec)
-        self.column_types = dict.fromkeys(self.columns, "bytes") or None
-        self.provides |= {Content.COLUMNS} if self.columns else frozenset()
-        self.notes += describe_path_columns(self.columns, taken)
+        self._take_columns(read.label_pattern, spec)
 
     def check_containers(self) -> None:
         """Refuses the only archive if it is none; with many, looking into each would take long."""
@@ -136,15 +124,9 @@ class ArchiveSource(ContainerSource):
             keeps_splits = not self._spec.splits_auto and self._spec.split_folders is None
             return ApplyInterpretations({"*": Interpretation()}, _archive_name(self.name), keeps_splits, self._splits)
         request = Request(self._spec, where, names[0].partition(".")[0], None, prefix, names if prefix else ())
-        found, notes = infer_folders(tree, request)
-        self._judged = tree, request
-        self.notes += notes
+        found = self._infer(tree, request)
         key = "*" if prefix else ""
         return change_refs({key: found}, {key: tree}, self._spec, folders=folders, splits=self._splits)
-
-    def other_labels(self) -> tuple[str, Sequence[Suggestion]]:
-        """See `Source.other_labels`."""
-        return find_sidecars(*self._judged) if self._judged else super().other_labels()
 
     def _names_are_classes(self, names: Sequence[str]) -> bool:
         """Whether the names of archives say what is in the pictures, and are no numbered parts, splits or the like."""

@@ -8,19 +8,19 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Suggestion
+from beam_tfrecords.errors import FailureReason, RequestError, SampleError
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_image
 from beam_tfrecords.transforms.refs import File, SampleRef, one_image
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container, Spool
-from beam_tfrecords.transforms.sources.detect.inference import assume_folders, change_refs, infer_folders
+from beam_tfrecords.transforms.sources.detect.inference import assume_folders, change_refs
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request, show_names
-from beam_tfrecords.transforms.sources.detect.suggestions import find_sidecars
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
 from beam_tfrecords.transforms.sources.folders.mask_files import MaskFiles, find_mask_files, find_unmatched
 from beam_tfrecords.transforms.sources.folders.roots import Root, check_named_splits, root_of
 from beam_tfrecords.transforms.sources.image_files import with_mask
+from beam_tfrecords.transforms.sources.inferred import InferredSource
 from beam_tfrecords.transforms.sources.inputs import (
     describe_splits,
     key_prefixes,
@@ -38,13 +38,12 @@ from beam_tfrecords.transforms.sources.names import (
 from beam_tfrecords.transforms.sources.path_labels import (
     OUTSIDE_SPLITS,
     compile_pattern,
-    describe_path_columns,
     find_path_columns,
     path_columns,
     path_group,
     path_label,
 )
-from beam_tfrecords.transforms.sources.source import MakeSource, Source
+from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 
 # Of fewer images, starting a pipeline would take longer than it gains; of more, listing these once more costs little.
@@ -72,15 +71,13 @@ class ReadImages:
         return _list_images(files, root, self.spec, skipped)
 
 
-class ImageFolder(Source):
+class ImageFolder(InferredSource):
     """Lists the images below one or more roots.
 
     Args:
       roots: the folders and globs.
       spec: the request; its label pattern makes the source "filename_pattern".
     """
-
-    is_inferred_later = True
 
     def __init__(self, roots: Sequence[Root], spec: SourceSpec) -> None:
         super().__init__()
@@ -89,13 +86,9 @@ class ImageFolder(Source):
         self._spec = spec
         self._label_pattern = compile_pattern(spec)
         self._has_masks = spec.needs_mask
-        self.columns, taken = find_path_columns(self._label_pattern, spec)
-        self.column_types = dict.fromkeys(self.columns, "bytes") or None
-        self.provides |= {Content.COLUMNS} if self.columns else frozenset()
-        self.notes += describe_path_columns(self.columns, taken)
+        self._take_columns(self._label_pattern, spec)
         self.provides |= {Content.MASK} if self._has_masks else frozenset()
         self._masks: Mapping[str, MaskFiles] = {}
-        self._judged: tuple[FolderTree, Request] | None = None
         self.notes += describe_splits([root.folder for root in roots], [root.split for root in roots], spec)
         self.read_container: ReadImages = ReadImages({root.key_prefix: root for root in roots}, spec)
         # The names of all masks would have to be in the memory of every worker.
@@ -134,9 +127,7 @@ class ImageFolder(Source):
             path = root.folder if is_alone else None
             name = storage.basename(root.folder)
             request = Request(self._spec, quote_input(root.listing), name, path, root.key_prefix, names)
-            found[root.key_prefix], notes = infer_folders(tree, request)
-            self.notes += notes
-            self._judged = tree, request
+            found[root.key_prefix] = self._infer(tree, request)
             if root.is_folder and self._spec.needs_label and self._label_pattern is None:
                 self.notes += self._empty_folders(root, tree, found[root.key_prefix])
         if self._has_masks and not self._masks:
@@ -146,10 +137,6 @@ class ImageFolder(Source):
             )
         splits = {root.key_prefix: root.split for root in self._roots if root.split}
         return change_refs(found, trees, self._spec, folders=folders, splits=splits)
-
-    def other_labels(self) -> tuple[str, Sequence[Suggestion]]:
-        """See `Source.other_labels`; those of the last root."""
-        return find_sidecars(*self._judged) if self._judged else super().other_labels()
 
     def _names_paths(self) -> bool:
         """Whether the request says something about the input or paths below it that another input would lose."""
