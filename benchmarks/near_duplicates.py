@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import resource
 import statistics
 import sys
 import tempfile
@@ -26,19 +25,12 @@ _DISTANCES = (0, 4)
 def build(photos: pathlib.Path, distance: int) -> tuple[float, int]:
     """Runs a build; returns its processor time in seconds, and how many groups it found."""
     with tempfile.TemporaryDirectory(dir=photos.parent) as folder:
-        before = _used()
         words = [f"--input={photos}", f"--output={folder}/out", "--image_size=256", f"--near_duplicates={distance}"]
         done = measure([str(_COMMAND), "convert", *words, "--quiet"], sample_memory=False)
         if done.exit_code:
             raise RuntimeError(f"the build ended with {done.exit_code}")
         manifest = json.loads(pathlib.Path(folder, "out/manifest.json").read_text())
-        return _used() - before, manifest["near_duplicates"].get("groups", 0)
-
-
-def _used() -> float:
-    """Processor time of all children that have ended, in seconds; `measure` waits for all that a build leaves."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+        return done.processor_seconds, manifest["near_duplicates"].get("groups", 0)
 
 
 def main() -> None:

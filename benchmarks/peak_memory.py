@@ -15,6 +15,7 @@ import ctypes
 import dataclasses
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -37,11 +38,15 @@ class Measurement:
     Attributes:
       seconds: wall time from the start of the command to its exit.
       peak_bytes: largest sum over all processes, of the samples taken; 0 if none were.
+      largest_bytes: the same of the largest process alone.
+      processor_seconds: of all processes that have ended.
       exit_code: the command's, negative for a signal.
     """
 
     seconds: float
     peak_bytes: int
+    largest_bytes: int
+    processor_seconds: float
     exit_code: int
 
 
@@ -63,15 +68,16 @@ def measure(
     # A process whose parent ends becomes a child of this one, so that none gets out of sight.
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     before = descendants(os.getpid())
-    peak_bytes = 0
+    peak_bytes = largest_bytes = 0
     finished = threading.Event()
 
     def sample() -> None:
-        nonlocal peak_bytes
+        nonlocal peak_bytes, largest_bytes
         while sample_memory and not finished.wait(_SAMPLE_SECONDS):
-            peak_bytes = max(peak_bytes, sum(map(memory_of, descendants(os.getpid()) - before)))
+            sizes = [memory_of(pid) for pid in descendants(os.getpid()) - before]
+            peak_bytes, largest_bytes = max(peak_bytes, sum(sizes)), max(largest_bytes, *sizes, 0)
 
-    start = time.monotonic()
+    start, used = time.monotonic(), used_seconds()
     process = subprocess.Popen(
         command, stdout=log, stderr=log, env={**os.environ, **environment} if environment else None
     )
@@ -84,7 +90,13 @@ def measure(
         finished.set()
         sampler.join()
         _end_leftovers(before)
-    return Measurement(seconds, peak_bytes, exit_code)
+    return Measurement(seconds, peak_bytes, largest_bytes, used_seconds() - used, exit_code)
+
+
+def used_seconds() -> float:
+    """Processor time of all children that have ended and were waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def descendants(root: int) -> set[int]:
