@@ -42,8 +42,8 @@ _MOST_FILES = 1000
 class LabelFiles:
     """The label files of images. The labels of the images in one folder are in one folder.
 
-    That is `labels` in the place of the last `images`, or the folder of the images, as Ultralytics has it; where there
-    are no labels, another folder that looks like theirs.
+    That is `labels` in the place of the last `images` of the input, or the folder of the images, as Ultralytics has it;
+    where there are no labels, another folder that looks like theirs.
 
     Args:
       roots: the folders that labels may be in.
@@ -68,7 +68,7 @@ class LabelFiles:
     def notes(self) -> Iterator[str]:
         """Says which labels are in another folder than Ultralytics looks in."""
         for images, labels in sorted(self._folders.items()):
-            if labels != usual_folder(images):
+            if labels != self._usual(images):
                 yield f"the labels of {printable(images)} are read from {printable(labels)}"
 
     def unmatched(self, matched: int) -> list[Unmatched]:
@@ -86,7 +86,7 @@ class LabelFiles:
         return [Unmatched(note, total - matched, total)]
 
     def _find(self, images: str) -> str:
-        usual = usual_folder(images)
+        usual = self._usual(images)
         if _has_labels(usual):
             return usual
         for group in _other_folders(images):
@@ -101,11 +101,15 @@ class LabelFiles:
                 return found[0]
         return usual
 
+    def _usual(self, images: str) -> str:
+        """The folder in which Ultralytics looks for the labels of the images in a folder.
 
-def usual_folder(images: str) -> str:
-    """The folder in which Ultralytics looks for the labels of the images in a folder."""
-    head, folder, tail = f"{images}/".rpartition("/images/")
-    return f"{head}/labels/{tail}".rstrip("/") if folder else images
+        An `images` that a root lies in names no images: all that is read would be beside the roots.
+        """
+        head, folder, tail = f"{images}/".rpartition("/images/")
+        roots = [root for root in self._roots if is_inside(images, root)]
+        is_above = roots and not any(is_inside(f"{head}/images", root) for root in roots)
+        return f"{head}/labels/{tail}".rstrip("/") if folder and not is_above else images
 
 
 def _other_folders(images: str) -> Iterator[list[str]]:

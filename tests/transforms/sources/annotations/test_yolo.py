@@ -87,6 +87,24 @@ def test_a_split_is_a_folder_a_list_or_several_of_both(tmp_path, opened, listed)
     check(samples["images/two/a.jpg"], "a.jpg")
 
 
+@pytest.mark.parametrize("above", ["images", "images/coco", "x/images/y/images"])
+@pytest.mark.parametrize("layout", ["train/{}", "{}/train", "train"])
+def test_a_folder_images_above_the_root_names_no_images(tmp_path, opened, listed, above, layout):
+    root = tmp_path / above / "in"
+    images, labels = (root / layout.format(word) for word in ("images", "labels"))
+    head, _, tail = str(root).rpartition("/images/")
+    beside = Path(f"{head}/labels/{tail}", layout.format("images"))
+    save_pictures(images, TRAIN)
+    for folder, pictures in ((labels, TRAIN), (beside, dict.fromkeys(TRAIN, PICTURES["d.jpg"]))):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, picture in pictures.items():
+            (folder / f"{Path(name).stem}.txt").write_text(yolo_rows(picture))
+    data = root / "data.yaml"
+    data.write_text(f"train: {layout.format('images')}\nnames: {{0: person, 1: dog, 2: cat}}\n")
+    for key, sample in listed(opened(data)).items():
+        check(sample, key.rpartition("/")[2])
+
+
 def test_images_of_two_splits_are_in_the_first_alone(data, opened, listed):
     data.write_text("train: train/images\nval: train/images\nnames: [a, b, c]\n")
     source = opened(data)
