@@ -45,7 +45,7 @@ class Listing:
       digest: sum of the hashes of all references, modulo 2**128: it does not depend on their order.
       chunks: files with the references.
       folders: the folders that the samples are in, if the plan asks for them.
-      unmatched: globs of the selection that match no sample; None before there is one.
+      unmatched: globs of the selection that match no sample and no skipped file; None before there is one.
       unknown: samples with an image of which the source tells neither size nor time: the fingerprint of the listing
         does not change when they do.
       read_with: file beside the containers that was opened or asked for while they were listed -> its fingerprint;
@@ -184,10 +184,11 @@ def write_listing(
         listing.chunks.append(path)
         pending.clear()
 
-    unmatched = set(plan.selection.globs)
+    seen = Skipped() if skipped is None else skipped
+    seen.unmatched = set(plan.selection.globs)
 
     def is_wanted(sample: SampleRef) -> bool:
-        unmatched.difference_update([glob for glob in unmatched if plan.selection.matches(glob, sample.key)])
+        seen.see(sample.key)
         kind = plan.selection.skips(sample)
         if kind is not None and skipped is not None:
             skipped.add(kind, sample.key)
@@ -212,7 +213,7 @@ def write_listing(
         write_chunk()
     if plan.summarizes_folders and skipped is not None:
         listing.folders.merge(skipped.folders)
-    listing.unmatched = frozenset(unmatched)
+    listing.unmatched = frozenset(seen.unmatched)
     return listing
 
 

@@ -50,10 +50,6 @@ class Selection:
         """All globs."""
         return (*self.include, *self.exclude)
 
-    def matches(self, glob: str, key: str) -> bool:
-        """Whether a glob matches a key, or a folder in it."""
-        return bool(_compile((glob,)).fullmatch(key))
-
     def skips_path(self, key: str) -> str | None:
         """The setting by which a key, or a folder of that name, is skipped; None if it is not."""
         if self.exclude and _compile(self.exclude).fullmatch(key):
@@ -77,8 +73,8 @@ class Selection:
         """Refuses globs that match nothing.
 
         Args:
-          unmatched: globs that match no sample.
-          skipped: keys of some files that are not samples.
+          unmatched: globs that match no sample, and no file that was skipped while samples were listed.
+          skipped: keys of some files that were skipped before.
 
         Raises:
           RequestError: names the globs.
@@ -88,7 +84,7 @@ class Selection:
             nothing = [
                 glob
                 for glob in getattr(self, setting)
-                if glob in set(unmatched) and not any(self.matches(glob, key) for key in skipped)
+                if glob in set(unmatched) and not any(matches(glob, key) for key in skipped)
             ]
             if nothing:
                 raise RequestError(
@@ -105,6 +101,11 @@ class Selection:
 
 
 EVERYTHING = Selection()
+
+
+def matches(glob: str, key: str) -> bool:
+    """Whether a glob matches a key, or a folder in it."""
+    return bool(_compile((glob,)).fullmatch(key))
 
 
 @functools.lru_cache(maxsize=8)

@@ -18,7 +18,7 @@ from beam_tfrecords.transforms.settings import INPUT, one_of, setting, switch
 from beam_tfrecords.transforms.sources.braces import split_list
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.registry import NAMES, source_of_file
-from beam_tfrecords.transforms.sources.selection import Selection, read_globs, read_names
+from beam_tfrecords.transforms.sources.selection import Selection, matches, read_globs, read_names
 
 # They decide which samples there are, and what their references say.
 _setting = functools.partial(setting, group=INPUT, decides_records=False)
@@ -408,15 +408,23 @@ class Skipped:
       examples: kind -> the first few keys, sorted.
       folders: the folders that the files are in; not merged.
       damaged: the containers that could not be read to their end.
+      unmatched: the globs of the request that match no file so far; not merged.
     """
 
     counts: Counter[str] = dataclasses.field(default_factory=Counter)
     examples: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     folders: FolderSummary = dataclasses.field(default_factory=FolderSummary)
     damaged: list[Damage] = dataclasses.field(default_factory=list)
+    unmatched: set[str] = dataclasses.field(default_factory=set)
+
+    def see(self, key: str) -> None:
+        """Looks which globs match a file, or a sample."""
+        if self.unmatched:
+            self.unmatched -= {glob for glob in self.unmatched if matches(glob, key)}
 
     def add(self, kind: str, key: str) -> None:
         """Counts one file."""
+        self.see(key)
         self._count(kind, 1, [key])
         self.folders.add_other(key)
 

@@ -85,6 +85,17 @@ def test_a_glob_that_matches_only_what_is_no_sample_is_not_refused(touch, conver
     assert convert(f"--input={root}/in", f"--output={tmp_path / 'out'}", "--dry_run", "--exclude=*.txt").code == 0
 
 
+@pytest.mark.parametrize("setting", ["include", "exclude"])
+def test_a_glob_that_matches_only_what_splits_leave_out_is_not_refused(touch, convert, tmp_path, setting):
+    names = [f"{split}/cat/{number}.jpg" for split in ("train", "test", "extra") for number in range(8)]
+    root = touch(*(f"in/{name}" for name in names), *(f"in/{name}".replace("cat", "dog") for name in names))
+    flags = [f"--input={root}/in", f"--output={tmp_path / 'out'}", "--dry_run", "--splits=train=train,test=test"]
+    globs = ["extra/dog/7.jpg", *(["train/**", "test/**"] if setting == "include" else [])]
+    ran = convert(*flags, *(f"--{setting}={glob}" for glob in globs))
+    assert ran.code == 0, ran.err
+    assert "matches no path" in convert(*flags, *(f"--{setting}={glob}" for glob in globs), f"--{setting}=x").err
+
+
 @pytest.mark.parametrize("kind", ["folder", "table", "archive"])
 def test_samples_that_are_not_wanted_are_skipped_and_counted(inputs, photos, tmp_path, build, kind):
     flags = ["--classes=cat,flower", "--exclude=*_01.jpg", "--include=*_0[1-4].jpg", "--include=*_0[5-9].jpg"]
