@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import itertools
-import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -20,13 +20,19 @@ from beam_tfrecords.beam_pipelines.versioning import open_newest, read_version
 from beam_tfrecords.dataset import Dataset, open_dataset, open_whole, read_changes, read_latest
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.files import REMOVED, SUCCESS
+from beam_tfrecords.schema import LAST_MOMENT, fields, read_json, text
+from beam_tfrecords.transforms.publishing.lists import read_outcome
 from beam_tfrecords.transforms.stats import find_fact
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
 from beam_tfrecords.transforms.workspace.counts import read_block_counts, read_last_block_time
 from beam_tfrecords.transforms.workspace.output_folder import is_open
+from beam_tfrecords.transforms.workspace.state_files import read_small
 from beam_tfrecords.versions import list_versions, read_pinned
 
 _MOST_LINES = 100_000
+# Above it, nobody waits.
+_MOST_SECONDS = 10.0**9
+_FAILURE = fields({"reason": text})
 _GOING = ("running", "submitted")
 
 
@@ -93,7 +99,7 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
     counts = read_block_counts(folder)
     job = read_job(folder)
     last_block = read_last_block_time(folder)
-    result = _read_result(folder)
+    result = read_outcome(folder)
     values: dict[str, Any] = {
         "folder": folder,
         "state": "dead",
@@ -120,8 +126,9 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
         return {**values, "state": "unpublished", "exit_code": UNPUBLISHED, "why": result["tripped"]}
     if run is not None and run.is_alive(now):
         rate = (counts.done - run.done_before) / max(1e-3, run.beat - run.began)
-        left = (run.listed - counts.done) / rate if rate > 0 else None
-        values |= {"state": "running", "samples_per_second": round(rate, 1), "seconds_left": left and round(left)}
+        left = (run.listed - counts.done) / rate if rate > 0 else _MOST_SECONDS
+        values |= {"state": "running", "samples_per_second": round(rate, 1)}
+        values["seconds_left"] = round(left) if 0 <= left < _MOST_SECONDS else None
     elif _is_published(output, folder):
         values["state"] = "published"
     elif job is not None:
@@ -137,24 +144,15 @@ def _is_published(output: str, folder: str) -> bool:
     return is_open(output) and storage.exists(storage.join(path, SUCCESS))
 
 
-def _read_result(folder: str) -> dict[str, Any] | None:
-    path = BuildFolder(folder).outcome
-    if not storage.exists(path):
-        return None
-    values: dict[str, Any] = json.loads(storage.read_bytes(path))
-    return values
-
-
 def _count_reasons(folder: str) -> dict[str, int]:
     """Reasons of the failures so far; of very many, those of the first files."""
     reasons: Counter[str] = Counter()
-    lines = (
-        line
-        for entry in storage.list_files(BuildFolder(folder).failures, literal=True)
-        for line in storage.read_bytes(entry.path).splitlines()
-    )
+    files = storage.list_files(BuildFolder(folder).failures, literal=True)
+    lines = (line for entry in files for line in read_small(entry.path).splitlines())
     for line in itertools.islice(lines, _MOST_LINES):
-        reasons[json.loads(line)["reason"]] += 1
+        # The last line of a large file is not whole.
+        with contextlib.suppress(ValueError):
+            reasons[read_json(line, _FAILURE)["reason"]] += 1
     return dict(reasons)
 
 
@@ -190,5 +188,6 @@ def _describe_dataset(dataset: Dataset) -> dict[str, Any]:
 
 
 def _time(seconds: float) -> str:
-    time = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
+    # A file may say any year.
+    time = datetime.datetime.fromtimestamp(min(max(seconds, 0), LAST_MOMENT), datetime.timezone.utc)
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
@@ -15,6 +14,7 @@ from beam_tfrecords.beam_pipelines.execution.runners import Execution
 from beam_tfrecords.dataset import open_dataset
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.files import SUCCESS
+from beam_tfrecords.transforms.publishing.lists import read_outcome
 from beam_tfrecords.transforms.stats import DUPLICATE_COUNTS, Stats
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.output_folder import is_open
@@ -86,10 +86,10 @@ def run_plan(plan: BuildPlan, execution: Execution, *, quiet: bool, wait: bool) 
     from beam_tfrecords.beam_pipelines.execution.progress import Progress
     from beam_tfrecords.beam_pipelines.pipeline import build_pipeline
 
-    outcome = BuildFolder(plan.block_plan.folder).outcome
+    path = BuildFolder(plan.block_plan.folder).outcome
     # That of an earlier attempt at the same build does not count.
-    if storage.exists(outcome):
-        storage.delete_files([outcome])
+    if storage.exists(path):
+        storage.delete_files([path])
     try:
         listed, blocks = sum(plan.publication.listed.values()), sum(plan.blocks.values())
         progress = Progress(plan.block_plan.folder, total=listed)
@@ -104,19 +104,19 @@ def run_plan(plan: BuildPlan, execution: Execution, *, quiet: bool, wait: bool) 
         if not (_is_published(plan) and plan.publication.fence.is_held()):
             raise
         return _published(plan)
-    if not storage.exists(outcome):
+    outcome = read_outcome(plan.block_plan.folder)
+    if outcome is None:
         if _is_published(plan):
             return _published(plan)
         raise BuildError(
             f"the pipeline ended without an error, but {plan.publication.output} holds no dataset of this build; "
             "the log of the runner may say why"
         )
-    return _read_outcome(plan, outcome)
+    return _explain(plan, outcome)
 
 
-def _read_outcome(plan: BuildPlan, path: str) -> Published | Unpublished:
+def _explain(plan: BuildPlan, values: Mapping[str, Any]) -> Published | Unpublished:
     """What the pipeline has left that published nothing."""
-    values = json.loads(storage.read_bytes(path))
     if values["is_unchanged"] and plan.earlier.newest:
         return Published(plan.earlier.newest.path, is_unchanged=True)
     stats = Stats.from_json(values["stats"])

@@ -13,13 +13,14 @@ from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, fill_sp
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.dataset import Dataset, find_newest, open_whole, read_latest, read_pointer
 from beam_tfrecords.errors import TRIED_AGAIN, BuildError, RequestError
-from beam_tfrecords.files import LATEST, SUCCESS
+from beam_tfrecords.files import LATEST, SUCCESS, VERSION_NAME
 from beam_tfrecords.transforms.libraries import record_versions
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.request.schedule_spec import NO_REUSE
 from beam_tfrecords.transforms.sources.source_spec import Fingerprint
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
 from beam_tfrecords.transforms.workspace.output_folder import register_version
+from beam_tfrecords.transforms.workspace.state_files import read_small
 from beam_tfrecords.versions import (
     find_old,
     find_unfinished,
@@ -176,8 +177,9 @@ def choose_version(spec: BuildSpec, folder: str) -> str:
 def read_version(folder: str) -> str | None:
     """The version that a build writes, from its folder for temporary files; None if it writes none."""
     path = BuildFolder(folder).version
-    # A power cut may have emptied the file.
-    return (storage.read_bytes(path).decode() or None) if storage.exists(path) else None
+    name = read_small(path).decode(errors="replace") if storage.exists(path) else ""
+    # A power cut may have emptied the file, and a stranger's names anything.
+    return name if VERSION_NAME.fullmatch(name) else None
 
 
 def plan_reuse(

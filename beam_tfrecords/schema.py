@@ -11,6 +11,8 @@ from typing import Any, NoReturn, TypeAlias
 Check: TypeAlias = Callable[[Any, str], None]
 
 _MOST_COUNT = 1 << 62
+# The year 9999, in seconds since the epoch.
+LAST_MOMENT = 253_370_764_800
 _MOST_SHOWN = 60
 
 
@@ -36,6 +38,24 @@ def count(value: Any, where: str) -> None:
     """A number of things."""
     if type(value) is not int or not 0 <= value < _MOST_COUNT:
         _refuse(value, where, "a number of 0 or more")
+
+
+def whole(value: Any, where: str) -> None:
+    """A whole number, which may be negative."""
+    if type(value) is not int or not abs(value) < _MOST_COUNT:
+        _refuse(value, where, "a whole number")
+
+
+def moment(value: Any, where: str) -> None:
+    """Seconds since the epoch."""
+    if type(value) not in (int, float) or not 0 <= value < LAST_MOMENT:
+        _refuse(value, where, "seconds since 1970")
+
+
+def flag(value: Any, where: str) -> None:
+    """True or false."""
+    if type(value) is not bool:
+        _refuse(value, where, "true or false")
 
 
 def text(value: Any, where: str) -> None:

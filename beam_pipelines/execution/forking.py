@@ -211,7 +211,7 @@ def is_there(process: int) -> bool:
     """Whether a process of this machine runs."""
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:  # somebody else's
         return True

@@ -6,8 +6,11 @@ import contextlib
 import copy
 import hashlib
 import json
+import os
 import random
 import shutil
+import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,11 @@ import pytest
 import tensorflow as tf
 
 from beam_tfrecords import load, open_dataset
+from beam_tfrecords.beam_pipelines.execution.heartbeat import Run
+from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
 from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.transforms.workspace.counts import BlockCounts
+from beam_tfrecords.transforms.workspace.state_files import write_state
 from tests.beam_pipelines.dataset_checks import manifest_of
 
 VALUES = (
@@ -152,6 +159,37 @@ def _change_index(path: Path, chosen: random.Random) -> None:
         pq.write_table(table.drop([name]), path)
     else:
         pq.write_table(table.set_column(place, name, pa.array([values] * len(table))), path)
+
+
+def write_build(folder: Path) -> None:
+    """A folder of a build as it leaves it that has published nothing, with a heartbeat of this machine."""
+    now = time.time()
+    write_state(str(folder / "run.json"), Run(socket.gethostname(), os.getpid(), now, now, 60, 4, 0))
+    write_state(str(folder / "job.json"), JobRecord("FlinkRunner", "a1", "http://127.0.0.1:8081"))
+    write_state(str(folder / "workers/1.json"), BlockCounts(2, 20, 3, {"reads": 4}))
+    outcome = {"listed": {"train": 60}, "stats": [], "folder": "x", "tripped": ["a"], "guards": ["a"]}
+    (folder / "outcome.json").write_text(json.dumps({**outcome, "is_unchanged": False}))
+    (folder / "version").write_text('"20261123T000000Z"')
+    (folder / "failures").mkdir()
+    (folder / "failures/1.jsonl").write_text(json.dumps({"key": "a", "reason": "corrupt", "detail": "b"}))
+
+
+@pytest.mark.parametrize(
+    "name", ["run.json", "job.json", "workers/1.json", "outcome.json", "failures/1.jsonl", "version"]
+)
+@pytest.mark.parametrize("is_running", [True, False])
+def test_status_of_a_build_of_a_stranger_ends_in_lines(run, tmp_path, name, is_running):
+    folder = tmp_path / "out/.build/0123456789abcdef"
+    write_build(folder)
+    if is_running and name != "outcome.json":
+        (folder / "outcome.json").unlink()
+    original = json.loads((folder / name).read_text())
+    for place, other in mutations(original, seed=0, most=20):
+        (folder / name).write_text(json.dumps(changed(original, place, other)))
+        for words in ([], ["--json"]):
+            ran = run("status", f"--output={tmp_path / 'out'}", *words)
+            assert ran.code == 0, (place, other, ran.err)
+            assert all(line.isprintable() for line in (ran.out + ran.err).splitlines())
 
 
 @pytest.mark.exhaustive

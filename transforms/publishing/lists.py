@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Iterable
+from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.files import DUPLICATES, FAILURES
+from beam_tfrecords.schema import count, fields, flag, listed, mapped, plain, read_json, text
 from beam_tfrecords.transforms.publishing.guards import Verdict
 from beam_tfrecords.transforms.publishing.manifest import dump_json
 from beam_tfrecords.transforms.publishing.publication import Publication
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
+from beam_tfrecords.transforms.workspace.state_files import read_small
 from beam_tfrecords.versions import remove
+
+_OUTCOME = fields(
+    {
+        "listed": mapped(count),
+        "stats": plain,
+        "folder": text,
+        "tripped": listed(text),
+        "guards": listed(text),
+        "is_unchanged": flag,
+    }
+)
 
 
 def write_lists(
@@ -76,3 +91,12 @@ def write_outcome(
         "is_unchanged": is_unchanged,
     }
     storage.write_bytes(BuildFolder(publication.folder).outcome, dump_json(outcome))
+
+
+def read_outcome(folder: str) -> dict[str, Any] | None:
+    """What `write_outcome` wrote to a build's folder; None if the file is missing, or is not what was written."""
+    path = BuildFolder(folder).outcome
+    with contextlib.suppress(ValueError):
+        found: dict[str, Any] | None = read_json(read_small(path), _OUTCOME) if storage.exists(path) else None
+        return found
+    return None

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
-from beam_tfrecords.transforms.workspace.state_files import parse_state, write_state
+from beam_tfrecords.transforms.workspace.state_files import read_state, write_state
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +90,7 @@ def _add(folder: str, found: Iterable[BlockCounts]) -> None:
 
 def read_block_counts(folder: str) -> BlockCounts:
     """What all workers have converted, in this attempt and earlier ones."""
-    found = (parse_state(BlockCounts, storage.read_bytes(file.path)) for file in _list_counts(folder))
+    found = (read_state(BlockCounts, file.path) for file in _list_counts(folder))
     return BlockCounts.sum(counts for counts in found if counts is not None)
 
 

@@ -6,14 +6,18 @@ import contextlib
 import dataclasses
 import json
 import zlib
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar, get_type_hints
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.schema import Check, fields, mapped, moment, read_json, text, whole
 from beam_tfrecords.transforms.service_faults import describe_fault
 
 Value = TypeVar("Value")
+_MOST_BYTES = 16 << 20
+# Type of a field -> what a file may say of it. All fractions are times.
+_CHECKS: Mapping[Any, Check] = {str: text, int: whole, float: moment, Mapping[str, int]: mapped(whole)}
 
 
 def write_state(path: str, value: Any) -> None:
@@ -22,14 +26,20 @@ def write_state(path: str, value: Any) -> None:
 
 
 def read_state(kind: type[Value], path: str) -> Value | None:
-    """The dataclass that `write_state` wrote; None if the file is missing, or was emptied by a power cut."""
-    return parse_state(kind, storage.read_bytes(path)) if storage.exists(path) else None
+    """The dataclass that `write_state` wrote; None if the file is missing, or is not what was written."""
+    return parse_state(kind, read_small(path)) if storage.exists(path) else None
+
+
+def read_small(path: str) -> bytes:
+    """A file of a build's folder, which may be a stranger's: of a large one the beginning."""
+    return storage.read_range(path, 0, _MOST_BYTES)
 
 
 def parse_state(kind: type[Value], content: bytes) -> Value | None:
-    """The value that a file holds; None if a power cut emptied it."""
+    """The value that a file holds; None if a power cut emptied it, or a stranger has made another of it."""
+    hints = get_type_hints(kind)
     try:
-        return kind(**json.loads(content))
+        return kind(**read_json(content, fields({}, {name: _CHECKS[hint] for name, hint in hints.items()})))
     except (ValueError, TypeError):
         return None
 
