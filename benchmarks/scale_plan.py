@@ -343,7 +343,7 @@ def _find_near_duplicates(samples: int, parts: _Parts, generator: np.random.Gene
     alike = int(samples * math.comb(64 - width, 32 - width // 2) / math.comb(64, 32))
     hashes = _draw_hashes(alike, width, generator)
     start = time.process_time()
-    _, found = find_near(((0, 0), [(("train", 0, 0), hashes.tobytes())]), search=search)
+    found = find_near(((0, 0), [(("train", 0, 0), hashes.tobytes())]), search=search).stats
     hours = (time.process_time() - start) * bands * samples / max(1, alike) / 3600
     compared = "not all" if found.total("near", "ranges_cut") else "all"
     print(

@@ -5,22 +5,23 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_tfrecords.transforms.duplicates import near
+from beam_tfrecords.transforms.duplicates import near, near_groups
 from beam_tfrecords.transforms.duplicates.groups import MOST_IMAGES, DuplicatesFound
-from beam_tfrecords.transforms.duplicates.near import (
-    count_bits,
-    describe_near,
-    find_near,
-    read_near_images,
-    read_phashes,
+from beam_tfrecords.transforms.duplicates.near import NearHashes, count_bits, find_near, read_phashes
+from beam_tfrecords.transforms.duplicates.near_groups import (
+    assign_groups,
+    find_crowded,
+    join_crowds,
+    merge_pairs,
+    unpack_rows,
 )
+from beam_tfrecords.transforms.duplicates.near_images import describe_near, gather_images, read_near_images
 from beam_tfrecords.transforms.duplicates.search import BUCKET_SAMPLES, DuplicateSearch, part_id
 from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter
 from beam_tfrecords.transforms.stats import Stats
@@ -43,29 +44,50 @@ def write_part(folder: Path, rows: list[Row], *, split="train", block=0) -> Part
     return part
 
 
-def find_pairs(parts: list[Part], search: DuplicateSearch) -> tuple[list[tuple[Any, bytes]], Stats]:
-    """The pairs that all workers find, by part; and what they count."""
+def find_hashes(parts: list[Part], search: DuplicateSearch) -> tuple[list[NearHashes], list[Stats]]:
+    """What the workers of all ranges find, and what those of all parts count."""
     read = [read_phashes(part, search=search) for part in parts]
-    found = [find_near(one, search=search) for one in group_by_key(itertools.chain(*(pieces for pieces, _ in read)))]
-    return list(itertools.chain(*(pairs for pairs, _ in found))), Stats.merge(stats for _, stats in (*read, *found))
+    pieces = itertools.chain.from_iterable(pieces for pieces, _ in read)
+    return [find_near(one, search=search) for one in group_by_key(pieces)], [stats for _, stats in read]
 
 
 def find(parts: list[Part], search: DuplicateSearch) -> tuple[list[dict], dict[str, int]]:
     """All groups as the build lists them, and the counts."""
-    pairs, stats = find_pairs(parts, search)
-    by_part = dict(group_by_key(pairs))
-    joined = [(part_id(part), {"parts": [part], "hashes": by_part.get(part_id(part), [])}) for part in parts]
-    images = itertools.chain.from_iterable(read_near_images(one, search=search) for one in joined)
-    found: list[DuplicatesFound] = [describe_near(bucket, search=search) for bucket in group_by_key(images)]
+    near, stats = find_hashes(parts, search)
+    pairs = [merge_pairs(one) for one in group_by_key(itertools.chain.from_iterable(one.pairs for one in near))]
+    crowds = join_crowds(b"".join(map(find_crowded, pairs)))
+    groups = list(itertools.chain.from_iterable(assign_groups(one, crowds, search=search) for one in pairs))
+    by_part = dict(group_by_key(itertools.chain.from_iterable(one.parts for one in near)))
+    of_parts = [(part_id(part), {"parts": [part], "hashes": by_part.get(part_id(part), [])}) for part in parts]
+    images = list(itertools.chain.from_iterable(read_near_images(one, search=search) for one in of_parts))
+    by_range = {number: dict(group_by_key(found)) for number, found in enumerate((images, groups))}
+    joined = [
+        (number, {"images": by_range[0].get(number, []), "groups": by_range[1].get(number, [])})
+        for number in dict(images + groups)
+    ]
+    gathered = itertools.chain.from_iterable(gather_images(one, search=search) for one in joined)
+    found: list[DuplicatesFound] = [describe_near(bucket, search=search) for bucket in group_by_key(gathered)]
     lines = [
         line for file in sorted(f for one in found for f in one.files) for line in Path(file).read_text().splitlines()
     ]
-    merged = Stats.merge([stats, *(one.stats for one in found)])
+    merged = Stats.merge([*stats, *(one.stats for one in (*near, *found))])
     return [json.loads(line) for line in lines], {what: count for (_, what), count in merged.counts.items()}
 
 
 def distance(one: int, other: int) -> int:
     return (one ^ other).bit_count()
+
+
+def group_all(hashes: list[int], most: int) -> list[set[int]]:
+    """Each hash and the higher ones near to it, unless all of it is near to a lower one: of all pairs."""
+    groups = []
+    for first in sorted(set(hashes)):
+        group = {one for one in hashes if one >= first and distance(one, first) <= most}
+        below = sorted({one for one in hashes if one < first and distance(one, first) <= most})[:8]
+        is_listed = any(all(distance(one, lower) <= most for one in group) for lower in below)
+        if not is_listed and sum(one in group for one in hashes) > 1:
+            groups.append(group)
+    return groups
 
 
 @st.composite
@@ -100,18 +122,21 @@ def test_the_pairs_are_those_of_comparing_all_and_each_pair_is_in_a_group(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(near, "_FEW_HASHES", few)
         listed, counts = find(parts, search)
-        pairs, _ = find_pairs(parts, search)
+        near_hashes, _ = find_hashes(parts, search)
     expected = {
         frozenset((one[0], other[0]))
         for one, other in itertools.combinations(rows, 2)
         if distance(one[3], other[3]) <= most
     }
     by_hash = {frozenset((hashes[int(one)], hashes[int(other)])) for one, other in map(tuple, expected)}
-    found = [tuple(pair) for _, packed in pairs for pair in np.frombuffer(packed, np.uint64).reshape(-1, 2).tolist()]
+    packed = b"".join(packed for one in near_hashes for _, packed in one.pairs)
+    found = [tuple(pair) for pair in unpack_rows(packed).tolist()]
     assert {frozenset(pair) for pair in found} == by_hash
-    # A hash that both splits have comes with each of its two parts.
-    assert len(found) <= 2 * len(set(found))
+    assert len(found) == len(set(found))
     together = [{image["key"] for image in group["images"]} for group in listed]
+    assert sorted(map(sorted, together)) == sorted(
+        sorted(key for key, _, _, phash in rows if phash in group) for group in group_all(hashes, most)
+    )
     assert all(any(pair <= keys for keys in together) for pair in expected)
     split_of = {row[0]: place for row, place in zip(rows, places, strict=True)}
     for group, keys in zip(listed, together, strict=True):
@@ -123,6 +148,56 @@ def test_the_pairs_are_those_of_comparing_all_and_each_pair_is_in_a_group(
     assert across == sorted(across, reverse=True)
     assert counts.get("groups", 0) == len(listed)
     assert counts.get("groups_across_splits", 0) == sum(across)
+
+
+@settings(max_examples=25)
+@given(
+    hashes=st.lists(st.integers(0, 255), min_size=2, max_size=120),
+    most=st.integers(1, 3),
+    buckets=st.integers(1, 4),
+)
+def test_crowded_hashes_are_one_group_and_every_image_with_a_near_one_is_listed(
+    tmp_path_factory, hashes, most, buckets
+):
+    folder = tmp_path_factory.mktemp("near")
+    search = make_search(folder, samples=buckets * BUCKET_SAMPLES - 6, near_distance=most)
+    rows = [(f"{number:03d}", f"{number:064x}", "cat", phash) for number, phash in enumerate(hashes)]
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (near, near_groups):
+            patch.setattr(module, "MOST_NEAR", 9)
+        listed, _ = find([write_part(folder, rows)], search)
+    together = [{image["key"] for image in group["images"]} for group in listed]
+    near_to = {
+        one: {other for other in hashes if distance(one, other) <= most and (other != one or hashes.count(one) > 1)}
+        for one in hashes
+    }
+    crowded = {one for one in hashes if len(near_to[one]) > 9}
+    for one, other in itertools.combinations(rows, 2):
+        if distance(one[3], other[3]) <= most:
+            groups = [{one[0], other[0]} & keys for keys in together]
+            both_are_crowded = {one[3], other[3]} <= crowded
+            assert {one[0], other[0]} in groups or (both_are_crowded and {one[0]} in groups and {other[0]} in groups)
+    for group, keys in zip(listed, together, strict=True):
+        first, members = int(group["phash"], 16), {hashes[int(key)] for key in keys}
+        assert group.get("crowded", False) == (first in crowded)
+        if first in crowded:
+            assert all(one in crowded or near_to[one] & members & crowded for one in members)
+        else:
+            assert not members & crowded
+            assert all(first <= one and distance(first, one) <= most for one in members)
+    # A hash is in a group for each lower one at most, and a crowded hash in one.
+    assert all(sum(key in keys for keys in together) <= 10 for key, *_ in rows)
+    assert all(sum(key in keys for keys in together) == 1 for key, *_, phash in rows if phash in crowded)
+
+
+def test_frames_of_a_fixed_camera_are_one_group_that_names_some_of_them(tmp_path):
+    rows = [(f"{number:05d}", f"{number:064x}", "cat", number % 1024 << 20) for number in range(3000)]
+    parts = [write_part(tmp_path, rows[start::3], block=start) for start in range(3)]
+    (group,), counts = find(parts, make_search(tmp_path, samples=3 * BUCKET_SAMPLES, near_distance=4))
+    assert (group["copies"], group["crowded"], counts) == (len(rows), True, {"groups": 1})
+    # Those that come first among all.
+    keys = [f"{number:05d}" for start in range(3) for number in range(start, 3000, 3)][:MOST_IMAGES]
+    assert [image["key"] for image in group["images"]] == keys
 
 
 def test_bits_are_counted():

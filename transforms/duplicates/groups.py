@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from beam_tfrecords import storage
@@ -61,11 +61,44 @@ class Group:
         if len(self._images) > 2 * MOST_IMAGES:
             self._shorten()
 
-    def to_json(self, **kept: str | None) -> dict[str, Any]:
+    def merge(self, other: Group) -> None:
+        """Adds the copies of another group, whose images are listed as something."""
+        self.copies += other.copies
+        self.splits.update(other.splits)
+        self.labels = set(sorted(self.labels | other.labels)[:2])
+        self.first = min(one for one in (self.first, other.first) if one is not None)
+        for key, entry in other._images.items():
+            self._images[key] = min(entry, self._images.get(key, entry))
+        if len(self._images) > 2 * MOST_IMAGES:
+            self._shorten()
+
+    def pack(self) -> list[Any]:
+        """The group as plain values."""
+        self._shorten()
+        return [self.copies, self.splits, list(self.labels), self.first, self._images]
+
+    @classmethod
+    def unpack(cls, values: Sequence[Any]) -> Group:
+        """The group that `pack` made values of, from MessagePack, which has lists alone."""
+        copies, splits, labels, first, images = values
+        return cls(
+            copies,
+            Counter(splits),
+            {tuple(label) for label in labels},
+            tuple(first),
+            {key: (tuple(place), split, Image(*image)) for key, (place, split, image) in images.items()},
+        )
+
+    @property
+    def distinct(self) -> int:
+        """How many images differ, as far as they are listed."""
+        return len(self._images)
+
+    def to_json(self, **kept: str | bool | None) -> dict[str, Any]:
         """The group as `duplicates.jsonl` has it, the copy to keep first.
 
         Args:
-          kept: the key of that copy, or None, where one is asked for.
+          kept: what else there is to say, such as the key of that copy.
         """
         self._shorten()
         return {

@@ -1,47 +1,38 @@
 """The search for near-duplicates: images whose perceptual hashes differ in a few of their 64 bits.
 
 Two hashes that differ in at most D bits agree in at least one of D + 1 bands of bits. So hashes are shuffled once per
-band, and compared with those that agree in it; many of these are told apart by bands of the other bits in turn. Whole
-index rows are read for the hashes of pairs alone.
+band, and compared with those that agree in it; many of these are told apart by bands of the other bits in turn. What
+is shuffled then are pairs of hashes, a few for each hash; `near_groups` makes groups of them, and `near_images` reads
+the images of these.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-import msgpack
 import numpy as np
 
-from beam_tfrecords.transforms.duplicates.groups import DuplicatesFound, Group, place_image, write_lists
-from beam_tfrecords.transforms.duplicates.search import (
-    IMAGE_COLUMNS,
-    DuplicateSearch,
-    Image,
-    PartId,
-    find_bucket,
-    part_id,
-    read_labels,
-)
+from beam_tfrecords.transforms.duplicates.search import DuplicateSearch, PartId, find_bucket, part_id
 from beam_tfrecords.transforms.parts import Part, read_index
 from beam_tfrecords.transforms.stats import Stats
 
 # Band and range of its values.
 Range: TypeAlias = "tuple[int, int]"
 
-# What one worker compares at most; a range has more where most images look alike.
+# Near hashes of a hash that are shuffled, the lowest; a hash with more is crowded.
+MOST_NEAR = 32
+# What one worker compares and shuffles at most; a range has more where most images look alike.
 MOST_HASHES = 1 << 22
 MOST_COMPARISONS = 2_000_000_000
-MOST_PAIRS = 1_000_000
+MOST_PAIRS = 1 << 22
+# What keeping a pair costs, in comparisons.
+_KEPT = 32
 # More hashes than these that agree in a band are told apart by the other bits.
 _FEW_HASHES = 512
 # How often. Where hashes still agree then, most are near to each other, and it would only repeat them.
 _LEVELS = 2
-# Hashes below the first of a group that may have listed the group already.
-_MOST_BELOW = 8
 _COMPACTED_AT = 1 << 20
 # Spreads neighbouring values over all ranges (2**64 divided by the golden ratio).
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -54,50 +45,95 @@ def count_bits(values: np.ndarray) -> np.ndarray:
 
 
 def read_phashes(part: Part, *, search: DuplicateSearch) -> tuple[list[tuple[Range, tuple[PartId, bytes]]], Stats]:
-    """A part's hashes by band and range of its values; and how many images have none."""
+    """A part's hashes by band and range of its values, each twice at most; and how many images have none."""
     table = read_index(part, "phash", "content_hash")
     images = sum(bool(content_hash) for content_hash in table["content_hash"].to_pylist())
-    hashes = table["phash"].drop_null().to_numpy().astype(np.uint64)
+    found = table["phash"].drop_null().to_numpy().astype(np.uint64)
+    hashes, counts = np.unique(found, return_counts=True)
+    hashes = np.repeat(hashes, np.minimum(counts, 2))
     pieces = []
     for number, band in enumerate(_split_bits(range(64), search.near_distance + 1)):
-        ranges = find_bucket((hashes & _mask(band)) * _SPREAD, search.buckets)
-        order = np.argsort(ranges, kind="stable")
-        found, starts = np.unique(ranges[order], return_index=True)
-        for one, piece in zip(found, np.split(hashes[order], starts[1:]), strict=False):
-            pieces.append(((number, int(one)), (part_id(part), piece.tobytes())))
-    return pieces, _count({"not_hashed": images - hashes.size})
+        for one, piece in split_rows(hashes, hashes & _mask(band), search.buckets):
+            pieces.append(((number, one), (part_id(part), piece)))
+    return pieces, count_near({"not_hashed": images - found.size})
 
 
-def find_near(
-    bucket: tuple[Range, Iterable[tuple[PartId, bytes]]], *, search: DuplicateSearch
-) -> tuple[list[tuple[PartId, bytes]], Stats]:
-    """Pairs of near hashes that agree in a band, by the parts that have them: [N, 2] uint64, the part's hash first.
+class NearHashes(NamedTuple):
+    """What one range of a band has.
+
+    Attributes:
+      parts: the parts that have hashes with near ones, and these hashes: [N] uint64.
+      pairs: by the range of the first of a pair, [N, 2] uint64: a hash, and one near to it; see `keep_lowest`.
+      stats: counts the ranges that were not compared to the end.
+    """
+
+    parts: list[tuple[PartId, bytes]]
+    pairs: list[tuple[int, bytes]]
+    stats: Stats
+
+
+def find_near(bucket: tuple[Range, Iterable[tuple[PartId, bytes]]], *, search: DuplicateSearch) -> NearHashes:
+    """Finds the near hashes that agree in a band.
 
     A pair that agrees in an earlier band too is left to that one. A hash that occurs twice is a pair of its own.
     """
     (number, _), packed = bucket
     bands = _split_bits(range(64), search.near_distance + 1)
     hashes, repeated, is_whole = _collect_hashes(packed)
-    pairs = [np.stack([repeated, repeated], axis=1)] if number == 0 else []
-    compared = found = 0
+    kept = _pair(repeated, repeated) if number == 0 else _pair(hashes[:0], hashes[:0])
+    waiting: list[np.ndarray] = []
+    work = count = 0
     for ones, others, comparisons in _compare(hashes, bands, number, search.near_distance):
-        compared += comparisons
-        found += ones.size
-        if compared > MOST_COMPARISONS or found > MOST_PAIRS:
+        work += comparisons + _KEPT * ones.size
+        waiting += [_pair(ones, others), _pair(others, ones)]
+        count += 2 * ones.size
+        if count > max(_COMPACTED_AT, len(kept)):
+            kept, waiting, count = keep_lowest([kept, *waiting]), [], 0
+        if work > MOST_COMPARISONS or len(kept) > MOST_PAIRS:
             is_whole = False
             break
-        pairs += [np.stack([ones, others], axis=1), np.stack([others, ones], axis=1)]
-    near = np.concatenate([np.empty((0, 2), np.uint64), *pairs])
-    near = near[np.argsort(near[:, 0], kind="stable")]
-    return list(_find_parts(packed, near)) if near.size else [], _count({"ranges_cut": not is_whole})
+    kept = keep_lowest([kept, *waiting])
+    if len(kept) > MOST_PAIRS:
+        kept, is_whole = kept[:MOST_PAIRS], False
+    parts = list(_find_parts(packed, np.unique(kept[:, 0]))) if len(kept) else []
+    pairs = list(split_rows(kept, kept[:, 0], search.buckets))
+    return NearHashes(parts, pairs, count_near({"ranges_cut": not is_whole}))
+
+
+def keep_lowest(pairs: Sequence[np.ndarray]) -> np.ndarray:
+    """Pairs, each once and sorted: [N, 2] uint64; of a hash with more than `MOST_NEAR`, one more than these."""
+    rows = np.concatenate(pairs)
+    rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+    rows = rows[np.append(True, (rows[1:] != rows[:-1]).any(axis=1))[: len(rows)]]
+    starts = np.flatnonzero(np.append(True, rows[1:, 0] != rows[:-1, 0])[: len(rows)])
+    sizes = np.diff(np.append(starts, len(rows)))
+    return rows[np.arange(len(rows)) - np.repeat(starts, sizes) <= MOST_NEAR]
+
+
+def find_range(hashes: np.ndarray, buckets: int) -> np.ndarray:
+    """The ranges of hashes, which are spread: those near to each other are in different ones."""
+    found: np.ndarray = find_bucket(hashes * _SPREAD, buckets)
+    return found
+
+
+def split_rows(rows: np.ndarray, hashes: np.ndarray, buckets: int) -> Iterator[tuple[int, bytes]]:
+    """Packs rows by the ranges of their hashes."""
+    ranges = find_range(hashes, buckets)
+    order = np.argsort(ranges, kind="stable")
+    numbers, starts = np.unique(ranges[order], return_index=True)
+    for number, piece in zip(numbers, np.split(rows[order], starts[1:]), strict=False):
+        yield int(number), piece.tobytes()
+
+
+def _pair(ones: np.ndarray, others: np.ndarray) -> np.ndarray:
+    return np.stack([ones, others], axis=1)
 
 
 def _find_parts(packed: Iterable[tuple[PartId, bytes]], near: np.ndarray) -> Iterator[tuple[PartId, bytes]]:
     for part, piece in packed:
         hashes = np.unique(np.frombuffer(piece, np.uint64))
-        begins, ends = (np.searchsorted(near[:, 0], hashes, side) for side in ("left", "right"))
-        if (begins < ends).any():
-            yield part, b"".join(near[begin:end].tobytes() for begin, end in zip(begins, ends, strict=True))
+        if (found := hashes[np.isin(hashes, near)]).size:
+            yield part, found.tobytes()
 
 
 def _collect_hashes(packed: Iterable[tuple[PartId, bytes]]) -> tuple[np.ndarray, np.ndarray, bool]:
@@ -175,90 +211,6 @@ def _compare_runs(
         yield ones[near], others[near], places.size
 
 
-def read_near_images(
-    joined: tuple[PartId, Mapping[str, Iterable[Any]]], *, search: DuplicateSearch
-) -> Iterator[tuple[int, bytes]]:
-    """The images of a part that have near hashes, packed, by range of the hash that begins their group.
-
-    Args:
-      joined: the part's id; under `parts` the part, under `hashes` its pairs.
-    """
-    identity, values = joined
-    near: defaultdict[int, set[int]] = defaultdict(set)
-    for packed in values["hashes"]:
-        for own, other in np.frombuffer(packed, np.uint64).reshape(-1, 2).tolist():
-            near[own].add(other)
-    if not near:
-        return
-    (part,) = values["parts"]
-    table = read_index(part, "phash", *IMAGE_COLUMNS)
-    phashes = table["phash"].to_pylist()
-    rows = table.drop_columns(["phash"]).to_pylist()
-    images = [Image.of_row(number, row) for number, row in enumerate(rows) if phashes[number] in near]
-    if search.reads_records:
-        images = list(read_labels(images, part, search=search))
-    by_bucket: defaultdict[int, list[Any]] = defaultdict(list)
-    for image in images:
-        phash = phashes[image.row]
-        below = sorted(other for other in near[phash] if other < phash)
-        for first in (phash, *below):
-            by_bucket[find_bucket(first, search.buckets)].append(
-                (first, phash, below[:_MOST_BELOW] if first == phash else (), image)
-            )
-    for bucket, found in by_bucket.items():
-        yield bucket, msgpack.packb((identity, found))
-
-
-class _NearGroup(Group):
-    """The images with one perceptual hash, and with hashes near to it that are higher."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.phashes: dict[str, int] = {}
-        self.hashes: set[int] = set()
-        self.below: set[int] = set()
-        # No more than two are kept, because two are not the same image.
-        self.contents: set[str] = set()
-
-
-def describe_near(bucket: tuple[int, Iterable[bytes]], *, search: DuplicateSearch) -> DuplicatesFound:
-    """Lists the groups whose first hash is in one range.
-
-    Every pair is in a group. A group is left out if all of it is near to a lower hash, whose group has it.
-    """
-    number, packed = bucket
-    groups: defaultdict[int, _NearGroup] = defaultdict(_NearGroup)
-    ranks = search.ranks
-    for one in packed:
-        part, found = msgpack.unpackb(one)
-        for first, phash, below, values in found:
-            group, image = groups[first], Image(*values)
-            group.hashes.add(phash)
-            group.below.update(below)
-            if len(group.contents) < 2:
-                group.contents.add(image.content_hash)
-            # Of identical images, which have a line of their own, the first stands for all.
-            group.add(part[0], place_image(ranks, part, image), image, listed_as=image.content_hash)
-    lines: dict[str, list[str]] = {"across": [], "within": []}
-    counts: Counter[str] = Counter()
-    for first, group in sorted(groups.items()):
-        if len(group.contents) < 2 or _is_listed(group, search.near_distance):
-            continue
-        line = {"kind": "near", "phash": f"{first:016x}", **group.to_json()}
-        lines["across" if line["across_splits"] else "within"].append(json.dumps(line, ensure_ascii=False) + "\n")
-        counts["groups"] += 1
-        counts["groups_across_splits"] += line["across_splits"]
-        counts["groups_with_conflicting_labels"] += line["conflicting_labels"]
-    return DuplicatesFound(
-        write_lists(search, {f"{kind}_near": lines[kind] for kind in lines}, number), (), _count(counts)
-    )
-
-
-def _is_listed(group: _NearGroup, distance: int) -> bool:
-    hashes = np.array(sorted(group.hashes), np.uint64)
-    return any((count_bits(hashes ^ np.uint64(lower)) <= distance).all() for lower in sorted(group.below)[:_MOST_BELOW])
-
-
 def _split_bits(bits: Sequence[int], bands: int) -> list[Sequence[int]]:
     cuts = [number * len(bits) // bands for number in range(bands + 1)]
     return [bits[begin:end] for begin, end in itertools.pairwise(cuts)]
@@ -268,5 +220,6 @@ def _mask(bits: Iterable[int]) -> np.uint64:
     return np.uint64(sum(1 << bit for bit in bits))
 
 
-def _count(counts: Mapping[str, int]) -> Stats:
+def count_near(counts: Mapping[str, int]) -> Stats:
+    """Counts of the search for near-duplicates, as the counts of a build."""
     return Stats({("near", what): int(count) for what, count in counts.items() if count})

@@ -16,7 +16,15 @@ from beam_tfrecords import storage
 from beam_tfrecords.tfrecord import Compression
 from beam_tfrecords.transforms.duplicates.drop import drop_rows
 from beam_tfrecords.transforms.duplicates.groups import DuplicatesFound, describe_groups
-from beam_tfrecords.transforms.duplicates.near import describe_near, find_near, read_near_images, read_phashes
+from beam_tfrecords.transforms.duplicates.near import count_near, find_near, read_phashes
+from beam_tfrecords.transforms.duplicates.near_groups import (
+    Crowds,
+    assign_groups,
+    find_crowded,
+    join_crowds,
+    merge_pairs,
+)
+from beam_tfrecords.transforms.duplicates.near_images import describe_near, gather_images, read_near_images
 from beam_tfrecords.transforms.duplicates.search import (
     DuplicateSearch,
     PartId,
@@ -68,26 +76,49 @@ class FindNearDuplicates(beam.PTransform):
     def expand(self, parts: beam.PCollection[Part]) -> beam.PCollection[DuplicatesFound]:
         search = self._search
         read = parts | "ReadPhashes" >> beam.Map(storage.bound(read_phashes), search=search)
-        compared = (
+        near = (
             read
             # -> ((band, range), (part id, packed hashes))
             | "TakePhashes" >> beam.FlatMap(operator.itemgetter(0))
             | "GroupPhashes" >> beam.GroupByKey()
+            # -> NearHashes
             | "FindNear" >> beam.Map(find_near, search=search)
         )
-        # -> (part id, packed pairs of hashes)
-        pairs = compared | "TakePairs" >> beam.FlatMap(operator.itemgetter(0))
-        found = (
-            {"parts": parts | "KeyParts" >> beam.WithKeys(part_id), "hashes": pairs}
+        # -> [N, 2] pairs
+        pairs = (
+            near
+            | "TakePairs" >> beam.FlatMap(operator.attrgetter("pairs"))
+            | "GroupPairs" >> beam.GroupByKey()
+            | "MergePairs" >> beam.Map(merge_pairs)
+        )
+        crowds = (
+            pairs
+            | "FindCrowded" >> beam.Map(find_crowded)
+            | "AllCrowded" >> beam.CombineGlobally(b"".join)
+            | "JoinCrowds" >> beam.Map(join_crowds)
+        )
+        # -> (range, packed groups of hashes)
+        groups = pairs | "AssignGroups" >> beam.FlatMap(assign_groups, beam.pvalue.AsSingleton(crowds), search=search)
+        # -> (part id, packed hashes)
+        hashes = near | "TakeParts" >> beam.FlatMap(operator.attrgetter("parts"))
+        # -> (range, packed images)
+        images = (
+            {"parts": parts | "KeyParts" >> beam.WithKeys(part_id), "hashes": hashes}
             | "JoinParts" >> beam.CoGroupByKey()
             | "ReadNearImages" >> beam.FlatMap(storage.bound(read_near_images), search=search)
-            # -> (range, packed images)
+        )
+        found = (
+            {"images": images, "groups": groups}
+            | "JoinGroups" >> beam.CoGroupByKey()
+            | "GatherImages" >> beam.FlatMap(gather_images, search=search)
+            # -> (range of the group, packed images)
             | "GroupImages" >> beam.GroupByKey()
             | "DescribeNear" >> beam.Map(storage.bound(describe_near), search=search)
         )
         counted = (
-            values | f"Count{name}" >> beam.Map(_as_found)
-            for name, values in {"Hashed": read, "Compared": compared}.items()
+            read | "CountHashed" >> beam.Map(lambda read: _as_found(read[1])),
+            near | "CountNear" >> beam.Map(lambda near: _as_found(near.stats)),
+            crowds | "CountCrowds" >> beam.Map(_count_crowds),
         )
         return (found, *counted) | "AllFound" >> beam.Flatten()
 
@@ -121,8 +152,12 @@ class DropDuplicates(beam.PTransform):
         return (whole, rewritten) | "AllParts" >> beam.Flatten()
 
 
-def _as_found(values: tuple[Any, Stats]) -> DuplicatesFound:
-    return DuplicatesFound((), (), values[1])
+def _as_found(stats: Stats) -> DuplicatesFound:
+    return DuplicatesFound((), (), stats)
+
+
+def _count_crowds(crowds: Crowds) -> DuplicatesFound:
+    return _as_found(count_near({"ranges_cut": not crowds.is_whole}))
 
 
 def _pair(joined: tuple[PartId, Mapping[str, Iterable[Any]]]) -> Iterator[tuple[Part, frozenset[int]]]:
