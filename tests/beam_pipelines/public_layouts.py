@@ -1072,4 +1072,25 @@ LAYOUTS = (
             "val.txt": lines(*(f"ILSVRC_val_{number}.JPEG {number % 2}" for number in (1, 2, 3, 4))),
         },
     ),
+    Layout(
+        "WIDER FACE",
+        "WIDER_{train,val,test}/images/{0--Parade,1--Handshaking}/{1..3}.jpg wider_face_split/wider_face_train.mat",
+        refused="folders that look like splits, WIDER_test, WIDER_train, WIDER_val",
+        suggestions=[
+            # A row for each box.
+            unlabelled(train=4, validation=1),
+            {split: {"0--Parade": 3, "1--Handshaking": 3} for split in ("train", "validation", "test")},
+            unlabelled(train=6, validation=6, test=6),
+        ],
+        tables={
+            "wider_face_split/wider_face_train_bbx_gt.txt": lines(
+                *("0--Parade/1.jpg", "2", "1 1 3 3 0 0 0 0 0 0 ", "2 2 4 4 0 0 0 0 0 0 "),
+                *("0--Parade/2.jpg", "0", "0 0 0 0 0 0 0 0 0 0 "),
+                *("1--Handshaking/3.jpg", "1", "1 1 3 3 2 0 0 0 1 0 "),
+            ),
+            "wider_face_split/wider_face_val_bbx_gt.txt": lines("0--Parade/1.jpg", "1", "4 4 2 3 0 0 0 0 0 0 "),
+            "wider_face_split/wider_face_test_filelist.txt": lines("0--Parade/1.jpg", "1--Handshaking/1.jpg"),
+            "wider_face_split/readme.txt": lines("blur:", "  clear->0"),
+        },
+    ),
 )

@@ -52,6 +52,12 @@ FORMATS = (
     UnsupportedFormat("a 7z archive", "7z-and-rar-archives", r"\.7z$", rb"7z\xbc\xaf"),
     UnsupportedFormat("a RAR archive", "7z-and-rar-archives", r"\.rar$", rb"Rar!"),
 )
+# The path of an image, the number of its boxes, and the first of them.
+BOX_LIST = re.compile(
+    rb"(?:\xef\xbb\xbf)?[^\r\n]+\.(?:jpe?g|png|bmp)[ \t]*\r?\n[ \t]*\d+[ \t]*\r?\n"
+    rb"(?P<box>[ \t]*(?:-?\d[\d.]*[ \t]+){3,}-?\d[\d.]*)[ \t]*(?:\r?\n|$)",
+    re.IGNORECASE,
+)
 JSON_ARRAY = UnsupportedFormat("a JSON array, not JSON lines", "json-arrays")
 JSON_OBJECT = UnsupportedFormat("a JSON object of names and labels", "json-objects-of-names-and-labels")
 
@@ -93,6 +99,9 @@ def refuse_json(path: str, start: bytes) -> RequestError | None:
 
 def refuse_text(path: str, start: bytes) -> RequestError | None:
     """The refusal of a text that looks like a table or a list of images, without the extension of one."""
+    if BOX_LIST.match(start):
+        boxes = Suggestion("its boxes", {"source": "csv", "layout": "detection"})
+        return RequestError(f"{quote_input(path)} looks like a list of boxes, but is not called .csv", [boxes])
     lines = start.decode("utf-8", "replace").splitlines()[:-1][:_ROWS] or [start.decode("utf-8", "replace")]
     first, second, *_ = [*lines[:2], ""]
     for delimiter in (",", ";", "\t", " "):

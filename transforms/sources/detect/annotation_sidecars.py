@@ -9,6 +9,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.interpretation import join
+from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists
 from beam_tfrecords.transforms.sources.detect.names import is_mask_folder
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
@@ -68,6 +69,7 @@ def find_annotations(tree: FolderTree, spec: SourceSpec, root: str | None) -> It
     for group in _find_annotations(tree, root):
         usable = (one for one in group if is_usable(spec, one.settings))
         yield from (one for one in [next(usable, None)] if one is not None)
+    yield from find_lists(tree, spec, root, of_boxes=True)
 
 
 def _find_annotations(tree: FolderTree, root: str) -> Iterator[list[Suggestion]]:

@@ -157,6 +157,9 @@ def _choose_boxes(table: Table, spec: SourceSpec, taken: list[str]) -> BoxColumn
     by_name = [name for name in table.columns if is_label_name(name)]
     label = spec.label_column or find_label(table) or (by_name[0] if len(by_name) == 1 else None)
     boxes = find_boxes(table, spec, label)
+    if boxes and label in boxes.sides:
+        # A column `y` may be a class, but not beside `x`.
+        boxes = find_boxes(table, spec, None)
     if boxes is None:
         return None
     is_taken = spec.needs_objects and not spec.label_columns and spec.label_type is LabelType.CLASS

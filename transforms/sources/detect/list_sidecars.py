@@ -15,6 +15,7 @@ from beam_tfrecords.transforms.sources.detect.sidecar_rows import list_sidecars,
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.box_list import BoxList
 from beam_tfrecords.transforms.sources.tables.list_file import IMAGE, LABEL, SPLIT, ListFile
 
 _MOST_LISTS = 24
@@ -39,18 +40,19 @@ def name_split_lists(tree: FolderTree) -> list[str]:
     return named or [path for path in found if posixpath.basename(path) == "train_test_split.txt"]
 
 
-def find_lists(tree: FolderTree, spec: SourceSpec, root: str | None) -> Iterator[Suggestion]:
+def find_lists(tree: FolderTree, spec: SourceSpec, root: str | None, *, of_boxes: bool = False) -> Iterator[Suggestion]:
     """The suggestions that read lists which name images and their labels: those with the most splits.
 
     Args:
       tree: the folders.
       spec: the request.
       root: path of the folder that they are in; None if it is not one.
+      of_boxes: whether lists of boxes are looked for, and no others.
     """
     if root is None or spec.include or spec.exclude or spec.class_names or spec.split_folders:
         return
     groups = _group(list_lists(tree)[:_MOST_LISTS])
-    suggestions = [found for paths in groups if (found := _suggest(paths, tree, root))]
+    suggestions = [found for paths in groups if (found := _suggest(paths, tree, root, of_boxes=of_boxes))]
     most = max(
         (len(one.settings["input"]) for one in suggestions if isinstance(one.settings["input"], list)), default=1
     )
@@ -75,6 +77,12 @@ def _words(path: str) -> list[str]:
     return re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", stem)
 
 
+def _is_of_another_split(path: str, split: str | None) -> bool:
+    """Whether the path of a folder says a split, and not that of a list."""
+    found = set(map(split_in_name, path.split("/"))) - {None}
+    return split is not None and bool(found) and split not in found
+
+
 def _group(paths: Sequence[str]) -> list[list[str]]:
     """The lists of the same thing: one for each split, or one alone; those with the most splits first."""
     groups: dict[tuple[str, str], dict[str, str]] = {}
@@ -91,11 +99,11 @@ def _group(paths: Sequence[str]) -> list[list[str]]:
     return [*found.values()]
 
 
-def _suggest(paths: Sequence[str], tree: FolderTree, root: str) -> Suggestion | None:
-    """The suggestion that reads the lists of a group; None if they do not name images and their labels."""
-    if NOT_LABEL_NAMES.search(_plain(paths[0])) or _NO_LABELS.search(_plain(paths[0])):
+def _suggest(paths: Sequence[str], tree: FolderTree, root: str, *, of_boxes: bool) -> Suggestion | None:
+    """The suggestion that reads the lists of a group; None if they do not name images and their labels, or boxes."""
+    if not of_boxes and (NOT_LABEL_NAMES.search(_plain(paths[0])) or _NO_LABELS.search(_plain(paths[0]))):
         return None
-    found = {path: one for path in paths if (one := _read_list(path, tree, root))}
+    found = {path: one for path in paths if (one := _read_list(path, tree, root, of_boxes=of_boxes))}
     settings = [one for _, one in found.values()]
     if not found or any(one != settings[0] for one in settings):
         return None
@@ -105,20 +113,25 @@ def _suggest(paths: Sequence[str], tree: FolderTree, root: str) -> Suggestion | 
     beside = [storage.dirname(storage.join(root, path)) for path in found]
     image_root = {} if {*beside} == {*roots} and len({*roots}) == 1 else {"image_root": where}
     shown = inputs if len(inputs) > 1 else inputs[0]
-    return Suggestion(f"the rows of {', '.join(found)}", {"source": "csv", "input": shown, **settings[0], **image_root})
+    what = "boxes" if of_boxes else "rows"
+    return Suggestion(
+        f"the {what} of {', '.join(found)}", {"source": "csv", "input": shown, **settings[0], **image_root}
+    )
 
 
-def _read_list(path: str, tree: FolderTree, root: str) -> tuple[str, dict[str, Any]] | None:
+def _read_list(path: str, tree: FolderTree, root: str, *, of_boxes: bool) -> tuple[str, dict[str, Any]] | None:
     """The folder that the rows of a list are relative to, and the settings that name image and label."""
     from beam_tfrecords.transforms.sources.tables.csv_table import open_csv
 
     table, rows = read_first_rows(storage.join(root, path), open_csv) or (None, [])
-    if not isinstance(table, ListFile):
+    if not isinstance(table, BoxList if of_boxes else ListFile):
         return None
-    found = _find_folder([row[IMAGE] for row in spread(rows)], posixpath.dirname(path), tree, root)
+    found = _find_folder([row[IMAGE] for row in spread(rows)], path, tree, root)
     if found is None:
         return None
     folder, ending = found
+    if of_boxes:
+        return folder, {"layout": "detection"}
     image = {"image_path": f"{{{IMAGE}}}{ending}"} if ending else {}
     one_hot = one_hot_columns(table)
     labels = {row.get(LABEL, "") for row in rows}
@@ -128,20 +141,27 @@ def _read_list(path: str, tree: FolderTree, root: str) -> tuple[str, dict[str, A
     return (folder, {**image, "label_columns": ",".join(one_hot)}) if len(one_hot) > 1 else None
 
 
-def _find_folder(words: Sequence[str], beside: str, tree: FolderTree, root: str) -> tuple[str, str] | None:
-    """The folder that some paths are relative to, and the extension that they lack."""
+def _find_folder(words: Sequence[str], of: str, tree: FolderTree, root: str) -> tuple[str, str] | None:
+    """The folder that the paths in a list are relative to, and the extension that they lack.
+
+    Args:
+      words: some of the paths.
+      of: path of the list.
+    """
+    beside, split = posixpath.dirname(of), _split_of(of)
     folders = {""}
     endings = {""}
     for path, held in tree.walk():
         if held.images:
             folders |= {path, posixpath.dirname(path)}
             endings |= {posixpath.splitext(name)[1] for _, name in held.names}
-    # Nearest to the list: the same numbers name images of other splits too.
+    # Of the split of the list, and nearest to it: the same numbers name images of other splits too.
     # Masks have the names of their images.
     near = sorted(
         folders,
         key=lambda one: (
             any(map(is_annotation, one.split("/"))),
+            _is_of_another_split(one, split),
             not beside or not f"{one}/".startswith(f"{beside}/"),
             one.count("/"),
             one,

@@ -12,6 +12,7 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.sources.detect.unnamed_columns import name_columns
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.box_list import BoxList, open_box_list
 from beam_tfrecords.transforms.sources.tables.csv_dialect import Dialect, find_dialect, looks_like_data
 from beam_tfrecords.transforms.sources.tables.csv_rows import Cells, count_rows, read_rows
 from beam_tfrecords.transforms.sources.tables.list_file import ListFile, open_list
@@ -85,8 +86,8 @@ def open_input(spec: SourceSpec) -> MakeSource:
     return open_tables(spec, lambda path: open_csv(path, spec.delimiter, spec.encoding))
 
 
-def open_csv(path: str, delimiter: str | None = None, encoding: str | None = None) -> CsvTable | ListFile:
-    """Reads the header; a list of images has none.
+def open_csv(path: str, delimiter: str | None = None, encoding: str | None = None) -> CsvTable | ListFile | BoxList:
+    """Reads the header; a list of images or of boxes has none.
 
     Args:
       delimiter: between the cells; None to find it.
@@ -99,7 +100,8 @@ def open_csv(path: str, delimiter: str | None = None, encoding: str | None = Non
     refusal = refuse_json(path, start) if start.lstrip()[:1] in (b"[", b"{") else None
     if refusal is not None:
         raise refusal
-    if delimiter is None and (listed := open_list(path, start)) is not None:
+    listed = None if delimiter else open_box_list(path, start) or open_list(path, start)
+    if listed is not None:
         return listed
     dialect, notes = find_dialect(path, start, delimiter=delimiter, encoding=encoding)
     with open_bytes(path) as file:

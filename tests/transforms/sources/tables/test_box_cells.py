@@ -131,6 +131,11 @@ def test_boxes_without_a_column_of_classes_are_of_one_class(table, opened):
     assert next(opened(path, **BOXES, class_names=("wheat",)).samples()).objects.labels == ("wheat",)
 
 
+def test_a_side_is_no_column_of_classes(table, opened):
+    samples = [*opened(table("image,x,y,w,h", "a.jpg,10,20,30,40"), **BOXES).samples()]
+    assert (corners(samples), samples[0].objects.labels) == ([[10, 20, 40, 60]], ("object",))
+
+
 def test_a_layout_without_boxes_says_that_they_are_not_used(table, opened):
     source = opened(table("image,x1,y1,x2,y2,label", "a.jpg,1,2,3,4,dog"), needs_objects=False)
     assert Content.OBJECTS not in source.provides

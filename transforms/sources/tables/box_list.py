@@ -1,0 +1,99 @@
+"""Lists of boxes: a text with the path of an image in a line, the number of its boxes, and a line for each, as a table.
+
+WIDER FACE's are such lists: https://shuoyang1213.me/WIDERFACE/
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+
+from beam_tfrecords import storage
+from beam_tfrecords.transforms.sources.names import is_image_name, printable
+from beam_tfrecords.transforms.sources.tables.list_file import IMAGE
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
+from beam_tfrecords.transforms.sources.tables.text_file import Lines, find_encoding, open_bytes
+from beam_tfrecords.transforms.sources.unsupported_formats import BOX_LIST
+
+_SIDES = ("x", "y", "width", "height")
+# Behind the sides, in WIDER FACE.
+_ATTRIBUTES = ("blur", "expression", "illumination", "invalid", "occlusion", "pose")
+
+
+@dataclasses.dataclass(frozen=True)
+class BoxList:
+    """A list of boxes: a row for each, and one with empty sides for an image without boxes.
+
+    Attributes:
+      path: of the file.
+      columns: `image`, the sides, and what stands behind these.
+    """
+
+    path: str
+    columns: Sequence[str]
+    encoding: str
+    notes: Sequence[str] = ()
+    column_types: None = None
+    embedded: Sequence[str] = ()
+    delimiter: None = None
+
+    def may_hold_text(self, column: str) -> bool:
+        """Always; all cells are strings."""
+        return True
+
+    def rows(self, columns: Sequence[str], part: RowRange | None = None) -> Iterator[Row]:
+        """See `Table.rows`; an image with another number of boxes than its second line says has one that is invalid."""
+        with open_bytes(self.path) as file:
+            lines = Lines(file, self.path, self.encoding)
+            for row in lines.until_damage(self._rows(lines)):
+                yield row if isinstance(row, InvalidRow) else {name: row[name] for name in columns}
+
+    def _rows(self, lines: Lines) -> Iterator[Row]:
+        image, boxes, count = "", list[list[str]](), ""
+        for line in itertools.chain(lines, [None]):
+            text = line.text.strip() if line else ""
+            if line and line.damage:
+                yield InvalidRow(f"line {line.number}: {line.damage}")
+            elif line is None or is_image_name(text):
+                if image:
+                    yield from self._rows_of(image, count, boxes)
+                image, boxes, count = text, [], ""
+            elif image and not count:
+                count = text
+            elif text:
+                boxes.append(text.split())
+
+    def _rows_of(self, image: str, count: str, boxes: Sequence[Sequence[str]]) -> Iterator[Row]:
+        width = len(self.columns) - 1
+        empty = dict.fromkeys(self.columns, "")
+        if count == "0" and all(set(box) == {"0"} for box in boxes):
+            # WIDER FACE has a line of zeros there.
+            yield {**empty, IMAGE: image}
+            return
+        if count != str(len(boxes)) or any(len(box) != width for box in boxes):
+            found = f"{len(boxes)} lines of boxes; expected {count or 'their number'} with {width} numbers"
+            yield {**empty, IMAGE: image, self.columns[1]: found}
+            return
+        for box in boxes:
+            yield dict(zip(self.columns, [image, *box], strict=True))
+
+    def cut(self) -> tuple[Sequence[RowRange], str]:
+        """See `TableFile.cut`; only the lines before one say what it is, so that there is one range."""
+        return [], ""
+
+
+def open_box_list(path: str, start: bytes) -> BoxList | None:
+    """A list of boxes; None if a text is none.
+
+    Args:
+      start: its first bytes.
+    """
+    found = BOX_LIST.match(start)
+    if found is None:
+        return None
+    more = len(found["box"].split()) - len(_SIDES)
+    names = _ATTRIBUTES if more == len(_ATTRIBUTES) else [f"column_{number}" for number in range(6, more + 6)]
+    columns = (IMAGE, *_SIDES, *names)
+    note = f"{printable(storage.basename(path))}: a list of boxes, read as the columns {', '.join(columns)}"
+    return BoxList(path, columns, find_encoding(start), [note])
