@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -28,7 +27,9 @@ from beam_tfrecords.transforms.sources.archives.webdataset_members import (
     split_name,
 )
 from beam_tfrecords.transforms.sources.containers import Container, Spool, member_path
+from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
+from beam_tfrecords.transforms.sources.detect.image_columns import choose_image, choose_mask
 from beam_tfrecords.transforms.sources.inputs import (
     InputFile,
     describe_splits,
@@ -49,8 +50,6 @@ from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, FirstR
 # Samples of the first archive that show which columns there are, and members that show whether it is a WebDataset.
 _SAMPLES = 32
 _MEMBERS = 64
-# The usual suffixes of masks, such as .mask.png and .seg.png.
-_MASK = re.compile(r"(?:masks?|seg|segmentation)\.")
 _CROSSES = "; samples that cross archives are not read"
 
 
@@ -81,8 +80,7 @@ class WebDatasetSource(ContainerSource):
         super().__init__(files)
         self.name = spec.source
         self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], spec)
-        mask = _choose_mask(start, spec)
-        image = _choose_image(start, spec, mask)
+        image, mask = _choose_images(start, spec)
         label = _choose_label(start, spec)
         cells, notes = choose_cells(start, spec, label)
         self.notes += notes
@@ -238,7 +236,7 @@ def recognises(container: Container, spec: SourceSpec) -> bool:
     beside = [(key, suffix) for key, suffix in found if kinds[key]]
     return any(is_index(suffix) for _, suffix in beside) or any(
         ("/" not in key and (is_value(suffix) or is_object(suffix)))
-        or (spec.needs_mask and kinds[key] > 1 and _MASK.match(suffix))
+        or (spec.needs_mask and kinds[key] > 1 and is_image(suffix) and is_mask_name(suffix))
         for key, suffix in beside
     )
 
@@ -295,43 +293,20 @@ def _members(
             skipped.add(kind or "no suffix", container.key_prefix + path)
 
 
-def _choose_mask(start: _Start, spec: SourceSpec) -> str | None:
-    """The suffix of the masks; None if they are not asked for."""
-    if not spec.needs_mask:
-        return None
-    named = (spec.mask_column or "").lower().lstrip(".")
-    usual = [suffix for suffix in start.images if _MASK.match(suffix)]
-    found = [suffix for suffix in start.images if suffix == named] if named else usual
-    if len(found) != 1:
-        shown = ", ".join(f".{suffix}" for suffix in sorted(start.images))
-        raise RequestError(
-            f"{quote_input(start.path)}: no image in the first samples is known as the mask; they have "
-            f"{shown or 'none'}; name the suffix of one with `mask_column`"
-        )
-    return found[0]
+def _choose_images(start: _Start, spec: SourceSpec) -> tuple[str, str | None]:
+    """The suffix of the images, "" for any without a dot, and that of the masks if they are asked for."""
+    suffixes = dataclasses.replace(start, columns=sorted(start.images))
+    spec = dataclasses.replace(
+        spec, image_column=_plain_suffix(spec.image_column), mask_column=_plain_suffix(spec.mask_column)
+    )
+    mask = choose_mask(suffixes.columns, suffixes, spec)
+    images = [suffix for suffix in suffixes.columns if suffix != mask]
+    plain = [""] if not images or any("." not in suffix for suffix in images) else []
+    return choose_image([plain, images], suffixes, spec, lacks="no image in its first samples"), mask
 
 
-def _choose_image(start: _Start, spec: SourceSpec, mask: str | None) -> str:
-    """The suffix of the images; "" for any without a dot."""
-    images = sorted(suffix for suffix in start.images if suffix != mask)
-    shown = ", ".join(f".{suffix}" for suffix in images)
-    if spec.image_column is not None:
-        suffix = spec.image_column.lower().lstrip(".")
-        if suffix not in images:
-            raise RequestError(
-                f"`image_column={spec.image_column}`: no image in the first samples of {start.path} has this suffix; "
-                f"they have {shown or 'none'}"
-            )
-        return suffix
-    if any("." not in suffix for suffix in images) or not images:
-        return ""
-    if len(images) > 1:
-        first = images[0]
-        raise RequestError(
-            f"{quote_input(start.path)}: a sample has several images ({shown}); name the suffix of one, such as "
-            f"`image_column={first}`"
-        )
-    return images[0]
+def _plain_suffix(suffix: str | None) -> str | None:
+    return suffix and suffix.lower().lstrip(".")
 
 
 def _choose_label(start: _Start, spec: SourceSpec) -> str | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS
+
 # The usual names, in order of preference, without regard to case, spaces and underscores. The first is the
 # documented one: it is taken without a note.
 IMAGE_NAMES = (
@@ -12,7 +14,7 @@ IMAGE_NAMES = (
 )  # fmt: skip
 MASK_NAMES = (
     "mask", "maskpath", "maskfile", "maskfilename", "maskname", "segmentation", "annotation", "segmentationmask",
-    "image/segmentation/class/encoded",
+    "image/segmentation/class/encoded", "masks", "seg",
 )  # fmt: skip
 USUAL_LABELS = ("label", "labels", "class", "classname", "classes", "category")
 # Columns whose names, in lower case and without marks, say that they hold the class, or that they do not.
@@ -25,9 +27,18 @@ NOT_LABEL_NAMES = re.compile(
 )
 
 
+_MASK_WORDS = re.compile("mask|seg|annot")
+
+
 def plain_name(name: str) -> str:
-    """A column's name as usual names are compared with it."""
-    return re.sub(r"[\s_-]", "", name.lower())
+    """A column's name as usual names are compared with it; that of a member of an archive without its extension."""
+    stem, _, extension = name.lower().rpartition(".")
+    return re.sub(r"[\s_-]", "", stem if stem and f".{extension}" in IMAGE_EXTENSIONS else name.lower())
+
+
+def is_mask_name(name: str) -> bool:
+    """Whether a column holds masks by a word in its name."""
+    return bool(_MASK_WORDS.search(name.lower()))
 
 
 def is_label_name(name: str) -> bool:

@@ -13,7 +13,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.labels import find_separator
 from beam_tfrecords.transforms.sources.detect.box_columns import has_box_names
-from beam_tfrecords.transforms.sources.detect.column_names import LABEL_NAMES, NOT_LABEL_NAMES, plain_name
+from beam_tfrecords.transforms.sources.detect.column_names import LABEL_NAMES, NOT_LABEL_NAMES, is_mask_name, plain_name
 from beam_tfrecords.transforms.sources.detect.numbered_columns import (
     find_levels,
     find_pixel_columns,
@@ -36,8 +36,6 @@ _ONE_HOT = {"0", "1", "0.0", "1.0", "-1", "-1.0"}
 _TEXT_NAMES = re.compile(r"caption|description|^text$|comment|report")
 _VALUE_NAMES = re.compile(r"age$|price|score|rating|value|^target$|^y$")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
-# Images too, but not those of a row.
-_MASK_NAMES = re.compile("mask|seg|annot")
 # Where the images of tables with an id instead of a path usually are.
 FOLDERS = ("", "train", "images", "img", "train_images", "data")
 _EXTENSIONS = (".jpg", ".png", ".jpeg")
@@ -197,7 +195,7 @@ def _find_images(table: Table, cells: _Cells, *, repeats: bool = False) -> dict[
         name for name, values in cells.items() if values and sum(map(_names_image, map(str, values))) * 2 > len(values)
     ]
     if names:
-        return {"image_column": min(names, key=lambda name: bool(_MASK_NAMES.search(name.lower())))}
+        return {"image_column": min(names, key=is_mask_name)}
     found = (find_pattern(table, name, values, repeats=repeats) for name, values in cells.items() if values)
     pattern = next(filter(None, found), None)
     return {"image_path": pattern} if pattern else None

@@ -6,31 +6,30 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.refs import IMAGE, MASK
+from beam_tfrecords.transforms.refs import IMAGE
 from beam_tfrecords.transforms.sources.detect.box_columns import describe_boxes, find_boxes
 from beam_tfrecords.transforms.sources.detect.column_names import (
     IMAGE_NAMES,
     MASK_NAMES,
     USUAL_LABELS,
     is_label_name,
-    plain_name,
 )
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
+from beam_tfrecords.transforms.sources.detect.image_columns import find_name, name_images
 from beam_tfrecords.transforms.sources.detect.split_column import SplitColumn, find_split_column
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import printable
-from beam_tfrecords.transforms.sources.selection import read_names
 from beam_tfrecords.transforms.sources.source_spec import LabelType, SourceSpec
 from beam_tfrecords.transforms.sources.tables.box_cells import BoxColumns
 from beam_tfrecords.transforms.sources.tables.cells import is_path_list
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, available
 
 # Rows that are looked at.
 _ROWS = 100
@@ -205,30 +204,6 @@ def has_labels(table: Table, named: Sequence[str]) -> bool:
     return set(named) <= set(table.columns) if named else find_label(table) is not None
 
 
-def find_image_column(columns: Sequence[str]) -> str | None:
-    """The column of the images by its usual name; None if there is none."""
-    return _find_name(columns, IMAGE_NAMES, lambda _: True)
-
-
-def choose_mask(columns: Sequence[str], table: Table, spec: SourceSpec) -> str | None:
-    """The column of the masks, of those that may have images; None if they are not asked for.
-
-    Raises:
-      RequestError: there is none.
-    """
-    if not spec.needs_mask:
-        return None
-    mask = spec.mask_column if spec.mask_column in columns else None
-    if spec.mask_column is None:
-        mask = _find_name(columns, MASK_NAMES, lambda _: True)
-    if mask is None:
-        what = f"{spec.mask_column or 'mask'!r} with the bytes of masks"
-        raise RequestError(
-            f"{quote_input(table.path)} has no column {what}; name another with `mask_column`; {available(table)}"
-        )
-    return mask
-
-
 def choose_label(
     table: Table,
     spec: SourceSpec,
@@ -269,39 +244,6 @@ def find_label(table: Table) -> str | None:
     return _guess(table, USUAL_LABELS, text=False)
 
 
-def available(table: Table) -> str:
-    """The columns, for a message."""
-    return f"it has: {', '.join(table.columns)}"
-
-
-def name_images(columns: Sequence[str], table: Table, spec: SourceSpec) -> dict[str, str]:
-    """Name of an image -> its column, as the request says; "" for that of a usual name, empty if it says none.
-
-    Args:
-      columns: those of the table that may have images.
-    """
-    column = spec.image_column
-    if spec.image_path is not None:
-        return {}
-    images = dict(spec.images)
-    if column is not None and (column in columns or "," not in column):
-        name = IMAGE if IMAGE in images or not images else column
-        images = {name: column, **{one: other for one, other in images.items() if one != name}}
-    elif column is not None:
-        images = {name: name for name in read_names(column)}
-    missing = next((one for one in images.values() if one and one not in columns), None)
-    if missing is not None:
-        setting = f"`image_column={column}`" if column else "`layout`"
-        what = "no such column" if missing == column else f"no column {missing!r}"
-        raise RequestError(f"{setting}: {table.path} has {what}; {available(table)}")
-    if MASK in images:
-        raise RequestError(
-            f"column {images[MASK]!r}: an image of the name {MASK!r} would be compressed as a photo; say "
-            f"`mask_column={images[MASK]}` `layout=segmentation`, or give the column another name"
-        )
-    return images
-
-
 def _find_lists(table: Table, images: Mapping[str, str]) -> set[str]:
     """The columns that have lists of paths, as the first rows say."""
     columns = [column for column in images.values() if column not in table.embedded]
@@ -325,12 +267,4 @@ def _check_pattern(table: Table, pattern: str) -> None:
 
 def _guess(table: Table, names: Sequence[str], *, text: bool) -> str | None:
     """The first column of a usual name; where text is needed, only the first name may have none."""
-    return _find_name(table.columns, names, lambda column: not text or table.may_hold_text(column))
-
-
-def _find_name(columns: Sequence[str], names: Sequence[str], is_fit: Callable[[str], bool]) -> str | None:
-    if names and names[0] in columns:
-        return names[0]
-    plain = {plain_name(column): column for column in reversed(columns)}
-    found = (plain[name] for name in names if name in plain)
-    return next((column for column in found if is_fit(column)), None)
+    return find_name(table.columns, names, lambda column: not text or table.may_hold_text(column))

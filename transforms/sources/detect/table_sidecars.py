@@ -10,6 +10,7 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.column_names import LABEL_NAMES, NOT_LABEL_NAMES, plain_name
+from beam_tfrecords.transforms.sources.detect.image_columns import is_file_name
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.detect.sidecar_rows import list_sidecars, read_first_rows, spread
 from beam_tfrecords.transforms.sources.detect.split_column import are_splits
@@ -68,13 +69,13 @@ def find_tables(tree: FolderTree, spec: SourceSpec, root: str | None) -> Iterato
 
 def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Suggestion] | None:
     """The name of the tables that Hugging Face's datasets looks for beside images; the suggestion that reads them."""
-    from beam_tfrecords.transforms.sources.tables.hf_folder import METADATA, is_image
+    from beam_tfrecords.transforms.sources.tables.hf_folder import METADATA
 
     path = next((path for path in list_tables(tree) if posixpath.basename(path) in METADATA), None)
     cells = _read_cells(storage.join(root, path)) if path else None
-    if path is None or cells is None or not any(map(is_image, cells)):
+    if path is None or cells is None or not any(map(is_file_name, cells)):
         return None
-    others = {name: values for name, values in cells.items() if not is_image(name)}
+    others = {name: values for name, values in cells.items() if not is_file_name(name)}
     settings: dict[str, Any] = {"layout": "image"}
     if hold_objects(others.get(OBJECTS, ())):
         settings = {}

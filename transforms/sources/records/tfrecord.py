@@ -26,7 +26,8 @@ from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.refs import IMAGE, MASK, PixelRange, Range, SampleRef, Value
 from beam_tfrecords.transforms.sources.archives.archive import check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
-from beam_tfrecords.transforms.sources.detect.columns import available, choose_label, choose_mask
+from beam_tfrecords.transforms.sources.detect.columns import choose_label
+from beam_tfrecords.transforms.sources.detect.image_columns import choose_image, choose_mask
 from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input, splits_of_names
 from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.sources.records.object_features import (
@@ -414,31 +415,17 @@ def _read_start(container: Container) -> FirstRows:
 
 
 def _choose_image(start: FirstRows, features: Features, spec: SourceSpec, mask: str | None) -> str:
-    """The feature with the image: the named one, the only one of the description, or the only one that is an image.
+    """The feature with the image: of those of the description, else of those that are images, else pixels.
 
     Args:
       mask: feature with the mask, which is no image.
     """
-    if spec.image_column is not None:
-        if spec.image_column not in start.columns:
-            raise RequestError(f"`image_column={spec.image_column}`: no such feature; {available(start)}")
-        return spec.image_column
     row = start.first_rows[0]
     encoded = [name for name in start.columns if _is_image(row.get(name))]
     pixels = [name for name in start.columns if _find_sides(name, start)]
-    for some in (features.images, encoded, pixels):
-        found = [name for name in some if name != mask]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise RequestError(
-                f"{quote_input(start.path)} has several features with images ({', '.join(found)}); name one with "
-                f"`image_column`"
-            )
-    raise RequestError(
-        f"{quote_input(start.path)}: no feature of the first record holds an image, nor pixels whose height, width and "
-        f"depth are in others; {available(start)}"
-    )
+    kinds = [[name for name in kind if name != mask] for kind in (features.images, encoded, pixels)]
+    lacks = "no feature with an image in its first record, nor with pixels whose height, width and depth are in others"
+    return choose_image(kinds, start, spec, lacks=lacks)
 
 
 def _find_sides(image: str, start: FirstRows) -> tuple[str, ...]:

@@ -9,19 +9,16 @@ from collections.abc import Sequence
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs import SampleRef
-from beam_tfrecords.transforms.sources.detect.column_names import MASK_NAMES, plain_name
-from beam_tfrecords.transforms.sources.detect.columns import available
+from beam_tfrecords.transforms.sources.detect.image_columns import find_file_names, is_file_list, is_mask_file
 from beam_tfrecords.transforms.sources.inputs import InputFile, key_prefixes, quote_input
-from beam_tfrecords.transforms.sources.selection import read_names
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
-from beam_tfrecords.transforms.sources.tables.table import Table, TableFile
+from beam_tfrecords.transforms.sources.tables.table import TableFile
 from beam_tfrecords.transforms.sources.tables.table_source import TableSource
 from beam_tfrecords.transforms.splits import split_of_folder
 
 METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
-IMAGE, IMAGES = "file_name", "file_names"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,56 +69,13 @@ def _make_source(
     tables: Sequence[tuple[InputFile, TableFile]], folders: Sequence[str], spec: SourceSpec
 ) -> TableSource:
     opened = [table for _, table in tables]
-    images = _find_images(opened, spec)
-    if len(images) == 1 and not (spec.images or is_image_list(*images.values())):
+    images = find_file_names(opened[0], spec)
+    if len(images) == 1 and not (spec.images or is_file_list(*images.values())):
         spec = dataclasses.replace(spec, image_column=next(iter(images.values())))
     else:
         spec = dataclasses.replace(spec, image_column=None, images=images)
     place = SplitOfFolder(folders) if spec.splits_auto and spec.split_column is None else None
     source = TableSource(tables, spec, place)
-    if masks := [name for name in opened[0].columns if is_image(name) and _is_mask(name)]:
+    if masks := [*filter(is_mask_file, opened[0].columns)]:
         source.notes += [] if spec.needs_mask else [f"column {masks[0]!r}: masks are read with `layout=segmentation`"]
     return source
-
-
-def is_image(column: str) -> bool:
-    """Whether the name of a column says that it has the paths of images."""
-    return column == IMAGE or column.endswith(f"_{IMAGE}") or is_image_list(column)
-
-
-def is_image_list(column: str) -> bool:
-    """Whether the name of a column says that it has lists of them."""
-    return column == IMAGES or column.endswith(f"_{IMAGES}")
-
-
-def _is_mask(column: str) -> bool:
-    return plain_name(column) in MASK_NAMES
-
-
-def _name_of(column: str) -> str:
-    """The name of an image in a column, as datasets gives it: `left` of `left_file_name`."""
-    names = {IMAGE: "image", IMAGES: "images"}
-    return names.get(column) or column.removesuffix(f"_{IMAGE}").removesuffix(f"_{IMAGES}")
-
-
-def _find_images(tables: Sequence[Table], spec: SourceSpec) -> dict[str, str]:
-    """Name of an image -> its column: those of the request, else all of usual names; `file_name` comes first.
-
-    Raises:
-      RequestError: there is none.
-    """
-    table, named = tables[0], spec.image_column
-    if named is not None:
-        columns = [named] if named in table.columns else read_names(named)
-    else:
-        columns = sorted(filter(is_image, table.columns), key=lambda name: name not in (IMAGE, IMAGES))
-        columns = [name for name in columns if not _is_mask(name)]
-    images = {_name_of(column): column for column in columns}
-    if not images:
-        raise RequestError(
-            f"{quote_input(table.path)} has no column with a name such as {IMAGE!r}; name one with `image_column`; "
-            f"{available(table)}"
-        )
-    # What a layout of one's own asks for; `image.encoded` is that of the first.
-    wanted = {name: column for name, column in images.items() if name in spec.images}
-    return wanted if wanted.keys() == spec.images.keys() and wanted else images

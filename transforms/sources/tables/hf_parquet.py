@@ -18,14 +18,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.refs import IMAGE, MASK, File, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
-from beam_tfrecords.transforms.sources.detect.columns import (
-    available,
-    choose_label,
+from beam_tfrecords.transforms.sources.detect.columns import choose_label
+from beam_tfrecords.transforms.sources.detect.image_columns import (
+    choose_image,
     choose_mask,
     find_image_column,
     name_images,
@@ -33,7 +33,7 @@ from beam_tfrecords.transforms.sources.detect.columns import (
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.image_files import find_image
 from beam_tfrecords.transforms.sources.image_roots import pair_roots
-from beam_tfrecords.transforms.sources.inputs import InputFile, find_files, find_files_below, quote_input
+from beam_tfrecords.transforms.sources.inputs import InputFile, find_files, find_files_below
 from beam_tfrecords.transforms.sources.reading import is_damage, parsing
 from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
@@ -395,31 +395,15 @@ def _is_image(kind: pa.DataType) -> bool:
 def _choose_images(table: ParquetTable, schema: pa.Schema, spec: SourceSpec) -> dict[str, str]:
     """Name of an image, or of the mask -> its column."""
     kinds = {field.name: field.type for field in schema}
-    found = [name for name, kind in kinds.items() if _is_image(kind)] or [
-        n for n, kind in kinds.items() if is_binary(kind)
-    ]
-    mask = choose_mask(found, table, spec)
-    masks = {MASK: mask} if mask else {}
-    found = [name for name in found if name != mask]
-    named = spec.image_column
-    if named is not None and named not in found and "," not in named:
-        raise RequestError(
-            f"`image_column={named}`: {table.path} has no column of that name with the bytes of images; "
-            f"{available(table)}"
-        )
-    images = name_images(found, table, spec)
-    if images and images.get(IMAGE) != "":
-        return images | masks
-    usual = find_image_column(found)
-    if usual is None and len(found) != 1:
-        has = f"the columns {', '.join(map(repr, found))}" if found else "no column"
-        raise RequestError(
-            f"{quote_input(table.path)} has {has} with bytes; name the one with the images with `image_column`; "
-            f"{available(table)}"
-        )
-    column = usual or found[0]
-    name = column if is_list(kinds[column]) else IMAGE
-    return {**{one: other for one, other in images.items() if one != IMAGE}, name: column, **masks}
+    found = [[name for name, kind in kinds.items() if is_one(kind)] for is_one in (_is_image, is_binary)]
+    mask = choose_mask(next(filter(None, found), ()), table, spec)
+    others = [[name for name in names if name != mask] for names in found]
+    images = name_images(next(filter(None, others), ()), table, spec)
+    if not images or images.get(IMAGE) == "":
+        column = choose_image(others, table, spec, lacks="no column with bytes")
+        name = column if is_list(kinds[column]) else IMAGE
+        images = {**{one: other for one, other in images.items() if one != IMAGE}, name: column}
+    return {**images, MASK: mask} if mask else images
 
 
 def _image_bytes(group: pq.RowGroupMetaData, image: str) -> int:

@@ -17,7 +17,8 @@ from beam_tfrecords.transforms.refs import IMAGE, PixelRange, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, Spool
 from beam_tfrecords.transforms.sources.detect.column_names import is_label_name
 from beam_tfrecords.transforms.sources.detect.column_suggestions import find_pixels
-from beam_tfrecords.transforms.sources.detect.columns import choose_label, find_image_column, find_label
+from beam_tfrecords.transforms.sources.detect.columns import choose_label, find_label
+from beam_tfrecords.transforms.sources.detect.image_columns import find_image_column
 from beam_tfrecords.transforms.sources.detect.numbered_columns import square_shape
 from beam_tfrecords.transforms.sources.inputs import (
     InputFile,

@@ -17,7 +17,7 @@ from beam_tfrecords.transforms.labels import numbered_label
 from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import Locator, SampleRef, Scalar, Value
-from beam_tfrecords.transforms.sources.detect.columns import Columns, available, choose_columns, find_label
+from beam_tfrecords.transforms.sources.detect.columns import Columns, choose_columns, find_label
 from beam_tfrecords.transforms.sources.inputs import InputFile, quote_input
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.source_spec import LabelType, SourceSpec
@@ -37,7 +37,7 @@ from beam_tfrecords.transforms.sources.tables.flags import (
     find_list_flags,
 )
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects, read_objects
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table, available
 from beam_tfrecords.transforms.splits import SPLIT_NAMES
 
 # Rows that show what labels are.

@@ -77,6 +77,11 @@ class Table(Protocol):
         """Every row in the order of the file, with these columns only; None where a row lacks a column."""
 
 
+def available(table: Table) -> str:
+    """The columns, for a message."""
+    return f"it has: {', '.join(table.columns)}"
+
+
 @dataclasses.dataclass(frozen=True)
 class FirstRows:
     """The first samples of a file that is no table, as one."""

@@ -16,7 +16,7 @@ from beam_tfrecords.transforms.refs import IMAGE, MASK, File, SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
-from beam_tfrecords.transforms.sources.detect.columns import Columns, available, choose_columns, has_labels
+from beam_tfrecords.transforms.sources.detect.columns import Columns, choose_columns, has_labels
 from beam_tfrecords.transforms.sources.detect.missing_images import first_images, refuse_missing
 from beam_tfrecords.transforms.sources.image_files import find_image
 from beam_tfrecords.transforms.sources.image_roots import FileRoots, pair_roots
@@ -35,7 +35,7 @@ from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import check_end, read_paths, read_text
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key, row_reader
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange, TableFile
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange, TableFile, available
 
 # Listing less by workers would take longer than it gains.
 _LEAST_BYTES = 4 << 20

@@ -181,11 +181,11 @@ def test_a_suffix_with_a_dot_is_the_image_if_it_is_the_only_one(write, read):
 
 def test_one_of_several_images_is_named_by_its_suffix(write, opened, read):
     path = write(("0.left.jpg", b"left"), ("0.right.jpg", b"right"), ("0.cls", "1"))
-    with pytest.raises(RequestError, match=r"a sample has several images \(\.left\.jpg, \.right\.jpg\); .*=left\.jpg"):
+    with pytest.raises(RequestError, match=r"has several columns with images \(left\.jpg, right\.jpg\); .*=left\.jpg"):
         opened(path, source="webdataset")
     samples, _ = read(path, image_column="right.jpg")
     assert content(samples["0"]) == b"right"
-    with pytest.raises(RequestError, match=r"no image in the first samples of .* has this suffix; they have \.left"):
+    with pytest.raises(RequestError, match=r"`image_column=jpg`: .* has no such column; it has: left\.jpg"):
         opened(path, source="webdataset", image_column="jpg")
 
 

@@ -1,0 +1,153 @@
+"""Which columns have images and masks: as the request names them, by what cells hold, and by the usual names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.refs import IMAGE, MASK
+from beam_tfrecords.transforms.sources.detect.column_names import (
+    IMAGE_NAMES,
+    MASK_NAMES,
+    is_mask_name,
+    plain_name,
+)
+from beam_tfrecords.transforms.sources.inputs import quote_input
+from beam_tfrecords.transforms.sources.selection import read_names
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.table import Table, available
+
+# What Hugging Face's datasets calls the columns of tables beside images.
+_FILE, _FILES = "file_name", "file_names"
+
+
+def name_images(columns: Sequence[str], table: Table, spec: SourceSpec) -> dict[str, str]:
+    """Name of an image -> its column, as the request says; "" for that of a usual name, empty if it says none.
+
+    Args:
+      columns: those of the table that may have images.
+    """
+    column = spec.image_column
+    if spec.image_path is not None:
+        return {}
+    images = dict(spec.images)
+    if column is not None and (column in columns or "," not in column):
+        name = IMAGE if IMAGE in images or not images else column
+        images = {name: column, **{one: other for one, other in images.items() if one != name}}
+    elif column is not None:
+        images = {name: name for name in read_names(column)}
+    missing = next((one for one in images.values() if one and one not in columns), None)
+    if missing is not None:
+        setting = f"`image_column={column}`" if column else "`layout`"
+        what = "no such column" if missing == column else f"no column {missing!r}"
+        what = f"no images in column {missing!r}" if missing in table.columns else what
+        raise RequestError(f"{setting}: {table.path} has {what}; {available(table)}")
+    if MASK in images:
+        raise RequestError(
+            f"column {images[MASK]!r}: an image of the name {MASK!r} would be compressed as a photo; say "
+            f"`mask_column={images[MASK]}` `layout=segmentation`, or give the column another name"
+        )
+    return images
+
+
+def choose_image(kinds: Iterable[Sequence[str]], table: Table, spec: SourceSpec, *, lacks: str) -> str:
+    """The column with the images: the one that the request names, that of a usual name, or the only one.
+
+    Args:
+      kinds: the columns that may have images as their cells look, the most certain ones first. Those that are masks by
+        their names come last.
+      table: with these columns.
+      spec: the request.
+      lacks: what the table does not have, for a message.
+
+    Raises:
+      RequestError: there is none, or there are several.
+    """
+    named = spec.image_column
+    if named is not None:
+        if named in table.columns:
+            return named
+        raise RequestError(f"`image_column={named}`: {table.path} has no such column; {available(table)}")
+    found: Sequence[str] = next(filter(None, kinds), ())
+    found = [name for name in found if not is_mask_name(name)] or found
+    usual = find_image_column(found)
+    if usual is not None or len(found) == 1:
+        return usual or found[0]
+    what = f"several columns with images ({', '.join(found)})" if found else lacks
+    say = f"; name one with `image_column`, such as `image_column={found[0]}`" if found else ""
+    raise RequestError(f"{quote_input(table.path)} has {what}{say}; {available(table)}")
+
+
+def find_image_column(columns: Sequence[str]) -> str | None:
+    """The column of the images by its usual name; None if there is none."""
+    return find_name(columns, IMAGE_NAMES)
+
+
+def choose_mask(columns: Sequence[str], table: Table, spec: SourceSpec) -> str | None:
+    """The column of the masks, of those that may have images; None if they are not asked for.
+
+    Raises:
+      RequestError: there is none.
+    """
+    if not spec.needs_mask:
+        return None
+    mask = spec.mask_column if spec.mask_column in columns else None
+    if spec.mask_column is None:
+        mask = find_name(columns, MASK_NAMES)
+    if mask is None:
+        what = f"{spec.mask_column or 'mask'!r} with the bytes of masks"
+        raise RequestError(
+            f"{quote_input(table.path)} has no column {what}; name another with `mask_column`; {available(table)}"
+        )
+    return mask
+
+
+def is_file_name(column: str) -> bool:
+    """Whether the name of a column says that it has the paths of images, as in `metadata.csv`."""
+    return column == _FILE or column.endswith(f"_{_FILE}") or is_file_list(column)
+
+
+def is_file_list(column: str) -> bool:
+    """Whether the name of a column says that it has lists of them."""
+    return column == _FILES or column.endswith(f"_{_FILES}")
+
+
+def is_mask_file(column: str) -> bool:
+    """Whether these are the paths of masks."""
+    return is_file_name(column) and plain_name(column) in MASK_NAMES
+
+
+def find_file_names(table: Table, spec: SourceSpec) -> dict[str, str]:
+    """Name of an image -> its column: those of the request, else all of usual names; `file_name` comes first.
+
+    Raises:
+      RequestError: there is none.
+    """
+    named = spec.image_column
+    if named is not None:
+        columns = [named] if named in table.columns else read_names(named)
+    else:
+        columns = sorted(filter(is_file_name, table.columns), key=lambda name: name not in (_FILE, _FILES))
+        columns = [name for name in columns if not is_mask_file(name)]
+    # As datasets names them: `left` of `left_file_name`.
+    names = {_FILE: "image", _FILES: "images"}
+    images = {names.get(one) or one.removesuffix(f"_{_FILE}").removesuffix(f"_{_FILES}"): one for one in columns}
+    if not images:
+        raise RequestError(
+            f"{quote_input(table.path)} has no column with a name such as {_FILE!r}; name one with `image_column`; "
+            f"{available(table)}"
+        )
+    # What a layout of one's own asks for; `image.encoded` is that of the first.
+    wanted = {name: column for name, column in images.items() if name in spec.images}
+    return wanted if wanted.keys() == spec.images.keys() and wanted else images
+
+
+def find_name(
+    columns: Sequence[str], names: Sequence[str], is_fit: Callable[[str], bool] = lambda _: True
+) -> str | None:
+    """The first column of a usual name that is fit; the first name itself always is."""
+    if names and names[0] in columns:
+        return names[0]
+    plain = {plain_name(column): column for column in reversed(columns)}
+    found = (plain[name] for name in names if name in plain)
+    return next((column for column in found if is_fit(column)), None)
