@@ -84,7 +84,7 @@ CASES = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("guard", Guard)
 def test_a_guard_trips_publishes_nothing_and_can_be_accepted(source, picture, save, guard):
     before = (source.latest, source.versions)
@@ -197,6 +197,7 @@ def test_every_limit_has_a_case():
     assert set(LIMITS) == limits
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_limit_decides_whether_its_guard_trips(source, picture, save, name):
     change, tight, loose, guard = LIMITS[name]

@@ -80,7 +80,7 @@ def test_archives_are_read_by_the_same_rules(layout, archives, pack, tmp_path):
     assert records == layout.records
 
 
-@pytest.mark.every_value
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("archives", [1, 2])
 @pytest.mark.parametrize("layout", REFUSED, ids=lambda layout: layout.name)
 def test_archives_are_refused_by_the_same_rules(layout, archives, pack, tmp_path):
@@ -96,7 +96,7 @@ def test_archives_are_refused_by_the_same_rules(layout, archives, pack, tmp_path
         assert records in [*layout.suggestions, everything], "\n".join(lines)
 
 
-@pytest.mark.every_value
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize(
     "flags",
     [

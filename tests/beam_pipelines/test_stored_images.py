@@ -56,6 +56,7 @@ def test_kept_files_with_an_orientation_are_counted_and_the_ways_out_are_right(t
     assert (rows["cat/6.jpg"]["height"], rows["cat/6.jpg"]["width"]) == (50, 30)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("flags", [(), (KEEP,), ("--image_size=16",)])
 def test_16_bits_that_become_nearly_black_are_noted_and_the_way_out_is_right(tmp_path, convert, channels, flags):

@@ -123,6 +123,7 @@ def keys_in(value: Any, path: tuple = ()) -> Iterator[tuple]:
         yield from keys_in(below, (*path, key))
 
 
+@pytest.mark.exhaustive
 def test_every_key_that_is_missing_in_the_manifest_is_found_or_makes_it_unreadable(damaged):
     path = damaged()
     manifest = manifest_of(path)
