@@ -25,7 +25,8 @@ How well-known datasets lie on a disk, or as Kaggle and Roboflow hand them out, 
 folder that it was unpacked into. Where a tree may be several things, `--input` alone is refused with the commands to
 choose from; the first of them stands here. `--dry_run` with any of them shows classes, splits, counts and five samples.
 A test lists each layout, reduced to a few files, with its command; this page is made from it
-(`python -m tests.docs.datasets_page`). Archives of the same trees are read by the same rules.
+(`python -m tests.docs.datasets_page`). Archives of the same trees are read by the same rules, but have to be extracted
+for tables and lists in them; the refusal has the command.
 
 | dataset | command: `beam-tfrecords convert --output=out …` | splits | labels |
 |---|---|---|---|

@@ -123,7 +123,9 @@ class ArchiveSource(InferredSource, ContainerSource):
             self.notes.append(f"{where}: the archives have no folders; the name of each is the class")
             keeps_splits = not self._spec.splits_auto and self._spec.split_folders is None
             return ApplyInterpretations({"*": Interpretation()}, _archive_name(self.name), keeps_splits, self._splits)
-        request = Request(self._spec, where, names[0].partition(".")[0], None, prefix, names if prefix else ())
+        uri = self._containers[0].uri
+        archive = "" if prefix or storage.has_scheme(uri) else uri
+        request = Request(self._spec, where, names[0].partition(".")[0], None, prefix, names if prefix else (), archive)
         found = self._infer(tree, request)
         key = "*" if prefix else ""
         return change_refs({key: found}, {key: tree}, self._spec, folders=folders, splits=self._splits)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from beam_tfrecords.errors import FailureReason, RequestError, Suggestion
 from beam_tfrecords.transforms.refs import SampleRef
 from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
+    describe_annotations,
     find_annotations,
-    find_voc,
 )
 from beam_tfrecords.transforms.sources.detect.interpretation import (
     Assumption,
@@ -21,8 +21,7 @@ from beam_tfrecords.transforms.sources.detect.interpretation import (
 )
 from beam_tfrecords.transforms.sources.detect.layouts import interpret
 from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists, name_split_lists
-from beam_tfrecords.transforms.sources.detect.suggestions import refuse
-from beam_tfrecords.transforms.sources.detect.table_sidecars import list_tables
+from beam_tfrecords.transforms.sources.detect.suggestions import list_rows, refuse
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.path_labels import compile_pattern, named_split_folders, path_label
@@ -111,7 +110,7 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
     if request.by_folders and not request.named:
         _refuse_annotated(found, tree, request)
     notes = [f"{request.where}: {one}" for one in notes]
-    tables = list_tables(tree) if request.by_folders else []
+    tables = list_rows(tree, request)
     if tables:
         more = ", …" if len(tables) > _MOST_TABLES else ""
         shown = ", ".join(tables[:_MOST_TABLES])
@@ -122,7 +121,9 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
 def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request) -> None:
     """Refuses class folders beside annotations of their images, or lists of their splits: either may be meant."""
     what = ""
-    if next(find_annotations(tree, request.spec, request.root), None) or (request.root is None and find_voc(tree)):
+    # In an archive, names alone tell.
+    is_named = request.root is None and describe_annotations(tree) != ""
+    if is_named or next(find_annotations(tree, request.spec, request.root), None) is not None:
         what = "annotations of their images"
     lists = name_split_lists(tree)
     if not what and lists and request.spec.splits_auto and not found.has_splits:

@@ -88,6 +88,7 @@ class Request:
       root: path of the folder; None if it is no folder, not the only input, or if the request names paths in it.
       key_prefix: what the keys begin with; "" if there is no other input.
       inputs: names of all inputs that are read together with this one, if there are several.
+      archive: path of the local archive; "" if it is none, or not the only input.
     """
 
     spec: SourceSpec
@@ -96,6 +97,7 @@ class Request:
     root: str | None = None
     key_prefix: str = ""
     inputs: Sequence[str] = ()
+    archive: str = ""
 
     @property
     def by_folders(self) -> bool:

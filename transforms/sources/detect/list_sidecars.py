@@ -21,6 +21,7 @@ from beam_tfrecords.transforms.sources.tables.list_file import IMAGE, LABEL, SPL
 _MOST_LISTS = 24
 _MOST_FOLDERS = 12
 _SPLITS = ("train", "validation", "test")
+_LABEL_WORDS = re.compile(r"label|class|annot|list|truth|gt\b", re.IGNORECASE)
 # Lists of places in images.
 _NO_LABELS = re.compile(r"box|landmark|part|keypoint")
 # Both together, beside a list of the test.
@@ -31,6 +32,11 @@ _DIGITS = re.compile(r"(\d+)")
 def list_lists(tree: FolderTree) -> list[str]:
     """Paths of the texts in the folders, those nearest to the root first."""
     return list_sidecars(tree, lambda name: name.lower().endswith(".txt"))
+
+
+def name_label_lists(tree: FolderTree) -> list[str]:
+    """The texts whose names say a split, or that they have labels."""
+    return [path for path in list_lists(tree) if _split_of(path) or _LABEL_WORDS.search(posixpath.basename(path))]
 
 
 def name_split_lists(tree: FolderTree) -> list[str]:

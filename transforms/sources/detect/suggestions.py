@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,11 +14,13 @@ from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.sources.detect.annotation_sidecars import describe_annotations, find_annotations
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request, UnclearError, join
 from beam_tfrecords.transforms.sources.detect.layouts import ALSO_THINGS, interpret
-from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists
+from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists, name_label_lists
 from beam_tfrecords.transforms.sources.detect.mask_pairs import without_masks
 from beam_tfrecords.transforms.sources.detect.table_sidecars import find_tables, list_tables
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
+from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.registry import source_of_file
 from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS
 from beam_tfrecords.transforms.splits import read_splits, split_of_folder
 
@@ -60,10 +63,16 @@ def _describe_sidecars(tree: FolderTree, request: Request, suggestions: Sequence
     """
     annotations = describe_annotations(tree, request.root)
     more = f" (beside them is what looks like {annotations})" if annotations else ""
-    tables = list_tables(tree)[:_MOST_PATHS] if request.by_folders else []
-    if tables and not any("label_column" in one.settings for one in suggestions):
-        more += f" (tables beside them: {', '.join(tables)})"
+    rows = list_rows(tree, request)[:_MOST_PATHS]
+    if rows and not any("label_column" in one.settings for one in suggestions):
+        more += f" (tables beside them: {', '.join(map(printable, rows))})"
     return more
+
+
+def list_rows(tree: FolderTree, request: Request) -> list[str]:
+    """Paths of what has rows that may be the labels; in an archive by its name alone, so that lists are told too."""
+    lists = name_label_lists(tree) if request.root is None else []
+    return [*list_tables(tree), *lists] if request.by_folders else []
 
 
 def find_sidecars(tree: FolderTree, request: Request) -> tuple[str, list[Suggestion]]:
@@ -74,15 +83,29 @@ def find_sidecars(tree: FolderTree, request: Request) -> tuple[str, list[Suggest
 
 def _read_sidecars(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """The suggestions that read what lies beside the images, instead of the folders."""
+    yield from _extract(tree, request)
     yield from find_annotations(tree, request.spec, request.root)
     if request.by_folders:
         tables = find_tables(tree, request.spec, request.root), find_lists(tree, request.spec, request.root)
         yield from itertools.islice(itertools.chain(*tables), _MOST_TABLES)
 
 
+def _extract(tree: FolderTree, request: Request) -> Iterator[Suggestion]:
+    """The suggestion that extracts an archive whose labels are in files beside its images."""
+    if not request.archive or not (list_rows(tree, request) or describe_annotations(tree)):
+        return
+    folder = f"{request.archive}.extracted"
+    archive, quoted = shlex.quote(request.archive), shlex.quote(folder)
+    is_zip = source_of_file(request.archive) == "zip"
+    command = f"python3 -m zipfile -e {archive} {quoted}" if is_zip else f"tar -xf {archive} -C {quoted}"
+    meaning = "the folder that the archive makes, in which files beside the images are read"
+    yield Suggestion(meaning, {"source": None, "input": folder}, [f"mkdir -p {quoted} && {command}"])
+
+
 def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Iterator[Suggestion]:
     """The suggestions, the most certain first."""
     spec = request.spec
+    yield from _extract(tree, request)
     yield from find_annotations(tree, spec, request.root)
     followed = _answer(error, tree, request, Suggestion("", {}), _MOST_ANSWERS)
     if spec.needs_mask:
