@@ -42,12 +42,13 @@ from beam_tfrecords.transforms.sources.tables.hf_features import parse_features
 from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
 from beam_tfrecords.transforms.sources.tables.parquet_table import (
     ParquetTable,
+    fitting_rows,
     is_binary,
     is_list,
     may_hold_images,
     open_parquet,
     opened,
-    to_python,
+    read_rows,
 )
 from beam_tfrecords.transforms.sources.tables.row_values import (
     Located,
@@ -212,16 +213,14 @@ class ReadHfParquet:
         metadata = file.metadata.row_group(group)
         named = list(self.images.values())
         size = sum(_image_bytes(metadata, name) for name in named) // max(metadata.num_rows, 1)
-        rows = min(_MOST_ROWS, max(1, _BATCH_BYTES // max(size, 1)))
         columns = list(self.cells.needed)
+        most = min(_MOST_ROWS, max(1, _BATCH_BYTES // max(size, 1)))
+        rows = fitting_rows(metadata, columns, most=most)
         with parsing():
             for batch in file.iter_batches(rows, row_groups=[group], columns=[*columns, *named], use_threads=False):
-                cells = [to_python(batch.column(name)) for name in columns]
-                for at, images in enumerate(zip(*(_image_cells(batch.column(name)) for name in named), strict=True)):
-                    values = [column[at] for column in cells]
-                    broken = next((cell for cell in values if isinstance(cell, InvalidRow)), None)
-                    named_cells = dict(zip(self.images.items(), images, strict=True))
-                    yield _name_cells(named_cells), broken or dict(zip(columns, values, strict=True))
+                of_rows = zip(*(_image_cells(batch.column(name)) for name in named), strict=True)
+                for images, row in zip(of_rows, read_rows(batch, columns), strict=True):
+                    yield _name_cells(dict(zip(self.images.items(), images, strict=True))), row
 
 
 @dataclasses.dataclass(kw_only=True)

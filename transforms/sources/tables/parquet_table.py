@@ -7,14 +7,17 @@ import dataclasses
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import IO, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.objects import MOST_OBJECTS
 from beam_tfrecords.transforms.sources.containers import MOST_MISSING
 from beam_tfrecords.transforms.sources.reading import damaged, is_damage
 from beam_tfrecords.transforms.sources.source import MakeSource
@@ -24,6 +27,10 @@ from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowR
 from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 
 _BATCH_ROWS = 512
+# Of a column in a group of rows, of which all rows are read alike: 64 MB of numbers.
+_GROUP_VALUES = 16 << 20
+# In lists, that become Python's values together.
+_SLICE_VALUES = 1 << 16
 # Without a buffer size, pyarrow reads whole column chunks, which may be as large as the file.
 _BUFFER_BYTES = 1 << 20
 # Of a range, at least. To reach its first row, the pages of a row group before it are decoded once more: a group has
@@ -70,14 +77,8 @@ class ParquetTable:
         with opened(self.path) as file, storage.open_read(self.path) as plain:
             try:
                 for batch in self._batches(file, plain, columns, part):
-                    values = [to_python(batch.column(name)) for name in columns]
-                    are_whole = not any(InvalidRow in map(type, cells) for cells in values)
-                    for row in zip(*values, strict=True) if values else [()] * batch.num_rows:
-                        broken = None if are_whole else next((one for one in row if isinstance(one, InvalidRow)), None)
-                        if broken is not None:
-                            yield InvalidRow(f"row {number}: {broken.detail}")
-                        else:
-                            yield dict(zip(columns, row, strict=True))
+                    for row in read_rows(batch, columns):
+                        yield InvalidRow(f"row {number}: {row.detail}") if isinstance(row, InvalidRow) else row
                         number += 1
             except Exception as error:  # Nobody can list what Arrow raises for hostile files.
                 if not is_damage(error):
@@ -113,7 +114,8 @@ class ParquetTable:
         for group in groups:
             at = ends[group] - self.group_rows[group]
             check_pages(plain, file.metadata, group, columns)
-            for batch in file.iter_batches(_BATCH_ROWS, [group], columns=list(columns), use_threads=False):
+            rows = fitting_rows(file.metadata.row_group(group), columns, most=_BATCH_ROWS)
+            for batch in file.iter_batches(rows, [group], columns=list(columns), use_threads=False):
                 begin, end = max(part.start - at, 0), min(part.stop - at, batch.num_rows)
                 if begin < end:
                     yield batch.slice(begin, end - begin)
@@ -166,6 +168,72 @@ def opened(path: str, *, version: str = "") -> Iterator[pq.ParquetFile]:
         pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
     ):
         yield file
+
+
+def fitting_rows(group: pq.RowGroupMetaData, columns: Collection[str], *, most: int) -> int:
+    """The number of rows to read at once, at least one: fewer where their lists have many values.
+
+    Args:
+      group: of rows.
+      columns: that are read.
+      most: rows.
+    """
+    chunks = map(group.column, range(group.num_columns))
+    values = [chunk.num_values for chunk in chunks if chunk.path_in_schema.partition(".")[0] in columns]
+    return max(1, min(most, most * _GROUP_VALUES // max(values, default=1)))
+
+
+def read_rows(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[dict[str, Any] | InvalidRow]:
+    """The rows with plain values; an `InvalidRow` where Python cannot represent a value, or has too many objects.
+
+    A list takes ten times as much in Python as in Arrow, so fewer rows with long ones become Python's at once.
+    """
+    cells = [batch.column(name) for name in columns]
+    values: np.ndarray = sum(map(_count_values, cells), np.zeros(batch.num_rows, np.int64))
+    objects = np.maximum.reduce([np.zeros(batch.num_rows, np.int64), *map(_count_objects, cells)])
+    too_many = np.flatnonzero(objects > MOST_OBJECTS)
+    full = np.flatnonzero(np.diff(np.cumsum(values) // _SLICE_VALUES)) + 1
+    for begin, end in itertools.pairwise(sorted({0, batch.num_rows, *full, *too_many, *(too_many + 1)})):
+        if objects[begin] > MOST_OBJECTS:
+            yield InvalidRow(f"a cell has {objects[begin]:,} objects; expected at most {MOST_OBJECTS:,}")
+        else:
+            yield from _python_rows(batch.slice(begin, end - begin), columns)
+
+
+def _python_rows(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[dict[str, Any] | InvalidRow]:
+    values = [to_python(batch.column(name)) for name in columns]
+    are_whole = not any(InvalidRow in map(type, cells) for cells in values)
+    for row in zip(*values, strict=True) if values else [()] * batch.num_rows:
+        broken = None if are_whole else next((one for one in row if isinstance(one, InvalidRow)), None)
+        yield broken or dict(zip(columns, row, strict=True))
+
+
+def _count_values(column: pa.Array) -> np.ndarray:
+    """The number of values in the lists of each row, [rows] int64."""
+    none = np.zeros(len(column), np.int64)
+    if isinstance(column.type, pa.BaseExtensionType):
+        return _count_values(column.storage)
+    if pa.types.is_struct(column.type):
+        return sum(map(_count_values, column.flatten()), none)
+    if not is_list(column.type):
+        return none
+    lengths = _lengths(column)
+    sums = np.concatenate([[0], np.cumsum(_count_values(column.flatten()))])
+    ends = np.cumsum(lengths)
+    return lengths + sums[ends] - sums[ends - lengths]
+
+
+def _count_objects(column: pa.Array) -> np.ndarray:
+    """The number of objects or lists in each row, [rows] int64, also of objects that are a list for each field."""
+    if pa.types.is_struct(column.type):
+        fields = [_lengths(field) for field in column.flatten() if is_list(field.type)]
+        return np.maximum.reduce(fields) if fields else np.zeros(len(column), np.int64)
+    is_nested = is_list(column.type) and (is_list(column.type.value_type) or pa.types.is_struct(column.type.value_type))
+    return _lengths(column) if is_nested else np.zeros(len(column), np.int64)
+
+
+def _lengths(column: pa.Array) -> np.ndarray:
+    return np.asarray(pc.list_value_length(column).fill_null(0).cast(pa.int64()))
 
 
 def to_python(column: pa.Array) -> list[Any]:

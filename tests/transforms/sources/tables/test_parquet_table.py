@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import random
+from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.sources.tables import parquet_table
 from beam_tfrecords.transforms.sources.tables.parquet_table import open_parquet
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, RowRange
 
@@ -157,3 +161,58 @@ def test_labels_keys_and_splits_may_be_strings_stored_as_bytes(tmp_path, opened,
     pq.write_table(pa.table({"label": [b"cat"], "split": [b"dev"], "id": [b"7"]}), tmp_path / "m.parquet")
     sample = listed(opened(tmp_path / "m.parquet", key_column="id"))["7"]
     assert (sample.label, sample.split) == ("cat", "dev")
+
+
+def nested(chance: random.Random, depth: int = 0) -> tuple[pa.DataType, Callable[[], Any]]:
+    """A type of lists and objects at random, and what makes a value of it."""
+
+    def or_none(make: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: None if chance.random() < 0.1 else make()
+
+    kind = chance.choice(("list", "large_list", "struct", "number")) if depth < 3 else "number"
+    if kind == "number":
+        return pa.int64(), or_none(lambda: chance.randrange(9))
+    if kind == "struct":
+        fields = {name: nested(chance, depth + 1) for name in "ab"}
+        return pa.struct({name: one for name, (one, _) in fields.items()}), or_none(
+            lambda: {name: make() for name, (_, make) in fields.items()}
+        )
+    inner, make = nested(chance, depth + 1)
+    return (pa.list_ if kind == "list" else pa.large_list)(inner), or_none(
+        lambda: [make() for _ in range(chance.choice((0, 1, 2, 9)))]
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_rows_with_long_lists_are_those_that_arrow_reads(table, monkeypatch, seed):
+    monkeypatch.setattr(parquet_table, "_SLICE_VALUES", 5)
+    monkeypatch.setattr(parquet_table, "_GROUP_VALUES", 40)
+    chance = random.Random(seed)
+    columns = {name: nested(chance) for name in "xy"}
+    rows = [{name: make() for name, (_, make) in columns.items()} for _ in range(60)]
+    schema = pa.schema({name: kind for name, (kind, _) in columns.items()})
+    made = pa.Table.from_pylist(rows, schema)
+    assert list(table({name: made[name] for name in "xy"}).rows(["x", "y"])) == made.to_pylist()
+
+
+BOX = {"bbox": [1.0, 2.0, 3.0, 4.0], "category": 1}
+MANY = {
+    "objects": lambda count: [BOX] * count,
+    "lists": lambda count: {"bbox": [BOX["bbox"]] * count, "category": [1] * count},
+    "boxes": lambda count: [BOX["bbox"]] * count,
+}
+
+
+@pytest.mark.parametrize("form", MANY)
+def test_a_row_with_too_many_objects_is_invalid_and_does_not_become_objects_of_python(table, monkeypatch, form):
+    monkeypatch.setattr(parquet_table, "MOST_OBJECTS", 3)
+    counts = [1, 4, 3, 4, 4, 0]
+    rows = list(table({"x": [MANY[form](count) for count in counts]}).rows(["x"]))
+    assert [isinstance(row, InvalidRow) for row in rows] == [count > 3 for count in counts]
+    assert rows[1].detail == "row 1: a cell has 4 objects; expected at most 3"
+    assert [rows[place] for place in (0, 2, 5)] == [{"x": MANY[form](count)} for count in (1, 3, 0)]
+
+
+def test_a_list_of_numbers_may_be_longer_than_objects_are_many(table, monkeypatch):
+    monkeypatch.setattr(parquet_table, "MOST_OBJECTS", 3)
+    assert values(table({"x": [[1.0] * 9]}), "x") == [[1.0] * 9]
