@@ -41,6 +41,8 @@ from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowR
 _LEAST_BYTES = 4 << 20
 # Rows that are read at once.
 _TOGETHER = 256
+# Images whose look-up is remembered.
+_MOST_KNOWN = 4096
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,14 +65,15 @@ class _Reader:
     def samples(self, part: RowRange | None = None) -> Iterator[SampleRef | RefColumns]:
         with unchanged(self.table.path, self.file.version):
             number, rows = part.row if part else 0, self.table.rows(self.cells.needed, part)
+            finder = _Finder(self.allow_outside_root)
             while together := list(itertools.islice(rows, _TOGETHER)):
                 *_, last = together
                 is_end = isinstance(last, InvalidRow) and last.ends
-                yield from self._references(together[:-1] if is_end else together, number)
+                yield from self._references(together[:-1] if is_end else together, number, finder)
                 check_end(last)
                 number += len(together)
 
-    def _references(self, rows: Sequence[Row], first: int) -> Iterable[SampleRef | RefColumns]:
+    def _references(self, rows: Sequence[Row], first: int, finder: _Finder) -> Iterable[SampleRef | RefColumns]:
         """The references of several rows; those without images are read together, unless one of them is rejected."""
         of = self.columns
         known: dict[str, Any] = {"prefix": self.key_prefix, "split": self.split}
@@ -79,9 +82,40 @@ class _Reader:
             with contextlib.suppress(SampleError):
                 return [self.cells.samples(cast("Sequence[Mapping[str, Any]]", rows), first, **known)]
         return (
-            self.cells.sample(row, _RowImages(number_key(number), reader=self), **known)
+            self.cells.sample(row, _RowImages(number_key(number), reader=self, finder=finder), **known)
             for number, row in enumerate(rows, first)
         )
+
+
+class _Finder:
+    """Finds images, and looks at each once while rows near each other name it, as those of its boxes do."""
+
+    def __init__(self, allow_outside_root: bool) -> None:
+        self._allow_outside_root = allow_outside_root
+        self._found: dict[tuple[str, Sequence[str]], str] = {}
+        self._seen: dict[str, tuple[int, str, str] | SampleError] = {}
+
+    def find(self, path: str, roots: Sequence[str]) -> str:
+        """As `find_image`."""
+        if (path, roots) not in self._found:
+            if len(self._found) >= _MOST_KNOWN:
+                self._found.clear()
+            self._found[path, roots] = find_image(path, roots=roots, allow_outside_root=self._allow_outside_root)
+        return self._found[path, roots]
+
+    def look(self, uri: str) -> tuple[int, str, str]:
+        """As `look`."""
+        if uri not in self._seen:
+            if len(self._seen) >= _MOST_KNOWN:
+                self._seen.clear()
+            try:
+                self._seen[uri] = look(uri)
+            except SampleError as error:
+                self._seen[uri] = error
+        seen = self._seen[uri]
+        if isinstance(seen, SampleError):
+            raise seen.with_traceback(None)
+        return seen
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -89,10 +123,12 @@ class _RowImages(Located):
     """The images whose paths a row has.
 
     Attributes:
+      finder: of the images of this table.
       paths: of each image, as the row has it.
     """
 
     reader: _Reader
+    finder: _Finder
     paths: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def read_paths(self, row: Mapping[str, Any]) -> None:
@@ -117,9 +153,9 @@ class _RowImages(Located):
         reader, fingerprints = self.reader, list[str]()
         for name, path in self.paths.items():
             try:
-                uri = find_image(path, roots=reader.roots, allow_outside_root=reader.allow_outside_root)
+                uri = self.finder.find(path, reader.roots)
                 self.images[name] = File(uri)
-                size, fingerprint, version = look(uri)
+                size, fingerprint, version = self.finder.look(uri)
             except SampleError as error:
                 raise (error if self.paths.keys() == {IMAGE} else error.about(name)) from error
             if version:
@@ -138,8 +174,8 @@ class _RowImages(Located):
         if not path:
             raise SampleError(Stage.LIST, FailureReason.MASK_MISSING, f"column {column!r} is empty")
         try:
-            uri = find_image(path, roots=self.reader.mask_roots, allow_outside_root=self.reader.allow_outside_root)
-            _, fingerprint, version = look(uri)
+            uri = self.finder.find(path, self.reader.mask_roots)
+            _, fingerprint, version = self.finder.look(uri)
         except SampleError as error:
             raise error.about("mask") from error
         return File(uri, version), of_path(fingerprint, path)

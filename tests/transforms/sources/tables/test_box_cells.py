@@ -10,6 +10,7 @@ import pytest
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.transforms.sources.tables import table_source
 
 BOXES = {"needs_label": False, "needs_objects": True}
 # Name -> header and rows of the same boxes: dogs at (10, 20) to (40, 60) of a.jpg and (0, 0) to (5, 8) of b.jpg.
@@ -153,3 +154,20 @@ def test_numbers_of_other_things_are_no_boxes(table, opened):
     assert Content.OBJECTS not in source.provides
     source = opened(table("image,left,top,right,bottom,label", "a.jpg,no,yes,no,no,dog"), needs_objects=True)
     assert Content.OBJECTS not in source.provides
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_image_of_many_boxes_is_looked_at_once(tmp_path, opened, monkeypatch, is_there):
+    names = ["b.jpg", *["a.jpg"] * 500, "b.jpg"]
+    (tmp_path / "b.jpg").write_bytes(b"pixels")
+    if is_there:
+        (tmp_path / "a.jpg").write_bytes(b"pixels")
+    rows = "".join(f"{name},1,2,3,4,dog\n" for name in names)
+    (tmp_path / "boxes.csv").write_text(f"image,xmin,ymin,xmax,ymax,label\n{rows}")
+    source, looked = opened(tmp_path / "boxes.csv", **BOXES), []
+    look = table_source.look
+    monkeypatch.setattr(table_source, "look", lambda uri: looked.append(uri) or look(uri))
+    samples = list(source.samples())
+    assert [bool(sample.failure) for sample in samples] == [name == "a.jpg" and not is_there for name in names]
+    assert len(looked) == 2
+    assert {sample.key for sample in samples} == {"a.jpg", "b.jpg"}
