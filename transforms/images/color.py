@@ -12,7 +12,7 @@ from PIL import Image, ImageCms
 from beam_tfrecords.errors import FailureReason
 from beam_tfrecords.transforms.images.decode_errors import decode_error, decoder_errors
 
-_GREY_MODES = ("1", "L", "I", "F", "I;16", "I;16L", "I;16B", "I;16N")
+_GREY_MODES = ("1", "L", "I", "F", "I;16", "I;16B")
 _COLOR_MODES = ("P", "RGB", "CMYK", "YCbCr", "LAB", "HSV")
 _ALPHA_MODES = ("LA", "PA", "RGBA")
 # With a fourth channel that is no transparency, such as near infrared.

@@ -31,7 +31,7 @@ _WEIGHTED = 8
 # The lower bits of a PNG in which a color means transparency, and where that is.
 _WIDE_KEY = 10
 # What a conversion adds while it lasts: wide grey to 8 bits, a color profile, blending with white, a copy.
-_WIDE_GREY = {"I": 14, "F": 14, "I;16": 9, "I;16B": 9, "I;16L": 9, "I;16N": 9}
+_WIDE_GREY = {"I": 14, "F": 14, "I;16": 9, "I;16B": 9}
 _PROFILE, _BLEND, _COPY = 9, 6, 4
 # Of 16 bits: Pillow's image, OpenCV's, and copies with the weights of transparency; of the resized image likewise.
 _DEEP, _DEEP_RESIZED = 44, 44
