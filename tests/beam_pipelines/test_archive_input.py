@@ -85,6 +85,7 @@ def test_the_shards_have_the_same_bytes(from_archive, from_folder):
     assert shards_of(from_archive) == shards_of(from_folder)
 
 
+@pytest.mark.local_runner
 def test_the_index_differs_only_in_where_the_images_are(from_archive, from_folder, archive, folder, read):
     rename = from_archive_to_folder(archive, folder)
     for split in ("train", "test"):
@@ -98,6 +99,7 @@ def test_the_index_differs_only_in_where_the_images_are(from_archive, from_folde
             assert row["fingerprint"] != other["fingerprint"]
 
 
+@pytest.mark.local_runner
 def test_rejected_members_are_listed_under_the_names_of_the_archive(from_archive, from_folder, archive, folder):
     rename = from_archive_to_folder(archive, folder)
     failures = lines_of(from_archive / "failures.jsonl")
@@ -109,6 +111,7 @@ def test_rejected_members_are_listed_under_the_names_of_the_archive(from_archive
     assert sorted(renamed, key=str) == lines_of(from_folder / "failures.jsonl")
 
 
+@pytest.mark.local_runner
 def test_duplicates_are_listed_under_the_names_of_the_archive(from_archive, from_folder, archive, folder):
     rename = from_archive_to_folder(archive, folder)
     (group,) = lines_of(from_archive / "duplicates.jsonl")
@@ -117,6 +120,7 @@ def test_duplicates_are_listed_under_the_names_of_the_archive(from_archive, from
     assert [group] == lines_of(from_folder / "duplicates.jsonl")
 
 
+@pytest.mark.local_runner
 def test_the_manifest_counts_the_same_samples_and_skipped_files(from_archive, from_folder, verify):
     for name in ("listed", "records", "failures", "failure_reasons", "duplicates", "class_names", "splits"):
         assert manifest_of(from_archive)[name] == manifest_of(from_folder)[name]

@@ -7,6 +7,7 @@ import subprocess
 import tarfile
 from collections.abc import Iterable
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
@@ -214,6 +215,14 @@ def test_the_name_of_an_archive_without_folders_is_the_class(tmp_path, names, ex
     records, notes = read([f"--input={tmp_path}/*.{extension}", "--output=out"], tmp_path / "listing")
     assert records == {"train": dict.fromkeys(names, 3)}
     assert notes == [f"`input={tmp_path}/*.{extension}`: the archives have no folders; the name of each is the class"]
+
+
+def test_archives_that_are_classes_are_split_by_fractions(tmp_path):
+    pack_each(tmp_path, ("cat", "dog"), "tar", "{}x.jpg")
+    words = [f"--input={tmp_path}/*.tar", "--output=out", "--splits=train=0.5,test=0.5", "--stratify"]
+    records, _ = read(words, tmp_path / "listing")
+    assert records == {split: {"cat": ANY, "dog": ANY} for split in ("train", "test")}
+    assert sum(sum(split.values()) for split in records.values()) == 6
 
 
 @pytest.mark.parametrize("names", [("part1", "part2"), ("a_0", "a_1"), ("images", "more"), ("000", "001")])

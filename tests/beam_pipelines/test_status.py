@@ -70,6 +70,7 @@ def test_a_build_that_runs_and_the_same_when_it_is_dead(source, status, run, tmp
         text = run("status", f"--output={source.output}").out
         assert f"process {build.pid} on " in text
         assert " of 96; blocks: " in text
+        assert "nothing was published" not in text
     finally:
         os.killpg(build.pid, signal.SIGKILL)
         build.wait()

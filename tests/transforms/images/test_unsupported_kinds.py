@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import struct
+import zipfile
 
 import numpy as np
 import pytest
@@ -95,3 +98,39 @@ def test_a_file_names_its_last_pixel_and_nothing_beyond(data):
     assert len(data) - 8 <= find_end(data) <= len(data)  # without the place of a next image
     for end in (len(data) - 9, len(data) // 2, 30):
         assert find_end(data[:end]) > end
+
+
+def archived(kind: str) -> bytes:
+    buffer = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(buffer, "w") as archive:
+            archive.writestr("a.jpg", b"pixels")
+    else:
+        buffer.write(gzip.compress(b"pixels"))
+    return buffer.getvalue()
+
+
+PAGES = ("<!DOCTYPE html><title>404</title>", "<html lang=en>", "<?xml version='1.0'?><Error/>", "<head>", "<script>")
+OTHER = {
+    "a PDF document": [b"%PDF-1.7\n"],
+    "a ZIP archive": [archived("zip")],
+    "a GZIP file": [archived("gzip")],
+    "JSON": [b'{"error": 404}'],
+    "a Git LFS pointer": [b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n"],
+    "an HTML or XML page": [
+        before + change(page).encode()
+        for page in PAGES
+        for before in (b"", b"\n\t ", b"\xef\xbb\xbf\r\n")
+        for change in (str.lower, str.upper)
+    ],
+    "every byte is zero": [bytes(1), bytes(1000)],
+    "unknown image format": [b"a text", b"<", b"\0" * 8 + b"a"],
+}
+
+
+@pytest.mark.parametrize("kind", OTHER)
+def test_what_is_no_image_is_named_by_its_first_bytes(kind):
+    for data in OTHER[kind]:
+        with pytest.raises(SampleError, match=kind) as raised:
+            convert_image(data, ImageSpec())
+        assert raised.value.reason is FailureReason.NOT_AN_IMAGE

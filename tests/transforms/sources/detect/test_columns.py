@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.transforms.sources.detect.columns import has_labels
+from beam_tfrecords.transforms.sources.tables.any_table import open_table
 
 
 @pytest.fixture
@@ -206,3 +210,15 @@ def test_cells_of_several_labels_are_suggested_with_their_separator(csv_file, op
         opened(csv_file("image,tags", "a.jpg,cat|small", "b.jpg,dog|small", "c.jpg,cat|dog"))
     first, _ = refused.value.suggestions
     assert first.settings == {"label_column": "tags", "label_separator": "|"}
+
+
+def test_labels_are_there_if_each_named_column_is(tmp_path):
+    path = tmp_path / "m.csv"
+    path.write_text("a,b,label\n1,2,3\n")
+    columns = ("a", "b", "label")
+    table = open_table(str(path))
+    for size in (1, 2, 3):
+        for named in itertools.combinations(columns, size):
+            assert has_labels(table, named)
+            assert not has_labels(table, (*named, "c"))
+    assert has_labels(table, ())
