@@ -12,19 +12,19 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-import shutil
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import IO, Protocol
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import local
+from beam_tfrecords.storage.chunks import read_chunks
 from beam_tfrecords.storage.entries import (
     AccessDeniedError,
     ChangedError,
     Check,
     FileEntry,
+    FileRange,
     Part,
     SchemeError,
     ServiceFaultError,
@@ -54,6 +54,7 @@ __all__ = [
     "ChangedError",
     "Check",
     "FileEntry",
+    "FileRange",
     "NotedFiles",
     "Part",
     "SchemeError",
@@ -117,8 +118,6 @@ __all__ = [
     "written_by_another",
 ]
 
-# As in `local`: what is read at once.
-_READ_BYTES = 1 << 18
 # Requests to delete that run at once.
 _DELETERS = 16
 # Schemes that `check_scheme` has found served.
@@ -141,7 +140,7 @@ class _FileSystem(Protocol):
     def open_write(self, path: str, *, staging: str | None) -> AbstractContextManager[IO[bytes]]: ...
     def open_new(self, path: str, *, staging: str | None, check: Check) -> AbstractContextManager[IO[bytes]]: ...
     def concatenate(
-        self, sources: Sequence[str], target: str, *, staging: str | None, replaces: bool, check: Check
+        self, sources: Sequence[FileRange], target: str, *, staging: str | None, replaces: bool, check: Check
     ) -> int | None: ...
     def list_files(self, root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]: ...
     def cut_listing(self, root: str, *, literal: bool) -> list[Part]: ...
@@ -384,14 +383,16 @@ def written_by_another(path: str) -> BuildError:
 
 
 def concatenate(
-    sources: Sequence[str],
+    sources: Sequence[str | FileRange],
     target: str,
     *,
     staging: str | None = None,
     replaces: bool = True,
     check: Check = no_check,
 ) -> int | None:
-    """Joins files in their order, under a name that appears when all is there; the store copies if it can.
+    """Joins files, or ranges of files, in their order, under a name that appears when all is there.
+
+    The store copies what it can: gs:// joins whole objects only, and s3:// ranges of 5 MiB or more.
 
     Args:
       sources: the files; they stay.
@@ -406,13 +407,16 @@ def concatenate(
     Raises:
       FileExistsError: the target is there, and stays.
     """
-    if all(_host(source) == _host(target) for source in sources):
-        return _system(target).concatenate(sources, target, staging=staging, replaces=replaces, check=check)
+    ranges = [source if isinstance(source, FileRange) else FileRange(source) for source in sources]
+    if all(_host(source.path) == _host(target) for source in ranges):
+        return _system(target).concatenate(ranges, target, staging=staging, replaces=replaces, check=check)
     opened = open_write(target, staging=staging) if replaces else open_new(target, staging=staging, check=check)
     with opened as file:
-        for source in sources:
-            with open_read(source) as part:
-                shutil.copyfileobj(part, file, 1 << 20)
+        for source in ranges:
+            with open_read(source.path) as part:
+                part.seek(source.offset)
+                for chunk in read_chunks(part, limit=source.length):
+                    file.write(chunk)
     return None
 
 
@@ -535,20 +539,6 @@ def delete_if_empty(folder: str) -> None:
     """Deletes a local folder if it is empty; object stores have no folders."""
     if not has_scheme(folder):
         local.delete_if_empty(folder)
-
-
-def read_chunks(source: IO[bytes], *, limit: int = sys.maxsize) -> Iterator[memoryview]:
-    """The bytes of an open file in chunks of bounded size, each valid until the next is asked for.
-
-    Args:
-      source: the file.
-      limit: reads at most this many bytes.
-    """
-    # Fresh memory for every chunk would cost more than the reading.
-    buffer = memoryview(bytearray(_READ_BYTES))
-    while size := source.readinto(buffer[:limit]):  # type: ignore[attr-defined]
-        yield buffer[:size]
-        limit -= size
 
 
 def sha256(path: str) -> str:

@@ -22,7 +22,16 @@ from requests import RequestException
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import paths
-from beam_tfrecords.storage.entries import Check, FileEntry, Part, SchemeError, ServiceFaultError, StorageError
+from beam_tfrecords.storage.chunks import read_chunks
+from beam_tfrecords.storage.entries import (
+    Check,
+    FileEntry,
+    FileRange,
+    Part,
+    SchemeError,
+    ServiceFaultError,
+    StorageError,
+)
 from beam_tfrecords.storage.faults import is_fault_status, read_complete
 from beam_tfrecords.storage.options import current_options
 
@@ -154,13 +163,17 @@ def open_new(path: str, *, staging: str | None, check: Check) -> Iterator[IO[byt
     check()
 
 
-def concatenate(sources: Sequence[str], target: str, *, staging: str | None, replaces: bool, check: Check) -> None:
+def concatenate(
+    sources: Sequence[FileRange], target: str, *, staging: str | None, replaces: bool, check: Check
+) -> None:
     """See `storage.concatenate`; the bytes pass through this process."""
     opened = open_write(target, staging=staging) if replaces else open_new(target, staging=staging, check=check)
     with opened as file:
         for source in sources:
-            with open_read(source, version="") as part:
-                shutil.copyfileobj(part, file, 1 << 20)
+            with open_read(source.path, version="") as part:
+                part.seek(source.offset)
+                for chunk in read_chunks(part, limit=source.length):
+                    file.write(chunk)
 
 
 def list_files(root: str, *, limit: int | None, special: bool, literal: bool) -> Iterator[FileEntry]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from beam_tfrecords.errors import RequestError
 
@@ -47,6 +48,29 @@ class AccessDeniedError(ServiceFaultError):
 
 class SchemeError(RequestError):
     """There is no file system for the path's scheme: it is unknown, or its extra is not installed."""
+
+
+class FileRange(NamedTuple):
+    """Consecutive bytes of a file.
+
+    Attributes:
+      path: of the file.
+      offset: of the first byte.
+      length: in bytes; a file that is shorter gives what it has.
+    """
+
+    path: str
+    offset: int = 0
+    length: int = sys.maxsize
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the file from its beginning to its end."""
+        return self.offset == 0 and self.length == sys.maxsize
+
+    def length_in(self, size: int) -> int:
+        """Its bytes in a file of `size` bytes."""
+        return max(0, min(self.length, size - self.offset))
 
 
 @dataclasses.dataclass(frozen=True)

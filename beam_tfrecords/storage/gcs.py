@@ -18,8 +18,17 @@ from typing import IO, Any
 from google.api_core import exceptions
 from google.cloud.storage import Blob
 
+from beam_tfrecords import crc32c
 from beam_tfrecords.storage import paths, traffic
-from beam_tfrecords.storage.entries import AccessDeniedError, ChangedError, Check, FileEntry, Part, StorageError
+from beam_tfrecords.storage.entries import (
+    AccessDeniedError,
+    ChangedError,
+    Check,
+    FileEntry,
+    FileRange,
+    Part,
+    StorageError,
+)
 from beam_tfrecords.storage.faults import read_complete
 from beam_tfrecords.storage.gcs_client import RETRY, blob_at, bucket_of, client, denied, errors, split
 from beam_tfrecords.storage.gcs_download import download
@@ -28,6 +37,8 @@ from beam_tfrecords.storage.range_reader import open_ranges
 
 # Uploads of up to 8 MiB are one request; larger ones go in chunks of this many bytes, each held in memory.
 _UPLOAD_BYTES = 16 << 20
+# Ranges of so many bytes in all are joined here.
+_SMALL_BYTES = 8 << 20
 # The most that the service accepts in one batch request.
 _BATCH = 100
 # The most that the service composes in one request.
@@ -186,13 +197,27 @@ def _upload_if(path: str, file: IO[bytes], generation: int) -> int | None:
 
 
 def concatenate(
-    sources: Sequence[str], target: str, *, staging: str | None, replaces: bool, check: Check
+    sources: Sequence[FileRange], target: str, *, staging: str | None, replaces: bool, check: Check
 ) -> int | None:
-    """See `storage.concatenate`: composed by the service, in several levels if there are many sources."""
-    names, level = [split(source)[1] for source in sources], 0
+    """See `storage.concatenate`: composed by the service, in several levels if there are many sources.
+
+    Ranges come here and go back, each as an object of its own, or as the target if all is small.
+    """
+    if (
+        sources
+        and not any(source.is_whole for source in sources)
+        and sum(one.length for one in sources) <= _SMALL_BYTES
+    ):
+        opened = open_write(target, staging=staging) if replaces else open_new(target, staging=staging, check=check)
+        data = b"".join(itertools.chain.from_iterable(map(_read_pieces, sources)))
+        with opened as file:
+            file.write(data)
+        return crc32c.value(data)
     temporary = f"{paths.join(staging, paths.basename(target)) if staging else target}.tmp-{os.urandom(4).hex()}"
     made: list[str] = []
     try:
+        objects = list(_copy_ranges(sources, temporary, made))
+        names, level = [split(path)[1] for path in objects], 0
         with errors(target):
             while len(names) > _SOURCES:
                 groups = [names[start : start + _SOURCES] for start in range(0, len(names), _SOURCES)]
@@ -209,7 +234,7 @@ def concatenate(
     except StorageError:
         # The service does not say which of the sources is missing.
         for source in sources:
-            stat(source)
+            stat(source.path)
         raise
     finally:
         # They are in the build's folder: who removes it says what stays there.
@@ -218,6 +243,32 @@ def concatenate(
     if not replaces:
         _keep_if(check, target, blob.generation)
     return int.from_bytes(base64.b64decode(blob.crc32c), "big") if blob.crc32c else None
+
+
+def _copy_ranges(sources: Sequence[FileRange], temporary: str, made: list[str]) -> Iterator[str]:
+    """The objects that hold the sources: the service composes whole ones, so ranges are copied to new ones.
+
+    Args:
+      temporary: beginning of the names of the copies.
+      made: receives the copies.
+    """
+    for number, source in enumerate(sources):
+        if source.is_whole:
+            yield source.path
+            continue
+        copy = f"{temporary}-range-{number}"
+        made.append(copy)
+        with open_write(copy, staging=None) as target:
+            for data in _read_pieces(source):
+                target.write(data)
+        yield copy
+
+
+def _read_pieces(source: FileRange) -> Iterator[bytes]:
+    entry = stat(source.path)
+    end = source.offset + source.length_in(entry.size)
+    for start in range(source.offset, end, _UPLOAD_BYTES):
+        yield read_range(source.path, start, min(_UPLOAD_BYTES, end - start), version=entry.version)
 
 
 def _compose(path: str, names: list[str], *, generation: int | None = None) -> Blob:

@@ -19,7 +19,8 @@ from typing import IO, Any
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import looks, paths, stalls
-from beam_tfrecords.storage.entries import ChangedError, Check, FileEntry, Part, StorageError, no_check
+from beam_tfrecords.storage.chunks import read_chunks
+from beam_tfrecords.storage.entries import ChangedError, Check, FileEntry, FileRange, Part, StorageError, no_check
 from beam_tfrecords.storage.faults import is_service_fault, read_complete
 from beam_tfrecords.storage.locks import is_at, lock_file
 
@@ -330,30 +331,35 @@ def _locked(path: str, version: str) -> Iterator[bool]:
                 return
 
 
-def concatenate(sources: Sequence[str], target: str, *, staging: str | None, replaces: bool, check: Check) -> None:
+def concatenate(
+    sources: Sequence[FileRange], target: str, *, staging: str | None, replaces: bool, check: Check
+) -> None:
     """See `storage.concatenate`."""
     opened = open_write(target, staging=staging) if replaces else open_new(target, staging=staging, check=check)
     with opened as file:
         for source in sources:
-            with open(source, "rb") as part:
+            with open(source.path, "rb") as part:
+                size = source.length_in(os.fstat(part.fileno()).st_size)
+                part.seek(source.offset)
                 before = file.tell()
-                _append(part, file)
-                copied, size = file.tell() - before, os.fstat(part.fileno()).st_size
+                _append(part, file, size)
+                copied = file.tell() - before
             if copied < size:
-                raise BuildError(f"{source}: only {copied} of {size} bytes can be read")
+                raise BuildError(f"{source.path}: only {copied} of {size} bytes can be read")
 
 
-def _append(source: IO[bytes], target: IO[bytes]) -> None:
-    """Copies an open file, by the system if it can."""
+def _append(source: IO[bytes], target: IO[bytes], size: int) -> None:
+    """Copies bytes of an open file, by the system if it can."""
     try:
-        while _copy_file_range(source.fileno(), target.fileno(), _COPY_BYTES):
-            pass
+        while size and (copied := _copy_file_range(source.fileno(), target.fileno(), min(size, _COPY_BYTES))):
+            size -= copied
     except OSError as error:
         if error.errno not in _NOT_COPIED:
             raise
     # What is left: all, if the system cannot copy. Some file systems say 0 before the end.
     target.seek(0, os.SEEK_END)
-    shutil.copyfileobj(source, target, _WRITE_BYTES)
+    for chunk in read_chunks(source, limit=size):
+        target.write(chunk)
     target.flush()
 
 

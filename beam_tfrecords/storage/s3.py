@@ -32,6 +32,7 @@ from beam_tfrecords.storage.entries import (
     ChangedError,
     Check,
     FileEntry,
+    FileRange,
     Part,
     StorageError,
     no_check,
@@ -186,7 +187,7 @@ def open_new(path: str, *, staging: str | None, check: Check) -> Iterator[IO[byt
             with open_write(unfinished, staging=None) as target:
                 file.seek(0)
                 shutil.copyfileobj(file, target, 1 << 20)
-            concatenate([unfinished], path, staging=staging, replaces=False, check=check)
+            concatenate([FileRange(unfinished)], path, staging=staging, replaces=False, check=check)
         finally:
             # It is in the build's folder: who removes that says what stays there.
             with contextlib.suppress(AccessDeniedError):
@@ -283,7 +284,7 @@ def _request_if(request: Callable[..., object], **options: Any) -> bool:
 
 
 def concatenate(
-    sources: Sequence[str], target: str, *, staging: str | None, replaces: bool, check: Check
+    sources: Sequence[FileRange], target: str, *, staging: str | None, replaces: bool, check: Check
 ) -> int | None:
     """See `storage.concatenate`.
 
@@ -294,9 +295,13 @@ def concatenate(
     has_crc = client().meta.config.request_checksum_calculation != "when_required"
     checksum = {"ChecksumAlgorithm": "CRC32C", "ChecksumType": "FULL_OBJECT"} if has_crc else {}
     with ThreadPoolExecutor(_COPIERS) as pool:
-        entries = list(pool.map(stat, sources))
-        parts = plan_upload([entry.size for entry in entries])
-        if sum(entry.size for entry in entries) <= _SINGLE_BYTES:
+        entries = list(pool.map(stat, (source.path for source in sources)))
+        sizes = [source.length_in(entry.size) for source, entry in zip(sources, entries, strict=True)]
+        parts = [
+            [piece._replace(offset=sources[piece.source].offset + piece.offset) for piece in part]
+            for part in plan_upload(sizes)
+        ]
+        if sum(sizes) <= _SINGLE_BYTES:
             data = b"".join(_read_pieces(entries, part) for part in parts)
             if replaces:
                 with errors(target):

@@ -203,6 +203,18 @@ def test_sources_are_joined_within_the_store(server):
     assert uploads(server) == []
 
 
+def test_large_ranges_are_joined_within_the_store(server):
+    data = os.urandom(20 * MIB)
+    storage.write_bytes("s3://photos/part", data)
+    server.requests.clear()
+    ranges = [storage.FileRange("s3://photos/part", 6 * MIB, 14 * MIB), storage.FileRange("s3://photos/part", 0, 9)]
+    storage.concatenate(ranges, "s3://photos/whole")
+    assert storage.read_bytes("s3://photos/whole") == data[6 * MIB :] + data[:9]
+    # The 14 MiB are copied; the 9 bytes are read and written.
+    assert sum("partNumber" in request for request in server.requests) == 2
+    assert sum(request.startswith("GET /photos/part") for request in server.requests) == 1
+
+
 @pytest.mark.parametrize("fault", ["missing", "refused"])
 def test_joining_that_fails_leaves_nothing(server, fault):
     paths = [f"s3://photos/{number}" for number in range(4)]

@@ -386,6 +386,22 @@ def test_files_are_joined_in_their_order(root, sizes):
     assert [path for path in listed(root) if not path.startswith("part ")] == ["whole"]
 
 
+@pytest.mark.parametrize("size", [100, 20 * MIB], ids=["small", "large"])
+@pytest.mark.parametrize("replaces", [True, False])
+def test_ranges_of_files_are_joined(root, size, replaces):
+    pieces = [os.urandom(size), os.urandom(size // 2)]
+    for number, data in enumerate(pieces):
+        storage.write_bytes(f"{root}/part {number}", data)
+    first, second = (f"{root}/part {number}" for number in range(2))
+    for name, whole in (("cut", []), ("cut and whole", [second])):
+        ranges = [storage.FileRange(first, size // 3, size // 2), storage.FileRange(second, 7, 10), *whole]
+        crc = storage.concatenate(ranges, f"{root}/{name}", staging=f"{root}/staging", replaces=replaces)
+        data = pieces[0][size // 3 :][: size // 2] + pieces[1][7:17] + (pieces[1] if whole else b"")
+        assert storage.read_bytes(f"{root}/{name}") == data
+        assert crc in (None, google_crc32c.value(data))
+    assert listed(root) == ["cut", "cut and whole", "part 0", "part 1"]
+
+
 @pytest.mark.parametrize("sizes", [[], [10], [1] * 100, [6 * MIB, 7 * MIB]], ids=["none", "one", "many", "large"])
 def test_an_object_that_is_there_can_be_kept(store, sizes):
     paths = [f"{store}/part {number}" for number in range(len(sizes))]

@@ -47,10 +47,10 @@ def test_files_are_joined_in_order(tmp_path, parts):
 @pytest.mark.skipif(not hasattr(os, "copy_file_range"), reason="this system has no copy_file_range")
 def test_the_system_copies(tmp_path, parts, monkeypatch):
     left = []
-    monkeypatch.setattr(local.shutil, "copyfileobj", lambda source, *_: left.append(source.read()))
+    monkeypatch.setattr(local, "read_chunks", lambda source, *, limit: left.append(limit) or iter(()))
     sources, content = parts
     assert join_to(tmp_path, sources) == content
-    assert left == [b"", b"", b""]
+    assert left == [0, 0, 0]
 
 
 @pytest.mark.parametrize("number", [errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP])
@@ -71,6 +71,22 @@ def test_a_copy_that_ends_early_is_completed(tmp_path, parts, monkeypatch):
     assert join_to(tmp_path, sources) == content
 
 
+@pytest.mark.parametrize("copies", [True, False], ids=["by the system", "read"])
+def test_ranges_are_joined(tmp_path, parts, monkeypatch, copies):
+    if not copies:
+        monkeypatch.setattr(local, "_copy_file_range", fail_with(errno.EXDEV))
+    (first, _, last), content = parts
+    sources = [
+        storage.FileRange(first, 5, 700_000),
+        storage.FileRange(last, 1, 2),
+        storage.FileRange(first, 0, 1),
+        last,
+    ]
+    assert join_to(tmp_path, sources) == content[5:700_005] + b"as" + content[:1] + b"last"
+    # As from a file that lost its end: who joins compares the size.
+    assert join_to(tmp_path / "beyond", [storage.FileRange(last, 2, 100), storage.FileRange(last, 9, 1)]) == b"st"
+
+
 def test_a_full_disk_ends_the_build_and_leaves_nothing(tmp_path, parts, monkeypatch):
     monkeypatch.setattr(local, "_copy_file_range", fail_with(errno.ENOSPC))
     with pytest.raises(BuildError, match="No space left"):
@@ -79,7 +95,7 @@ def test_a_full_disk_ends_the_build_and_leaves_nothing(tmp_path, parts, monkeypa
 
 
 def test_bytes_that_are_missing_end_the_build(tmp_path, parts, monkeypatch):
-    monkeypatch.setattr(local, "_append", lambda source, target: None)
+    monkeypatch.setattr(local, "_append", lambda source, target, size: None)
     with pytest.raises(BuildError, match="part0: only 0 of 1048576 bytes"):
         storage.concatenate(parts[0], str(tmp_path / "shard"))
 
