@@ -57,7 +57,7 @@ def build_pipeline(root: beam.Pipeline, plan: BuildPlan, *, processes: int = 0, 
     shards = (
         parts
         | "IfPublished" >> beam.Filter(_is_published, beam.pvalue.AsSingleton(decision))
-        # -> ((split, number, of), [Part])
+        # -> (group of shards, [(bytes before the part, Part)])
         | "PlanShards" >> PlanShards(ShardPolicy(spec.shard_size, spec.num_shards))
         # -> Shard
         | "ComposeShards" >> ComposeShards(names, fence=plan.publication.fence, processes=processes)
@@ -89,6 +89,7 @@ def _add_duplicates(
         parts |= "DropDuplicates" >> DropDuplicates(
             duplicates,
             folder=BuildFolder(plan.search.folder).distinct,
+            policies=plan.block_plan.policies,
             compression=plan.search.compression,
             processes=processes,
         )

@@ -95,14 +95,18 @@ def plan_work(
 
 
 def _plan_blocks(spec: BuildSpec, layout: Layout, listing: Listing) -> tuple[dict[str, int], dict[str, PartPolicy]]:
-    """Split -> number of blocks, and how their parts are cut."""
+    """Split -> number of blocks, and when their parts end."""
     blocks, policies = {}, {}
     for split, samples in listing.samples.items():
         source_bytes = listing.source_bytes[split]
         size = estimate_output(spec.image, layout, samples=samples, source_bytes=source_bytes)
         blocks[split] = count_blocks(samples=samples, output_bytes=size, source_bytes=source_bytes)
         policies[split] = PartPolicy.plan(
-            shard_size=spec.shard_size, num_shards=spec.num_shards, samples=samples, output_bytes=size
+            compression=spec.compression,
+            shard_size=spec.shard_size,
+            num_shards=spec.num_shards,
+            samples=samples,
+            output_bytes=size,
         )
     return blocks, policies
 

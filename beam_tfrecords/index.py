@@ -55,12 +55,13 @@ INDEX_SCHEMA = pa.schema([*_PLACED, *_FACTS])
 HASH_DIGITS = 32
 
 
-def read_columns(data: bytes | pa.Buffer, columns: Sequence[str] = ()) -> pa.Table:
+def read_columns(data: bytes | pa.Buffer, columns: Sequence[str] = (), *, group: int | None = None) -> pa.Table:
     """Reads an index in this thread.
 
     Args:
       data: the file.
       columns: those to read; none reads all. Those that an earlier version did not write are left out.
+      group: the row group to read; None reads all.
 
     Raises:
       pyarrow.ArrowInvalid: it is damaged, or not an index of ours.
@@ -69,7 +70,8 @@ def read_columns(data: bytes | pa.Buffer, columns: Sequence[str] = ()) -> pa.Tab
     # never ends (arrow#34314, arrow#50482).
     try:
         with pq.ParquetFile(pa.BufferReader(data), pre_buffer=False) as file:
-            table = file.read(columns=list(columns) or None, use_threads=False)
+            groups = range(file.num_row_groups) if group is None else [group]
+            table = file.read_row_groups(groups, columns=list(columns) or None, use_threads=False)
         return _check(table, columns or [field.name for field in _PLACED])
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
         if isinstance(error, MemoryError):

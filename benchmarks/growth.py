@@ -92,9 +92,21 @@ def _comment(png: bytes, number: int) -> bytes:
     return png[:33] + struct.pack(">I", len(text) - 4) + text + struct.pack(">I", zlib.crc32(text)) + png[33:]
 
 
+def tiny_shards(folder: pathlib.Path, shards: int) -> Command:
+    """50,000 images of 32 x 32 in so many shards."""
+    generator = np.random.default_rng(0)
+    for number in range(50_000):
+        path = folder / "images" / f"class{number % 10}" / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pixels = generator.integers(0, 256, (32, 32, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(path, compress_level=1)
+    return convert(folder / "images", f"--num_shards={shards}")
+
+
 _FRAMES = (30_000, 100_000, 300_000)
 CASES: dict[str, Case] = {
     "near_256": Case("frames of 256 hashes", _FRAMES, near_duplicates(256)),
+    "tiny_shards": Case("shards of 50,000 images", (1, 200, 2_000), tiny_shards),
     "near_4096": Case("frames of 4,096 hashes", _FRAMES, near_duplicates(4096)),
 }
 

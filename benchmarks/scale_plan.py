@@ -119,9 +119,9 @@ def plan(samples: int, seed: int) -> list[Stage]:
     convert = Stage(
         "ConvertBlocks",
         elements=blocks,
-        objects=2 * blocks + 2 * parts.number + failed_blocks,
+        objects=3 * blocks + parts.number + failed_blocks,
         # And the counts of the worker, written over.
-        writes=3 * blocks + 2 * parts.number + failed_blocks,
+        writes=4 * blocks + parts.number + failed_blocks,
         reads=samples,
     )
     place, shards = _place(parts)
@@ -129,9 +129,10 @@ def plan(samples: int, seed: int) -> list[Stage]:
         "ComposeShards",
         elements=shards,
         objects=2 * shards,
-        writes=2 * shards,
-        # Size and ranges of each part, its index; the size of the shard.
-        reads=parts.number * (2 + -(-int(parts.bytes.mean()) // _READ_BYTES)) + shards,
+        # And the two parts that are cut: a range of each becomes an object for a while.
+        writes=4 * shards,
+        # Size and ranges of each part, its index; the size of the shard; where the two parts are cut, and their ranges.
+        reads=parts.number * (2 + -(-int(parts.bytes.mean()) // _READ_BYTES)) + 5 * shards,
     )
     joins = blocks > RANGE_BLOCKS
     failure_files = -(-blocks // RANGE_BLOCKS) if joins else failed_blocks
@@ -262,7 +263,7 @@ class _Parts:
     """
 
     def __init__(self, counts: Any, record_bytes: float, generator: np.random.Generator) -> None:
-        policy = PartPolicy.plan(shard_size=_SHARD_BYTES, num_shards=None, samples=0, output_bytes=0)
+        policy = PartPolicy()
         sizes = counts * record_bytes + generator.normal(size=counts.size) * np.sqrt(counts) * record_bytes * _SPREAD
         # A part ends with the record that fills it.
         full = (sizes // (policy.bytes + record_bytes / 2)).astype(int)
@@ -302,7 +303,7 @@ def _place(parts: _Parts) -> tuple[Stage, int]:
     largest = 0
     for number, found in parts.ranges():
         largest = max(largest, len(found))
-        for (_, shard, _), _ in place_parts((("train", number), found), totals, policy=policy):
+        for (_, shard, *_), _ in place_parts((("train", number), found), totals, policy=policy):
             groups[shard] += 1
     size = len(beam.coders.registry.get_coder(Part).encode(make_part(123_456, 16 << 20, 382)))
     # Once by range, once by shard.

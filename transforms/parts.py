@@ -1,4 +1,4 @@
-"""Parts: files of records written by one block, each with its index beside it."""
+"""Parts: files of records written by one block, with one index for all of the block beside them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -23,8 +24,8 @@ from beam_tfrecords.transforms.stats import Stats
 from beam_tfrecords.transforms.workspace.state_files import naming_damage
 
 PART_BYTES = 16 << 20
-# A shard is off its share by at most one part, so small shards want parts that are smaller still.
-PARTS_PER_SHARD = 8
+# A GZIP member cannot be cut, so a shard is off its share by at most one.
+MEMBERS_PER_SHARD = 8
 # Totals are kept per range of this many blocks: a billion images are some three thousand ranges, which every
 # worker can hold, and each range finds its own shards from a prefix sum.
 RANGE_BLOCKS = 1024
@@ -35,6 +36,10 @@ _SMALL_BYTES = 4096
 # Rows whose images are measured at once; up to 16 KB each are held until then.
 _MEASURED = 64
 _NO_COLUMNS: Mapping[str, Sequence[Any]] = {}
+# Where a part can be cut: the byte where a record begins, and the CRC-32C of the part up to there; -1 for a record that
+# does not begin a GZIP member. Shards have neither.
+_PLACES = [INDEX_SCHEMA.field(name) for name in ("offset", "length")]
+_CUTS = [pa.field("cut", pa.int64(), nullable=False), pa.field("cut_crc32c", pa.int64(), nullable=False)]
 RangeKey: TypeAlias = "tuple[str, int]"
 # Hashes, one behind the other. `Part` has another meaning of `bytes`.
 Packed: TypeAlias = bytes
@@ -47,6 +52,8 @@ class Part:
     Attributes:
       block: block that wrote it; parts of a split are ordered by (block, number).
       stream_bytes: size of its uncompressed content.
+      index: of all parts of the block; `index_bytes` and `index_crc32c` are of that file.
+      index_group: the row group of this part in it.
       hashes: the first 8 bytes of the content hash of every image, as `pack_hashes` has them; None if the part is
         known from a marker, and its index tells.
     """
@@ -59,31 +66,55 @@ class Part:
     stream_bytes: int
     records: int
     crc32c: int
-    index: str | None
+    index: str
     index_bytes: int = 0
     index_crc32c: int = 0
+    index_group: int = 0
     hashes: Packed | None = dataclasses.field(default=None, compare=False, repr=False)
 
 
 @dataclasses.dataclass(frozen=True)
 class PartPolicy:
-    """When a part ends.
+    """When a part ends, and where a compressed one can be cut; an uncompressed one can be cut at every record.
 
     Attributes:
       bytes: a part ends once its file has this size.
-      records: a part ends once it has this many records.
+      member_bytes: a GZIP member ends once it has this size.
+      member_records: a GZIP member ends once it has this many records.
     """
 
     bytes: int = PART_BYTES
-    records: int | None = None
+    member_bytes: int = PART_BYTES
+    member_records: int | None = None
 
     @classmethod
-    def plan(cls, *, shard_size: int, num_shards: int | None, samples: int, output_bytes: int) -> PartPolicy:
+    def plan(
+        cls, *, compression: Compression, shard_size: int, num_shards: int | None, samples: int, output_bytes: int
+    ) -> PartPolicy:
         """The policy of a split, from the spec and the listing alone."""
+        if compression == "none":
+            return cls()
         if num_shards is None:
-            return cls(bytes=max(1, min(PART_BYTES, shard_size // PARTS_PER_SHARD)))
-        wanted = num_shards * PARTS_PER_SHARD
-        return cls(bytes=max(1, min(PART_BYTES, output_bytes // wanted)), records=max(1, samples // wanted))
+            return cls(member_bytes=max(1, min(PART_BYTES, shard_size // MEMBERS_PER_SHARD)))
+        wanted = num_shards * MEMBERS_PER_SHARD
+        return cls(
+            member_bytes=max(1, min(PART_BYTES, output_bytes // wanted)), member_records=max(1, samples // wanted)
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Cuts:
+    """Where a part can be cut: arrays with one value for each cut, its beginning and its end included.
+
+    Attributes:
+      rows: the number of the record behind the cut.
+      begins: bytes of the part before the cut.
+      crcs: their CRC-32C.
+    """
+
+    rows: Any
+    begins: Any
+    crcs: Any
 
 
 class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
@@ -92,7 +123,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
     As a context manager, it discards the unfinished part if an error is raised.
 
     Args:
-      stem: beginning of their names, unique to the content of this writer.
+      stem: beginning of the names of its files, unique to the content of this writer.
       measure: makes columns of the index from the `quality` of rows.
     """
 
@@ -115,6 +146,7 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         self._gzip = compression == "gzip"
         self._measure = measure
         self._parts: list[Part] = []
+        self._index: pq.ParquetWriter | None = None
         self._opened = contextlib.ExitStack()
         # A store takes its time; the next record need not wait for it.
         self._threads = ThreadPoolExecutor(_UPLOADS) if storage.has_scheme(folder) else None
@@ -146,24 +178,27 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
             # Up to the record that fills the part; compressed, each says only when it is written whether it does.
             room = self._policy.bytes - self._bytes
             stop = done + 1 if self._gzip else bisect.bisect_left(ends, ends[done] + room, done + 1)
-            if self._policy.records is not None:
-                stop = min(stop, done + self._policy.records - self._records)
             stop = min(stop, len(frames))
-            if columns:
-                self._index(columns, slice(done, stop))
-                start = self._stream_bytes - ends[done]
-                self._extend("offset", [start + end for end in ends[done:stop]])
-                self._extend("length", lengths[done:stop])
+            self._add_rows(columns, slice(done, stop))
+            start = self._stream_bytes - ends[done]
+            self._extend("offset", [start + end for end in ends[done:stop]])
+            self._extend("length", lengths[done:stop])
             self._write_frames(frames[done:stop])
             self._stream_bytes += ends[stop] - ends[done]
             self._records += stop - done
-            self._roll_if_full()
+            self._end_if_full()
             done = stop
 
     def close(self) -> list[Part]:
-        """Ends the last part and returns all."""
+        """Ends the last part, writes the index and returns all parts."""
         if self._records:
             self._roll()
+        if self._index is not None:
+            self._index.close()
+            data = self._index_file.getvalue().to_pybytes()
+            self._finish(storage.write_bytes, self._index_uri, data)
+            size, crc = len(data), crc32c.value(data)
+            self._parts = [dataclasses.replace(part, index_bytes=size, index_crc32c=crc) for part in self._parts]
         while self._pending:
             self._pending.popleft().result()
         if self._threads:
@@ -174,19 +209,24 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
     def _uri(self) -> str:
         return storage.join(self._folder, f"{self._stem}-{len(self._parts):04d}.tfrecord")
 
+    @property
+    def _index_uri(self) -> str:
+        return storage.join(self._folder, f"{self._stem}.parquet")
+
     def _begin(self) -> None:
         self._bytes = 0
         self._crc32c = 0
-        # 16 + MAX_WBITS: a GZIP member, whose header zlib writes without time or name.
-        self._compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
+        self._member_records = 0
         # Rows behind the last value of a column are null in it, so that one which no row has costs nothing.
         self._columns: defaultdict[str, list[Any]] = defaultdict(list)
+        self._cuts: list[int] = []
+        self._cut_crcs: list[int] = []
         # Number of a row -> what is measured of it.
         self._unmeasured: dict[int, Any] = {}
         self._stream_bytes = 0
         self._records = 0
 
-    def _index(self, columns: Mapping[str, Sequence[Any]], rows: slice) -> None:
+    def _add_rows(self, columns: Mapping[str, Sequence[Any]], rows: slice) -> None:
         """Adds rows of columns to the index."""
         for column, values in columns.items():
             if column != "quality":
@@ -213,10 +253,18 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         self._unmeasured.clear()
 
     def _write_frames(self, frames: Sequence[tuple[bytes, bytes, bytes]]) -> None:
-        """Writes framed records; large ones without a copy."""
-        is_large = len(frames) == 1 and len(frames[0][1]) > _SMALL_BYTES
-        for piece in frames[0] if is_large else (b"".join(itertools.chain.from_iterable(frames)),):
-            self._write(self._compressor.compress(piece) if self._gzip else piece)
+        """Writes framed records and notes where they can be cut; large ones without a copy."""
+        if self._gzip and not self._member_records:
+            # 16 + MAX_WBITS: a GZIP member, whose header zlib writes without time or name.
+            self._compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
+            self._member_begin = self._bytes
+        for pieces in frames:
+            can_cut = not self._gzip or not self._member_records
+            self._cuts.append(self._bytes if can_cut else -1)
+            self._cut_crcs.append(self._crc32c if can_cut else -1)
+            for piece in pieces if len(pieces[1]) > _SMALL_BYTES else (b"".join(pieces),):
+                self._write(self._compressor.compress(piece) if self._gzip else piece)
+        self._member_records += len(frames) if self._gzip else 0
 
     def _write(self, piece: bytes) -> None:
         self._file.write(piece)
@@ -232,31 +280,24 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
         if len(self._pending) > _UPLOADS:
             self._pending.popleft().result()
 
-    def _roll_if_full(self) -> None:
-        full = self._policy.records is not None and self._records >= self._policy.records
-        if full or self._bytes >= self._policy.bytes:
+    def _end_if_full(self) -> None:
+        """Ends the part, or the GZIP member, if it is full."""
+        size, policy = self._member_records, self._policy
+        if self._bytes >= policy.bytes:
             self._roll()
+        elif size and (size == policy.member_records or self._bytes - self._member_begin >= policy.member_bytes):
+            self._end_member()
+
+    def _end_member(self) -> None:
+        if self._member_records:
+            self._write(self._compressor.flush())
+            self._member_records = 0
 
     def _roll(self) -> None:
-        if self._gzip:
-            self._write(self._compressor.flush())
+        self._end_member()
         self._finish(self._opened.pop_all().close)
-        index, index_bytes, index_crc32c = None, 0, 0
         self._measure_rows()
-        if self._columns["key"]:
-            index = f"{self._uri}.parquet"
-            rows = pa.BufferOutputStream()
-            columns: dict[str, Any] = {}
-            for field in INDEX_SCHEMA:
-                values = self._columns.get(field.name, [])
-                missing = [None] * (self._records - len(values))
-                columns[field.name] = [*values, *missing] if values else pa.nulls(self._records, field.type)
-            # A temporary file: what makes that of a shard smaller takes two thirds of the time to write it.
-            table = pa.table(columns, schema=INDEX_SCHEMA)
-            pq.write_table(table, rows, compression="none", use_dictionary=False, write_statistics=False)
-            data = rows.getvalue().to_pybytes()
-            index_bytes, index_crc32c = len(data), crc32c.value(data)
-            self._finish(storage.write_bytes, index, data)
+        self._write_rows()
         part = Part(
             split=self._split,
             block=self._block,
@@ -266,13 +307,30 @@ class PartWriter(contextlib.AbstractContextManager["PartWriter"]):
             stream_bytes=self._stream_bytes,
             records=self._records,
             crc32c=self._crc32c,
-            index=index,
-            index_bytes=index_bytes,
-            index_crc32c=index_crc32c,
+            index=self._index_uri,
+            index_group=len(self._parts),
             hashes=pack_hashes(self._columns["content_hash"]),
         )
         self._parts.append(part)
         self._begin()
+
+    def _write_rows(self) -> None:
+        """Adds the row group of a part to the index; without columns of the records, only where they are."""
+        fields = [*(INDEX_SCHEMA if self._columns["key"] else _PLACES), *_CUTS]
+        self._columns |= {"cut": self._cuts, "cut_crc32c": self._cut_crcs}
+        columns: dict[str, Any] = {}
+        for field in fields:
+            values = self._columns.get(field.name, [])
+            missing = [None] * (self._records - len(values))
+            columns[field.name] = [*values, *missing] if values else pa.nulls(self._records, field.type)
+        table = pa.table(columns, schema=pa.schema(fields))
+        if self._index is None:
+            self._index_file = pa.BufferOutputStream()
+            # A temporary file: what makes that of a shard smaller takes two thirds of the time to write it.
+            self._index = pq.ParquetWriter(
+                self._index_file, table.schema, compression="none", use_dictionary=False, write_statistics=False
+            )
+        self._index.write_table(table, row_group_size=self._records)
 
 
 def count_bytes(part: Part) -> Stats:
@@ -291,15 +349,25 @@ def pack_hashes(content_hashes: Iterable[str | None]) -> Packed:
 
 
 def read_index(part: Part, *columns: str) -> pa.Table:
-    """The index of a part: all columns, or the ones named.
+    """The index rows of a part: the columns that shards have, or the ones named.
 
     Raises:
-      BuildError: it is damaged, or does not have a row for every record.
+      BuildError: the index is damaged, or does not have a row for every record.
     """
-    if part.index is None:
-        raise BuildError(f"{part.uri} has no index beside it")
     with naming_damage(part.index):
-        table = read_columns(storage.read_bytes(part.index), columns)
+        table = read_columns(storage.read_bytes(part.index), columns or INDEX_SCHEMA.names, group=part.index_group)
     if table.num_rows != part.records:
         raise BuildError(f"{part.index} has {table.num_rows} rows, but its part has {part.records} records")
     return table
+
+
+def read_cuts(part: Part) -> Cuts:
+    """Where a part can be cut.
+
+    Raises:
+      BuildError: as `read_index`.
+    """
+    table = read_index(part, "cut", "cut_crc32c")
+    begins, crcs = (table[name].to_numpy() for name in ("cut", "cut_crc32c"))
+    rows = np.flatnonzero(begins >= 0)
+    return Cuts(np.append(rows, part.records), np.append(begins[rows], part.bytes), np.append(crcs[rows], part.crc32c))

@@ -16,9 +16,9 @@ from beam_tfrecords import storage
 from beam_tfrecords.files import ShardNames
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.tfrecord import Compression, masked_crc32c
-from beam_tfrecords.transforms.parts import PART_BYTES, PARTS_PER_SHARD, Part, PartPolicy, PartWriter
+from beam_tfrecords.transforms.parts import MEMBERS_PER_SHARD, PART_BYTES, Part, PartPolicy, PartWriter
 from beam_tfrecords.transforms.shards.plan import ShardPolicy, Size, add_sizes
-from beam_tfrecords.transforms.shards.split import split_part
+from beam_tfrecords.transforms.shards.split import split_members
 from beam_tfrecords.transforms.shards.stage import ComposeShards, PlanShards
 
 # Parts are ordered by a random number below this; `PlanShards` keeps totals per thousand of them.
@@ -67,8 +67,8 @@ class WriteTFRecordShards(beam.PTransform):
         self._compression = compression
 
     def expand(self, records: beam.PCollection[bytes]) -> beam.PCollection[Shard]:
-        size = PART_BYTES if self._policy.num_shards is None else PART_BYTES // PARTS_PER_SHARD
-        policy = PartPolicy(bytes=max(1, min(size, self._policy.shard_size // PARTS_PER_SHARD)))
+        member_bytes = max(1, min(PART_BYTES, self._policy.shard_size // MEMBERS_PER_SHARD))
+        policy = PartPolicy(member_bytes=member_bytes)
         # Named while the job runs, since a template runs many times; reshuffled, so that a retry keeps it.
         folder = beam.pvalue.AsSingleton(
             records.pipeline
@@ -77,13 +77,11 @@ class WriteTFRecordShards(beam.PTransform):
             | "KeepName" >> beam.Reshuffle()
         )
         parts = records | "WriteParts" >> beam.ParDo(_WriteParts(policy, self._compression), folder)
-        if self._policy.num_shards is not None:
+        if self._policy.num_shards is not None and self._compression == "gzip":
             total = beam.pvalue.AsSingleton(
                 parts | "Size" >> beam.Map(_size_of) | "Total" >> beam.CombineGlobally(add_sizes)
             )
-            parts |= "SplitParts" >> beam.FlatMap(
-                storage.bound(split_part), total, shards=self._policy.num_shards, compression=self._compression
-            )
+            parts |= "SplitMembers" >> beam.Map(storage.bound(split_members), total, shards=self._policy.num_shards)
         shards = (
             parts
             | "PlanShards" >> PlanShards(self._policy)

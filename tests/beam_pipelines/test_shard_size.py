@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import tensorflow as tf
 
 from tests.beam_pipelines.dataset_checks import manifest_of
 
@@ -18,3 +19,17 @@ def test_a_small_size_without_a_unit_is_refused(photos, tmp_path, convert, word)
 def test_there_are_never_more_shards_than_records(photos, tmp_path, build):
     out = build(tmp_path / "out", f"--input={photos}", "--image_size=8", "--shard_size=1B")
     assert [shard["records"] for shard in manifest_of(out)["shards"]] == [1] * 42
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_shards_of_any_number_hold_the_same_records_in_the_same_order(photos, tmp_path, build, compression):
+    found = []
+    for number in (1, 5, 40):
+        words = ("--image_size=8", f"--num_shards={number}", f"--compression={compression}")
+        out = build(tmp_path / f"{number}", f"--input={photos}", *words)
+        files = [str(out / shard["file"]) for shard in manifest_of(out)["shards"]]
+        assert len(files) == number
+        kind = "GZIP" if compression == "gzip" else ""
+        found.append([record.numpy() for record in tf.data.TFRecordDataset(files, compression_type=kind)])
+    assert len(found[0]) == 42
+    assert found[0] == found[1] == found[2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.files import ShardNames
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter
-from beam_tfrecords.transforms.shards.compose import compose_shard
+from beam_tfrecords.transforms.shards.compose import compose_shards
 from tests.integration.servers import gcs
 from tests.transforms.part_writing import add_row
 
@@ -37,7 +38,7 @@ def parts(server: gcs.GcsServer) -> list[Part]:
         stem="train-000000",
         split="train",
         block=0,
-        policy=PartPolicy(records=2),
+        policy=PartPolicy(bytes=100),
         compression="none",
     )
     for record in RECORDS:
@@ -45,16 +46,19 @@ def parts(server: gcs.GcsServer) -> list[Part]:
     return writer.close()
 
 
-def compose(parts: list[Part]) -> Shard:
+def compose(parts: list[Part], shards: int = 1) -> list[Shard]:
     names = ShardNames("gs://data/out", "pets", staging="gs://data/out/.build/0")
-    return compose_shard((("train", 0, 1), parts), names=names, with_index=False)
+    starts = itertools.accumulate((part.bytes for part in parts), initial=0)
+    total = sum(part.bytes for part in parts)
+    placed = list(zip(starts, parts, strict=False))
+    return compose_shards((("train", 0, shards, shards, total), placed), names=names, with_index=False)
 
 
 def test_parts_are_joined_without_reading_them(server, parts):
     assert len(parts) == 35
     expected = b"".join(storage.read_bytes(part.uri) for part in parts)
     server.requests.clear()
-    shard = compose(parts)
+    (shard,) = compose(parts)
     assert not [request for request in server.requests if "alt=media" in request]
     data = storage.read_bytes(f"gs://data/out/{shard.file}")
     assert data == expected
@@ -62,7 +66,20 @@ def test_parts_are_joined_without_reading_them(server, parts):
     assert {entry.path for entry in storage.list_files("gs://data/out")} == {
         f"gs://data/out/{shard.file}",
         *(part.uri for part in parts),
+        parts[0].index,
     }
+
+
+def test_parts_are_cut_at_records(parts):
+    expected = b"".join(storage.read_bytes(part.uri) for part in parts)
+    record = len(expected) // len(RECORDS)
+    shards = compose(parts, shards=4)
+    data = [storage.read_bytes(f"gs://data/out/{shard.file}") for shard in shards]
+    assert b"".join(data) == expected
+    # 70 records in 4 shards; a part has 2.
+    assert sorted(len(one) / record for one in data) == [17, 17, 18, 18]
+    assert [shard.crc32c for shard in shards] == [f"{google_crc32c.value(one):08x}" for one in data]
+    assert not [entry.path for entry in storage.list_files("gs://data/out/.build/0") if "/parts/" not in entry.path]
 
 
 def test_a_part_that_has_other_bytes_breaks_the_build(parts):

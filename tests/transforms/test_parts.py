@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
+import itertools
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import google_crc32c
 import pyarrow.parquet as pq
@@ -14,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_tfrecords.tfrecord import masked_crc32c, read_records
-from beam_tfrecords.transforms.parts import PART_BYTES, PartPolicy, PartWriter
+from beam_tfrecords.transforms.parts import PART_BYTES, PartPolicy, PartWriter, read_cuts, read_index
 from tests.transforms.part_writing import add_row
 
 ROW = {
@@ -43,11 +47,28 @@ def test_a_part_ends_at_its_size(tmp_path):
     parts = write(tmp_path, [bytes(84)] * 25, policy=PartPolicy(bytes=1000))
     assert [(part.records, part.bytes) for part in parts] == [(10, 1000), (10, 1000), (5, 500)]
     assert [part.number for part in parts] == [0, 1, 2]
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"train-000003-{n:04d}.tfrecord" for n in range(3)]
+    names = [*(f"train-000003-{n:04d}.tfrecord" for n in range(3)), "train-000003.parquet"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
-def test_a_part_ends_at_its_number_of_records(tmp_path):
-    assert [part.records for part in write(tmp_path, [b"x"] * 5, policy=PartPolicy(records=2))] == [2, 2, 1]
+def test_an_uncompressed_part_can_be_cut_at_every_record(tmp_path):
+    (part,) = write(tmp_path, [b"one", b"three", b"five"], policy=PartPolicy(member_bytes=1, member_records=1))
+    cuts, data = read_cuts(part), Path(part.uri).read_bytes()
+    assert (cuts.rows.tolist(), cuts.begins.tolist()) == ([0, 1, 2, 3], [0, 19, 40, 60])
+    assert cuts.crcs.tolist() == [google_crc32c.value(data[:begin]) for begin in cuts.begins]
+
+
+@pytest.mark.parametrize("policy", [PartPolicy(member_bytes=1), PartPolicy(member_records=3)], ids=["bytes", "records"])
+def test_a_gzip_part_can_be_cut_between_members(tmp_path, policy):
+    # What zlib has not given out yet does not count for a size.
+    payloads = [os.urandom(100_000) for _ in range(7)]
+    (part,) = write(tmp_path, payloads, policy=policy, compression="gzip")
+    cuts, data = read_cuts(part), Path(part.uri).read_bytes()
+    assert cuts.rows.tolist() == ([0, 3, 6, 7] if policy.member_records else list(range(8)))
+    assert cuts.crcs.tolist() == [google_crc32c.value(data[:begin]) for begin in cuts.begins]
+    for place, (begin, end) in enumerate(itertools.pairwise(cuts.begins)):
+        records = [record.data for record in read_records(io.BytesIO(gzip.decompress(data[begin:end])))]
+        assert records == payloads[cuts.rows[place] : cuts.rows[place + 1]]
 
 
 @pytest.mark.sampled(1)
@@ -62,7 +83,7 @@ def test_a_batch_is_written_as_batches_of_one(compression, payloads, of_batch, s
     rows = [{**ROW, "key": str(number), "label": "cat" if number % 3 else None} for number in range(len(payloads))]
 
     def write_all(folder: str, add: Callable[[PartWriter], None]) -> list[tuple[object, ...]]:
-        policy = PartPolicy(bytes=size, records=records)
+        policy = PartPolicy(bytes=size, member_records=records)
         writer = PartWriter(folder=folder, stem="x", split="train", block=3, policy=policy, compression=compression)
         add(writer)
         return [(part.crc32c, part.index_crc32c, part.records, part.stream_bytes) for part in writer.close()]
@@ -92,7 +113,7 @@ def test_no_records_make_no_part(tmp_path):
 def test_an_error_leaves_no_unfinished_part(tmp_path):
     def write_and_fail():
         with PartWriter(
-            folder=str(tmp_path), stem="x", split="train", block=0, policy=PartPolicy(records=2), compression="none"
+            folder=str(tmp_path), stem="x", split="train", block=0, policy=PartPolicy(bytes=40), compression="none"
         ) as writer:
             for _ in range(3):
                 add_row(writer, b"record", {})
@@ -105,8 +126,8 @@ def test_an_error_leaves_no_unfinished_part(tmp_path):
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_parts_know_the_sizes_and_checksums_of_their_files(tmp_path, compression):
-    parts = write(tmp_path, [b"one", b"two", b"three"], policy=PartPolicy(records=2), compression=compression, row=ROW)
-    assert len(parts) == 2
+    parts = write(tmp_path, [b"one", b"two", b"three"], policy=PartPolicy(bytes=10), compression=compression, row=ROW)
+    assert len(parts) == 3
     for part in parts:
         data, index = Path(part.uri).read_bytes(), Path(part.index).read_bytes()
         assert (part.bytes, part.crc32c) == (len(data), google_crc32c.value(data))
@@ -138,17 +159,24 @@ def test_gzip_parts_end_at_their_compressed_size(tmp_path):
         assert sum(1 for _ in read_records(file)) == 100
 
 
-def test_parts_have_sixteen_mebibytes_or_an_eighth_of_a_small_shard():
-    def plan(shard_size: int) -> int:
-        return PartPolicy.plan(shard_size=shard_size, num_shards=None, samples=10**6, output_bytes=10**12).bytes
-
-    assert plan(150 * 10**6) == PART_BYTES
-    assert plan(20 * 10**6) == 2_500_000
+def plan(**settings: Any) -> PartPolicy:
+    """The policy of 320 samples of 10 kB."""
+    known = {"compression": "gzip", "shard_size": 150 * 10**6, "num_shards": None, "samples": 320}
+    return PartPolicy.plan(**{**known, "output_bytes": 3_200_000, **settings})
 
 
-def test_a_fixed_number_of_shards_has_eight_parts_for_each():
-    policy = PartPolicy.plan(shard_size=150 * 10**6, num_shards=4, samples=320, output_bytes=3_200_000)
-    assert policy == PartPolicy(bytes=100_000, records=10)
+def test_gzip_members_have_sixteen_mebibytes_or_an_eighth_of_a_small_shard():
+    assert plan() == PartPolicy(member_bytes=PART_BYTES)
+    assert plan(shard_size=20 * 10**6) == PartPolicy(member_bytes=2_500_000)
+
+
+def test_a_fixed_number_of_shards_has_eight_gzip_members_for_each():
+    assert plan(num_shards=4) == PartPolicy(member_bytes=100_000, member_records=10)
+
+
+@given(st.integers(1, 10**9), st.one_of(st.none(), st.integers(1, 10**6)))
+def test_shards_do_not_decide_uncompressed_parts(shard_size, num_shards):
+    assert plan(compression="none", shard_size=shard_size, num_shards=num_shards) == PartPolicy()
 
 
 def test_columns_that_only_some_rows_have_are_null_in_the_others(tmp_path):
@@ -157,13 +185,13 @@ def test_columns_that_only_some_rows_have_are_null_in_the_others(tmp_path):
         stem="x",
         split="train",
         block=0,
-        policy=PartPolicy(records=4),
+        policy=PartPolicy(bytes=80),
         compression="none",
         measure=lambda found: {"brightness": [float(one[0]) for one in found]},
     )
     for more in ({}, {"height": 7}, {"quality": b"\5"}, {"brightness": 9.0}, {"quality": b"\6"}):
         add_row(writer, b"1234", {**ROW, **more})
-    rows = [row for part in writer.close() for row in pq.read_table(part.index).to_pylist()]
+    rows = [row for part in writer.close() for row in read_index(part).to_pylist()]
     assert [row["height"] for row in rows] == [None, 7, None, None, None]
     assert [row["brightness"] for row in rows] == [None, None, 5.0, 9.0, 6.0]
     assert [row["offset"] for row in rows] == [0, 20, 40, 60, 0]

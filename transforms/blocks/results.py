@@ -84,7 +84,7 @@ def _are_whole(result: BlockResult) -> bool:
     Reading them takes little beside converting the block again.
     """
     crcs = {part.uri: part.crc32c for part in result.parts}
-    crcs.update({part.index: part.index_crc32c for part in result.parts if part.index})
+    crcs.update({part.index: part.index_crc32c for part in result.parts})
     # JSON has no zero bytes.
     lists = [path for path in (result.failures, result.changes) if path]
     try:

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Mapping
 
 from beam_tfrecords import storage
 from beam_tfrecords.tfrecord import Compression, masked_crc32c, open_stream, read_records
 from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter, read_index
 
 
-def drop_rows(part_and_rows: tuple[Part, frozenset[int]], *, folder: str, compression: Compression) -> Part | None:
+def drop_rows(
+    part_and_rows: tuple[Part, frozenset[int]],
+    *,
+    folder: str,
+    policies: Mapping[str, PartPolicy],
+    compression: Compression,
+) -> Part | None:
     """Writes what is left of a part to another folder, so that every attempt finds the part complete.
+
+    Args:
+      part_and_rows: the part, and the rows that it loses.
+      policies: split -> where its parts can be cut.
 
     Returns:
       The new part in place of the old one, or None if nothing is left.
@@ -25,7 +36,7 @@ def drop_rows(part_and_rows: tuple[Part, frozenset[int]], *, folder: str, compre
             stem=f"{part.split}-{part.block:06d}-{part.number:04d}",
             split=part.split,
             block=part.block,
-            policy=PartPolicy(bytes=sys.maxsize),
+            policy=dataclasses.replace(policies[part.split], bytes=sys.maxsize),
             compression=compression,
         ) as writer,
     ):

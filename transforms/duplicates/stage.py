@@ -33,7 +33,7 @@ from beam_tfrecords.transforms.duplicates.search import (
     read_hashes,
     read_images,
 )
-from beam_tfrecords.transforms.parts import Part, without_hashes
+from beam_tfrecords.transforms.parts import Part, PartPolicy, without_hashes
 from beam_tfrecords.transforms.processes.stage import MapInProcesses
 from beam_tfrecords.transforms.stats import Stats
 
@@ -127,11 +127,17 @@ class DropDuplicates(beam.PTransform):
     """Writes parts that lose records to new files; other parts stay as they are: Part -> Part."""
 
     def __init__(
-        self, found: beam.PCollection[DuplicatesFound], *, folder: str, compression: Compression, processes: int
+        self,
+        found: beam.PCollection[DuplicatesFound],
+        *,
+        folder: str,
+        policies: Mapping[str, PartPolicy],
+        compression: Compression,
+        processes: int,
     ) -> None:
         super().__init__()
         self._found = found
-        self._rewrite = functools.partial(drop_rows, folder=folder, compression=compression)
+        self._rewrite = functools.partial(drop_rows, folder=folder, policies=policies, compression=compression)
         self._processes = processes
 
     def expand(self, parts: beam.PCollection[Part]) -> beam.PCollection[Part]:

@@ -1,9 +1,9 @@
-"""Concatenates parts and their indices under the final names."""
+"""Concatenates pieces of parts and their index rows under the final names."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,44 +16,89 @@ from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.parts import Part, read_index
-from beam_tfrecords.transforms.shards.plan import part_order
+from beam_tfrecords.transforms.shards.pieces import Piece, cut_part
+from beam_tfrecords.transforms.shards.plan import GroupKey, PlacedPart, part_order
 
 _READERS = 8
 
 
-def compose_shard(
-    keyed: tuple[ShardKey, Iterable[Part | None]], *, names: ShardNames, with_index: bool, fence: Fence | None = None
-) -> Shard:
-    """Writes one shard from its parts, and leaves the parts as they are.
+def compose_shards(
+    keyed: tuple[GroupKey, Iterable[PlacedPart | None]],
+    *,
+    names: ShardNames,
+    with_index: bool,
+    fence: Fence | None = None,
+) -> list[Shard]:
+    """Writes a group of consecutive shards from their parts, and leaves the parts as they are.
 
     Args:
-      keyed: the key of the shard, and its parts in any order.
+      keyed: the key of the group, and the parts that it may have records of in any order.
       names: file names of the shards.
-      with_index: whether the parts have indices.
+      with_index: whether the index rows of the records are complete.
       fence: of a build, which has removed the files that it replaces; without one, files of these names are replaced.
 
     Raises:
-      BuildError: a part does not have its bytes, or the shard does not; or another build has taken over.
+      BuildError: a part does not have its bytes, or a shard does not; or another build has taken over.
     """
+    group, found = keyed
+    split, first, stop, of, _ = group
+    placed = sorted((one for one in found if one is not None), key=lambda one: part_order(one[1]))
+    pieces: dict[int, list[Piece]] = {number: [] for number in range(first, stop)}
+    for start, part in placed:
+        for number, piece in cut_part(part, start=start, group=group):
+            pieces[number].append(piece)
+    rows = _IndexRows([piece.part for found in pieces.values() for piece in found])
+    shards = [
+        _compose_shard((split, number, of), found, rows if with_index else None, names=names, fence=fence)
+        for number, found in pieces.items()
+    ]
+    # Arrow would keep the memory of these shards, and with the next ones take more.
+    pa.default_memory_pool().release_unused()
+    return shards
+
+
+class _IndexRows:
+    """The index rows of pieces that are asked for in their order; each index is read once.
+
+    Args:
+      parts: of the pieces.
+    """
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        used = list({part.uri: part for part in parts}.values())
+        # From a store, one after the other would take a request's time for every part.
+        remote = bool(used) and storage.has_scheme(used[0].uri)
+        read = map_in_threads(read_index, used, threads=_READERS) if remote else map(read_index, used)
+        self._tables = zip(used, read, strict=True)
+        self._part: Part | None = None
+
+    def of(self, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
+        """The rows of each piece."""
+        for piece in pieces:
+            while self._part != piece.part:
+                self._part, self._table = next(self._tables)
+            yield self._table.slice(piece.row, piece.records)
+
+
+def _compose_shard(
+    key: ShardKey, pieces: Sequence[Piece], rows: _IndexRows | None, *, names: ShardNames, fence: Fence | None
+) -> Shard:
     if fence:
         fence.check()
-    key, found = keyed
-    parts = sorted((part for part in found if part is not None), key=part_order)
-    index = names.index(key) if with_index else None
+    index = names.index(key) if rows else None
     index_sha256 = first_key = None
-    if index:
-        index_sha256, first_key = _compose_index(
-            parts, storage.join(names.folder, index), staging=names.staging, fence=fence
-        )
+    if index and rows:
+        path = storage.join(names.folder, index)
+        index_sha256, first_key = _compose_index(rows.of(pieces), path, staging=names.staging, fence=fence)
     return Shard(
         split=key[0],
         number=key[1],
         of=key[2],
         file=names.shard(key),
-        records=sum(part.records for part in parts),
-        bytes=sum(part.bytes for part in parts),
+        records=sum(piece.records for piece in pieces),
+        bytes=sum(piece.bytes for piece in pieces),
         crc32c=_compose_records(
-            parts, storage.join(names.folder, names.shard(key)), staging=names.staging, fence=fence
+            pieces, storage.join(names.folder, names.shard(key)), staging=names.staging, fence=fence
         ),
         index=index,
         index_sha256=index_sha256,
@@ -61,12 +106,12 @@ def compose_shard(
     )
 
 
-def _compose_records(parts: Sequence[Part], path: str, *, staging: str, fence: Fence | None) -> str:
-    """Concatenates the files of parts; returns the CRC-32C of the result in hex digits, from those of the parts."""
+def _compose_records(pieces: Sequence[Piece], path: str, *, staging: str, fence: Fence | None) -> str:
+    """Concatenates the bytes of pieces; returns the CRC-32C of the result in hex digits, from those of the pieces."""
     crc = 0
-    for part in parts:
-        crc = crc32c.combine(crc, part.crc32c, part.bytes)
-    sources, size = [part.uri for part in parts], sum(part.bytes for part in parts)
+    for piece in pieces:
+        crc = crc32c.combine(crc, piece.crc32c, piece.bytes)
+    sources, size = [piece.source for piece in pieces], sum(piece.bytes for piece in pieces)
     if fence is None:
         found = storage.concatenate(sources, path, staging=staging)
     else:
@@ -79,13 +124,13 @@ def _compose_records(parts: Sequence[Part], path: str, *, staging: str, fence: F
                 raise storage.written_by_another(path) from error
     stored = storage.stat(path).size
     if stored != size:
-        for part in parts:
+        for part in (piece.part for piece in pieces):
             if (length := storage.stat(part.uri).size) != part.bytes:
                 raise BuildError(f"{part.uri} has {length} bytes, but {part.bytes} were written to it")
         raise BuildError(f"{path} has {stored} bytes, but {size} were written to it")
     # None where the store does not know it.
     if found not in (None, crc):
-        folder = storage.dirname(parts[0].uri)
+        folder = storage.dirname(pieces[0].part.uri)
         raise BuildError(
             f"{path} has CRC-32C {found:08x}, but {crc:08x} was written; a part is damaged: delete {folder} and give "
             "the same command again"
@@ -93,28 +138,26 @@ def _compose_records(parts: Sequence[Part], path: str, *, staging: str, fence: F
     return crc32c.to_hex(crc)
 
 
-def _compose_index(parts: Sequence[Part], path: str, *, staging: str, fence: Fence | None) -> tuple[str, str | None]:
-    """Concatenates the indices of parts, offsets moved; returns the hex SHA-256 of the result and its first key."""
+def _compose_index(
+    tables: Iterable[pa.Table], path: str, *, staging: str, fence: Fence | None
+) -> tuple[str, str | None]:
+    """Concatenates index rows, offsets moved; returns the hex SHA-256 of the result and its first key."""
     begin = 0
     first_key = None
     sink = pa.BufferOutputStream()
-    # From a store, one after the other would take a request's time for every part.
-    tables = map_in_threads(read_index, parts, threads=_READERS) if storage.has_scheme(path) else map(read_index, parts)
     with pq.ParquetWriter(sink, INDEX_SCHEMA) as writer:
-        for part, table in zip(parts, tables, strict=True):
+        for table in tables:
             first_key = first_key or table["key"][0].as_py()
             column = table.schema.get_field_index("offset")
             # Importing Arrow's compute functions, or what pa.array needs of NumPy, takes longer than this does.
-            offsets = table["offset"].to_numpy() + begin
-            moved = pa.Array.from_buffers(pa.int64(), len(offsets), [None, pa.py_buffer(offsets)])
-            writer.write_table(table.set_column(column, INDEX_SCHEMA.field("offset"), moved))
-            begin += part.stream_bytes
+            offsets, lengths = table["offset"].to_numpy(), table["length"].to_numpy()
+            moved = offsets - (offsets[0] - begin)
+            begin = moved[-1] + lengths[-1]
+            array = pa.Array.from_buffers(pa.int64(), len(moved), [None, pa.py_buffer(moved)])
+            writer.write_table(table.set_column(column, INDEX_SCHEMA.field("offset"), array))
     data = sink.getvalue()
     if fence is None:
         storage.write_bytes(path, memoryview(data), staging=staging)
     else:
         storage.write_once(path, memoryview(data), staging=staging, check=fence.check)
-    digest = hashlib.sha256(data).hexdigest()
-    # Arrow would keep the memory of one shard, and with the next one take more.
-    pa.default_memory_pool().release_unused()
-    return digest, first_key
+    return hashlib.sha256(data).hexdigest(), first_key

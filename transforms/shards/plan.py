@@ -1,4 +1,4 @@
-"""PlanShards and ComposeShards: consecutive parts become shards of about the requested size."""
+"""PlanShards and ComposeShards: consecutive records become shards of about the requested size."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from beam_tfrecords.files import ShardKey
 from beam_tfrecords.transforms.parts import RANGE_BLOCKS, Part, RangeKey
+
+# Consecutive shards of so many bytes in all, or so many shards, are composed together: a part is then read once for all
+# shards that it is cut into, and there are enough groups for many workers.
+_GROUP_BYTES = 16 << 20
+_GROUP_SHARDS = 64
 
 # (bytes, records)
 Size: TypeAlias = "tuple[int, int]"
+# Split, first shard, the one behind the last, number of shards and bytes of the split.
+GroupKey: TypeAlias = "tuple[str, int, int, int, int]"
+# A part, and the bytes of its split before it.
+PlacedPart: TypeAlias = "tuple[int, Part]"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,25 +34,50 @@ class ShardPolicy:
 
 
 def find_shard(*, start: int, size: int, total: int, shards: int) -> int:
-    """The shard of a part that takes [start, start + size) of its split's `total` bytes.
+    """The shard of a record that takes [start, start + size) of its split's `total` bytes.
 
-    Cuts are at i * total / shards, moved to the nearest end of a part, so that every shard is within
-    one part of total / shards.
+    Cuts are at i * total / shards, moved to the nearest end of a record, so that every shard is within
+    one record of total / shards.
     """
     return min(shards - 1, (2 * start + size) * shards // (2 * total)) if total else 0
 
 
+def find_edge(number: int, *, total: int, shards: int) -> int:
+    """The least 2 * start + size of a record in a shard with this number or a higher one, as `find_shard` has it."""
+    return -(-2 * total * number // shards)
+
+
 def place_parts(
     keyed: tuple[RangeKey, Iterable[Part]], totals: Mapping[RangeKey, Size], *, policy: ShardPolicy
-) -> Iterator[tuple[ShardKey, Part | None]]:
-    """Assigns every part of one range of blocks to its shard."""
+) -> Iterator[tuple[GroupKey, PlacedPart | None]]:
+    """Assigns every part of one range of blocks to the groups of shards that may have records of it."""
     (split, number), parts = keyed
     total, records = add_sizes(size for (other, _), size in totals.items() if other == split)
     start, _ = add_sizes(size for (other, earlier), size in totals.items() if other == split and earlier < number)
     shards = policy.count(total, records=records)
+    groups = group_shards(split, total=total, shards=shards)
     for part in sorted(parts, key=part_order):
-        yield (split, find_shard(start=start, size=part.bytes, total=total, shards=shards), shards), part
+        first, last = find_shards(part, start=start, total=total, shards=shards)
+        step = groups[0][2]
+        for group in groups[first // step : last // step + 1]:
+            yield group, (start, part)
         start += part.bytes
+
+
+def find_shards(part: Part, *, start: int, total: int, shards: int) -> tuple[int, int]:
+    """The first and the last shard that may have records of a part."""
+    if part.records == 1:
+        starts, size = [start], part.bytes
+    else:
+        starts, size = [start, start + part.bytes], 0
+    found = [find_shard(start=one, size=size, total=total, shards=shards) for one in starts]
+    return found[0], found[-1]
+
+
+def group_shards(split: str, *, total: int, shards: int) -> list[GroupKey]:
+    """The groups of the shards of a split, in their order."""
+    step = max(1, min(_GROUP_SHARDS, _GROUP_BYTES * shards // max(total, 1)))
+    return [(split, first, min(first + step, shards), shards, total) for first in range(0, shards, step)]
 
 
 def part_order(part: Part) -> tuple[int, int, str]:
@@ -70,12 +103,11 @@ def add_sizes(sizes: Iterable[Size]) -> Size:
     return size_bytes, records
 
 
-def every_shard(
+def every_group(
     _: bytes, totals: Mapping[RangeKey, Size], *, policy: ShardPolicy
-) -> Iterator[tuple[ShardKey, Part | None]]:
-    """Every shard of a fixed number, so that those without parts are written too."""
+) -> Iterator[tuple[GroupKey, PlacedPart | None]]:
+    """Every group of shards, so that shards without records are written too."""
     for split in {split for split, _ in totals}:
         total, records = add_sizes(size for (other, _), size in totals.items() if other == split)
-        shards = policy.count(total, records=records)
-        for number in range(shards):
-            yield (split, number, shards), None
+        for group in group_shards(split, total=total, shards=policy.count(total, records=records)):
+            yield group, None

@@ -1,4 +1,4 @@
-"""PlanShards and ComposeShards: consecutive parts become shards of about the requested size."""
+"""PlanShards and ComposeShards: consecutive records become shards of about the requested size."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from collections.abc import Iterable
 
 import apache_beam as beam
 
-from beam_tfrecords.files import ShardKey, ShardNames
+from beam_tfrecords.files import ShardNames
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage.fence import Fence
 from beam_tfrecords.transforms.parts import Part
 from beam_tfrecords.transforms.processes.stage import MapInProcesses
-from beam_tfrecords.transforms.shards.compose import compose_shard
+from beam_tfrecords.transforms.shards.compose import compose_shards
 from beam_tfrecords.transforms.shards.plan import (
+    GroupKey,
+    PlacedPart,
     ShardPolicy,
     add_sizes,
-    every_shard,
+    every_group,
     key_by_range,
     place_parts,
     size_of,
@@ -24,13 +26,13 @@ from beam_tfrecords.transforms.shards.plan import (
 
 
 class PlanShards(beam.PTransform):
-    """Cuts each split into shards: Part -> ((split, number, of), [Part])."""
+    """Places the parts of each split in its shards: Part -> (group of shards, [(bytes before the part, Part)])."""
 
     def __init__(self, policy: ShardPolicy) -> None:
         super().__init__()
         self._policy = policy
 
-    def expand(self, parts: beam.PCollection[Part]) -> beam.PCollection[tuple[ShardKey, Iterable[Part | None]]]:
+    def expand(self, parts: beam.PCollection[Part]) -> beam.PCollection[tuple[GroupKey, Iterable[PlacedPart | None]]]:
         by_range = parts | "KeyByRange" >> beam.Map(key_by_range)
         totals = beam.pvalue.AsDict(by_range | "Sizes" >> beam.MapTuple(size_of) | beam.CombinePerKey(add_sizes))
         # (split, range) -> [Part]
@@ -39,21 +41,21 @@ class PlanShards(beam.PTransform):
             | "GroupRanges" >> beam.GroupByKey()
             | "PlaceParts" >> beam.FlatMap(place_parts, totals, policy=self._policy)
         )
-        # A fixed number of shards may exceed the number of parts; the empty shards are written too.
+        # A fixed number of shards may exceed the number of records; the empty shards are written too.
         every = (
             parts.pipeline
             | "Once" >> beam.Impulse()
-            | "EveryShard" >> beam.FlatMap(every_shard, totals, policy=self._policy)
+            | "EveryGroup" >> beam.FlatMap(every_group, totals, policy=self._policy)
         )
-        return (placed, every) | beam.Flatten() | "GroupShards" >> beam.GroupByKey()
+        return (placed, every) | beam.Flatten() | "GroupParts" >> beam.GroupByKey()
 
 
 class ComposeShards(beam.PTransform):
-    """Concatenates parts to shards, and their indices likewise: ((split, number, of), [Part]) -> Shard.
+    """Concatenates pieces of parts to shards, and their index rows likewise: what `PlanShards` gives -> Shard.
 
     Args:
-      with_index: whether the parts have indices.
-      fence: as in `compose_shard`.
+      with_index: as in `compose_shards`.
+      fence: as in `compose_shards`.
       processes: as in `MapInProcesses`.
     """
 
@@ -61,8 +63,12 @@ class ComposeShards(beam.PTransform):
         self, names: ShardNames, *, with_index: bool = True, fence: Fence | None = None, processes: int = 0
     ) -> None:
         super().__init__()
-        self._compose = functools.partial(compose_shard, names=names, with_index=with_index, fence=fence)
+        self._compose = functools.partial(compose_shards, names=names, with_index=with_index, fence=fence)
         self._processes = processes
 
-    def expand(self, shards: beam.PCollection[tuple[ShardKey, Iterable[Part | None]]]) -> beam.PCollection[Shard]:
-        return shards | "Concatenate" >> MapInProcesses(self._compose, processes=self._processes)
+    def expand(self, groups: beam.PCollection[tuple[GroupKey, Iterable[PlacedPart | None]]]) -> beam.PCollection[Shard]:
+        return (
+            groups
+            | "Concatenate" >> MapInProcesses(self._compose, processes=self._processes)
+            | "EachShard" >> beam.FlatMap(iter)
+        )

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
+import os
+import tempfile
 from pathlib import Path
 
 import apache_beam as beam
@@ -16,10 +19,11 @@ from hypothesis import strategies as st
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.files import ShardNames
-from beam_tfrecords.tfrecord import read_records
-from beam_tfrecords.transforms.parts import Part
-from beam_tfrecords.transforms.shards.compose import compose_shard
-from beam_tfrecords.transforms.shards.plan import ShardPolicy, find_shard, place_parts
+from beam_tfrecords.tfrecord import masked_crc32c, read_records
+from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter, read_cuts
+from beam_tfrecords.transforms.shards.compose import compose_shards
+from beam_tfrecords.transforms.shards.pieces import Piece, cut_part
+from beam_tfrecords.transforms.shards.plan import ShardPolicy, every_group, find_shard, group_shards, place_parts
 from beam_tfrecords.transforms.shards.stage import ComposeShards, PlanShards
 from tests.transforms.part_writing import write_parts
 
@@ -28,7 +32,7 @@ PAYLOADS = {block: [f"{block}-{number}".encode() * 5 for number in range(20)] fo
 
 
 def make_part(block: int, size: int, number: int = 0) -> Part:
-    return Part("train", block, number, f"{block}-{number}", size, size, 1, 0, None)
+    return Part("train", block, number, f"{block}-{number}", size, size, 2, 0, f"{block}-{number}.parquet")
 
 
 def cut(sizes: list[int], shards: int) -> list[int]:
@@ -41,13 +45,13 @@ def cut(sizes: list[int], shards: int) -> list[int]:
 
 
 @given(SIZES, st.integers(1, 20))
-def test_every_shard_is_within_one_part_of_its_share(sizes, shards):
+def test_every_shard_is_within_one_record_of_its_share(sizes, shards):
     share = sum(sizes) / shards
     assert all(abs(filled - share) <= max(sizes) for filled in cut(sizes, shards))
 
 
 @given(SIZES, st.integers(1, 20))
-def test_shards_take_consecutive_parts(sizes, shards):
+def test_shards_take_consecutive_records(sizes, shards):
     total, start, before = sum(sizes), 0, 0
     for size in sizes:
         shard = find_shard(start=start, size=size, total=total, shards=shards)
@@ -81,7 +85,56 @@ def test_ranges_of_blocks_that_place_their_own_parts_agree_with_one_planner(size
         pair for key, group in by_range.items() for pair in place_parts((key, group[::-1]), totals, policy=policy)
     ]
     whole = list(place_parts((("train", 0), parts), {("train", 0): (sum(sizes), len(sizes))}, policy=policy))
-    assert sorted(ranged, key=lambda pair: pair[1].block) == whole
+    assert sorted(ranged, key=lambda pair: (pair[1][0], pair[0])) == whole
+
+
+@given(st.integers(0, 10**9), st.integers(1, 3000))
+def test_every_shard_is_in_one_group(total, shards):
+    groups = group_shards("train", total=total, shards=shards)
+    assert [number for _, first, stop, _, _ in groups for number in range(first, stop)] == list(range(shards))
+    policy = ShardPolicy(150, num_shards=shards)
+    assert [key for key, part in every_group(b"", {("train", 0): (total, 9)}, policy=policy) if part is None] == groups
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+@given(
+    st.lists(st.lists(st.integers(0, 300), min_size=1, max_size=12), min_size=1, max_size=5),
+    st.one_of(st.integers(1, 40), st.integers(60, 70)),
+    st.integers(1, 3),
+)
+def test_pieces_are_the_records_that_the_rule_gives_to_each_shard(compression, blocks, shards, of_member):
+    with tempfile.TemporaryDirectory() as folder:
+        parts = []
+        for block, sizes in enumerate(blocks):
+            policy = PartPolicy(bytes=400, member_records=of_member)
+            writer = PartWriter(
+                folder=folder, stem=f"{block}", split="train", block=block, policy=policy, compression=compression
+            )
+            payloads = [os.urandom(size) for size in sizes]
+            writer.add(payloads, list(map(masked_crc32c, payloads)))
+            parts += writer.close()
+        total = sum(part.bytes for part in parts)
+        totals = {("train", 0): (total, sum(part.records for part in parts))}
+        placed = list(place_parts((("train", 0), parts), totals, policy=ShardPolicy(150, num_shards=shards)))
+        found: dict[int, list[Piece]] = {number: [] for number in range(shards)}
+        for group, (start, part) in placed:
+            for number, piece in cut_part(part, start=start, group=group):
+                assert group[1] <= number < group[2]
+                found[number].append(piece)
+        start = 0
+        expected = []
+        for part in parts:
+            data, cuts = Path(part.uri).read_bytes(), read_cuts(part)
+            for begin, end in itertools.pairwise(cuts.begins.tolist()):
+                shard = find_shard(start=start + begin, size=end - begin, total=total, shards=shards)
+                expected.append((shard, data[begin:end]))
+            start += part.bytes
+        for number, pieces in found.items():
+            read = [Path(one.part.uri).read_bytes()[one.begin : one.begin + one.bytes] for one in pieces]
+            assert b"".join(read) == b"".join(data for shard, data in expected if shard == number)
+            assert [one.crc32c for one in pieces] == list(map(google_crc32c.value, read))
+        assert sum(one.records for pieces in found.values() for one in pieces) == sum(map(len, blocks))
 
 
 @pytest.mark.parametrize("num_shards", [None, 3])
@@ -124,7 +177,11 @@ def test_more_shards_than_parts_leave_empty_shards(tmp_path):
 
 def compose(parts: list[Part], folder: Path, *, with_index: bool = True):
     names = ShardNames(str(folder), "pets", staging=str(folder.parent / "staging"))
-    return compose_shard((("train", 0, 1), parts), names=names, with_index=with_index)
+    total = sum(part.bytes for part in parts)
+    (shard,) = compose_shards(
+        (("train", 0, 1, 1, total), [(0, part) for part in parts]), names=names, with_index=with_index
+    )
+    return shard
 
 
 def test_composing_leaves_the_parts_so_that_a_second_attempt_gives_the_same_shard(tmp_path):
