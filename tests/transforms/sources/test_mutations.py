@@ -61,6 +61,12 @@ def mutate(data: bytes, chosen: random.Random) -> bytes:
     return bytes(changed)
 
 
+def damageable(folder: Path) -> list[Path]:
+    """The files of a form that parsers read; the images of one that has no others."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return [path for path in files if path.suffix not in _IMAGES] or files
+
+
 def request(name: str, root: Path) -> SourceSpec:
     """The request of a form."""
     words: dict[str, Any] = dict(flag.removeprefix("--").split("=", 1) for flag in flags_of(name, root))
@@ -102,8 +108,7 @@ def limited() -> Iterator[None]:
 
 def _try(name: str, folder: Path, *, seed: int, count: int) -> None:
     write_form(name, folder / "form")
-    files = sorted(path for path in (folder / "form").rglob("*") if path.is_file() and path.suffix not in _IMAGES)
-    files = files or sorted(path for path in (folder / "form").rglob("*") if path.is_file())
+    files = damageable(folder / "form")
     spec = request(name, folder / "form")
     assert list_all(spec, folder / "spool")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
