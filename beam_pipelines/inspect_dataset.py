@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import bisect
 import dataclasses
+import functools
 import io
 import itertools
 import operator
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -25,14 +27,19 @@ from beam_tfrecords.examples.layouts import IMAGE_FIELDS
 from beam_tfrecords.index import read_columns
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.decoding import ReadExample
+from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.tfrecord import RecordError, open_stream, read_records
 from beam_tfrecords.transforms.settings import whole_number
 
 # How a file is saved, by the end of its name.
 _SAVED_AS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG"}
 _QUALITY = 92
+_THREADS = 16
 # Flags that need an index.
 _OF_DATASETS = ("split", "where", "image", "save")
+
+# Of records.
+Numbers: TypeAlias = "range | np.ndarray"
 
 
 def inspect(argv: Sequence[str]) -> int:
@@ -53,7 +60,7 @@ def inspect(argv: Sequence[str]) -> int:
         return DONE
     dataset.split_shards(split)
     if arguments.where is None:
-        found: dict[str, Sequence[int]] = {split: range(dataset.splits[split])}
+        found: dict[str, Numbers] = {split: range(dataset.splits[split])}
     else:
         found = _find_records(dataset, arguments.split, arguments.where)
     show(*describe_schema(dataset))
@@ -72,15 +79,16 @@ def inspect(argv: Sequence[str]) -> int:
     return DONE
 
 
-def _find_records(dataset: Dataset, split: str | None, where: str) -> dict[str, Sequence[int]]:
+def _find_records(dataset: Dataset, split: str | None, where: str) -> dict[str, Numbers]:
     """Split, or all if it is None -> numbers of its records whose index rows fulfil a condition."""
     condition = make_condition(where)
-    found: dict[str, Sequence[int]] = {}
+    found: dict[str, Numbers] = {}
     for name in [split] if split else dict.fromkeys(shard.split for shard in dataset.shards):
         shards = dataset.split_shards(name)
         starts = itertools.accumulate((shard.records for shard in shards), initial=0)
-        rows = [start + find_rows(dataset.path, shard, condition) for start, shard in zip(starts, shards, strict=False)]
-        found[name] = np.concatenate(rows).tolist()
+        find = functools.partial(find_rows, dataset.path, condition=condition)
+        rows = map_in_threads(find, shards, threads=_THREADS)
+        found[name] = np.concatenate([start + one for start, one in zip(starts, rows, strict=False)])
     return found
 
 
@@ -164,18 +172,19 @@ def read_examples(dataset: Dataset, split: str, numbers: Iterable[int]) -> Itera
     for place, group in itertools.groupby(numbers, lambda number: bisect.bisect_right(starts, number) - 1):
         if place >= len(shards):
             raise BuildError(f"{dataset.path}: its manifest counts more records of split {split} than its shards have")
-        shard, row = shards[place], 0
+        shard, row, offset = shards[place], 0, 0
         try:
             index = storage.read_bytes(storage.join(dataset.path, shard.index or ""))
-            rows = read_columns(index, ["uri", "offset"]).to_pydict()
+            table = read_columns(index, ["uri", "offset"])
             with storage.open_read(storage.join(dataset.path, shard.file)) as file:
                 stream = open_stream(file, dataset.compression)
                 for number in group:
                     row = number - starts[place]
-                    stream.seek(rows["offset"][row])
-                    yield rows["uri"][row], next(read_records(stream)).data
+                    offset = table["offset"][row].as_py()
+                    stream.seek(offset)
+                    yield table["uri"][row].as_py(), next(read_records(stream)).data
         except RecordError as error:
-            raise BuildError(f"{shard.file}, record {row} at offset {rows['offset'][row]}: {error}") from error
+            raise BuildError(f"{shard.file}, record {row} at offset {offset}: {error}") from error
         except (OSError, EOFError, ValueError, IndexError, StopIteration, zlib.error) as error:
             raise BuildError(
                 f"{shard.file} cannot be read: {error or 'it ends before a record of its index'}"

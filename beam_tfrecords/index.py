@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import IO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -53,6 +56,9 @@ INDEX_SCHEMA = pa.schema([*_PLACED, *_FACTS])
 
 # Hexadecimal digits of a `sample_hash` before those of its record's masked CRC32C, which version 0.1.0 did not write.
 HASH_DIGITS = 32
+_SEAL_DIGITS = 8
+# Of a batch: some megabytes of rows.
+_BATCH_ROWS = 1 << 14
 
 
 def read_columns(data: bytes | pa.Buffer, columns: Sequence[str] = (), *, group: int | None = None) -> pa.Table:
@@ -66,13 +72,36 @@ def read_columns(data: bytes | pa.Buffer, columns: Sequence[str] = (), *, group:
     Raises:
       pyarrow.ArrowInvalid: it is damaged, or not an index of ours.
     """
+    with _opened(data) as file:
+        groups = range(file.num_row_groups) if group is None else [group]
+        return _check(file.read_row_groups(groups, columns=list(columns) or None, use_threads=False), columns)
+
+
+def read_batches(file: bytes | pa.Buffer | IO[bytes], columns: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+    """Reads an index in this thread, some thousand rows at a time, as `read_columns` otherwise.
+
+    Args:
+      file: the file, or what it holds.
+
+    Raises:
+      pyarrow.ArrowInvalid: as there.
+    """
+    with _opened(file) as opened:
+        for batch in opened.iter_batches(_BATCH_ROWS, columns=list(columns) or None, use_threads=False):
+            table = _check(pa.Table.from_batches([batch]), columns)
+            if not table.schema.equals(batch.schema):
+                batch = pa.RecordBatch.from_arrays([column.chunk(0) for column in table.columns], schema=table.schema)
+            yield batch
+
+
+@contextlib.contextmanager
+def _opened(file: bytes | pa.Buffer | IO[bytes]) -> Iterator[pq.ParquetFile]:
     # `read_table` scans with threads of its own whatever it is told. A process that ends while they end is aborted, or
     # never ends (arrow#34314, arrow#50482).
     try:
-        with pq.ParquetFile(pa.BufferReader(data), pre_buffer=False) as file:
-            groups = range(file.num_row_groups) if group is None else [group]
-            table = file.read_row_groups(groups, columns=list(columns) or None, use_threads=False)
-        return _check(table, columns or [field.name for field in _PLACED])
+        source = pa.BufferReader(file) if isinstance(file, bytes | pa.Buffer) else file
+        with pq.ParquetFile(source, pre_buffer=False) as opened:
+            yield opened
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
         if isinstance(error, MemoryError):
             raise
@@ -82,7 +111,7 @@ def read_columns(data: bytes | pa.Buffer, columns: Sequence[str] = (), *, group:
 def _check(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     """An index with the types of its columns, without nulls and negative numbers where records are."""
     for field in _PLACED:
-        if field.name in columns and field.name not in table.column_names:
+        if (not columns or field.name in columns) and field.name not in table.column_names:
             raise ValueError(f"it has no column {field.name}")
     for name in table.column_names:
         place, found = table.column_names.index(name), INDEX_SCHEMA.get_field_index(name)
@@ -108,6 +137,21 @@ def fits_seal(sealed: str, example: bytes) -> bool:
     return sealed in (seal(unseal(sealed), masked_crc32c(example)), unseal(sealed))
 
 
-def sealed_crc(sealed: str) -> int:
-    """The CRC that was sealed; -1 without a seal, as in indices of version 0.1.0."""
-    return int(sealed[HASH_DIGITS:] or "-1", 16)
+def sealed_crcs(column: pa.Array) -> np.ndarray:
+    """The CRCs that were sealed: [N] int64; -1 without a seal, as in indices of version 0.1.0.
+
+    Raises:
+      ValueError: a seal is not of hexadecimal digits.
+    """
+    # The texts lie one behind the other, most of them of one length.
+    sealed = column.fill_null("")
+    _, ends, texts = sealed.buffers()
+    ends = np.frombuffer(ends or b"\0" * 4, np.int32)[sealed.offset :][: len(sealed) + 1].astype(np.int64)
+    has_seal = np.diff(ends) > HASH_DIGITS
+    if (np.diff(ends)[has_seal] != HASH_DIGITS + _SEAL_DIGITS).any():
+        raise ValueError("a sample_hash has not the length of a sealed one")
+    places = ends[1:][has_seal][:, None] + np.arange(-_SEAL_DIGITS, 0)
+    digits = np.frombuffer(texts or b"", np.uint8)[places].tobytes()
+    crcs = np.full(len(sealed), -1)
+    crcs[has_seal] = np.frombuffer(bytes.fromhex(digits.decode("ascii")), ">u4")
+    return crcs

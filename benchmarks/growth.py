@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import math
 import pathlib
 import struct
+import subprocess
 import sys
 import tempfile
 import zlib
@@ -103,11 +105,55 @@ def tiny_shards(folder: pathlib.Path, shards: int) -> Command:
     return convert(folder / "images", f"--num_shards={shards}")
 
 
+def table(path: pathlib.Path, rows: int) -> pathlib.Path:
+    """A CSV of numbers and labels, a key for each row."""
+    with path.open("w") as file:
+        file.write("id,label,width\n")
+        file.writelines(f"row-{number:09d},{number % 7},{number % 1000}\n" for number in range(rows))
+    return path
+
+
+def dataset_of(folder: pathlib.Path, rows: int, *words: str) -> pathlib.Path:
+    """Converts a table."""
+    spec = folder / "spec.json"
+    types = {"id": "column.id", "label": "label.name"}
+    spec.write_text(json.dumps({"layout": {name: {"field": field, "type": "bytes"} for name, field in types.items()}}))
+    source = table(folder / "rows.csv", rows)
+    command = convert(source, f"--spec={spec}", "--key_column=id", "--label_column=label", *words)
+    subprocess.run(command, check=True)
+    return folder / "out"
+
+
+def verify_rows(folder: pathlib.Path, rows: int) -> Command:
+    """One shard, so one worker."""
+    return [_COMMAND, "verify", f"--dataset={dataset_of(folder, rows, '--num_shards=1')}"]
+
+
+def open_rows(folder: pathlib.Path, rows: int) -> Command:
+    """Reads the last record of one shard."""
+    return _read(dataset_of(folder, rows, "--num_shards=1"), "records[-1]")
+
+
+def filter_shards(folder: pathlib.Path, shards: int) -> Command:
+    """Looks at the indices of many small shards, five times."""
+    path = dataset_of(folder, 10 * shards, f"--num_shards={shards}")
+    return _read(path, "[records.filter(f'label = \\'{n}\\'') for n in range(5)]")
+
+
+def _read(dataset: pathlib.Path, expression: str) -> Command:
+    code = f"import beam_tfrecords; records = beam_tfrecords.open_dataset('{dataset}').records('train'); {expression}"
+    return [sys.executable, "-c", code]
+
+
 _FRAMES = (30_000, 100_000, 300_000)
+_TABLE_ROWS = (100_000, 300_000, 1_000_000)
 CASES: dict[str, Case] = {
     "near_256": Case("frames of 256 hashes", _FRAMES, near_duplicates(256)),
     "tiny_shards": Case("shards of 50,000 images", (1, 200, 2_000), tiny_shards),
     "near_4096": Case("frames of 4,096 hashes", _FRAMES, near_duplicates(4096)),
+    "verify_rows": Case("rows of a shard", _TABLE_ROWS, verify_rows),
+    "open_rows": Case("rows of a shard", _TABLE_ROWS, open_rows),
+    "filter_shards": Case("shards", (100, 500, 2000), filter_shards),
 }
 
 

@@ -373,6 +373,13 @@ def test_parquet_is_read_without_threads(module: str) -> None:
     assert not reads_with_threads(MODULES[module].read_text())
 
 
+def test_parquet_is_opened_by_few_modules() -> None:
+    """The index by its own, which reads it in batches; and tables of users by theirs."""
+    tables = "beam_tfrecords.transforms.sources.tables"
+    opening = {module for module, path in MODULES.items() if "pq.ParquetFile(" in path.read_text()}
+    assert opening == {"beam_tfrecords.index", f"{tables}.parquet_table", f"{tables}.parquet_pages"}
+
+
 @pytest.mark.parametrize(
     "code", ["pq.read_table(x, use_threads=False)", "file.iter_batches(9)", "import pyarrow.dataset"]
 )

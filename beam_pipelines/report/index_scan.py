@@ -10,12 +10,12 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.progress import ReadProgress
 from beam_tfrecords.beam_pipelines.report.distribution import Distribution
 from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.index import read_batches
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.images.orient import swaps_sides
@@ -32,7 +32,6 @@ _QUALITY = tuple(dict.fromkeys(column for column, _ in EXTREMES.values()))
 _MOST_EXTREME = 6
 # Fewer stand out if there are few records.
 _EXTREME_OF = 8
-_BATCH_ROWS = 1 << 16
 _THREADS = 8
 MOST_SHOWN = 200
 _MOST_OF_A_CLASS = 8
@@ -156,10 +155,8 @@ def _read(dataset: Dataset, shards: Sequence[Shard]) -> Iterator[Iterator[pa.Rec
     fetch = functools.partial(map_in_threads, storage.read_bytes, threads=_THREADS)
     files = map(pa.BufferReader, fetch(paths)) if storage.has_scheme(dataset.path) else map(storage.open_read, paths)
     for opened in files:
-        with opened as file, pq.ParquetFile(file) as table:
-            there = set(table.schema_arrow.names)
-            columns = [name for name in (*_COLUMNS, *_QUALITY) if name in there]
-            yield table.iter_batches(batch_size=_BATCH_ROWS, columns=columns, use_threads=False)
+        with opened as file:
+            yield read_batches(file, [*_COLUMNS, *_QUALITY])
 
 
 def _choose(

@@ -86,19 +86,23 @@ def find_rows(path: str, shard: Shard, condition: pc.Expression) -> np.ndarray:
     """
     # No more than the text of the condition may name; what an earlier version did not write is null.
     named = [field for field in _SCHEMA if field.name in str(condition)]
-    rows = read_index(path, shard, [field.name for field in named if field.name != "split"] or ["offset"])
-    columns = {
-        field.name: rows[field.name].cast(field.type)
-        if field.name in rows.schema.names
-        else pa.repeat(pa.scalar(shard.split if field.name == "split" else None, field.type), rows.num_rows)
-        for field in named
-    }
-    try:
-        passes = _evaluate(condition, pa.table(columns or rows))
-    except pa.ArrowInvalid as error:
-        # A number that is too large is known only where it meets the values.
-        raise _refusal(str(condition), f"{shard.index}: {error}") from error
-    return np.flatnonzero(passes.fill_null(False).to_numpy())
+    names = [field.name for field in named if field.name != "split"] or ["offset"]
+    found, start = [np.empty(0, np.int64)], 0
+    for rows in read_index(path, shard, names):
+        columns = {
+            field.name: rows[field.name].cast(field.type)
+            if field.name in rows.schema.names
+            else pa.repeat(pa.scalar(shard.split if field.name == "split" else None, field.type), rows.num_rows)
+            for field in named
+        }
+        try:
+            passes = _evaluate(condition, pa.table(columns) if columns else pa.Table.from_batches([rows]))
+        except pa.ArrowInvalid as error:
+            # A number that is too large is known only where it meets the values.
+            raise _refusal(str(condition), f"{shard.index}: {error}") from error
+        found.append(start + np.flatnonzero(passes.fill_null(False).to_numpy()))
+        start += rows.num_rows
+    return np.concatenate(found)
 
 
 def _evaluate(condition: pc.Expression, rows: pa.Table) -> pa.ChunkedArray:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.index import read_columns, sealed_crc
+from beam_tfrecords.index import read_batches, sealed_crcs
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.missing import explain_missing
 
 
-def read_index(path: str, shard: Shard, columns: Sequence[str]) -> pa.Table:
-    """The index of a shard, as `read_columns` reads it.
+def read_index(path: str, shard: Shard, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The index of a shard in batches of rows, as `read_batches` reads it.
 
     Raises:
       BuildError: it is not the one of the manifest, is not there any more, or has not a row for each record.
@@ -28,13 +28,15 @@ def read_index(path: str, shard: Shard, columns: Sequence[str]) -> pa.Table:
         raise explain_missing(path, name) from error
     if shard.index_sha256 not in (None, hashlib.sha256(data).hexdigest()):
         raise replaced(path, name)
+    rows = 0
     try:
-        rows = read_columns(data, columns)
+        for batch in read_batches(data, columns):
+            rows += batch.num_rows
+            yield batch
     except pa.ArrowInvalid as error:
         raise _damaged(path, name, error) from error
-    if rows.num_rows != shard.records:
-        raise BuildError(f"{shard.index} has {rows.num_rows} rows, but its shard has {shard.records} records")
-    return rows
+    if rows != shard.records:
+        raise BuildError(f"{shard.index} has {rows} rows, but its shard has {shard.records} records")
 
 
 def read_places(path: str, shard: Shard) -> np.ndarray:
@@ -43,12 +45,14 @@ def read_places(path: str, shard: Shard) -> np.ndarray:
     Raises:
       BuildError: as `read_index`.
     """
-    rows = read_index(path, shard, ["offset", "length", "sample_hash"])
-    try:
-        crcs = np.array([sealed_crc(sealed or "") for sealed in rows["sample_hash"].to_pylist()], np.int64)
-    except (ValueError, KeyError, OverflowError) as error:
-        raise _damaged(path, shard.index or "", error) from error
-    places = np.stack([rows["offset"].to_numpy(), rows["length"].to_numpy(), crcs], axis=1)
+    batches = [np.empty((0, 3), np.int64)]
+    for rows in read_index(path, shard, ["offset", "length", "sample_hash"]):
+        try:
+            crcs = sealed_crcs(rows["sample_hash"])
+        except (ValueError, KeyError) as error:
+            raise _damaged(path, shard.index or "", error) from error
+        batches.append(np.stack([rows["offset"].to_numpy(), rows["length"].to_numpy(), crcs], axis=1))
+    places = np.concatenate(batches)
     if places[:, :2].max(initial=0) > shard.bytes:
         raise _damaged(path, shard.index or "", ValueError(f"a record is behind the end of {shard.file}"))
     return places

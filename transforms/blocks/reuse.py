@@ -281,8 +281,10 @@ def _find_between(plan: ReusePlan, split: str, low: int, high: int) -> Iterator[
             beyond = order(shards[number + 1].first_key) if number + 1 < len(shards) else SPACE
             yield UnreadIndex(split, shard.index, order(shard.first_key), beyond)
             continue
-        keys = table["key"].to_pylist()
-        begin, stop = (bisect.bisect_left(keys, edge, key=order) for edge in (low, high))
+        keys = table["key"]
+        begin, stop = (
+            bisect.bisect_left(range(len(keys)), edge, key=lambda row: order(keys[row].as_py())) for edge in (low, high)
+        )
         for row in table.slice(begin, stop - begin).to_pylist():
             yield EarlierRecord(split, shard.file, row)
 

@@ -133,12 +133,10 @@ def read_images(
     if not wanted:
         return
     (part,) = values["parts"]
-    rows = read_index(part, *IMAGE_COLUMNS).to_pylist()
-    images = [
-        Image.of_row(number, row)
-        for number, row in enumerate(rows)
-        if row["content_hash"] and _prefix(row["content_hash"]) in wanted
-    ]
+    table = read_index(part, *IMAGE_COLUMNS)
+    hashes = enumerate(table["content_hash"].to_pylist())
+    rows = [number for number, content_hash in hashes if content_hash and _prefix(content_hash) in wanted]
+    images = [Image.of_row(number, row) for number, row in zip(rows, table.take(rows).to_pylist(), strict=True)]
     if search.reads_records:
         images = list(read_labels(images, part, search=search))
     by_bucket: dict[int, list[Image]] = {}

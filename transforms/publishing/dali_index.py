@@ -12,7 +12,7 @@ from collections.abc import Callable
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.files import DALI_FOLDER, dali_index
-from beam_tfrecords.index import read_columns
+from beam_tfrecords.index import read_batches
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.storage.threads import map_in_threads
 
@@ -34,8 +34,9 @@ def write_dali_indices(dataset: Dataset, *, write: Callable[[str, bytes], str]) 
 
 def _write_index(shard: Shard, *, path: str, write: Callable[[str, bytes], str]) -> tuple[str, str]:
     own = shard.index or ""
-    rows = read_columns(storage.read_bytes(storage.join(path, own)), ["offset", "length"])
-    pairs = zip(rows["offset"].to_pylist(), rows["length"].to_pylist(), strict=True)
-    lines = "".join(f"{offset} {length}\n" for offset, length in pairs).encode()
+    lines = [
+        "".join(f"{offset} {length}\n" for offset, length in zip(*rows.to_pydict().values(), strict=True)).encode()
+        for rows in read_batches(storage.read_bytes(storage.join(path, own)), ["offset", "length"])
+    ]
     name = dali_index(own)
-    return name, write(name, lines)
+    return name, write(name, b"".join(lines))

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from beam_tfrecords import crc32c, storage
@@ -21,7 +22,7 @@ from beam_tfrecords.errors import BuildError, RequestError, SampleError
 from beam_tfrecords.examples.layouts import MASK_FIELD, OBJECT_MASKS, Layout
 from beam_tfrecords.examples.parse import check_features, parse_example
 from beam_tfrecords.files import DALI_FOLDER, DATASET_INFO, DUPLICATES, FAILURES, FEATURES, MANIFEST, SUCCESS
-from beam_tfrecords.index import read_columns
+from beam_tfrecords.index import read_batches
 from beam_tfrecords.label_files import label_files, label_map, read_label_file
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.tfrecord import Compression, Record, RecordError, open_stream, scan_records
@@ -142,13 +143,12 @@ class ShardCheck:
             yield Finding(shard.file, f"cannot be read: {error.strerror or error}")
 
     def _check_file(
-        self, shard: Shard, file: _CheckingReader, rows: list[dict[str, Any]] | None, classes: ClassCheck
+        self, shard: Shard, file: _CheckingReader, rows: _IndexRows | None, classes: ClassCheck
     ) -> Iterator[Finding]:
         stream = open_stream(io.BufferedReader(file), self.compression)
-        offsets = [row["offset"] for row in rows or ()]
         records = 0
         try:
-            for record in self._count(scan_records(stream, offsets=offsets)):
+            for record in self._count(scan_records(stream, offsets=rows.offsets if rows else ())):
                 records += 1
                 if isinstance(record, RecordError):
                     yield Finding(shard.file, str(record), record.record, record.offset)
@@ -158,7 +158,7 @@ class ShardCheck:
                     is_note = self.image.keep_any_format and problem.endswith(_UNREAD)
                     yield Finding(shard.file, problem, record.number, record.offset, is_note)
         except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-            offset = rows[records]["offset"] if rows is not None and records < len(rows) else None
+            offset = rows.offsets[records] if rows is not None and records < len(rows) else None
             yield Finding(shard.file, f"the GZIP stream is damaged: {error}", records, offset)
         file.drain()
         if records != shard.records:
@@ -188,15 +188,14 @@ class ShardCheck:
                 new, due = 0, time.monotonic() + _COUNT_SECONDS
         add_records(self.counts, new)
 
-    def _read_index(self, shard: Shard) -> tuple[list[dict[str, Any]] | None, str | None]:
+    def _read_index(self, shard: Shard) -> tuple[_IndexRows | None, str | None]:
         if shard.index is None:
             return None, None
         try:
             data = storage.read_bytes(storage.join(self.path, shard.index))
             if hashlib.sha256(data).hexdigest() != shard.index_sha256:
                 return None, "is not the index that was published: its SHA-256 is not the manifest's"
-            # Without those that an earlier version did not write.
-            return read_columns(data, _INDEX_COLUMNS).to_pylist(), None
+            return _IndexRows(data), None
         except (OSError, pa.ArrowInvalid) as error:
             return None, f"cannot be read: {error}"
 
@@ -272,6 +271,35 @@ class ShardCheck:
             yield f"the mask is not a PNG of {bits} bits"
         if row is not None and (row["height"], row["width"]) != (height, width):
             yield f"the mask has height {height} and width {width}; its image {row['height']} and {row['width']}"
+
+
+class _IndexRows:
+    """The rows of an index, walked in batches from the first to the last.
+
+    Attributes:
+      offsets: where each record begins.
+
+    Raises:
+      pyarrow.ArrowInvalid: the index is damaged.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        # Without the columns that an earlier version did not write.
+        batches = [batch["offset"].to_numpy() for batch in read_batches(data, _INDEX_COLUMNS)]
+        self.offsets = np.concatenate([np.empty(0, np.int64), *batches]).data
+        self._batches = read_batches(data, _INDEX_COLUMNS)
+        self._rows: list[dict[str, Any]] = []
+        self._begin = 0
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        """A row; none before it is asked for again."""
+        while number >= self._begin + len(self._rows):
+            self._begin += len(self._rows)
+            self._rows = next(self._batches).to_pylist()
+        return self._rows[number - self._begin]
 
 
 def verify_files(dataset: Dataset) -> Iterator[Finding]:
