@@ -45,6 +45,7 @@ INTEGRATION = [
     "moto[server]>=5.2,<6",
     "mfusepy>=3.1,<4",
     "tensorflow-datasets>=4.9.9,<5",
+    *HEIF,
     *TORCH,
     *GRAIN,
     "torchdata>=0.11,<1",
