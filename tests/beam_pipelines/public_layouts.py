@@ -957,8 +957,7 @@ LAYOUTS = (
         "train/{n01443537,n01629819}/images/x_{1..3}.JPEG val/images/val_{1..4}.JPEG test/images/test_{1..2}.JPEG",
         refused="no folders name the classes",
         suggestions=[
-            {"validation": {"n01443537": 2, "n01629819": 2}},
-            in_train(n01443537=3, n01629819=3),
+            {"train": {"n01443537": 3, "n01629819": 3}, "validation": {"n01443537": 2, "n01629819": 2}},
             unlabelled(train=6, validation=4, test=2),
         ],
         root="tiny-imagenet-200",

@@ -96,7 +96,9 @@ def test_archives_are_refused_by_the_same_rules(layout, archives, pack, tmp_path
     for number, command in enumerate(commands_of(lines)):
         if _reads_what_is_there(command):
             records, _ = read(command, tmp_path / f"listing{number}")
-            assert records in [*layout.suggestions, everything], "\n".join(lines)
+            # The list of another split is not read.
+            labelled = {"train": layout.suggestions[0].get("train")}
+            assert records in [*layout.suggestions, everything, labelled], "\n".join(lines)
 
 
 def _reads_what_is_there(command: list[str]) -> bool:
@@ -130,6 +132,55 @@ def test_an_archive_with_labels_beside_its_images_is_offered_as_a_folder(name, e
         read(command, tmp_path / "listing1")
     commands = commands_of(explain(refused.value, "convert", command))
     assert read(commands[0], tmp_path / "listing2")[0] == layout.suggestions[0]
+
+
+VAL = {f"v_{number}.jpg": "dog" if number % 2 else "cat" for number in range(1, 5)}
+
+
+@pytest.mark.parametrize(
+    ("files", "name", "rows"),
+    [
+        ("val/v_{1..4}.jpg", "val.txt", [f"{image} {label}" for image, label in VAL.items()]),
+        ("val/v_{1..4}.jpg", "val.txt", [f"val/{image} {label}" for image, label in VAL.items()]),
+        ("val/v_{1..4}.jpg", "val/val.csv", ["image,label", *(f"{image},{label}" for image, label in VAL.items())]),
+        ("val/v_{1..4}.jpg", "val.csv", ["id,breed", *(f"{image[:-4]},{label}" for image, label in VAL.items())]),
+        ("val/images/v_{1..4}.jpg", "val/boxes.txt", [f"{one}\t{label}\t0\t5\t6" for one, label in VAL.items()][::-1]),
+        ("valid/v_{1..4}.jpg", "labels_valid.tsv", ["file\tclass", *(f"{one}\t{label}" for one, label in VAL.items())]),
+    ],
+)
+def test_a_list_gives_the_classes_of_a_split_without_class_folders(files, name, rows, make, tmp_path):
+    tables = {name: "\n".join([*rows, ""]), "README.txt": "cats and dogs\n", "classes.txt": "cat\ndog\n"}
+    root = make(Layout("a list", f"train/{{cat,dog}}/{{1..3}}.jpg {files}", tables=tables))
+    records, notes = read([f"--input={root}", "--output=out"], tmp_path / "listing")
+    assert records == {"train": {"cat": 3, "dog": 3}, "validation": {"cat": 2, "dog": 2}}
+    assert any(f"are those of {name}" in note for note in notes)
+    assert not any("not read" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        (["v_1.jpg 1", "v_2.jpg 0", "v_3.jpg 1", "v_4.jpg 0"], "numbers are no names of the folders"),
+        (["v_1.jpg cat", "v_2.jpg cow", "v_3.jpg cat", "v_4.jpg dog"], "another class"),
+        (["v_1.jpg cat", "v_2.jpg dog", "v_3.jpg cat", "v_3.jpg dog", "v_4.jpg dog"], "two classes of an image"),
+        (["v_1.jpg dog", "v_1.jpg dog"], "most images are not in it"),
+    ],
+)
+def test_a_list_that_does_not_give_these_classes_is_not_taken_for_one(rows, why, make, tmp_path):
+    files = "train/{cat,dog}/{1..3}.jpg val/v_{1..4}.jpg"
+    root = make(Layout(why, files, tables={"val.txt": "\n".join([*rows, ""])}))
+    with pytest.raises(RequestError, match="no folders name the classes of the images in val"):
+        read([f"--input={root}", "--output=out"], tmp_path / "listing")
+
+
+def test_an_image_that_the_list_lacks_is_a_failure(make, convert, tmp_path):
+    tables = {"val.txt": "v_1.jpg dog\nv_2.jpg cat\nv_3.jpg dog\n"}
+    root = make(Layout("a list", "train/{cat,dog}/{1..3}.jpg val/v_{1..4}.jpg", tables=tables))
+    ran = convert(f"--input={root}", f"--output={tmp_path / 'out'}", "--max_failures=1")
+    assert ran.code == 0, ran.err
+    assert "are those of val.txt, which has 3, for 4 images" in ran.out
+    manifest = manifest_of(tmp_path / "out")
+    assert (manifest["records"], manifest["failure_reasons"]) == (9, {"label_missing": 1})
 
 
 @pytest.mark.parametrize("name", ["train.txt", "labels.csv", "val_list.txt"])

@@ -110,7 +110,8 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
     if request.by_folders and not request.named:
         _refuse_annotated(found, tree, request)
     notes = [f"{request.where}: {one}" for one in notes]
-    tables = list_rows(tree, request)
+    read = {one.path for one in found.lists.values()}
+    tables = [path for path in list_rows(tree, request) if path not in read]
     if tables:
         more = ", …" if len(tables) > _MOST_TABLES else ""
         shown = ", ".join(tables[:_MOST_TABLES])
@@ -167,6 +168,7 @@ def change_refs(
             at = f"{path}/" if path else ""
             if folder.images and (
                 bool(splits)
+                or bool(found[prefix].lists)
                 or guess.place(at) != found[prefix].place(at)
                 or (found[prefix].has_splits and found[prefix].place(at)[1] is None)
             ):

@@ -17,6 +17,19 @@ _MOST_NAMES = 10
 
 
 @dataclasses.dataclass(frozen=True)
+class ListedLabels:
+    """What a list says of the images in a folder.
+
+    Attributes:
+      path: of the list.
+      labels: path of an image in the folder -> class.
+    """
+
+    path: str
+    labels: Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
 class Interpretation:
     """What the folders of an input mean.
 
@@ -24,11 +37,13 @@ class Interpretation:
       bases: path of a folder below the input -> split of the images in it, or None. Its folders are the classes.
       inner_splits: name of a folder in a class folder -> split of the images in it.
       is_nested: whether the whole path below a base is the class.
+      lists: path of one of the bases -> its labels, where a list gives them.
     """
 
     bases: Mapping[str, str | None] = dataclasses.field(default_factory=lambda: {"": None})
     inner_splits: Mapping[str, str] = dataclasses.field(default_factory=dict)
     is_nested: bool = False
+    lists: Mapping[str, ListedLabels] = dataclasses.field(default_factory=dict)
 
     @property
     def has_splits(self) -> bool:
@@ -42,6 +57,8 @@ class Interpretation:
             base = "/".join(folders[:depth])
             if len(folders) >= depth and base in self.bases:
                 below, split = folders[depth:], self.bases[base]
+                if base in self.lists:
+                    return self.lists[base].labels.get("/".join(path.split("/")[depth:])), split
                 if self.inner_splits:
                     split = self.inner_splits.get(below[1]) if len(below) > 1 else None
                 return ("/".join(below) if self.is_nested else below[0]) if below else None, split
@@ -88,6 +105,7 @@ class Request:
       root: path of the folder; None if it is no folder, not the only input, or if the request names paths in it.
       key_prefix: what the keys begin with; "" if there is no other input.
       inputs: names of all inputs that are read together with this one, if there are several.
+      folder: path of the folder, also where the request names paths in it; None if it is no folder.
       archive: path of the local archive; "" if it is none, or not the only input.
     """
 
@@ -98,6 +116,7 @@ class Request:
     key_prefix: str = ""
     inputs: Sequence[str] = ()
     archive: str = ""
+    folder: str | None = None
 
     @property
     def by_folders(self) -> bool:
@@ -125,10 +144,12 @@ class UnclearError(Exception):
     Attributes:
       found: what was found, for a message.
       answers: what the request may say. The answers in a group mean the same: the first that makes it clear counts.
+      has_lists: whether lists give labels that the folders lack, so that the answers are better than the lists alone.
     """
 
-    def __init__(self, found: str, *answers: Sequence[Suggestion]) -> None:
+    def __init__(self, found: str, *answers: Sequence[Suggestion], has_lists: bool = False) -> None:
         super().__init__(found)
+        self.has_lists = has_lists
         self.found = found
         self.answers = answers
 

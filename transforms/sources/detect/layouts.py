@@ -24,6 +24,7 @@ from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.transforms.sources.detect.annotated import exclude, refuse_annotations
 from beam_tfrecords.transforms.sources.detect.interpretation import (
     Interpretation,
+    ListedLabels,
     Request,
     UnclearError,
     depth_of,
@@ -81,12 +82,14 @@ class Level:
     Attributes:
       bases: path of the folder that they are in -> split of its images, or None.
       notes: on what was recognised; the layouts add theirs.
+      lists: as in `Interpretation`, of bases that are not among these.
     """
 
     tree: FolderTree
     request: Request
     bases: Mapping[str, str | None]
     notes: list[str]
+    lists: Mapping[str, ListedLabels] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
     def names(self) -> list[str]:
@@ -297,7 +300,31 @@ def _find_classes(level: Level) -> Interpretation:
     """What the class folders mean."""
     bases = {_peel(level.tree, level.request, base, level.notes): split for base, split in level.bases.items()}
     level = dataclasses.replace(level, bases=bases)
-    return next(found for layout in LAYOUTS if (found := layout.match(level)) is not None)
+    lists = _find_labels(level)
+    if lists:
+        level = dataclasses.replace(
+            level, bases={base: bases[base] for base in bases if base not in lists}, lists=lists
+        )
+    found = next(found for layout in LAYOUTS if (found := layout.match(level)) is not None)
+    listed = {base: split for base, split in bases.items() if base in lists}
+    return dataclasses.replace(found, bases={**found.bases, **listed}, lists=lists) if lists else found
+
+
+def _find_labels(level: Level) -> dict[str, ListedLabels]:
+    """Base -> its labels, of the split folders without class folders whose classes a list has."""
+    from beam_tfrecords.transforms.sources.detect.listed_labels import find_labels
+
+    folder, tree = level.request.folder, level.tree
+    flat = [base for base in level.bases if not tree.below(base)]
+    if folder is None or not flat or not level.names:
+        return {}
+    listed = {base: find_labels(tree, folder, base, level.bases[base], level.names) for base in flat}
+    found = {base: one for base, one in listed.items() if one is not None}
+    for base, one in found.items():
+        some, images = len(one.labels), tree.total(base)
+        counts = "" if some == images else f", which has {some:,}, for {images:,} images"
+        level.notes.append(f"the labels of the images in {printable(base)} are those of {printable(one.path)}{counts}")
+    return found
 
 
 def _named_classes(level: Level) -> Interpretation | None:
@@ -381,6 +408,7 @@ def _splits_without_classes(level: Level) -> Interpretation | None:
         f"no folders name the classes of the images in {show_names(flat)}, as those in "
         f"{show_names([base for base in level.bases if base not in flat])} do",
         answers,
+        has_lists=bool(level.lists),
     )
 
 

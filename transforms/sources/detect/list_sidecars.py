@@ -36,13 +36,13 @@ def list_lists(tree: FolderTree) -> list[str]:
 
 def name_label_lists(tree: FolderTree) -> list[str]:
     """The texts whose names say a split, or that they have labels."""
-    return [path for path in list_lists(tree) if _split_of(path) or _LABEL_WORDS.search(posixpath.basename(path))]
+    return [path for path in list_lists(tree) if split_of_list(path) or _LABEL_WORDS.search(posixpath.basename(path))]
 
 
 def name_split_lists(tree: FolderTree) -> list[str]:
     """The texts whose names say several splits of the same thing, as train.txt and test.txt; empty without any."""
     found = list_lists(tree)
-    named = next((paths for paths in _group(found) if len({*map(_split_of, paths)} - {None}) > 1), None)
+    named = next((paths for paths in _group(found) if len({*map(split_of_list, paths)} - {None}) > 1), None)
     return named or [path for path in found if posixpath.basename(path) == "train_test_split.txt"]
 
 
@@ -74,7 +74,8 @@ def _plain(path: str) -> str:
     return plain_name("_".join(word for word in _words(path) if split_in_name(word) is None))
 
 
-def _split_of(path: str) -> str | None:
+def split_of_list(path: str) -> str | None:
+    """The split that the name of a list says."""
     return split_in_name("_".join(_words(path)))
 
 
@@ -93,7 +94,7 @@ def _group(paths: Sequence[str]) -> list[list[str]]:
     """The lists of the same thing: one for each split, or one alone; those with the most splits first."""
     groups: dict[tuple[str, str], dict[str, str]] = {}
     for path in paths:
-        split = _split_of(path) or ""
+        split = split_of_list(path) or ""
         key = (posixpath.dirname(path), _plain(path) if split else posixpath.basename(path))
         groups.setdefault(key, {}).setdefault(split, path)
     # Of numbered folds, the first.
@@ -109,11 +110,11 @@ def _suggest(paths: Sequence[str], tree: FolderTree, root: str, *, of_boxes: boo
     """The suggestion that reads the lists of a group; None if they do not name images and their labels, or boxes."""
     if not of_boxes and (NOT_LABEL_NAMES.search(_plain(paths[0])) or _NO_LABELS.search(_plain(paths[0]))):
         return None
-    found = {path: one for path in paths if (one := _read_list(path, tree, root, of_boxes=of_boxes))}
+    found = {path: one for path in paths if (one := read_list(path, tree, root, of_boxes=of_boxes))}
     settings = [one for _, one in found.values()]
     if not found or any(one != settings[0] for one in settings):
         return None
-    inputs = [(f"{split}=" if (split := _split_of(path)) else "") + storage.join(root, path) for path in found]
+    inputs = [(f"{split}=" if (split := split_of_list(path)) else "") + storage.join(root, path) for path in found]
     roots = [storage.join(root, folder) if folder else root for folder, _ in found.values()]
     where = roots if len({*roots}) > 1 else roots[0]
     beside = [storage.dirname(storage.join(root, path)) for path in found]
@@ -125,7 +126,7 @@ def _suggest(paths: Sequence[str], tree: FolderTree, root: str, *, of_boxes: boo
     )
 
 
-def _read_list(path: str, tree: FolderTree, root: str, *, of_boxes: bool) -> tuple[str, dict[str, Any]] | None:
+def read_list(path: str, tree: FolderTree, root: str, *, of_boxes: bool = False) -> tuple[str, dict[str, Any]] | None:
     """The folder that the rows of a list are relative to, and the settings that name image and label."""
     from beam_tfrecords.transforms.sources.tables.csv_table import open_csv
 
@@ -154,7 +155,7 @@ def _find_folder(words: Sequence[str], of: str, tree: FolderTree, root: str) -> 
       words: some of the paths.
       of: path of the list.
     """
-    beside, split = posixpath.dirname(of), _split_of(of)
+    beside, split = posixpath.dirname(of), split_of_list(of)
     folders = {""}
     endings = {""}
     for path, held in tree.walk():

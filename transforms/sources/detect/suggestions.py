@@ -71,7 +71,7 @@ def _describe_sidecars(tree: FolderTree, request: Request, suggestions: Sequence
 
 def list_rows(tree: FolderTree, request: Request) -> list[str]:
     """Paths of what has rows that may be the labels; in an archive by its name alone, so that lists are told too."""
-    lists = name_label_lists(tree) if request.root is None else []
+    lists = name_label_lists(tree) if request.folder is None else []
     return [*list_tables(tree), *lists] if request.by_folders else []
 
 
@@ -112,7 +112,7 @@ def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Ite
         says_masks = any(getattr(spec, name) for name in MASK_SETTINGS)
         yield from (one for one in followed if says_masks or "segmentation" in one.settings.values())
         return
-    if request.by_folders:
+    if request.by_folders and not error.has_lists:
         tables = find_tables(tree, spec, request.root), find_lists(tree, spec, request.root)
         yield from itertools.islice(itertools.chain(*tables), _MOST_TABLES)
     yield from followed
@@ -160,10 +160,12 @@ def _apply(tree: FolderTree, request: Request, settings: Mapping[str, Any]) -> t
     if isinstance(moved, str):
         below = moved[len(root or "") :].strip("/")
         tree, name, root = tree.inside(below), storage.basename(below) or name, moved
+        request = dataclasses.replace(request, folder=moved)
     elif moved:  # Each folder is an input of its own, which is clear.
         spec = dataclasses.replace(spec, splits_auto=True)
         first = moved[0].partition(root or "")[2].strip("/")
         tree, name = tree.inside(first), storage.basename(first)
+        request = dataclasses.replace(request, folder=moved[0])
     if "splits" in settings:
         folders = read_splits(settings["splits"]).folders if settings["splits"] else None
         spec = dataclasses.replace(spec, split_folders=folders, splits_auto=folders is None)
@@ -203,7 +205,8 @@ def _has_samples(tree: FolderTree, request: Request, found: Interpretation) -> b
         return bool(folders)
     pattern = request.spec.label_pattern
     if pattern is None:
-        labels = {found.place(f"{path}/" if path else "")[0] for path, _ in folders}
+        unlisted = [path for path, _ in folders if not any(f"{path}/".startswith(f"{one}/") for one in found.lists)]
+        labels = {found.place(f"{path}/" if path else "")[0] for path in unlisted}
     else:
         keys = (request.key_prefix + join(path, name) for path, folder in folders for _, name in folder.names)
         labels = {match["label"] if (match := re.search(pattern, key)) else None for key in keys}

@@ -58,7 +58,7 @@ def find_tables(tree: FolderTree, spec: SourceSpec, root: str | None) -> Iterato
     for path in list_tables(tree)[:_MOST_TABLES]:
         if metadata is not None and posixpath.basename(path) == metadata[0]:
             continue
-        settings = None if _NO_LABELS.search(path) else _settings_of(path, tree, root)
+        settings = None if _NO_LABELS.search(path) else settings_of_table(path, tree, root)
         if settings is None:
             continue
         suggestion = Suggestion(f"the rows of {path}", {"input": storage.join(root, path), **settings})
@@ -92,7 +92,7 @@ def _read_cells(path: str) -> dict[str, list[Any]] | None:
     return {name: [row[name] for row in found[1]] for name in found[0].columns} if found else None
 
 
-def _settings_of(path: str, tree: FolderTree, root: str) -> dict[str, Any] | None:
+def settings_of_table(path: str, tree: FolderTree, root: str) -> dict[str, Any] | None:
     """The settings that read a table; None if it names no images, or does not say which column has the labels."""
     cells = _read_cells(storage.join(root, path))
     if cells is None:

@@ -127,6 +127,7 @@ class ImageFolder(InferredSource):
             path = root.folder if is_alone else None
             name = storage.basename(root.folder)
             request = Request(self._spec, quote_input(root.listing), name, path, root.key_prefix, names)
+            request = dataclasses.replace(request, folder=root.folder if root.is_folder else None)
             found[root.key_prefix] = self._infer(tree, request)
             if root.is_folder and self._spec.needs_label and self._label_pattern is None:
                 self.notes += self._empty_folders(root, tree, found[root.key_prefix])
