@@ -245,5 +245,7 @@ def _keeps_lines(encoding: str) -> bool:
     """Whether every ASCII byte of a text is the ASCII character, whatever is before it."""
     name = codecs.lookup(encoding).name
     ascii = bytes(range(128))
-    is_one_byte = len(bytes(range(128, 256)).decode(name, "replace")) == 128
-    return name in _UTF8 or (is_one_byte and ascii.decode(name, "replace") == ascii.decode())
+    upper = bytes(range(128, 256)).decode(name, "replace")
+    # Without a character there, as of ISO-2022-JP, others are written in ASCII bytes.
+    is_one_byte = len(upper) == 128 and set(upper) != {"\ufffd"}
+    return name in (*_UTF8, "ascii") or (is_one_byte and ascii.decode(name, "replace") == ascii.decode())

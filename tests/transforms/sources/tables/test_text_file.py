@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+import encodings.aliases
 import gzip
 import json
 import re
+from collections.abc import Iterator
 
 import pytest
 
@@ -174,3 +178,22 @@ def test_a_compressed_row_without_an_end_is_not_read_to_it(tmp_path, opened, mon
         file.write(b"image,label\n1.jpg,cat\n" + b"x" * (40 << 20) + b"\n2.jpg,dog\n")
     *_, last = opened(tmp_path / "a.csv.gz").samples()
     assert "it has no end" in last.failure[1]
+
+
+def test_ranges_are_cut_where_no_byte_changes_the_meaning_of_the_next():
+    kept = {name for name in text_encodings() if text_file._keeps_lines(name)}
+    for name in kept - {"utf-8", "utf-8-sig"}:
+        for first in range(128, 256):
+            found = bytes(byte for second in range(128) for byte in (first, second)).decode(name, "replace")
+            assert found[1::2] == bytes(range(128)).decode()
+    assert kept >= {"utf-8", "ascii", "iso8859-1", "cp1252", "koi8-r", "mac-roman"}
+    assert not kept & {"utf-16", "utf-16-le", "utf-32", "utf-7", "hz", "shift_jis", "gbk", "big5", "cp037"}
+    # Its characters are pairs of ASCII bytes, quotes too.
+    assert not [name for name in kept if name.startswith("iso2022")]
+
+
+def text_encodings() -> Iterator[str]:
+    for name in set(encodings.aliases.aliases.values()):
+        with contextlib.suppress(LookupError, ValueError):  # of another system, or of bytes
+            b"a".decode(name)
+            yield codecs.lookup(name).name
