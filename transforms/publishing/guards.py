@@ -162,8 +162,7 @@ def _show(values: Sequence[Any]) -> str:
 
 def _ratio(guard: Guard, what: str, old: float, new: float, limits: tuple[float, float]) -> Verdict:
     low, high = limits
-    holds = old * low <= new <= old * high if old else not new
-    return Verdict(guard, what, old, new, f"{low:g} to {high:g} times as many", holds)
+    return Verdict(guard, what, old, new, f"{low:g} to {high:g} times as many", old * low <= new <= old * high)
 
 
 def _mean_bytes(manifest: Manifest) -> int:
