@@ -92,6 +92,7 @@ def test_shards_by_number_have_the_same_length_and_share_nothing(records, names)
     shards = [[e["filename"] for e in RecordDataset(records, shard=(i, 4))] for i in range(4)]
     assert [len(shard) for shard in shards] == [10] * 4
     assert list(itertools.chain(*shards)) == names[:40]
+    assert [e["filename"] for i in range(42) for e in RecordDataset(records, shard=(i, 42))] == names
     for shard in ((4, 4), (-1, 4), (0, 0), (0, 43)):
         with pytest.raises(ValueError, match="shard="):
             RecordDataset(records, shard=shard)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from beam_tfrecords.beam_pipelines.execution import worker
+
 # What a runner starts, with a template whose workers note their own number and that of their parent, and work until
 # they are ended.
 PROGRAM = """
@@ -127,3 +129,11 @@ def test_a_template_that_was_killed_is_replaced(manager):
     os.kill(template, signal.SIGKILL)
     wait_until(lambda: not is_there(template))
     assert manager.start("1-2")[2] != template
+
+
+@pytest.mark.parametrize("missing", ["--id", "--provision_endpoint"])
+def test_a_worker_is_told_who_it_is_and_whom_to_ask(missing, capsys):
+    given = {"--id": "1-1", "--provision_endpoint": "localhost:1"}
+    with pytest.raises(SystemExit):
+        worker.main([word for name, value in given.items() if name != missing for word in (name, value)])
+    assert f"required: {missing}" in capsys.readouterr().err

@@ -55,6 +55,8 @@ class DictionaryFiles(FileSystem):
             raise RuntimeError("no connection")
         if path.endswith("/refused"):
             raise BeamIOError("refused", {path: _Answer(self.status)})
+        if path.endswith("/unwrapped"):
+            raise _Answer(self.status)
         if path.endswith("/unreachable"):
             raise requests.ConnectionError("no route")
         if path not in self.files:
@@ -160,6 +162,14 @@ def test_a_folder_named_like_a_glob_is_listed_literally(files):
         assert storage.is_folder(f"dictionary://a/{folder}")
         storage.delete_tree(f"dictionary://a/{folder}")
         assert list(files) == ["dictionary://a/run1/3"]
+
+
+@pytest.mark.parametrize("status", range(300, 600, 7))
+def test_an_answer_that_beam_does_not_wrap_is_an_error_by_its_status(monkeypatch, status):
+    monkeypatch.setattr(DictionaryFiles, "status", status, raising=False)
+    kind = storage.StorageError if 400 <= status < 500 else BuildError
+    with pytest.raises(kind, match=f"status {status}"):
+        storage.read_bytes("dictionary://a/unwrapped")
 
 
 def test_a_file_is_created_replaced_and_deleted_by_its_state(files):

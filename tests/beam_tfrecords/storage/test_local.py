@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -141,6 +142,30 @@ def test_a_disk_that_is_full_or_fails_is_an_error_of_the_build_that_names_the_fi
     said = f"{tmp_path}/out cannot be written: {os.strerror(code)}; the same command resumes once {remedy}"
     assert str(raised.value) == said
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_copy_that_fails_where_there_are_no_links_is_removed_unless_another_build_has_its_name(
+    tmp_path, monkeypatch, is_replaced
+):
+    path = tmp_path / "out/a"
+
+    def refuse_link(*names):
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    def fail(source, target, *sizes):
+        target.write(b"half")
+        if is_replaced:
+            path.unlink()
+            path.write_bytes(b"of another build")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "link", refuse_link)
+    monkeypatch.setattr(shutil, "copyfileobj", fail)
+    with pytest.raises(BuildError, match="there is room"), storage.open_new(str(path)) as file:
+        file.write(b"whole")
+    assert [one.name for one in path.parent.iterdir()] == (["a"] if is_replaced else [])
+    assert not is_replaced or path.read_bytes() == b"of another build"
 
 
 def test_a_fault_of_another_file_is_not_taken_for_one_of_the_file_that_is_written(tmp_path):

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.files import ShardNames
+from beam_tfrecords.storage.fence import Fence
+from beam_tfrecords.storage.lease import Lease
 from beam_tfrecords.tfrecord import masked_crc32c, read_records
 from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter, read_cuts
 from beam_tfrecords.transforms.shards.compose import compose_shards
@@ -175,11 +177,11 @@ def test_more_shards_than_parts_leave_empty_shards(tmp_path):
     assert sorted(sizes.values()) == [0, 24]
 
 
-def compose(parts: list[Part], folder: Path, *, with_index: bool = True):
+def compose(parts: list[Part], folder: Path, *, with_index: bool = True, fence: Fence | None = None):
     names = ShardNames(str(folder), "pets", staging=str(folder.parent / "staging"))
     total = sum(part.bytes for part in parts)
     (shard,) = compose_shards(
-        (("train", 0, 1, 1, total), [(0, part) for part in parts]), names=names, with_index=with_index
+        (("train", 0, 1, 1, total), [(0, part) for part in parts]), names=names, with_index=with_index, fence=fence
     )
     return shard
 
@@ -191,6 +193,22 @@ def test_composing_leaves_the_parts_so_that_a_second_attempt_gives_the_same_shar
     (tmp_path / "out" / first.file).write_bytes(data[:100])
     assert compose(parts, tmp_path / "out") == first
     assert (tmp_path / "out" / first.file).read_bytes() == data
+
+
+@pytest.mark.parametrize("content", [b"", b"another record", None])
+def test_a_shard_of_another_build_is_never_replaced(tmp_path, content):
+    parts = write_parts(tmp_path, PAYLOADS)
+    with Lease.take(str(tmp_path / "lease"), "me") as lease:
+        fence = Fence.take_over(str(tmp_path / "fence"), lease)
+        first = compose(parts, tmp_path / "out", with_index=False, fence=fence)
+        path = tmp_path / "out" / first.file
+        # Bytes that are the same were written by an earlier attempt.
+        assert compose(parts, tmp_path / "out", with_index=False, fence=fence) == first
+        other = path.read_bytes()[::-1] if content is None else content
+        path.write_bytes(other)
+        with pytest.raises(BuildError, match=first.file):
+            compose(parts, tmp_path / "out", with_index=False, fence=fence)
+    assert path.read_bytes() == other
 
 
 def test_parts_without_an_index_make_a_shard_without_one(tmp_path):

@@ -403,3 +403,12 @@ def test_boxes_are_those_of_the_definition(tmp_path, opened, seed):
         assert sample.objects.boxes == pytest.approx(boxes)
         assert list(sample.objects.labels) == labels
     assert not expected
+
+
+def test_only_files_with_the_extension_of_an_image_are_samples(data, opened, listed):
+    folder = data.parent / "train/images"
+    for name in ("README", "notes", "a.md", "b.jpg.part", ".hidden"):
+        (folder / name).write_bytes(b"a text")
+    source = opened(data)
+    assert {key.rpartition("/")[2] for key in listed(source)} == {*TRAIN, *VALID}
+    assert sum(source.skipped.counts.values()) == 5
