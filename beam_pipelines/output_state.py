@@ -24,7 +24,7 @@ from beam_tfrecords.schema import LAST_MOMENT, fields, read_json, text
 from beam_tfrecords.transforms.publishing.lists import read_outcome
 from beam_tfrecords.transforms.stats import find_fact
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder, Workspace
-from beam_tfrecords.transforms.workspace.counts import read_block_counts, read_last_block_time
+from beam_tfrecords.transforms.workspace.counts import read_block_counts, read_last_block_time, read_stage_counts
 from beam_tfrecords.transforms.workspace.output_folder import is_open
 from beam_tfrecords.transforms.workspace.state_files import read_small
 from beam_tfrecords.versions import list_versions, read_pinned
@@ -111,6 +111,7 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
         "listed": run.listed if run else None,
         "blocks": run.blocks if run else None,
         "blocks_done": counts.blocks,
+        "stages": dataclasses.asdict(read_stage_counts(folder)),
         "last_block": _time(last_block) if last_block else None,
         "done": counts.done,
         "failed": counts.failed,

@@ -88,7 +88,7 @@ def _add_duplicates(
     if plan.search.drops:
         parts |= "DropDuplicates" >> DropDuplicates(
             duplicates,
-            folder=BuildFolder(plan.search.folder).distinct,
+            folder=plan.search.folder,
             policies=plan.block_plan.policies,
             compression=plan.search.compression,
             processes=processes,

@@ -17,6 +17,7 @@ from beam_tfrecords.files import SUCCESS
 from beam_tfrecords.transforms.publishing.lists import read_outcome
 from beam_tfrecords.transforms.stats import DUPLICATE_COUNTS, Stats
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
+from beam_tfrecords.transforms.workspace.counts import clear_stage_counts
 from beam_tfrecords.transforms.workspace.output_folder import is_open
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def run_plan(plan: BuildPlan, execution: Execution, *, quiet: bool, wait: bool) 
     # That of an earlier attempt at the same build does not count.
     if storage.exists(path):
         storage.delete_files([path])
+    clear_stage_counts(plan.block_plan.folder)
     try:
         listed, blocks = sum(plan.publication.listed.values()), sum(plan.blocks.values())
         progress = Progress(plan.block_plan.folder, total=listed)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.execution.progress import Progress
+from beam_tfrecords.beam_pipelines.execution.progress import Progress, describe_stage
 from beam_tfrecords.beam_pipelines.exit_codes import DONE, FAILED, UNPUBLISHED
 from beam_tfrecords.beam_pipelines.output_state import describe_builds, describe_status, find_running, now_at
 from beam_tfrecords.beam_pipelines.settings.command_line import Parser
@@ -20,6 +20,7 @@ from beam_tfrecords.errors import RequestError
 from beam_tfrecords.files import LATEST
 from beam_tfrecords.transforms.request.build_spec import read_output
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
+from beam_tfrecords.transforms.workspace.counts import StageCounts
 from beam_tfrecords.versions import pin, unpin
 
 _FOLLOW_SECONDS = 2.0
@@ -134,6 +135,8 @@ def _build_lines(build: dict[str, Any]) -> Iterator[str]:
         blocks = f"{build['blocks_done']:,} of {build['blocks']:,}"
         last = f", the last one at {build['last_block']}" if build["last_block"] else ""
         yield f"samples: {build['done']:,} of {build['listed']:,}; blocks: {blocks}{last}"
+        if build["state"] == "running" and build["done"] >= build["listed"]:
+            yield f"stage: {describe_stage(StageCounts(**build['stages']))}"
     yield from describe_reasons(build["failure_reasons"])
     if build["samples_per_second"]:
         left = f", about {datetime.timedelta(seconds=build['seconds_left'] or 0)} left"

@@ -13,7 +13,12 @@ from collections.abc import Callable, Iterator
 from typing import TextIO, TypeVar
 
 from beam_tfrecords.errors import BuildError
-from beam_tfrecords.transforms.workspace.counts import BlockCounts, read_block_counts
+from beam_tfrecords.transforms.workspace.counts import (
+    BlockCounts,
+    StageCounts,
+    read_block_counts,
+    read_stage_counts,
+)
 
 _TERMINAL_SECONDS = 0.5
 _LOG_SECONDS = 10.0
@@ -98,7 +103,7 @@ class Progress(ProgressLine):
     def __init__(self, folder: str, *, total: int, stream: TextIO | None = None) -> None:
         super().__init__(stream)
         self._folder = folder
-        self._counts = BlockCounts()
+        self._counts, self._stages = BlockCounts(), StageCounts()
         self._total = total
 
     def _run(self) -> None:
@@ -110,12 +115,15 @@ class Progress(ProgressLine):
     def _describe(self, seconds: float) -> str | None:
         if not self._update():
             return None
-        return progress_line(self._counts, total=self._total, rate=(self._counts.done - self._before) / seconds)
+        rate = (self._counts.done - self._before) / seconds
+        return progress_line(self._counts, self._stages, total=self._total, rate=rate)
 
     def _update(self) -> bool:
         """Counts again; whether there is something to show. A store that does not answer now may do so next time."""
         try:
             self._counts = read_block_counts(self._folder)
+            if self._counts.done >= self._total:
+                self._stages = read_stage_counts(self._folder)
         except (OSError, BuildError):
             return False
         return self._counts.blocks > 0
@@ -168,25 +176,36 @@ class ReadProgress(ProgressLine):
         return f"{known}, {self._form(rate)}/s, {remaining}"
 
 
-def progress_line(counts: BlockCounts, *, total: int, rate: float) -> str:
-    """One line: samples, share, rate, failures, time left.
+def progress_line(counts: BlockCounts, stages: StageCounts, *, total: int, rate: float) -> str:
+    """One line: samples, share, rate, failures, time left; then what the stage behind the blocks has done.
 
     Args:
       counts: what has been counted. A block that was converted twice counts twice.
+      stages: what has been counted since all blocks are done.
       rate: samples a second.
     """
     done = min(counts.done, total)
     left = total - done
-    if not done:
-        remaining = "starting"
-    elif not left:
-        remaining = "composing shards"
-    else:
-        remaining = f"{format_seconds(left / rate)} left" if rate else "waiting"
+    if not left:
+        return f"{describe_stage(stages)}; {done:,} samples, {counts.failed:,} failed"
+    remaining = "starting" if not done else f"{format_seconds(left / rate)} left" if rate else "waiting"
     return (
         f"{done:,} of {total:,} samples ({100 * done / total:.0f}%), {rate:,.0f}/s, "
         f"{counts.failed:,} failed, {remaining}"
     )
+
+
+def describe_stage(stages: StageCounts) -> str:
+    """What is done once all blocks are, and how much of it."""
+    shards = sum(stages.shards.values())
+    # A runner may have composed a shard twice.
+    if shards and stages.composed >= shards:
+        return f"composed {shards:,} shards, publishing"
+    if shards:
+        return f"composed {stages.composed:,} of {shards:,} shards"
+    if stages.rewritten:
+        return f"removed duplicates from {stages.rewritten:,} parts"
+    return "searching for duplicates"
 
 
 def format_seconds(seconds: float) -> str:

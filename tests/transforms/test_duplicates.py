@@ -237,9 +237,7 @@ def test_several_labels_are_read_from_the_records_and_their_order_makes_no_confl
 
 def drop(part: Part, rows: set[int], folder: Path, *, compression="none") -> Part | None:
     policies = {"train": PartPolicy()}
-    return drop_rows(
-        (part, frozenset(rows)), folder=str(folder / "distinct"), policies=policies, compression=compression
-    )
+    return drop_rows((part, frozenset(rows)), folder=str(folder), policies=policies, compression=compression)
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from beam_tfrecords import storage
 from beam_tfrecords.tfrecord import Compression, masked_crc32c, open_stream, read_records
 from beam_tfrecords.transforms.parts import Part, PartPolicy, PartWriter, read_index
+from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
+from beam_tfrecords.transforms.workspace.counts import add_rewritten
 
 
 def drop_rows(
@@ -18,7 +20,7 @@ def drop_rows(
     policies: Mapping[str, PartPolicy],
     compression: Compression,
 ) -> Part | None:
-    """Writes what is left of a part to another folder, so that every attempt finds the part complete.
+    """Writes what is left of a part to another folder of the build, so that every attempt finds the part complete.
 
     Args:
       part_and_rows: the part, and the rows that it loses.
@@ -32,7 +34,7 @@ def drop_rows(
     with (
         storage.open_read(part.uri) as file,
         PartWriter(
-            folder=folder,
+            folder=BuildFolder(folder).distinct,
             stem=f"{part.split}-{part.block:06d}-{part.number:04d}",
             split=part.split,
             block=part.block,
@@ -45,4 +47,5 @@ def drop_rows(
                 row = {name: values[record.number : record.number + 1] for name, values in columns.items()}
                 writer.add([record.data], [masked_crc32c(record.data)], row)
         written = writer.close()
+    add_rewritten(folder)
     return dataclasses.replace(written[0], number=part.number) if written else None

@@ -18,6 +18,7 @@ from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.parts import Part, read_index
 from beam_tfrecords.transforms.shards.pieces import Piece, cut_part
 from beam_tfrecords.transforms.shards.plan import GroupKey, PlacedPart, part_order
+from beam_tfrecords.transforms.workspace.counts import add_shards
 
 _READERS = 8
 
@@ -35,7 +36,8 @@ def compose_shards(
       keyed: the key of the group, and the parts that it may have records of in any order.
       names: file names of the shards.
       with_index: whether the index rows of the records are complete.
-      fence: of a build, which has removed the files that it replaces; without one, files of these names are replaced.
+      fence: of a build, which has removed the files that it replaces, and whose folder counts shards; without one,
+        files of these names are replaced.
 
     Raises:
       BuildError: a part does not have its bytes, or a shard does not; or another build has taken over.
@@ -52,6 +54,8 @@ def compose_shards(
         _compose_shard((split, number, of), found, rows if with_index else None, names=names, fence=fence)
         for number, found in pieces.items()
     ]
+    if fence:
+        add_shards(names.staging, split, of=of, composed=len(shards))
     # Arrow would keep the memory of these shards, and with the next ones take more.
     pa.default_memory_pool().release_unused()
     return shards

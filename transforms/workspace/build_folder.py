@@ -114,6 +114,7 @@ class BuildFolder:
       distinct: parts without dropped duplicates.
       failures: of blocks.
       workers: counts of worker processes.
+      stages: their counts of what follows the blocks.
     """
 
     def __init__(self, path: str) -> None:
@@ -126,7 +127,7 @@ class BuildFolder:
         self.chunks, self.containers = file("chunks"), file("containers.msgpack")
         self.listing, self.blocks, self.spool = file("listing"), file("blocks"), file("spool")
         self.parts, self.distinct = file("parts"), file("distinct")
-        self.failures, self.workers = file("failures"), file("workers")
+        self.failures, self.workers, self.stages = file("failures"), file("workers"), file("stages")
 
     def container(self, stem: str) -> str:
         """Marker of a container whose samples are listed."""

@@ -1,4 +1,4 @@
-"""What every worker process has converted, in a small file of its own, and as Beam metrics.
+"""What every worker process has converted, rewritten and composed, in a small file of its own, and as Beam metrics.
 
 The files let anybody follow a build, on every runner and from storage alone, at a cost that depends on the number of
 workers and not of blocks. They may miss the last block of a worker that died; the markers of the blocks decide.
@@ -11,7 +11,8 @@ import os
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.stats import Stats
@@ -56,9 +57,35 @@ class BlockCounts:
         return cls(blocks, written, failed, dict(traffic))
 
 
+@dataclasses.dataclass(frozen=True)
+class StageCounts:
+    """What the stages behind the blocks have done in this launch.
+
+    Attributes:
+      rewritten: parts that were written again without their duplicates.
+      composed: shards.
+      shards: split -> how many shards it is to have, of the splits that have some.
+    """
+
+    rewritten: int = 0
+    composed: int = 0
+    shards: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def sum(cls, counts: Iterable[StageCounts]) -> StageCounts:
+        """The sum of several."""
+        rewritten = composed = 0
+        shards: dict[str, int] = {}
+        for one in counts:
+            rewritten, composed = rewritten + one.rewritten, composed + one.composed
+            shards.update(one.shards)
+        return cls(rewritten, composed, shards)
+
+
+Counts = TypeVar("Counts", BlockCounts, StageCounts)
 _lock = threading.Lock()
-# Counts of this process: (process number, folder) -> file and counts. A forked process starts anew.
-_own: dict[tuple[int, str], tuple[str, BlockCounts]] = {}
+# Counts of this process: (process number, folder of counts) -> file and counts. A forked process starts anew.
+_own: dict[tuple[int, str], tuple[str, Any]] = {}
 
 
 def add_block(folder: str, stats: Stats, *, before: Stats | None = None) -> None:
@@ -71,36 +98,62 @@ def add_block(folder: str, stats: Stats, *, before: Stats | None = None) -> None
     if before is not None:
         was = BlockCounts.of(before)
         found.append(BlockCounts(-was.blocks, -was.written, -was.failed))
-    _add(folder, found)
+    _add(BuildFolder(folder).workers, found)
 
 
 def add_records(folder: str, records: int) -> None:
     """Adds records that this process has read to what its file in a folder says."""
-    _add(folder, [BlockCounts(written=records)])
+    _add(BuildFolder(folder).workers, [BlockCounts(written=records)])
 
 
-def _add(folder: str, found: Iterable[BlockCounts]) -> None:
+def add_rewritten(folder: str) -> None:
+    """Adds a part that this process has written again to what its file in the build's folder says."""
+    _add(BuildFolder(folder).stages, [StageCounts(rewritten=1)])
+
+
+def add_shards(folder: str, split: str, *, of: int, composed: int) -> None:
+    """Adds shards, of so many of their split, that this process has composed; once for a group of small ones."""
+    _add(BuildFolder(folder).stages, [StageCounts(composed=composed, shards={split: of})])
+
+
+def _add(folder: str, found: Sequence[Counts]) -> None:
+    kind: Any = type(found[0])
     with _lock:
-        new = (storage.join(BuildFolder(folder).workers, f"{uuid.uuid4().hex}.json"), BlockCounts())
+        new = (storage.join(folder, f"{uuid.uuid4().hex}.json"), kind())
         path, earlier = _own.get((os.getpid(), folder), new)
-        counts = BlockCounts.sum([earlier, *found])
+        counts = kind.sum([earlier, *found])
         _own[os.getpid(), folder] = (path, counts)
         write_state(path, counts)
 
 
 def read_block_counts(folder: str) -> BlockCounts:
     """What all workers have converted, in this attempt and earlier ones."""
-    found = (read_state(BlockCounts, file.path) for file in _list_counts(folder))
-    return BlockCounts.sum(counts for counts in found if counts is not None)
+    return _sum(BlockCounts, BuildFolder(folder).workers)
+
+
+def read_stage_counts(folder: str) -> StageCounts:
+    """What all workers have rewritten and composed, since `clear_stage_counts`."""
+    return _sum(StageCounts, BuildFolder(folder).stages)
+
+
+def clear_stage_counts(folder: str) -> None:
+    """Forgets those of an earlier launch, whose shards are composed again."""
+    stages = BuildFolder(folder).stages
+    storage.delete_files([file.path for file in _list_counts(stages)])
+    _own.pop((os.getpid(), stages), None)
 
 
 def read_last_block_time(folder: str) -> float | None:
     """When a block was last converted, in seconds since the epoch; None if none was."""
-    return max((file.modified for file in _list_counts(folder)), default=None)
+    return max((file.modified for file in _list_counts(BuildFolder(folder).workers)), default=None)
+
+
+def _sum(kind: type[Counts], folder: str) -> Counts:
+    found = (read_state(kind, file.path) for file in _list_counts(folder))
+    return kind.sum(counts for counts in found if counts is not None)
 
 
 def _list_counts(folder: str) -> list[storage.FileEntry]:
-    workers = BuildFolder(folder).workers
-    if not (storage.has_scheme(workers) or storage.is_folder(workers)):
+    if not (storage.has_scheme(folder) or storage.is_folder(folder)):
         return []
-    return [entry for entry in storage.list_files(workers, literal=True) if entry.path.endswith(".json")]
+    return [entry for entry in storage.list_files(folder, literal=True) if entry.path.endswith(".json")]

@@ -11,7 +11,14 @@ import pytest
 
 from beam_tfrecords.beam_pipelines.execution import progress
 from beam_tfrecords.beam_pipelines.execution.progress import Progress, format_seconds, progress_line
-from beam_tfrecords.transforms.workspace.counts import BlockCounts
+from beam_tfrecords.transforms.workspace.counts import (
+    BlockCounts,
+    StageCounts,
+    add_rewritten,
+    add_shards,
+    clear_stage_counts,
+    read_stage_counts,
+)
 
 
 def add_worker(folder: Path, name: str, *, blocks: int, written: int, failed: int = 0) -> None:
@@ -20,12 +27,39 @@ def add_worker(folder: Path, name: str, *, blocks: int, written: int, failed: in
 
 
 def test_the_line_shows_samples_rate_failures_and_time_left():
-    line = progress_line(BlockCounts(3, 990, 10), total=4_000, rate=100)
+    line = progress_line(BlockCounts(3, 990, 10), StageCounts(), total=4_000, rate=100)
     assert line == "1,000 of 4,000 samples (25%), 100/s, 10 failed, 30 s left"
 
 
 def test_a_block_that_was_converted_twice_does_not_lead_beyond_the_end():
-    assert progress_line(BlockCounts(3, 1_010, 0), total=1_000, rate=100).startswith("1,000 of 1,000 samples (100%)")
+    line = progress_line(BlockCounts(3, 1_010, 7), StageCounts(), total=1_000, rate=100)
+    assert line == "searching for duplicates; 1,000 samples, 7 failed"
+
+
+@pytest.mark.parametrize(
+    ("stages", "text"),
+    [
+        (StageCounts(rewritten=1_200), "removed duplicates from 1,200 parts"),
+        (StageCounts(1_200, 120, {"train": 1_990, "test": 10}), "composed 120 of 2,000 shards"),
+        (StageCounts(0, 2_003, {"train": 2_000}), "composed 2,000 shards, publishing"),
+    ],
+)
+def test_what_follows_the_blocks_has_a_count_of_its_own(stages, text):
+    assert progress_line(BlockCounts(3, 990, 10), stages, total=1_000, rate=0) == f"{text}; 1,000 samples, 10 failed"
+
+
+def test_the_counts_of_the_stages_are_those_of_all_workers_in_this_launch(tmp_path):
+    folder = str(tmp_path)
+    assert read_stage_counts(folder) == StageCounts()
+    for number in range(3):
+        add_shards(folder, "train" if number else "test", of=5, composed=1)
+    (tmp_path / "stages" / "other.json").write_text('{"composed": 2, "shards": {"train": 5}}')
+    add_rewritten(folder)
+    assert read_stage_counts(folder) == StageCounts(1, 5, {"train": 5, "test": 5})
+    clear_stage_counts(folder)
+    assert read_stage_counts(folder) == StageCounts()
+    add_shards(folder, "train", of=5, composed=1)
+    assert read_stage_counts(folder).composed == 1
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (7_260, "2 h 01 min")])
