@@ -52,6 +52,8 @@ FORMATS = (
     UnsupportedFormat("a 7z archive", "7z-and-rar-archives", r"\.7z$", rb"7z\xbc\xaf"),
     UnsupportedFormat("a RAR archive", "7z-and-rar-archives", r"\.rar$", rb"Rar!"),
 )
+# A number in each line.
+NUMBER_LIST = re.compile(rb"\s*\d+[ \t]*\r?\n[ \t]*\d+[ \t]*(?:\r?\n[ \t]*\d+[ \t]*)*\s*$")
 # The path of an image, the number of its boxes, and the first of them.
 BOX_LIST = re.compile(
     rb"(?:\xef\xbb\xbf)?[^\r\n]+\.(?:jpe?g|png|bmp)[ \t]*\r?\n[ \t]*\d+[ \t]*\r?\n"
@@ -102,6 +104,11 @@ def refuse_text(path: str, start: bytes) -> RequestError | None:
     if BOX_LIST.match(start):
         boxes = Suggestion("its boxes", {"source": "csv", "layout": "detection"})
         return RequestError(f"{quote_input(path)} looks like a list of boxes, but is not called .csv", [boxes])
+    if NUMBER_LIST.match(start):
+        return RequestError(
+            f"{quote_input(path)} has a number in each line; if they are the classes of images in the order of their "
+            "names, give the folder that holds the list and the images"
+        )
     lines = start.decode("utf-8", "replace").splitlines()[:-1][:_ROWS] or [start.decode("utf-8", "replace")]
     first, second, *_ = [*lines[:2], ""]
     for delimiter in (",", ";", "\t", " "):

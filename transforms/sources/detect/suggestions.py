@@ -16,6 +16,7 @@ from beam_tfrecords.transforms.sources.detect.interpretation import Interpretati
 from beam_tfrecords.transforms.sources.detect.layouts import ALSO_THINGS, interpret
 from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists, name_label_lists
 from beam_tfrecords.transforms.sources.detect.mask_pairs import without_masks
+from beam_tfrecords.transforms.sources.detect.number_lists import describe_number_lists, find_number_lists
 from beam_tfrecords.transforms.sources.detect.table_sidecars import find_tables, list_tables
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
@@ -66,6 +67,7 @@ def _describe_sidecars(tree: FolderTree, request: Request, suggestions: Sequence
     rows = list_rows(tree, request)[:_MOST_PATHS]
     if rows and not any("label_column" in one.settings for one in suggestions):
         more += f" (tables beside them: {', '.join(map(printable, rows))})"
+    more += describe_number_lists(tree, request.root) if request.by_folders else ""
     return more
 
 
@@ -115,6 +117,7 @@ def _suggestions(error: UnclearError, tree: FolderTree, request: Request) -> Ite
     if request.by_folders and not error.has_lists:
         tables = find_tables(tree, spec, request.root), find_lists(tree, spec, request.root)
         yield from itertools.islice(itertools.chain(*tables), _MOST_TABLES)
+        yield from find_number_lists(tree, request.root)
     yield from followed
     if spec.needs_label:
         for one in _follow(*_apply(tree, request, _UNLABELLED), Suggestion("", _UNLABELLED), _MOST_ANSWERS):
