@@ -10,12 +10,15 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from beam_tfrecords import storage
+from beam_tfrecords.transforms.objects import MOST_OBJECTS
 from beam_tfrecords.transforms.sources.names import is_image_name, printable
 from beam_tfrecords.transforms.sources.tables.list_file import IMAGE
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange
 from beam_tfrecords.transforms.sources.tables.text_file import Lines, find_encoding, open_bytes
 from beam_tfrecords.transforms.sources.unsupported_formats import BOX_LIST
 
+# Longer lines, and more boxes, are damage and would fill the memory.
+_LONGEST_BOX = 1000
 _SIDES = ("x", "y", "width", "height")
 # Behind the sides, in WIDER FACE.
 _ATTRIBUTES = ("blur", "expression", "illumination", "invalid", "occlusion", "pose")
@@ -61,8 +64,8 @@ class BoxList:
                 image, boxes, count = text, [], ""
             elif image and not count:
                 count = text
-            elif text:
-                boxes.append(text.split())
+            elif text and len(boxes) <= MOST_OBJECTS:
+                boxes.append(text[:_LONGEST_BOX].split())
 
     def _rows_of(self, image: str, count: str, boxes: Sequence[Sequence[str]]) -> Iterator[Row]:
         width = len(self.columns) - 1

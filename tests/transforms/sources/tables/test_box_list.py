@@ -63,6 +63,13 @@ def test_an_image_with_another_number_of_boxes_is_rejected_alone(source, text, f
     assert [boxes for _, boxes in others] == [(), (1, 2, 4, 6)]
 
 
+def test_more_boxes_than_an_image_can_have_are_not_held(source):
+    text = WIDER.replace("2\n5 6", "300000\n5 6").replace("7 8 1 2 2 0 0 1 2 0 \n", "7 8 1 2 2 0 0 1 2 0 \n" * 299_999)
+    (_, failure), *others = boxes_of(source(text).samples())
+    assert "100001 lines of boxes; expected 300000" in failure[1]
+    assert [boxes for _, boxes in others] == [(), (1, 2, 4, 6)]
+
+
 def test_a_text_by_another_name_is_refused_with_what_reads_it(tmp_path, opened):
     (tmp_path / "list.txt").write_text(WIDER)
     with pytest.raises(RequestError, match="looks like a list of boxes") as refused:
