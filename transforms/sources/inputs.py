@@ -224,9 +224,7 @@ def keep_inputs(error: RequestError, paths: Sequence[str], splits: Mapping[str, 
       splits: path -> split, where the request says it.
     """
     suggestions = [_keep_inputs(suggestion, paths, splits) for suggestion in error.suggestions]
-    return (
-        RequestError(error.message, [suggestion for suggestion in suggestions if suggestion]) if suggestions else error
-    )
+    return RequestError(error.message, [suggestion for suggestion in suggestions if suggestion])
 
 
 def _keep_inputs(suggestion: Suggestion, paths: Sequence[str], splits: Mapping[str, str]) -> Suggestion | None:
