@@ -35,6 +35,8 @@ def tolerated(broken, pets, build) -> Path:
 def test_failures_below_the_limit_are_listed_with_reasons(broken, tolerated, verify):
     failures = failures_in(tolerated / "failures.jsonl")
     assert {failure["key"]: failure["reason"] for failure in failures} == BROKEN
+    found = {failure["key"]: failure["stage"] for failure in failures if failure["reason"] in ("corrupt", "truncated")}
+    assert found == {"dog/truncated.png": "decode", "dog/flipped.png": "decode"}
     for failure in failures:
         assert list(failure) == ["key", "uri", "stage", "reason", "detail"]
         assert failure["uri"] == str(broken / failure["key"])

@@ -154,6 +154,14 @@ def test_a_table_beside_a_single_folder_is_offered_first(tmp_path):
     assert read(first, tmp_path / "first")[0] == {"train": {"a": COUNT // 2, "b": COUNT // 2}}
 
 
+@pytest.mark.parametrize("kind", ["folder", "tar", "zip"])
+def test_a_pattern_that_gives_a_single_class_is_refused(kind, tmp_path):
+    source = WRITERS[kind](tmp_path, ["cat"])
+    argv = [f"--input={source}", f"--output={tmp_path / 'out'}", "--label_pattern=(?P<label>c..)/"]
+    with pytest.raises(RequestError, match="cat would be the only class"):
+        read(argv, tmp_path / "listing")
+
+
 def test_samples_without_a_label_are_a_failure_of_theirs(tmp_path, convert):
     table = Path(write_csv(tmp_path, ["cat"]))
     table.write_text(table.read_text().replace(",cat\n", ",\n", 1).replace(",cat\r\n", ",\r\n", 1))

@@ -405,6 +405,12 @@ def test_boxes_are_those_of_the_definition(tmp_path, opened, seed):
     assert not expected
 
 
+@pytest.mark.parametrize("name", ["a.yaml", "z.yml", "z.data"])
+def test_a_file_of_other_settings_beside_the_data_file_is_left(data, opened, listed, name):
+    (data.parent / name).write_text("lr: 0.1\nepochs: 3\n")
+    assert len(listed(opened(data.parent, source="yolo"))) == len(TRAIN) + len(VALID)
+
+
 def test_only_files_with_the_extension_of_an_image_are_samples(data, opened, listed):
     folder = data.parent / "train/images"
     for name in ("README", "notes", "a.md", "b.jpg.part", ".hidden"):

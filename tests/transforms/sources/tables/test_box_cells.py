@@ -105,6 +105,12 @@ def test_a_row_with_other_cells_is_rejected(table, opened):
     assert "not in shares of the image" in last.failure[1]
 
 
+@pytest.mark.parametrize("largest", ["1", "1.49", "1.5", "1.51", "2"])
+def test_what_tells_the_unit_of_the_boxes_is_read_in_it(table, opened, largest):
+    (sample,) = opened(table("image,x1,y1,x2,y2,label", f"a.jpg,0,0,{largest},1,dog"), **BOXES).samples()
+    assert (sample.failure, sample.objects.is_normalized) == (None, float(largest) <= 1.5)
+
+
 def test_boxes_that_may_be_two_things_are_refused_with_both(table, opened):
     path = table("image,bbox,label", 'a.jpg,"[10, 20, 40, 60]",dog')
     with pytest.raises(RequestError, match="two corners, or a corner and a size") as refused:

@@ -64,7 +64,9 @@ def test_texts_of_pixels_are_images(listed, tmp_path):
     np.testing.assert_array_equal(pixels_of(samples), PIXELS)
     assert [sample.label for sample in samples] == list(map(str, LABELS))
     assert [sample.split for sample in samples] == USAGE
-    assert "splits from column 'Usage'" in " ".join(source.notes)
+    assert {"splits from column 'Usage'", "labels from column 'emotion'"} <= {
+        one for note in source.notes for one in note.partition(": ")[2].split(", ")
+    }
     assert [sample.key for sample in samples] == [f"{number:012d}" for number in range(6)]
     assert any("read as pixel_table" in note for note in source.notes)
 
