@@ -97,9 +97,18 @@ class Stats:
     def failure_reasons(self) -> dict[str, int]:
         """Reason -> samples rejected, over all splits, sorted by reason."""
         reasons: Counter[str] = Counter()
-        for split in self.by("failed"):
-            reasons.update(self.by("failed", split))
-        return dict(sorted(reasons.items()))
+        for (kind, *rest), count in self.counts.items():
+            if kind == "failed":
+                reasons[rest[1]] += count
+        return {reason: count for reason, count in sorted(reasons.items()) if count}
+
+    def by_split(self, splits: Iterable[str]) -> dict[str, Stats]:
+        """Split -> the counts that are of it, found in one pass."""
+        found: dict[str, dict[Key, int]] = {split: {} for split in splits}
+        for key, count in self.counts.items():
+            if len(key) > 1 and key[1] in found:
+                found[key[1]][key] = count
+        return {split: Stats(counts) for split, counts in found.items()}
 
     def to_json(self) -> list[list[Any]]:
         """As a list of [*key, count], sorted."""

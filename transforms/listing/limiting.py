@@ -34,7 +34,7 @@ def choose_refs(batches: Iterable[RefColumns], *, limit: int, seed: int, samples
     Args:
       limit: number of references of all splits together.
     """
-    shares = _share(limit, samples)
+    shares = share_limit(limit, samples)
     # Per split, the smallest hashes so far, as a heap with the largest of them on top.
     heaps: dict[str, list[tuple[int, bytes]]] = {split: [] for split in shares}
     for refs in batches:
@@ -48,10 +48,16 @@ def choose_refs(batches: Iterable[RefColumns], *, limit: int, seed: int, samples
     return [packed for split in sorted(heaps) for _, packed in sorted(heaps[split], reverse=True)]
 
 
-def _share(limit: int, samples: Mapping[str, int]) -> dict[str, int]:
+def share_limit(limit: int, samples: Mapping[str, int]) -> dict[str, int]:
     """Split -> its share of `limit`, in proportion to its samples, and at least one where the limit allows."""
     shares = dict.fromkeys(sorted(samples), 0)
+    # The part of its samples that a split has so far; the least comes next, and of equal ones the first by name.
+    parts = [(0.0, split) for split in shares if samples[split]]
     for _ in range(min(limit, sum(samples.values()))):
-        open_splits = [split for split in shares if shares[split] < samples[split]]
-        shares[min(open_splits, key=lambda split: shares[split] / samples[split])] += 1
+        _, split = parts[0]
+        shares[split] += 1
+        if shares[split] < samples[split]:
+            heapq.heapreplace(parts, (shares[split] / samples[split], split))
+        else:
+            heapq.heappop(parts)
     return shares

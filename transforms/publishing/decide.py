@@ -71,10 +71,11 @@ def check_counts(stats: Stats, *, listed: Mapping[str, int]) -> None:
     Raises:
       BuildError: something is lost.
     """
-    for split, expected in listed.items():
-        counts = {what: stats.total(what, split) for what in ("written", "failed", "dropped", "merged")}
+    for split, own in stats.by_split(listed).items():
+        expected = listed[split]
+        counts = {what: own.total(what, split) for what in ("written", "failed", "dropped", "merged")}
         # Archives alone have some.
-        counts |= {"replaced": replaced} if (replaced := stats.total("replaced", split)) else {}
+        counts |= {"replaced": replaced} if (replaced := own.total("replaced", split)) else {}
         if lost := expected - sum(counts.values()):
             found = ", ".join(f"{count} {what}" for what, count in counts.items())
             raise BuildError(f"split {split or '(none)'}: {expected} samples were listed, and {found}; {lost} are lost")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -35,11 +36,12 @@ def manifest_json(
       shards: all shards, by split and number; none before they are composed.
       files: the other files -> hex SHA-256; likewise.
     """
+    by_split, counted = stats.by_split(listed), Counter(shard.split for shard in shards)
     splits = {
         split: {
             "listed": samples,
-            "shards": sum(shard.split == split for shard in shards),
-            **{name: fact.read(stats, split) for name, fact in FACTS.items() if fact.of_splits},
+            "shards": counted[split],
+            **{name: fact.read(by_split[split], split) for name, fact in FACTS.items() if fact.of_splits},
         }
         for split, samples in sorted(listed.items())
         if split
