@@ -21,7 +21,8 @@ from beam_tfrecords.files import LATEST, MANIFEST
 from beam_tfrecords.tfrecord import Record, RecordError
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.inputs import find_entries
-from beam_tfrecords.transforms.sources.records.tfrecord import RECORD_FILE, scan_file
+from beam_tfrecords.transforms.sources.records.record_rows import scan_file
+from beam_tfrecords.transforms.sources.records.tfrecord import RECORD_FILE
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
 
 # Records that show which features there are.

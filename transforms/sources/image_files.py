@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
@@ -59,3 +59,29 @@ def with_mask(ref: SampleRef, mask: storage.FileEntry) -> SampleRef:
     """The sample with the mask of its image."""
     images = {**ref.images, MASK: File(mask.path, mask.version)}
     return dataclasses.replace(ref, images=images, fingerprint=f"{ref.fingerprint}+{mask.fingerprint}")
+
+
+def of_path(fingerprint: str, path: str) -> str:
+    """The fingerprint of a file that the key does not name: another may have the same size and time."""
+    return fingerprint and f"{fingerprint}@{path}"
+
+
+def join_fingerprints(fingerprints: Collection[str]) -> str:
+    """The fingerprint of several files; "" if that of any is not known."""
+    return "" if "" in fingerprints else "+".join(fingerprints)
+
+
+def look(uri: str) -> tuple[int, str, str]:
+    """Size, fingerprint and version of a local image; a remote one would cost a request per row."""
+    if storage.has_scheme(uri):
+        # Without it no row of this scheme could be read: the request is wrong, not the row.
+        storage.check_scheme(uri)
+        return 0, "", ""
+    try:
+        entry = retry_faults(uri, lambda: storage.stat(uri))
+    except FileNotFoundError as error:
+        raise SampleError(Stage.LIST, FailureReason.UNREADABLE, f"no such file: {shorten(uri)}") from error
+    except OSError as error:
+        detail = f"{error.strerror or 'not a regular file'}: {shorten(uri)}"
+        raise SampleError(Stage.LIST, FailureReason.UNREADABLE, detail) from error
+    return entry.size, entry.fingerprint, entry.version

@@ -9,9 +9,9 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, SampleError
 from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.refs import File, SampleRef, Scalar, Value, one_image
+from beam_tfrecords.transforms.sources.image_files import look
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.sources.tables.table_source import look
 
 
 def refuse_folders_as_splits(spec: SourceSpec) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs import Locator, SampleRef, one_image
 from beam_tfrecords.transforms.sources.archives.archive import Member
 from beam_tfrecords.transforms.sources.archives.tar_reader import TarReader, open_tar
@@ -36,15 +35,11 @@ from beam_tfrecords.transforms.sources.inputs import (
     find_files,
     quote_input,
 )
-from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
+from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
-from beam_tfrecords.transforms.sources.tables.row_values import (
-    Located,
-    RowReader,
-    choose_cells,
-    splits_of,
-)
+from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
+from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader
 from beam_tfrecords.transforms.sources.tables.table import MOST_ROW_SIZE, FirstRows
 
 # Samples of the first archive that show which columns there are, and members that show whether it is a WebDataset.
@@ -66,7 +61,7 @@ class _Start(FirstRows):
     pickles: frozenset[str] = frozenset()
 
 
-class WebDatasetSource(ContainerSource):
+class WebDatasetSource(RowSource):
     """Archives of samples.
 
     Raises:
@@ -82,11 +77,7 @@ class WebDatasetSource(ContainerSource):
         self.notes += describe_splits([file.entry.path for file in files], [file.split for file in files], spec)
         image, mask = _choose_images(start, spec)
         label = _choose_label(start, spec)
-        cells, notes = choose_cells(start, spec, label)
-        self.notes += notes
-        self.columns, self.label_column = start.columns, label
-        self.table, self.has_several_labels = start, cells.has_several_labels
-        self.provides = cells.provides | {Content.IMAGE, *([Content.MASK] if mask else [])}
+        cells = self._take_columns(start, spec, label, has_mask=mask is not None)
         self.read_container: ReadWebDataset = ReadWebDataset(cells, image, splits_of(files), mask)
 
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import IO, Any, TypeAlias
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
-from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs import IMAGE, PixelRange, SampleRef
 from beam_tfrecords.transforms.sources.archives.archive import check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
@@ -25,14 +24,10 @@ from beam_tfrecords.transforms.sources.inputs import (
     splits_of_names,
 )
 from beam_tfrecords.transforms.sources.reading import reading
-from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
+from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
-from beam_tfrecords.transforms.sources.tables.row_values import (
-    Located,
-    RowReader,
-    choose_cells,
-    number_key,
-)
+from beam_tfrecords.transforms.sources.tables.row_source import RowSource
+from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
 from beam_tfrecords.transforms.sources.tables.table import FirstRows
 
 # Usual names of labels besides those of tables.
@@ -84,7 +79,7 @@ class Stack:
 FindStacks: TypeAlias = Callable[[Container], Sequence[Stack]]
 
 
-class StackSource(ContainerSource):
+class StackSource(RowSource):
     """Files of stacks.
 
     Args:
@@ -119,10 +114,8 @@ class StackSource(ContainerSource):
         then = (*_LABELS, *(table.columns if len(table.columns) == 1 else ()))
         lacks = "no labels of a usual name" if table.columns else "no labels"
         label = choose_label(table, spec, then=then, lacks=lacks)
-        cells, of_columns = choose_cells(table, spec, label)
-        self.columns, self.column_types, self.label_column = table.columns, table.column_types, label
-        self.table, self.has_several_labels = table, cells.has_several_labels
-        self.provides = cells.provides | {Content.IMAGE}
+        self.notes += notes
+        cells = self._take_columns(table, spec, label)
         self.class_names = class_names if spec.needs_label else ()
         self.labels_may_be_indices = not self.class_names
         paths = [file.entry.path for file in files]
@@ -131,7 +124,7 @@ class StackSource(ContainerSource):
         )
         splits = {path: split for path, split in zip(paths, said, strict=True) if split}
         by_arrays = not splits and cells.columns.split is None and spec.splits_auto and spec.split_column is None
-        self.notes += [*notes, *of_columns, *describe_splits(splits, list(splits.values()), spec)]
+        self.notes += describe_splits(splits, list(splits.values()), spec)
         if by_arrays and any(stack.split for stack in stacks):
             shown = ", ".join(dict.fromkeys(str(stack.split) for stack in stacks))
             self.notes.append(f"splits from the names of the arrays: {shown}")

@@ -1,19 +1,15 @@
-"""TFRecord files as input: datasets of ours or of TFDS that are merged, cut anew, or encoded anew.
-
-The image of a record is read where it is, inside the record; those of compressed files are copied to a spool.
-"""
+"""TFRecord files as input: datasets of ours or of TFDS that are merged, cut anew, or encoded anew."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import glob
-import gzip
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any, NamedTuple, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
@@ -21,38 +17,31 @@ from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.files import DATASET_INFO, FEATURES, LABEL_MAP, label_file
 from beam_tfrecords.label_files import read_label_file, read_label_map
-from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError, masked_crc32c, scan_records
+from beam_tfrecords.tfrecord import RecordError
 from beam_tfrecords.transforms.images.formats import sniff
-from beam_tfrecords.transforms.refs import IMAGE, MASK, PixelRange, Range, SampleRef, Value
-from beam_tfrecords.transforms.sources.archives.archive import check_expansion
-from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
+from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.detect.image_columns import choose_image, choose_mask
 from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input, splits_of_names
-from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.sources.records.object_features import (
     CLASSES_OF_OBJECTS,
     ObjectFeatures,
     find_object_features,
-    read_objects,
 )
+from beam_tfrecords.transforms.sources.records.record_rows import ReadTfrecord, is_length, read_cell, scan_file
 from beam_tfrecords.transforms.sources.records.tfds_features import (
     Features,
     parse_features,
     parse_shard_lengths,
     shard_of,
 )
-from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
-from beam_tfrecords.transforms.sources.source_spec import LabelType, Skipped, SourceSpec
-from beam_tfrecords.transforms.sources.tables.cells import invalid_row
+from beam_tfrecords.transforms.sources.source import MakeSource
+from beam_tfrecords.transforms.sources.source_spec import LabelType, SourceSpec
 from beam_tfrecords.transforms.sources.tables.object_cells import wants_objects
-from beam_tfrecords.transforms.sources.tables.row_values import (
-    Located,
-    RowReader,
-    choose_cells,
+from beam_tfrecords.transforms.sources.tables.row_source import (
+    RowSource,
     describe_unused,
     note_splits,
-    number_key,
     shard_splits,
     splits_of,
 )
@@ -66,14 +55,12 @@ _SPLIT = re.compile(rf"(?:.*-)?(?P<split>[a-z]\w*)(?:\.[a-z]+)?{_SHARD}(?:\.\w+)
 # Records of the first file that show which features there are.
 _RECORDS = 32
 _MOST_TRIED = 1000
-# A longer record is damaged: no image has as many bytes, and they are held in memory.
-_MOST_BYTES = 1 << 30
 _LABELS = ("label", "image/class/label")
 # What TensorFlow's records of ImageNet have: the number of a class from 1 on, its text and WordNet's id, and the file.
 _IMAGENET = ("image/class/label", "image/class/text", "image/class/synset", "image/filename")
 
 
-class TfrecordSource(ContainerSource):
+class TfrecordSource(RowSource):
     """Files of records.
 
     Args:
@@ -110,15 +97,10 @@ class TfrecordSource(ContainerSource):
         is_imagenet = label == _IMAGENET[0] and {*_IMAGENET} <= {*columns} and not (spec.class_names or spec.classes)
         if is_imagenet and spec.key_column is None:
             spec = dataclasses.replace(spec, key_column=_IMAGENET[-1])
-        cells, notes = choose_cells(table, spec, label, has_several=label in features.several)
+        cells = self._take_columns(table, spec, label, has_several=label in features.several, has_mask=mask is not None)
         if is_imagenet and spec.label_type is LabelType.CLASS:
             cells, self.labels_are_numbered = dataclasses.replace(cells, text=_IMAGENET[1]), True
-        self.table, self.has_several_labels = table, cells.has_several_labels
-        self.notes += notes
-        self.provides = cells.provides | {Content.IMAGE}
         self.provides |= {Content.OBJECTS, Content.LABEL} if objects else frozenset()
-        self.provides |= {Content.MASK} if mask else frozenset()
-        self.columns, self.column_types, self.label_column = columns, table.column_types, label
         named = objects.label if objects else label or ""
         class_names = {folder: one.class_names.get(named, ()) for folder, one in described.items()}
         # Of datasets with other classes, all their names are the classes.
@@ -146,143 +128,6 @@ class TfrecordSource(ContainerSource):
             mask,
             lengths,
         )
-
-
-@dataclasses.dataclass(frozen=True)
-class ReadTfrecord:
-    """Lists the records of one file. Picklable.
-
-    Attributes:
-      cells: reads the values of a record.
-      image: feature with the image.
-      class_names: folder -> names of the classes whose indices are the labels; empty if the dataset has none.
-      splits: file -> split of its records, if its name says it.
-      sides: features with height, width and channels of images that are pixels; the channels may be missing. Empty for
-        encoded images.
-      objects: features with annotated objects; None if they are not asked for.
-      mask: feature with the mask; None if it is not asked for.
-      lengths: file -> number of its records, if something says it.
-    """
-
-    cells: RowReader
-    image: str
-    class_names: Mapping[str, Sequence[str]]
-    splits: Mapping[str, str]
-    sides: Sequence[str] = ()
-    objects: ObjectFeatures | None = None
-    mask: str | None = None
-    lengths: Mapping[str, int] = dataclasses.field(default_factory=dict)
-
-    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
-        """Yields one reference per record; a damaged one is rejected, and reading goes on where the framing allows.
-
-        The records that something announces and that are not there are rejected.
-
-        Args:
-          spool: receives the images of a compressed file.
-
-        Raises:
-          ChangedError: the file is no longer the version that is listed.
-          SampleError: nothing says how many records the file lacks.
-        """
-        length, number, end = self.lengths.get(container.uri), 0, 0
-        cells = dataclasses.replace(self.cells, class_names=self.class_names.get(storage.dirname(container.uri), ()))
-        try:
-            for record, is_compressed in scan_file(container):
-                if isinstance(record, RecordError):
-                    if record.ends:
-                        raise _corrupt(record)
-                else:
-                    end = record.offset + record.length
-                yield self._read(cells, container, record, spool if is_compressed else None)
-                number += 1
-            if number < (length or 0):
-                detail = f"the file ends at byte {end:,}, after {number:,} of its {length:,} records"
-                raise SampleError(Stage.LIST, FailureReason.TRUNCATED, detail)
-        except SampleError as error:
-            if length is None or number >= length:
-                raise
-            split = self.splits.get(container.uri)
-            yield from reject_missing(container, range(number, length), error, split=split)
-
-    def _read(
-        self, cells: RowReader, container: Container, record: Record | RecordError, spool: Spool | None
-    ) -> SampleRef:
-        number = record.number if isinstance(record, Record) else record.record
-        located = _RecordImages(
-            number_key(number), number=number, record=record, container=container, reader=self, spool=spool
-        )
-        row: Mapping[str, Any] | SampleError
-        if isinstance(record, RecordError):
-            row = _corrupt(record)
-        else:
-            try:
-                located.features = parse_example(record.data)
-                row = {column: _value(located.features.get(column)) for column in cells.needed}
-            except ValueError as error:
-                row = invalid_row(f"record {number} at byte {record.offset:,}: {error}")
-        return cells.sample(row, located, prefix=container.key_prefix, split=self.splits.get(container.uri))
-
-
-@dataclasses.dataclass(kw_only=True)
-class _RecordImages(Located):
-    """The image of a record, and its mask and objects.
-
-    Attributes:
-      features: of the record; empty for one that cannot be parsed.
-      spool: receives the images of a compressed file; None for others.
-    """
-
-    number: int
-    record: Record | RecordError
-    container: Container
-    reader: ReadTfrecord
-    spool: Spool | None
-    features: Mapping[str, tuple[str, list[Any]]] = dataclasses.field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._name = f"{self.container.uri}#{self.number}"
-        self.images[IMAGE] = Range(self.container.uri, self.record.offset, 0, self._name)
-
-    def find(self, row: Mapping[str, Any]) -> None:
-        """See `Located.find`."""
-        reader = self.reader
-        image = _only_image(self.features, reader.image)
-        if image is None:
-            count = len(self.features.get(reader.image, ("", []))[1])
-            raise invalid_row(f"the feature {reader.image!r} has {count} images; expected 1")
-        self.images[IMAGE] = place = self._locate(image)
-        mask = _only_image(self.features, reader.mask) if reader.mask else None
-        if reader.mask and not mask:
-            raise SampleError(Stage.LIST, FailureReason.MASK_MISSING, f"the feature {reader.mask!r} has no mask")
-        mask_place = self._locate(mask) if mask else None
-        if reader.sides:
-            self.images[IMAGE] = _as_pixels(place, [_value(self.features.get(side)) for side in reader.sides])
-        if reader.objects:
-            names = reader.class_names.get(storage.dirname(self.container.uri), ())
-            self.objects = read_objects(self.features, reader.objects, names)
-        if mask_place is not None:
-            self.images[MASK] = mask_place
-        self.size, self.fingerprint = len(image), f"{self.container.fingerprint}@{self.record.offset}"
-
-    def _locate(self, image: bytes) -> Range:
-        """Where an image of the record is."""
-        assert isinstance(self.record, Record)
-        if self.spool is not None:
-            return self.spool.add([image], size=len(image), name=self._name)
-        offset = self.record.offset + HEADER_BYTES + self.record.data.index(image)
-        return Range(self.container.uri, offset, len(image), self._name, self.container.version)
-
-
-def _corrupt(error: RecordError) -> SampleError:
-    detail = f"record {error.record} at byte {error.offset:,}: {error}"
-    return SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
-
-
-def _only_image(features: Mapping[str, tuple[str, list[Any]]], name: str) -> bytes | None:
-    """The only value of a feature, if it is of bytes."""
-    kind, values = features.get(name, ("", []))
-    return values[0] if kind == "bytes" and len(values) == 1 else None
 
 
 def open_input(spec: SourceSpec) -> MakeSource:
@@ -353,35 +198,6 @@ def _read_only(folder: str, pattern: str) -> bytes | None:
     return _read_beside(folder, storage.basename(found[0].path)) if len(found) == 1 else None
 
 
-def scan_file(container: Container) -> Iterator[tuple[Record | RecordError, bool]]:
-    """The records of a file, and whether it is compressed.
-
-    Raises:
-      SampleError: it cannot be read.
-    """
-    end = 0
-
-    def describe(error: Exception) -> SampleError:
-        detail = f"the compressed file is damaged behind byte {end:,} of its records: {error}"
-        return SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
-
-    with reading(describe), storage.open_read(container.uri, version=container.version) as file:
-        is_compressed = _is_gzip(file)
-        stream = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if is_compressed else file
-        most = _MOST_BYTES if is_compressed else min(container.size, _MOST_BYTES)
-        for record in scan_records(stream, most_bytes=most):
-            check_expansion(record.offset, container)
-            yield record, is_compressed
-            end = record.offset + (record.length if isinstance(record, Record) else 0)
-
-
-def _is_gzip(file: IO[bytes]) -> bool:
-    """Whether a file is compressed; the length of a record may have the same first bytes, but then its CRC is right."""
-    header = file.read(HEADER_BYTES)
-    file.seek(0)
-    return header[:2] == b"\x1f\x8b" and int.from_bytes(header[8:], "little") != masked_crc32c(header[:8])
-
-
 def _read_start(container: Container) -> FirstRows:
     """The first records.
 
@@ -401,7 +217,7 @@ def _read_start(container: Container) -> FirstRows:
             except ValueError as error:
                 damage = damage or str(error)
                 continue
-            rows.append({name: _value(feature) for name, feature in features.items()})
+            rows.append({name: read_cell(feature) for name, feature in features.items()})
             types |= {name: kind for name, (kind, _) in features.items() if kind}
             if len(rows) == _RECORDS:
                 break
@@ -441,26 +257,9 @@ def _find_sides(image: str, start: FirstRows) -> tuple[str, ...]:
         for sides in (("height", "width", "depth"), ("height", "width", "channels"), ("height", "width")):
             names = tuple(f"{head}{side}" for side in sides)
             lengths: list[Any] = [row.get(name) for name in names]
-            if all(map(_is_length, lengths)) and math.prod(lengths) == len(data):
+            if all(map(is_length, lengths)) and math.prod(lengths) == len(data):
                 return names
     return ()
-
-
-def _is_length(value: Any) -> bool:
-    return isinstance(value, int) and value > 0
-
-
-def _as_pixels(place: Range, shape: Sequence[Any]) -> PixelRange:
-    """The pixels of an image of this shape.
-
-    Raises:
-      SampleError: they are not as many.
-    """
-    if not all(map(_is_length, shape)) or math.prod(shape) != place.length or shape[2:] not in ([], [1], [3], [4]):
-        raise invalid_row(f"{place.length:,} bytes of pixels, where the record says {list(shape)}")
-    axes = "HWC"[: len(shape)]
-    where = place.uri, place.offset, place.length, place.name, place.version
-    return PixelRange(*where, shape=tuple(shape), axes=axes)
 
 
 def _find_objects(start: FirstRows, features: Features, spec: SourceSpec, image: str) -> ObjectFeatures | None:
@@ -482,9 +281,3 @@ def _is_image(value: Any) -> bool:
     except SampleError:
         return False
     return True
-
-
-def _value(feature: tuple[str, list[Any]] | None) -> Value:
-    """A feature as a cell; None for one without a value."""
-    values = feature[1] if feature else []
-    return values[0] if len(values) == 1 else values or None

@@ -12,7 +12,6 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.refs import IMAGE, PixelRange, Range, SampleRef
 from beam_tfrecords.transforms.sources.containers import Container, Spool
 from beam_tfrecords.transforms.sources.detect.column_names import is_label_name
@@ -27,21 +26,16 @@ from beam_tfrecords.transforms.sources.inputs import (
     quote_input,
 )
 from beam_tfrecords.transforms.sources.names import printable
-from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
+from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
 from beam_tfrecords.transforms.sources.tables.any_table import open_table
 from beam_tfrecords.transforms.sources.tables.cells import check_end, invalid_row
-from beam_tfrecords.transforms.sources.tables.row_values import (
-    Located,
-    RowReader,
-    choose_cells,
-    number_key,
-    splits_of,
-)
+from beam_tfrecords.transforms.sources.tables.row_source import RowSource, splits_of
+from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
 from beam_tfrecords.transforms.sources.tables.table import FirstRows, InvalidRow, Row, Table
 
 
-class PixelTableSource(ContainerSource):
+class PixelTableSource(RowSource):
     """Tables with the pixels of images.
 
     Raises:
@@ -65,11 +59,8 @@ class PixelTableSource(ContainerSource):
         types = {name: kind for name, kind in (table.column_types or {}).items() if name in columns}
         rest = FirstRows(table.path, columns, types or dict.fromkeys(columns, "bytes"), _first_rows(table, columns))
         label = self._choose_label(rest, spec)
-        self.table = rest
-        cells, notes = choose_cells(rest, spec, label)
-        self.notes += notes
-        self.provides = cells.provides | {Content.IMAGE}
-        self.columns, self.column_types, self.label_column = columns, types or None, label
+        cells = self._take_columns(rest, spec, label)
+        self.column_types = types or None
         splits = splits_of(files) if spec.input_splits or cells.columns.split is None else {}
         self.notes += describe_splits(splits, list(splits.values()), spec)
         self.read_container: ReadPixels = ReadPixels(cells, pixels, tuple(shape), splits, spec.delimiter, spec.encoding)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
@@ -17,9 +16,8 @@ from beam_tfrecords.transforms.labels import numbered_label
 from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import Locator, SampleRef, Scalar, Value
-from beam_tfrecords.transforms.sources.detect.columns import Columns, choose_columns, find_label
-from beam_tfrecords.transforms.sources.inputs import InputFile, quote_input
-from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.detect.columns import Columns
+from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.source_spec import LabelType, SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import (
     invalid_row,
@@ -36,13 +34,11 @@ from beam_tfrecords.transforms.sources.tables.flags import (
     find_column_flags,
     find_list_flags,
 )
-from beam_tfrecords.transforms.sources.tables.object_cells import find_objects, read_objects
+from beam_tfrecords.transforms.sources.tables.object_cells import read_objects
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, Table, available
-from beam_tfrecords.transforms.splits import SPLIT_NAMES
 
 # Rows that show what labels are.
 _ROWS = 1000
-_MOST_NAMED = 20
 
 
 @dataclasses.dataclass
@@ -257,86 +253,11 @@ def number_key(number: int) -> str:
     return f"{number:012d}"
 
 
-def choose_cells(
-    table: Table,
-    spec: SourceSpec,
-    label: str | None,
-    *,
-    has_several: bool = False,
-) -> tuple[RowReader, list[str]]:
-    """The reader of a table that holds its images, and notes on the columns that were guessed.
-
-    Args:
-      table: without the images.
-      spec: the request.
-      label: column of the labels; None if there is none.
-      has_several: whether a label is known to be a list of any number of classes, and not of zeros and ones.
-
-    Raises:
-      RequestError: a column of the request does not exist.
-    """
-    # A split that the request gives an input beats a column, as for other tables.
-    split = "" if spec.input_splits else spec.split_column
-    named = dataclasses.replace(spec, image_column=None, label_column=label, split_column=split)
-    named = dataclasses.replace(named, needs_image=False, needs_label=False, needs_mask=False, images={})
-    # A row is a sample: no other has the boxes of its image.
-    named = dataclasses.replace(named, needs_objects=False)
-    columns, notes = choose_columns(table, named)
-    # A column of the name `image` is no path of one.
-    columns = dataclasses.replace(
-        columns,
-        image=None,
-        images={},
-        lists=frozenset(),
-        objects=find_objects(table, spec, label or find_label(table)),
-    )
-    cells = row_reader(table, columns, spec, has_several=has_several)
-    return cells, [*notes, *cells.notes]
-
-
-def describe_unused(table: Table, used: Collection[str | None], spec: SourceSpec) -> list[str]:
-    """A note on the columns of files of others that nothing takes.
-
-    Args:
-      used: columns, also others than those of the table.
-    """
-    names = [name for name in table.columns if name not in used]
-    if not names or spec.columns is None:
-        return []
-    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-    return [
-        f"{printable(storage.basename(table.path))}: not used: {', '.join(names[:_MOST_NAMED])}{more}; a layout takes "
-        f"such as column.{names[0]}"
-    ]
-
-
-def splits_of(files: Sequence[InputFile]) -> dict[str, str]:
-    """File -> split, of the files whose request or whose names say it."""
-    return {file.entry.path: file.split for file in files if file.split}
-
-
-def shard_splits(files: Sequence[InputFile], name: re.Pattern[str], spec: SourceSpec) -> dict[str, str]:
-    """File -> split, where the names of all files say one in a group `split`, as those of shards do."""
-    found = {file.entry.path: name.fullmatch(storage.basename(file.entry.path)) for file in files}
-    if not spec.splits_auto or spec.split_column is not None or not all(found.values()):
-        return {}
-    words = {path: match["split"].lower() for path, match in found.items() if match}
-    # name_train is a name and a split, and train_extra a split of its own.
-    return {path: SPLIT_NAMES.get(word.rpartition("_")[2], word) for path, word in words.items()}
-
-
-def note_splits(splits: Mapping[str, str], spec: SourceSpec) -> list[str]:
-    """A note on splits that only the names of the files say."""
-    if spec.input_splits or not splits:
-        return []
-    return [f"splits from the names of the files: {', '.join(sorted(set(splits.values())))}"]
-
-
 def row_reader(table: Table, columns: Columns, spec: SourceSpec, *, has_several: bool = False) -> RowReader:
     """The reader of a table for a request.
 
     Args:
-      has_several: see `choose_cells`.
+      has_several: whether a label is known to be a list of any number of classes, and not of zeros and ones.
 
     Raises:
       RequestError: the layout asks for a column that the table does not have.

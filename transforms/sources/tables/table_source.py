@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
-from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage, Suggestion
+from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.transforms.ref_columns import RefColumns, one_by_one
-from beam_tfrecords.transforms.refs import IMAGE, MASK, File, SampleRef
+from beam_tfrecords.transforms.ref_columns import one_by_one
+from beam_tfrecords.transforms.refs import MASK, SampleRef
 from beam_tfrecords.transforms.service_faults import retry_faults
-from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
+from beam_tfrecords.transforms.sources.containers import Container, until_damage
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
-from beam_tfrecords.transforms.sources.detect.columns import Columns, choose_columns, has_labels
+from beam_tfrecords.transforms.sources.detect.columns import choose_columns, has_labels
 from beam_tfrecords.transforms.sources.detect.missing_images import first_images, refuse_missing
-from beam_tfrecords.transforms.sources.image_files import find_image
 from beam_tfrecords.transforms.sources.image_roots import FileRoots, pair_roots
 from beam_tfrecords.transforms.sources.inputs import (
     InputFile,
@@ -28,185 +25,14 @@ from beam_tfrecords.transforms.sources.inputs import (
     quote_input,
 )
 from beam_tfrecords.transforms.sources.names import printable
-from beam_tfrecords.transforms.sources.path_rule import shorten
-from beam_tfrecords.transforms.sources.reading import unchanged
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
-from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
-from beam_tfrecords.transforms.sources.tables.cells import check_end, read_paths, read_text
-from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
-from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key, row_reader
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange, TableFile, available
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.row_values import row_reader
+from beam_tfrecords.transforms.sources.tables.table import TableFile, available
+from beam_tfrecords.transforms.sources.tables.table_rows import ReadRows, TableReader
 
 # Listing less by workers would take longer than it gains.
 _LEAST_BYTES = 4 << 20
-# Rows that are read at once.
-_TOGETHER = 256
-# Images whose look-up is remembered.
-_MOST_KNOWN = 4096
-
-
-@dataclasses.dataclass(frozen=True)
-class _Reader:
-    """Reads the rows of one table as samples."""
-
-    table: TableFile
-    file: storage.FileEntry
-    key_prefix: str
-    split: str | None
-    roots: Sequence[str]
-    mask_roots: Sequence[str]
-    allow_outside_root: bool
-    cells: RowReader
-
-    @property
-    def columns(self) -> Columns:
-        return self.cells.columns
-
-    def samples(self, part: RowRange | None = None) -> Iterator[SampleRef | RefColumns]:
-        with unchanged(self.table.path, self.file.version):
-            number, rows = part.row if part else 0, self.table.rows(self.cells.needed, part)
-            finder = _Finder(self.allow_outside_root)
-            while together := list(itertools.islice(rows, _TOGETHER)):
-                *_, last = together
-                is_end = isinstance(last, InvalidRow) and last.ends
-                yield from self._references(together[:-1] if is_end else together, number, finder)
-                check_end(last)
-                number += len(together)
-
-    def _references(self, rows: Sequence[Row], first: int, finder: _Finder) -> Iterable[SampleRef | RefColumns]:
-        """The references of several rows; those without images are read together, unless one of them is rejected."""
-        of = self.columns
-        known: dict[str, Any] = {"prefix": self.key_prefix, "split": self.split}
-        invalid = any(isinstance(row, InvalidRow) for row in rows)
-        if not (of.has_images or of.mask is not None or invalid):
-            with contextlib.suppress(SampleError):
-                return [self.cells.samples(cast("Sequence[Mapping[str, Any]]", rows), first, **known)]
-        return (
-            self.cells.sample(row, _RowImages(number_key(number), reader=self, finder=finder), **known)
-            for number, row in enumerate(rows, first)
-        )
-
-
-class _Finder:
-    """Finds images, and looks at each once while rows near each other name it, as those of its boxes do."""
-
-    def __init__(self, allow_outside_root: bool) -> None:
-        self._allow_outside_root = allow_outside_root
-        self._found: dict[tuple[str, Sequence[str]], str] = {}
-        self._seen: dict[str, tuple[int, str, str] | SampleError] = {}
-
-    def find(self, path: str, roots: Sequence[str]) -> str:
-        """As `find_image`."""
-        if (path, roots) not in self._found:
-            if len(self._found) >= _MOST_KNOWN:
-                self._found.clear()
-            self._found[path, roots] = find_image(path, roots=roots, allow_outside_root=self._allow_outside_root)
-        return self._found[path, roots]
-
-    def look(self, uri: str) -> tuple[int, str, str]:
-        """As `look`."""
-        if uri not in self._seen:
-            if len(self._seen) >= _MOST_KNOWN:
-                self._seen.clear()
-            try:
-                self._seen[uri] = look(uri)
-            except SampleError as error:
-                self._seen[uri] = error
-        seen = self._seen[uri]
-        if isinstance(seen, SampleError):
-            raise seen.with_traceback(None)
-        return seen
-
-
-@dataclasses.dataclass(kw_only=True)
-class _RowImages(Located):
-    """The images whose paths a row has.
-
-    Attributes:
-      finder: of the images of this table.
-      paths: of each image, as the row has it.
-    """
-
-    reader: _Reader
-    finder: _Finder
-    paths: dict[str, str] = dataclasses.field(default_factory=dict)
-
-    def read_paths(self, row: Mapping[str, Any]) -> None:
-        """See `Located.read_paths`."""
-        of = self.reader.columns
-        if of.pattern is not None:
-            cells = {name: read_text(row, name) for name in pattern_columns(of.pattern)}
-            self._add(IMAGE, fill_pattern(of.pattern, cells))
-        for name, column in of.images.items():
-            if name in of.lists:
-                for number, path in enumerate(read_paths(row, column)):
-                    self._add(f"{name}[{number}]", path)
-            else:
-                self._add(name, read_text(row, column))
-
-    def _add(self, name: str, path: str) -> None:
-        self.key = self.key if self.paths else storage.shown(path) or self.key
-        self.paths[name] = path
-
-    def find(self, row: Mapping[str, Any]) -> None:
-        """See `Located.find`."""
-        reader, fingerprints = self.reader, list[str]()
-        for name, path in self.paths.items():
-            try:
-                uri = self.finder.find(path, reader.roots)
-                self.images[name] = File(uri)
-                size, fingerprint, version = self.finder.look(uri)
-            except SampleError as error:
-                raise (error if self.paths.keys() == {IMAGE} else error.about(name)) from error
-            if version:
-                self.images[name] = File(uri, version)
-            self.size = self.size if fingerprints else size
-            is_key = reader.columns.key is None and not fingerprints
-            fingerprints.append(fingerprint if is_key else of_path(fingerprint, path))
-        self.fingerprint = join_fingerprints(fingerprints)
-        if reader.columns.mask is not None:
-            self.images[MASK], fingerprint = self._find_mask(row, reader.columns.mask)
-            self.fingerprint = join_fingerprints([self.fingerprint, fingerprint])
-
-    def _find_mask(self, row: Mapping[str, Any], column: str) -> tuple[File, str]:
-        """The mask of a row, and its fingerprint; "" if that is not known."""
-        path = read_text(row, column, required=False)
-        if not path:
-            raise SampleError(Stage.LIST, FailureReason.MASK_MISSING, f"column {column!r} is empty")
-        try:
-            uri = self.finder.find(path, self.reader.mask_roots)
-            _, fingerprint, version = self.finder.look(uri)
-        except SampleError as error:
-            raise error.about("mask") from error
-        return File(uri, version), of_path(fingerprint, path)
-
-
-@dataclasses.dataclass(frozen=True)
-class ReadRows:
-    """Lists the rows of one range of a table. Picklable.
-
-    Attributes:
-      readers: (table, prefix of its keys) -> its reader.
-      place: gives a reference the split that its row does not say; None for nothing.
-    """
-
-    readers: Mapping[tuple[str, str], _Reader]
-    place: Callable[[SampleRef], SampleRef] | None = None
-
-    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef | RefColumns]:
-        """Yields one reference per row, or those of several.
-
-        Raises:
-          BuildError: the table is no longer the one whose columns are known, or damaged.
-        """
-        reader = self.readers[container.uri, container.key_prefix]
-        refs = reader.samples(RowRange(*map(int, container.part)) if container.part else None)
-        return map(self.place, one_by_one(refs)) if self.place else refs
-
-    def samples(self, reader: _Reader) -> Iterator[SampleRef]:
-        """The references of a table."""
-        refs = one_by_one(reader.samples())
-        return map(self.place, refs) if self.place else refs
 
 
 class TableSource(Source):
@@ -234,7 +60,7 @@ class TableSource(Source):
         super().__init__()
         self.name = spec.source
         self._inputs = spec.input, spec.input_splits
-        self._readers: list[_Reader] = []
+        self._readers: list[TableReader] = []
         _check_labels(tables, spec)
         files = [file for file, _ in tables]
         of_masks = (spec.mask_root, "mask_root") if spec.mask_root else (spec.image_root, "image_root")
@@ -303,7 +129,7 @@ class TableSource(Source):
                 "`mask_column` names the column, and `mask_root` the folder that its paths are relative to"
             )
 
-    def _until_damage(self, reader: _Reader) -> Iterator[SampleRef]:
+    def _until_damage(self, reader: TableReader) -> Iterator[SampleRef]:
         table = Container.of(reader.file, key_prefix=reader.key_prefix)
         return one_by_one(until_damage(self.read_container.samples(reader), table, self.skipped))
 
@@ -358,7 +184,7 @@ def _check_labels(tables: Sequence[tuple[InputFile, TableFile]], spec: SourceSpe
 
 def _reader(
     table: TableFile, file: InputFile, spec: SourceSpec, *, roots: FileRoots, mask_roots: FileRoots
-) -> tuple[_Reader, list[str]]:
+) -> tuple[TableReader, list[str]]:
     # A split that the request gives an input beats a column; one that only its name tells does not.
     columns, notes = choose_columns(table, dataclasses.replace(spec, split_column="") if spec.input_splits else spec)
     cells = row_reader(table, columns, spec)
@@ -368,7 +194,7 @@ def _reader(
     refuse_missing(table, columns, dataclasses.replace(spec, image_root=chosen))
     of_masks = dataclasses.replace(columns, pattern=f"{{{columns.mask}}}") if columns.mask else None
     masks = [] if of_masks is None or len(mask_roots.every) == 1 else first_images(table, of_masks)
-    reader = _Reader(
+    reader = TableReader(
         table=table,
         file=file.entry,
         key_prefix=file.key_prefix,
@@ -393,29 +219,3 @@ def _merge_types(tables: Sequence[TableFile]) -> Mapping[str, str] | None:
                     "input"
                 )
     return merged
-
-
-def of_path(fingerprint: str, path: str) -> str:
-    """The fingerprint of a file that the key does not name: another may have the same size and time."""
-    return fingerprint and f"{fingerprint}@{path}"
-
-
-def join_fingerprints(fingerprints: Collection[str]) -> str:
-    """The fingerprint of several files; "" if that of any is not known."""
-    return "" if "" in fingerprints else "+".join(fingerprints)
-
-
-def look(uri: str) -> tuple[int, str, str]:
-    """Size, fingerprint and version of a local image; a remote one would cost a request per row."""
-    if storage.has_scheme(uri):
-        # Without it no row of this scheme could be read: the request is wrong, not the row.
-        storage.check_scheme(uri)
-        return 0, "", ""
-    try:
-        entry = retry_faults(uri, lambda: storage.stat(uri))
-    except FileNotFoundError as error:
-        raise SampleError(Stage.LIST, FailureReason.UNREADABLE, f"no such file: {shorten(uri)}") from error
-    except OSError as error:
-        detail = f"{error.strerror or 'not a regular file'}: {shorten(uri)}"
-        raise SampleError(Stage.LIST, FailureReason.UNREADABLE, detail) from error
-    return entry.size, entry.fingerprint, entry.version

@@ -10,7 +10,7 @@ import pytest
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.transforms.sources.tables import table_source
+from beam_tfrecords.transforms.sources.tables import table_rows
 
 BOXES = {"needs_label": False, "needs_objects": True}
 # Name -> header and rows of the same boxes: dogs at (10, 20) to (40, 60) of a.jpg and (0, 0) to (5, 8) of b.jpg.
@@ -171,8 +171,8 @@ def test_the_image_of_many_boxes_is_looked_at_once(tmp_path, opened, monkeypatch
     rows = "".join(f"{name},1,2,3,4,dog\n" for name in names)
     (tmp_path / "boxes.csv").write_text(f"image,xmin,ymin,xmax,ymax,label\n{rows}")
     source, looked = opened(tmp_path / "boxes.csv", **BOXES), []
-    look = table_source.look
-    monkeypatch.setattr(table_source, "look", lambda uri: looked.append(uri) or look(uri))
+    look = table_rows.look
+    monkeypatch.setattr(table_rows, "look", lambda uri: looked.append(uri) or look(uri))
     samples = list(source.samples())
     assert [bool(sample.failure) for sample in samples] == [name == "a.jpg" and not is_there for name in names]
     assert len(looked) == 2

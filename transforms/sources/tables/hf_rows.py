@@ -1,0 +1,270 @@
+"""The rows of Parquet files that hold the bytes of the images.
+
+Where a column is not compressed, the images are read where they are; else they are copied to a spool, because a page is
+decompressed as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.transforms.refs import IMAGE, MASK, File, Range, SampleRef
+from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
+from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
+from beam_tfrecords.transforms.sources.reading import parsing
+from beam_tfrecords.transforms.sources.source_spec import Skipped
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row
+from beam_tfrecords.transforms.sources.tables.hf_features import parse_features
+from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
+from beam_tfrecords.transforms.sources.tables.parquet_table import (
+    fitting_rows,
+    is_list,
+    opened,
+    read_rows,
+)
+from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow
+
+# Rows of a batch, so that their images take about so many bytes.
+_BATCH_BYTES = 32 << 20
+_MOST_ROWS = 512
+# Bytes between two images of a column: the header of a page with its statistics, and its levels.
+_GAP_BYTES = 16 << 10
+# Bytes and path of an image; either may be None.
+_Image: TypeAlias = "tuple[bytes | None, str | None]"
+# By the names of images, with their columns.
+_Images: TypeAlias = "Mapping[str, tuple[str, bytes | None, str | None]]"
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadHfParquet:
+    """Lists the rows of one file. Picklable.
+
+    Attributes:
+      cells: reads the values of a row.
+      images: name of an image, or of the mask -> its column.
+      splits: file -> split of its rows, if its name says it.
+      roots: file -> folders of images that are given by their paths.
+      classes: column -> names of its classes, in a file that names none.
+    """
+
+    cells: RowReader
+    images: Mapping[str, str]
+    splits: Mapping[str, str]
+    roots: Mapping[str, Sequence[str]]
+    allow_outside_root: bool
+    classes: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+
+    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+        """Yields one reference per row.
+
+        Args:
+          spool: receives the images of compressed columns.
+
+        Raises:
+          ChangedError: the file is no longer the version that is listed.
+          SampleError: the footer, which says how many rows there are, cannot be read.
+        """
+        split = self.splits.get(container.uri)
+        with contextlib.ExitStack() as stack:
+            with parsing():
+                file = stack.enter_context(opened(container.uri, version=container.version))
+                plain = stack.enter_context(storage.open_read(container.uri, version=container.version))
+            cells = self._named(parse_features(file.schema_arrow).classes)
+            number = end = 0
+            for group in range(file.num_row_groups):
+                metadata = file.metadata.row_group(group)
+                end += metadata.num_rows
+                try:
+                    self._check_columns(file)
+                    with parsing():
+                        check_pages(plain, file.metadata, group, [*self.cells.needed, *self.images.values()])
+                    finders = {of: _Finder(container, plain, metadata, of) for of in self.images.values()}
+                    for images, row in self._rows(file, group):
+                        located = _CellImages(
+                            number_key(number),
+                            cells=images,
+                            row=number,
+                            container=container,
+                            reader=self,
+                            finders=finders,
+                            spool=spool,
+                        )
+                        yield cells.sample(row, located, prefix=container.key_prefix, split=split)
+                        number += 1
+                    if number < end:
+                        detail = f"its group of rows has {metadata.num_rows:,} by the footer, and fewer there"
+                        raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
+                except SampleError as error:
+                    lost = SampleError(error.stage, error.reason, f"from row {number:,} on: {error.detail}")
+                    yield from reject_missing(container, range(number, end), lost, split=split)
+                    number = end
+                # Arrow would keep the memory of one group, and with the next one take more.
+                pa.default_memory_pool().release_unused()
+
+    def _named(self, classes: Mapping[str, Sequence[str]]) -> RowReader:
+        """The reader of a file that numbers classes in its own order."""
+        of = self.cells.columns
+        names = {**self.classes, **classes}
+        return dataclasses.replace(
+            self.cells, class_names=names.get(of.label or "", ()), object_classes=names.get(of.objects or "", ())
+        )
+
+    def _check_columns(self, file: pq.ParquetFile) -> None:
+        missing = {*self.cells.needed, *self.images.values()} - set(file.schema_arrow.names)
+        if missing:
+            raise invalid_row(f"the file has no column {min(missing)!r}, which the first one has")
+
+    def _rows(self, file: pq.ParquetFile, group: int) -> Iterator[tuple[_Images, dict[str, Any] | InvalidRow]]:
+        """The rows of a group, each with the bytes and the path of its images.
+
+        Raises:
+          SampleError: the file is damaged.
+        """
+        metadata = file.metadata.row_group(group)
+        named = list(self.images.values())
+        size = sum(_image_bytes(metadata, name) for name in named) // max(metadata.num_rows, 1)
+        columns = list(self.cells.needed)
+        most = min(_MOST_ROWS, max(1, _BATCH_BYTES // max(size, 1)))
+        rows = fitting_rows(metadata, columns, most=most)
+        with parsing():
+            for batch in file.iter_batches(rows, row_groups=[group], columns=[*columns, *named], use_threads=False):
+                of_rows = zip(*(_image_cells(batch.column(name)) for name in named), strict=True)
+                for images, row in zip(of_rows, read_rows(batch, columns), strict=True):
+                    yield _name_cells(dict(zip(self.images.items(), images, strict=True))), row
+
+
+@dataclasses.dataclass(kw_only=True)
+class _CellImages(Located):
+    """The images that a row has as bytes, or whose paths it has.
+
+    Attributes:
+      cells: name of an image -> its column, bytes and path; those of a list are numbered.
+      row: number of the row in its file.
+      finders: of the images of this group of rows.
+    """
+
+    cells: _Images
+    row: int
+    container: Container
+    reader: ReadHfParquet
+    finders: Mapping[str, _Finder]
+    spool: Spool
+
+    def __post_init__(self) -> None:
+        for first in itertools.islice(self.cells, 1):
+            self.images[first] = Range(self.container.uri, 0, 0, self._shown(first))
+
+    def _shown(self, name: str) -> str:
+        """The name of an image that people see."""
+        path = self.cells[name][2]
+        return f"{self.container.uri}#{self.key}" + (f"/{path}" if path else "")
+
+    def find(self, row: Mapping[str, Any]) -> None:
+        """See `Located.find`."""
+        sizes, fingerprints = list[int](), dict[str, None]()
+        for name, (column, data, path) in self.cells.items():
+            if data is not None:
+                shown = self._shown(name)
+                self.images[name] = self.finders[column].find(data, shown) or self.spool.add(
+                    [data], size=len(data), name=shown
+                )
+                sizes.append(len(data))
+                fingerprints[f"{self.container.fingerprint}@{self.row}"] = None
+            elif path:
+                size, fingerprint = self._find_file(name, path)
+                sizes.append(size)
+                fingerprints[of_path(fingerprint, path)] = None
+            else:
+                raise _without(name, f"column {column!r} has neither bytes nor a path")
+        self.size, self.fingerprint = next(iter(sizes), 0), join_fingerprints(fingerprints)
+
+    def _find_file(self, name: str, path: str) -> tuple[int, str]:
+        roots = self.reader.roots[self.container.uri]
+        try:
+            uri = find_image(path, roots=roots, allow_outside_root=self.reader.allow_outside_root)
+            self.images[name] = File(uri)
+            size, fingerprint, version = look(uri)
+        except SampleError as error:
+            raise (error if name == IMAGE else error.about(name)) from error
+        self.images[name] = File(uri, version)
+        return size, fingerprint
+
+
+def _name_cells(cells: Mapping[tuple[str, str], _Image | list[_Image]]) -> _Images:
+    """The images of a row by their names; those of a list have their numbers behind it."""
+    found: dict[str, tuple[str, bytes | None, str | None]] = {}
+    for (name, column), cell in cells.items():
+        if isinstance(cell, list):
+            found |= {f"{name}[{number}]": (column, *image) for number, image in enumerate(cell)}
+        else:
+            found[name] = (column, *cell)
+    return found
+
+
+def _without(name: str, detail: str) -> SampleError:
+    """The error of a row that lacks an image, or its mask."""
+    return SampleError(Stage.LIST, FailureReason.MASK_MISSING, detail) if name == MASK else invalid_row(detail)
+
+
+class _Finder:
+    """Finds the images of one row group in the file, in their order, if they are not compressed.
+
+    An image that is not found there, such as one that occurs twice in a dictionary, is copied like a compressed one.
+    """
+
+    def __init__(self, container: Container, file: IO[bytes], group: pq.RowGroupMetaData, image: str) -> None:
+        self._container = container
+        self._file = file
+        self._at = self._end = 0
+        for column in map(group.column, range(group.num_columns)):
+            parts = column.path_in_schema.split(".")
+            if parts[0] == image and parts[-1] in (image, "bytes") and column.compression == "UNCOMPRESSED":
+                self._at = column.dictionary_page_offset or column.data_page_offset
+                self._end = self._at + column.total_compressed_size
+
+    def find(self, data: bytes, name: str) -> Range | None:
+        """Where an image is; what is found there are its bytes, whatever the encoding of the page."""
+        window = min(self._end - self._at, len(data) + _GAP_BYTES)
+        if window < len(data) or not data:
+            return None
+        with parsing():
+            self._file.seek(self._at)
+            at = self._file.read(window).find(data)
+        if at < 0:
+            return None
+        offset = self._at + at
+        self._at = offset + len(data)
+        return Range(self._container.uri, offset, len(data), name, self._container.version)
+
+
+def _image_bytes(group: pq.RowGroupMetaData, image: str) -> int:
+    columns = map(group.column, range(group.num_columns))
+    return sum(one.total_uncompressed_size for one in columns if one.path_in_schema.partition(".")[0] == image)
+
+
+def _image_cells(column: pa.Array) -> Iterator[_Image | list[_Image]]:
+    """(bytes, path) of every row, or a list of them."""
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if is_list(column.type):
+        lists = ((cell.as_py() or []) for cell in column)
+        return ([(one and one.get("bytes"), one and one.get("path")) for one in cell] for cell in lists)
+    if not pa.types.is_struct(column.type):
+        return ((cell.as_py(), None) for cell in column)
+    # Unlike `field`, this knows which structs are null.
+    fields = dict(zip((field.name for field in column.type), column.flatten(), strict=True))
+    paths = fields.get("path")
+    return (
+        (data.as_py(), path.as_py() if path is not None else None)
+        for data, path in zip(fields["bytes"], paths if paths is not None else [None] * len(column), strict=True)
+    )

@@ -1,0 +1,192 @@
+"""The rows of tables that name their images."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.transforms.ref_columns import RefColumns, one_by_one
+from beam_tfrecords.transforms.refs import IMAGE, MASK, File, SampleRef
+from beam_tfrecords.transforms.sources.containers import Container, Spool
+from beam_tfrecords.transforms.sources.detect.columns import Columns
+from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
+from beam_tfrecords.transforms.sources.reading import unchanged
+from beam_tfrecords.transforms.sources.source_spec import Skipped
+from beam_tfrecords.transforms.sources.tables.cells import check_end, read_paths, read_text
+from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
+from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange, TableFile
+
+# Rows that are read at once.
+_BATCH = 256
+# Images whose look-up is remembered.
+_MOST_KNOWN = 4096
+
+
+@dataclasses.dataclass(frozen=True)
+class TableReader:
+    """Reads the rows of one table as samples."""
+
+    table: TableFile
+    file: storage.FileEntry
+    key_prefix: str
+    split: str | None
+    roots: Sequence[str]
+    mask_roots: Sequence[str]
+    allow_outside_root: bool
+    cells: RowReader
+
+    @property
+    def columns(self) -> Columns:
+        return self.cells.columns
+
+    def samples(self, part: RowRange | None = None) -> Iterator[SampleRef | RefColumns]:
+        with unchanged(self.table.path, self.file.version):
+            number, rows = part.row if part else 0, self.table.rows(self.cells.needed, part)
+            finder = _Finder(self.allow_outside_root)
+            while together := list(itertools.islice(rows, _BATCH)):
+                *_, last = together
+                is_end = isinstance(last, InvalidRow) and last.ends
+                yield from self._references(together[:-1] if is_end else together, number, finder)
+                check_end(last)
+                number += len(together)
+
+    def _references(self, rows: Sequence[Row], first: int, finder: _Finder) -> Iterable[SampleRef | RefColumns]:
+        """The references of several rows; those without images are read together, unless one of them is rejected."""
+        of = self.columns
+        known: dict[str, Any] = {"prefix": self.key_prefix, "split": self.split}
+        invalid = any(isinstance(row, InvalidRow) for row in rows)
+        if not (of.has_images or of.mask is not None or invalid):
+            with contextlib.suppress(SampleError):
+                return [self.cells.samples(cast("Sequence[Mapping[str, Any]]", rows), first, **known)]
+        return (
+            self.cells.sample(row, _RowImages(number_key(number), reader=self, finder=finder), **known)
+            for number, row in enumerate(rows, first)
+        )
+
+
+class _Finder:
+    """Finds images, and looks at each once while rows near each other name it, as those of its boxes do."""
+
+    def __init__(self, allow_outside_root: bool) -> None:
+        self._allow_outside_root = allow_outside_root
+        self._found: dict[tuple[str, Sequence[str]], str] = {}
+        self._seen: dict[str, tuple[int, str, str] | SampleError] = {}
+
+    def find(self, path: str, roots: Sequence[str]) -> str:
+        """As `find_image`."""
+        if (path, roots) not in self._found:
+            if len(self._found) >= _MOST_KNOWN:
+                self._found.clear()
+            self._found[path, roots] = find_image(path, roots=roots, allow_outside_root=self._allow_outside_root)
+        return self._found[path, roots]
+
+    def look(self, uri: str) -> tuple[int, str, str]:
+        """As `look`."""
+        if uri not in self._seen:
+            if len(self._seen) >= _MOST_KNOWN:
+                self._seen.clear()
+            try:
+                self._seen[uri] = look(uri)
+            except SampleError as error:
+                self._seen[uri] = error
+        seen = self._seen[uri]
+        if isinstance(seen, SampleError):
+            raise seen.with_traceback(None)
+        return seen
+
+
+@dataclasses.dataclass(kw_only=True)
+class _RowImages(Located):
+    """The images whose paths a row has.
+
+    Attributes:
+      finder: of the images of this table.
+      paths: of each image, as the row has it.
+    """
+
+    reader: TableReader
+    finder: _Finder
+    paths: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def read_paths(self, row: Mapping[str, Any]) -> None:
+        """See `Located.read_paths`."""
+        of = self.reader.columns
+        if of.pattern is not None:
+            cells = {name: read_text(row, name) for name in pattern_columns(of.pattern)}
+            self._add(IMAGE, fill_pattern(of.pattern, cells))
+        for name, column in of.images.items():
+            if name in of.lists:
+                for number, path in enumerate(read_paths(row, column)):
+                    self._add(f"{name}[{number}]", path)
+            else:
+                self._add(name, read_text(row, column))
+
+    def _add(self, name: str, path: str) -> None:
+        self.key = self.key if self.paths else storage.shown(path) or self.key
+        self.paths[name] = path
+
+    def find(self, row: Mapping[str, Any]) -> None:
+        """See `Located.find`."""
+        reader, fingerprints = self.reader, list[str]()
+        for name, path in self.paths.items():
+            try:
+                uri = self.finder.find(path, reader.roots)
+                self.images[name] = File(uri)
+                size, fingerprint, version = self.finder.look(uri)
+            except SampleError as error:
+                raise (error if self.paths.keys() == {IMAGE} else error.about(name)) from error
+            if version:
+                self.images[name] = File(uri, version)
+            self.size = self.size if fingerprints else size
+            is_key = reader.columns.key is None and not fingerprints
+            fingerprints.append(fingerprint if is_key else of_path(fingerprint, path))
+        self.fingerprint = join_fingerprints(fingerprints)
+        if reader.columns.mask is not None:
+            self.images[MASK], fingerprint = self._find_mask(row, reader.columns.mask)
+            self.fingerprint = join_fingerprints([self.fingerprint, fingerprint])
+
+    def _find_mask(self, row: Mapping[str, Any], column: str) -> tuple[File, str]:
+        """The mask of a row, and its fingerprint; "" if that is not known."""
+        path = read_text(row, column, required=False)
+        if not path:
+            raise SampleError(Stage.LIST, FailureReason.MASK_MISSING, f"column {column!r} is empty")
+        try:
+            uri = self.finder.find(path, self.reader.mask_roots)
+            _, fingerprint, version = self.finder.look(uri)
+        except SampleError as error:
+            raise error.about("mask") from error
+        return File(uri, version), of_path(fingerprint, path)
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadRows:
+    """Lists the rows of one range of a table. Picklable.
+
+    Attributes:
+      readers: (table, prefix of its keys) -> its reader.
+      place: gives a reference the split that its row does not say; None for nothing.
+    """
+
+    readers: Mapping[tuple[str, str], TableReader]
+    place: Callable[[SampleRef], SampleRef] | None = None
+
+    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef | RefColumns]:
+        """Yields one reference per row, or those of several.
+
+        Raises:
+          BuildError: the table is no longer the one whose columns are known, or damaged.
+        """
+        reader = self.readers[container.uri, container.key_prefix]
+        refs = reader.samples(RowRange(*map(int, container.part)) if container.part else None)
+        return map(self.place, one_by_one(refs)) if self.place else refs
+
+    def samples(self, reader: TableReader) -> Iterator[SampleRef]:
+        """The references of a table."""
+        refs = one_by_one(reader.samples())
+        return map(self.place, refs) if self.place else refs
