@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.checking import check_listing
 from beam_tfrecords.beam_pipelines.execution.runners import Execution
 from beam_tfrecords.beam_pipelines.holding import Output, deleted_if_refused, open_listing, refuse_other
+from beam_tfrecords.beam_pipelines.listing_checking import check_listing
 from beam_tfrecords.beam_pipelines.versioning import Earlier, earlier_classes, would_repeat
 from beam_tfrecords.beam_pipelines.worker_listing import (
     find_read_with,

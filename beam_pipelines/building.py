@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.checking import open_spec_source
 from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
 from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
 from beam_tfrecords.beam_pipelines.finishing import finish, note_left
@@ -17,6 +16,7 @@ from beam_tfrecords.beam_pipelines.limits import check_limits
 from beam_tfrecords.beam_pipelines.preparing import prepare_build
 from beam_tfrecords.beam_pipelines.running import Published, Unpublished, run_plan
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
+from beam_tfrecords.beam_pipelines.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.versioning import Earlier
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.errors import BuildError

@@ -6,13 +6,15 @@ import dataclasses
 import tempfile
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.checking import check_listing, check_output, open_spec_source
 from beam_tfrecords.beam_pipelines.expected_failures import ExpectedFailures
+from beam_tfrecords.beam_pipelines.listing_checking import check_listing
 from beam_tfrecords.beam_pipelines.listing_tables import describe_refs, describe_splits
 from beam_tfrecords.beam_pipelines.local_listing import list_containers_here, list_samples
 from beam_tfrecords.beam_pipelines.notes import describe_request
+from beam_tfrecords.beam_pipelines.output_checking import check_output
 from beam_tfrecords.beam_pipelines.places import check_place
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
+from beam_tfrecords.beam_pipelines.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.summary import describe_classes, describe_reasons, describe_skipped
 from beam_tfrecords.beam_pipelines.versioning import earlier_classes, open_earlier
 from beam_tfrecords.examples.layouts import Layout

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from beam_tfrecords import storage
-from beam_tfrecords.beam_pipelines.checking import check_output
 from beam_tfrecords.beam_pipelines.execution.runners import Execution, RunningJob, find_job
+from beam_tfrecords.beam_pipelines.output_checking import check_output
 from beam_tfrecords.beam_pipelines.places import check_place
 from beam_tfrecords.beam_pipelines.versioning import read_version
 from beam_tfrecords.errors import BuildError, RequestError

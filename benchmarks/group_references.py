@@ -21,12 +21,12 @@ from peak_memory import measure
 from PIL import Image
 from run import RESULTS, describe_machine, list_versions
 
-from beam_tfrecords.beam_pipelines.checking import open_spec_source
 from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
 from beam_tfrecords.beam_pipelines.holding import hold_output
 from beam_tfrecords.beam_pipelines.planning import BuildPlan
 from beam_tfrecords.beam_pipelines.preparing import prepare_build
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
+from beam_tfrecords.beam_pipelines.source_opening import open_spec_source
 from beam_tfrecords.transforms.listing.stage import AssignOrder, ListSource
 from beam_tfrecords.transforms.ref_columns import unpack_refs
 

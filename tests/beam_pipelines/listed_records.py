@@ -9,10 +9,11 @@ from pathlib import Path
 
 from PIL import Image
 
-from beam_tfrecords.beam_pipelines.checking import check_listing, open_spec_source
+from beam_tfrecords.beam_pipelines.listing_checking import check_listing
 from beam_tfrecords.beam_pipelines.local_listing import list_containers_here, list_samples
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
+from beam_tfrecords.beam_pipelines.source_opening import open_spec_source
 from beam_tfrecords.transforms.listing.listing import read_refs
 from tests.beam_pipelines.public_layouts import Layout, Records
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from beam_tfrecords import open_dataset
-from beam_tfrecords.beam_pipelines.checking import check_output
+from beam_tfrecords.beam_pipelines.output_checking import check_output
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS, read_build_spec, show_flags
 from beam_tfrecords.beam_pipelines.settings.suggested_commands import explain

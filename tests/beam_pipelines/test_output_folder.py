@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from beam_tfrecords.beam_pipelines import building, checking, holding
+from beam_tfrecords.beam_pipelines import building, holding, output_checking, source_opening
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
 
 FLAGS = ["--name=pets", "--image_size=8"]
@@ -91,8 +91,8 @@ def test_a_build_that_has_not_listed_anything_keeps_others_away_and_looks_once(p
         monkeypatch.setattr(module, name, count)
 
     watch(holding, "check_output")
-    watch(checking, "find_old_files")
-    watch(checking, "open_input")
+    watch(output_checking, "find_old_files")
+    watch(source_opening, "open_input")
     open_source = building.open_spec_source
 
     def open_while_another_build_begins(spec):

@@ -1,0 +1,147 @@
+"""Opens the source of a build, with the layout that fits what it provides."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.examples.layouts import (
+    CAPTIONS,
+    EVERY_COLUMN,
+    TFDS_OBJECTS,
+    Layout,
+    parse_layout,
+    resolve_types,
+    table_layout,
+    with_images,
+    with_values,
+)
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
+from beam_tfrecords.transforms.sources.opening import open_input
+from beam_tfrecords.transforms.sources.source import Source
+from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS, LabelType
+
+# What to do if a source does not provide what the layout needs, images apart.
+_REMEDIES = {
+    Content.MASK: "give folders, a table or a folder of Pascal VOC, or choose another `layout`",
+    Content.OBJECTS: "name the source that has them, such as `source=coco`, or choose another `layout`",
+    Content.OUTLINES: "say `layout=detection` for the boxes alone",
+    Content.KEYPOINTS: "say `layout=detection` for the boxes alone",
+    Content.COLUMNS: "give a table as `input` or another `layout`",
+    Content.CAPTIONS: "give a table as `input` or another `layout`",
+    Content.LABEL: "choose another `layout`, such as `layout=image`",
+}
+
+
+def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
+    """Opens the source, and resolves a layout that depends on what the source contains.
+
+    Raises:
+      RequestError: the source cannot be opened, or does not contain what the layout asks for.
+    """
+    layout = spec.layout
+    # Of images with objects, `tfds` stores these.
+    may_have_objects = layout in (None, parse_layout("tfds"))
+    needs_label = layout is not None and layout.needs_label
+    needs_objects = may_have_objects or spec.source.needs_objects
+    request = dataclasses.replace(spec.source, needs_label=needs_label, needs_objects=needs_objects)
+    opened = open_input(request)
+    source = opened.source(request)
+    has_masks = Content.MASK in source.provides
+    if layout is None and (has_masks or source.provides == {Content.IMAGE, Content.CAPTIONS}):
+        layout, may_have_objects = parse_layout("segmentation" if has_masks else CAPTIONS), False
+        request = dataclasses.replace(spec.source, columns=layout.columns, needs_label=False, needs_objects=False)
+        source = opened.source(request)
+    _check_mask_settings(spec, layout)
+    if Content.OBJECTS in source.provides and may_have_objects:
+        layout = parse_layout(TFDS_OBJECTS if layout else "detection")
+        source = opened.source(
+            dataclasses.replace(spec.source, columns=layout.columns, needs_label=False, needs_objects=True)
+        )
+    if layout is not None:
+        _check_contents(spec, source, layout)
+    if layout == EVERY_COLUMN:
+        if not source.column_types:
+            raise RequestError(
+                f"`layout=columns`: {source.name} does not declare the types of columns; a spec file can say them: "
+                f"{_column_layout(source)}"
+            )
+        layout = table_layout(source.column_types)
+        source = opened.source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=False))
+    elif layout is None and Content.IMAGE in source.provides:
+        has_several = spec.source.label_separator or spec.source.label_columns or spec.source.group_rows
+        has_several = has_several and spec.source.label_type is LabelType.CLASS
+        layout = parse_layout("multilabel" if has_several else "tfds")
+        source = opened.source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=True))
+        if source.has_several_labels and not has_several:
+            layout = parse_layout("multilabel")
+            source = opened.source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=True))
+    if layout is not None and spec.source.label_type is not LabelType.CLASS:
+        layout = _with_label_values(layout, spec, source)
+        source = opened.source(dataclasses.replace(spec.source, columns=layout.columns, needs_label=False))
+    if layout is None:
+        raise _without_images(spec, source, needs_label=True)
+    if spec.source.label_separator and any(field.startswith("label.") for field in layout.fields):
+        raise RequestError(
+            f"`label_separator={spec.source.label_separator}`: the layout holds one label per sample; "
+            "say `layout=multilabel`, or ask for labels.index"
+        )
+    layout = with_images(layout, source.images)
+    grouped = dataclasses.replace(spec.source, group_rows=spec.source.group_rows or source.groups_rows)
+    return dataclasses.replace(spec, layout=resolve_types(layout, source.column_types), source=grouped), source
+
+
+def _check_contents(spec: BuildSpec, source: Source, layout: Layout) -> None:
+    """Refuses a layout that needs what the source does not provide."""
+    missing = [content for content in _REMEDIES if content in layout.required - source.provides]
+    if missing:
+        is_column = missing[0] is Content.COLUMNS and layout.columns
+        what = f"column.{min(layout.columns)}" if is_column else missing[0].value
+        raise RequestError(
+            f"the layout needs {what}, and `input={spec.source.input[0]}` is read as {source.name}, which has none; "
+            f"{_REMEDIES[missing[0]]}"
+        )
+    if Content.IMAGE in layout.required - source.provides:
+        raise _without_images(spec, source, needs_label=layout.needs_label)
+
+
+def _without_images(spec: BuildSpec, source: Source, *, needs_label: bool) -> RequestError:
+    """The refusal of a table without images, with what finds them."""
+    suggestions = [*source.column_suggestions(needs_label=needs_label)]
+    alone = f"; a spec file may say a dataset of columns alone: {_column_layout(source)}"
+    if source.column_types:
+        suggestions, alone = [*suggestions, Suggestion("a dataset of the columns alone", {"layout": "columns"})], ""
+    return RequestError(
+        f"`input={spec.source.input[0]}`: no column has the usual name of a column with images, such as image or "
+        "path; name it with `image_column`, or make paths with `image_path`; it has: "
+        f"{', '.join(source.columns)}{alone}",
+        suggestions,
+    )
+
+
+def _check_mask_settings(spec: BuildSpec, layout: Layout | None) -> None:
+    """Refuses settings of masks for a layout without masks."""
+    named = next((name for name in MASK_SETTINGS if getattr(spec.source, name)), None)
+    if named and not (layout is not None and layout.needs_mask):
+        raise RequestError(f"`{named}`: the layout has no masks; say `layout=segmentation`, or leave `{named}` out")
+
+
+def _with_label_values(layout: Layout, spec: BuildSpec, source: Source) -> Layout:
+    label_type = spec.source.label_type
+    if source.label_column is None or not layout.needs_label:
+        what = (
+            "the layout has none" if source.label_column else f"`input={spec.source.input[0]}` has no column of labels"
+        )
+        raise RequestError(
+            f"`label_type={label_type.value}` is about the labels of a table, and {what}; name the column with "
+            "`label_column`, or leave `label_type` out"
+        )
+    kind = "float" if label_type is LabelType.FLOAT else "bytes"
+    return with_values(layout, source.label_column, kind, several=spec.source.group_rows)
+
+
+def _column_layout(source: Source) -> str:
+    column = source.columns[0]
+    return f"layout: {json.dumps({column: {'field': f'column.{column}', 'type': 'bytes'}})}"
