@@ -114,3 +114,13 @@ def test_no_byte_of_a_footer_ends_the_process(tmp_path):
     ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[4])
     assert ran.returncode == 0, ran.stderr
     assert int(ran.stdout) > 50
+
+
+@pytest.mark.parametrize("size", [0, 1, 14, 15, 16, 127, 128, 300])
+def test_lists_of_any_length_in_a_header_are_passed_over(size):
+    # Thrift's compact protocol: a list of 32-bit integers, then 7 in field 2, then the end.
+    varint = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])
+    head = bytes([size << 4 | 5]) if size < 15 else b"\xf5" + varint
+    data = b"\x19" + head + b"\x02" * size + b"\x15\x0e\x00"
+    found = parquet_pages._Header(data + b"page")
+    assert (found.sizes[2], found.end) == (7, len(data))
