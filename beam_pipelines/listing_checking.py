@@ -9,9 +9,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.annotation_checking import check_annotations
 from beam_tfrecords.beam_pipelines.class_checking import resolve_classes
 from beam_tfrecords.errors import RequestError, Suggestion
-from beam_tfrecords.transforms.labels import (
-    ClassNames,
-)
+from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.detect.table_sidecars import is_table
 from beam_tfrecords.transforms.sources.detect.trial import is_usable

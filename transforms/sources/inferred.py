@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from beam_tfrecords.errors import Suggestion
 from beam_tfrecords.examples.contents import Content
-from beam_tfrecords.transforms.sources.detect.inference import infer_folders
+from beam_tfrecords.transforms.sources.detect.inference import ApplyInterpretations, assume_folders, infer_folders
 from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, Request
 from beam_tfrecords.transforms.sources.detect.suggestions import find_sidecars
-from beam_tfrecords.transforms.sources.detect.tree import FolderTree
-from beam_tfrecords.transforms.sources.path_labels import describe_path_columns, find_path_columns
+from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
+from beam_tfrecords.transforms.sources.path_labels import compile_pattern, describe_path_columns, find_path_columns
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
@@ -36,6 +36,40 @@ class InferredSource(Source):
         self.notes += notes
         self._inferred = tree, request
         return found
+
+    def _change(
+        self,
+        found: Mapping[str, Interpretation],
+        trees: Mapping[str, FolderTree],
+        spec: SourceSpec,
+        *,
+        folders: FolderSummary,
+        splits: Mapping[str, str],
+    ) -> ApplyInterpretations | None:
+        """What gives the references their labels and splits anew; None if the guess was right for all of them.
+
+        Args:
+          found: prefix of keys -> what the folders below it mean, and so `trees` and `splits`.
+          folders: of all inputs.
+
+        Raises:
+          RequestError: an input says its split, and its folders another one.
+        """
+        keeps_splits = not spec.splits_auto and spec.split_folders is None
+        change = ApplyInterpretations(found, compile_pattern(spec), keeps_splits, splits)
+        change.check_splits(folders, spec)
+        guess = assume_folders(spec)
+        for prefix, tree in trees.items():
+            for path, folder in tree.walk():
+                at = f"{path}/" if path else ""
+                if folder.images and (
+                    bool(splits)
+                    or bool(found[prefix].lists)
+                    or guess.place(at) != found[prefix].place(at)
+                    or (found[prefix].has_splits and found[prefix].place(at)[1] is None)
+                ):
+                    return change
+        return None
 
     def _take_columns(self, pattern: re.Pattern[str] | None, spec: SourceSpec) -> None:
         """Makes columns of the groups of a pattern of paths.

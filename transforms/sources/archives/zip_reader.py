@@ -17,7 +17,7 @@ from typing import IO, TypeVar
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.refs import Range, ZipMember
-from beam_tfrecords.transforms.sources.archives.archive import Member, check_expansion
+from beam_tfrecords.transforms.sources.archives.members import Member, check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, Spool
 from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.zip_member import HEADER_BYTES, unpack_start

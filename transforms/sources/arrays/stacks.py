@@ -14,15 +14,10 @@ from typing import IO, Any, TypeAlias
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
 from beam_tfrecords.transforms.refs import IMAGE, PixelRange, SampleRef
-from beam_tfrecords.transforms.sources.archives.archive import check_expansion
+from beam_tfrecords.transforms.sources.archives.members import check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
-from beam_tfrecords.transforms.sources.inputs import (
-    InputFile,
-    describe_splits,
-    quote_input,
-    splits_of_names,
-)
+from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, quote_input, splits_of_names
 from beam_tfrecords.transforms.sources.reading import reading
 from beam_tfrecords.transforms.sources.source import MakeSource
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec

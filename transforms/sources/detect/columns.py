@@ -4,35 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs import IMAGE
 from beam_tfrecords.transforms.sources.detect.box_columns import describe_boxes, find_boxes
-from beam_tfrecords.transforms.sources.detect.column_names import (
-    IMAGE_NAMES,
-    MASK_NAMES,
-    USUAL_LABELS,
-    is_label_name,
-)
+from beam_tfrecords.transforms.sources.detect.column_names import IMAGE_NAMES, MASK_NAMES, USUAL_LABELS, is_label_name
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
-from beam_tfrecords.transforms.sources.detect.image_columns import find_name, name_images
+from beam_tfrecords.transforms.sources.detect.image_columns import find_lists, find_name, name_images
 from beam_tfrecords.transforms.sources.detect.split_column import SplitColumn, find_split_column
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.source_spec import LabelType, SourceSpec
 from beam_tfrecords.transforms.sources.tables.box_cells import BoxColumns
-from beam_tfrecords.transforms.sources.tables.cells import is_path_list
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, pattern_columns
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
-from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, available
-
-# Rows that are looked at.
-_ROWS = 100
+from beam_tfrecords.transforms.sources.tables.table import Table, available
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +94,7 @@ def choose_columns(table: Table, spec: SourceSpec) -> tuple[Columns, list[str]]:
     if not images or images.get(IMAGE) == "":
         guessed = choose("image_column", usual_images, "images", text=True)
         images = {**images, IMAGE: guessed} if guessed else {}
-    listed = _find_lists(table, images)
+    listed = find_lists(table, images)
     images = {column if column in listed and name == IMAGE else name: column for name, column in images.items()}
     lists = frozenset(name for name, column in images.items() if column in listed)
     image = next(iter(images.values()), None)
@@ -242,18 +231,6 @@ def choose_label(
 def find_label(table: Table) -> str | None:
     """The column of the labels by its usual name; None if there is none."""
     return _guess(table, USUAL_LABELS, text=False)
-
-
-def _find_lists(table: Table, images: Mapping[str, str]) -> set[str]:
-    """The columns that have lists of paths, as the first rows say."""
-    columns = [column for column in images.values() if column not in table.embedded]
-    first: dict[str, Any] = {}
-    for row in itertools.islice(table.rows(columns), _ROWS) if columns else ():
-        if not isinstance(row, InvalidRow):
-            first = {**{name: cell for name, cell in row.items() if cell and cell != "[]"}, **first}
-        if len(first) == len(set(columns)):
-            break
-    return {column for column in columns if is_path_list(first.get(column))}
 
 
 def _check_pattern(table: Table, pattern: str) -> None:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.transforms.refs import IMAGE, MASK
-from beam_tfrecords.transforms.sources.detect.column_names import (
-    IMAGE_NAMES,
-    MASK_NAMES,
-    is_mask_name,
-    plain_name,
-)
+from beam_tfrecords.transforms.sources.detect.column_names import IMAGE_NAMES, MASK_NAMES, is_mask_name, plain_name
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.selection import read_names
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.sources.tables.table import Table, available
+from beam_tfrecords.transforms.sources.tables.cells import is_path_list
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table, available
 
 # What Hugging Face's datasets calls the columns of tables beside images.
 _FILE, _FILES = "file_name", "file_names"
+# Rows that are looked at.
+_ROWS = 100
 
 
 def name_images(columns: Sequence[str], table: Table, spec: SourceSpec) -> dict[str, str]:
@@ -151,3 +151,15 @@ def find_name(
     plain = {plain_name(column): column for column in reversed(columns)}
     found = (plain[name] for name in names if name in plain)
     return next((column for column in found if is_fit(column)), None)
+
+
+def find_lists(table: Table, images: Mapping[str, str]) -> set[str]:
+    """The columns that have lists of paths, as the first rows say."""
+    columns = [column for column in images.values() if column not in table.embedded]
+    first: dict[str, Any] = {}
+    for row in itertools.islice(table.rows(columns), _ROWS) if columns else ():
+        if not isinstance(row, InvalidRow):
+            first = {**{name: cell for name, cell in row.items() if cell and cell != "[]"}, **first}
+        if len(first) == len(set(columns)):
+            break
+    return {column for column in columns if is_path_list(first.get(column))}

@@ -8,10 +8,7 @@ from collections.abc import Mapping
 
 from beam_tfrecords.errors import FailureReason, RequestError, Suggestion
 from beam_tfrecords.transforms.refs import SampleRef
-from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
-    describe_annotations,
-    find_annotations,
-)
+from beam_tfrecords.transforms.sources.detect.annotation_sidecars import describe_annotations, find_annotations
 from beam_tfrecords.transforms.sources.detect.interpretation import (
     Assumption,
     Interpretation,
@@ -24,7 +21,7 @@ from beam_tfrecords.transforms.sources.detect.list_sidecars import find_lists, n
 from beam_tfrecords.transforms.sources.detect.suggestions import list_rows, refuse
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary, FolderTree
 from beam_tfrecords.transforms.sources.names import printable
-from beam_tfrecords.transforms.sources.path_labels import compile_pattern, named_split_folders, path_label
+from beam_tfrecords.transforms.sources.path_labels import named_split_folders, path_label
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 _BESIDE_SPLITS = (FailureReason.UNKNOWN_SPLIT.value, "beside the split folders, not in one of them")
@@ -140,37 +137,3 @@ def _refuse_annotated(found: Interpretation, tree: FolderTree, request: Request)
         folders = Suggestion("the folders as classes", {"label_pattern": pattern})
         error = UnclearError(f"the folders may be classes, but there are {what}", [folders])
         raise refuse(error, tree, request)
-
-
-def change_refs(
-    found: Mapping[str, Interpretation],
-    trees: Mapping[str, FolderTree],
-    spec: SourceSpec,
-    *,
-    folders: FolderSummary,
-    splits: Mapping[str, str],
-) -> ApplyInterpretations | None:
-    """What gives the references their labels and splits anew; None if the guess was right for all of them.
-
-    Args:
-      folders: of all inputs.
-      splits: as in `ApplyInterpretations`.
-
-    Raises:
-      RequestError: an input says its split, and its folders another one.
-    """
-    keeps_splits = not spec.splits_auto and spec.split_folders is None
-    change = ApplyInterpretations(found, compile_pattern(spec), keeps_splits, splits)
-    change.check_splits(folders, spec)
-    guess = assume_folders(spec)
-    for prefix, tree in trees.items():
-        for path, folder in tree.walk():
-            at = f"{path}/" if path else ""
-            if folder.images and (
-                bool(splits)
-                or bool(found[prefix].lists)
-                or guess.place(at) != found[prefix].place(at)
-                or (found[prefix].has_splits and found[prefix].place(at)[1] is None)
-            ):
-                return change
-    return None

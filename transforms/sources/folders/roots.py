@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fnmatch
+import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError
-from beam_tfrecords.transforms.sources.detect.interpretation import show_names
+from beam_tfrecords.transforms.service_faults import retry_faults
+from beam_tfrecords.transforms.sources.detect.interpretation import Interpretation, show_names
+from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.inputs import has_wildcards, quote_input
 from beam_tfrecords.transforms.sources.names import is_system_folder, printable
 from beam_tfrecords.transforms.sources.path_labels import named_split_folders
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+
+# In a bucket, a look at so many folders for empty ones takes a second.
+_MOST_FOLDERS = 5_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,3 +83,21 @@ def check_named_splits(roots: Sequence[Root], spec: SourceSpec) -> None:
                 f"{', '.join(quote_input(root.listing) for root in roots)} does not have; "
                 f"it has: {show_names(sorted(existing))}"
             )
+
+
+def describe_empty(root: Root, tree: FolderTree, found: Interpretation, spec: SourceSpec) -> Iterator[str]:
+    """A note on the folders among those of the classes that hold no image."""
+    bases: Mapping[str, str | None] = found.bases if len(found.bases) < _MOST_FOLDERS else {}
+    for base in bases:
+        full = tree.below(base)
+        if len(full) > _MOST_FOLDERS:
+            continue
+        with contextlib.suppress(OSError):
+            names = retry_faults(root.folder, functools.partial(root.folder_names, base))
+            empty = [
+                name
+                for name in names
+                if name not in full and spec.selection.skips_path(f"{root.key_prefix}{base}/{name}".lstrip("/")) is None
+            ]
+            if empty:
+                yield f"no image in the folder {show_names(empty)} of {printable(storage.join(root.folder, base))}"

@@ -9,8 +9,12 @@ from typing import Any
 
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.transforms.objects import Objects, check_count
+from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.records.tfds_features import Features
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
+from beam_tfrecords.transforms.sources.tables.object_cells import wants_objects
+from beam_tfrecords.transforms.sources.tables.table import FirstRows
 
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _API = "image/object"
@@ -169,3 +173,21 @@ def _name(label: Any, names: Sequence[str], first: int) -> Any:
 def _image_id(values: Sequence[Any]) -> str:
     value = values[0] if len(values) == 1 else ""
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def find_objects(
+    start: FirstRows, features: Features, spec: SourceSpec, *, image: str, usual: Sequence[str]
+) -> ObjectFeatures | None:
+    """The features with objects, if they are asked for: their classes may be the label that the request names.
+
+    Args:
+      image: feature with the image.
+      usual: usual names of labels, beside which objects are not read unless they are asked for.
+    """
+    label = spec.label_column
+    named = None if label is None else dataclasses.replace(spec, label_column=None)
+    if not wants_objects(named or spec, next((name for name in usual if name in start.columns and not named), None)):
+        return None
+    return find_object_features(
+        start.columns, features, start.first_rows, image=image, shown=quote_input(start.path), label=label
+    )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, cast
@@ -16,19 +17,20 @@ from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError, masked_crc32c, scan_records
 from beam_tfrecords.transforms.refs import IMAGE, MASK, PixelRange, Range, SampleRef, Value
-from beam_tfrecords.transforms.sources.archives.archive import check_expansion
+from beam_tfrecords.transforms.sources.archives.members import check_expansion
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
 from beam_tfrecords.transforms.sources.reading import reading
-from beam_tfrecords.transforms.sources.records.object_features import (
-    ObjectFeatures,
-    read_objects,
-)
+from beam_tfrecords.transforms.sources.records.object_features import ObjectFeatures, read_objects
 from beam_tfrecords.transforms.sources.source_spec import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
+from beam_tfrecords.transforms.sources.tables.table import FirstRows
 
 # A longer record is damaged: no image has as many bytes, and they are held in memory.
 _MOST_BYTES = 1 << 30
+# Records of the first file that show which features there are.
+_RECORDS = 32
+_MOST_TRIED = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -219,3 +221,35 @@ def read_cell(feature: tuple[str, list[Any]] | None) -> Value:
     """A feature as a cell; None for one without a value."""
     values = feature[1] if feature else []
     return values[0] if len(values) == 1 else values or None
+
+
+def read_first_records(container: Container) -> FirstRows:
+    """The first records.
+
+    Raises:
+      SampleError: there is none, or none is whole.
+    """
+    rows: list[dict[str, Any]] = []
+    types: dict[str, str] = {}
+    damage = ""
+    try:
+        for record, _ in itertools.islice(scan_file(container), _MOST_TRIED):
+            if isinstance(record, RecordError):
+                damage = damage or f"record {record.record}: {record}"
+                continue
+            try:
+                features = parse_example(record.data)
+            except ValueError as error:
+                damage = damage or str(error)
+                continue
+            rows.append({name: read_cell(feature) for name, feature in features.items()})
+            types |= {name: kind for name, (kind, _) in features.items() if kind}
+            if len(rows) == _RECORDS:
+                break
+    except SampleError as error:
+        damage = damage or error.detail
+    # A damaged record beside a whole one is a rejected one, when all are listed.
+    if not rows:
+        reason = FailureReason.CORRUPT if damage else FailureReason.EMPTY
+        raise SampleError(Stage.LIST, reason, damage or "it has no record")
+    return FirstRows(container.uri, tuple(types), types, rows)

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from beam_tfrecords import storage
-from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.storage.threads import map_in_threads
 from beam_tfrecords.transforms.refs import IMAGE, MASK
 from beam_tfrecords.transforms.sources.containers import Container
@@ -40,14 +39,7 @@ from beam_tfrecords.transforms.sources.tables.parquet_table import (
     open_parquet,
     opened,
 )
-from beam_tfrecords.transforms.sources.tables.row_source import (
-    RowSource,
-    note_splits,
-    path_splits,
-    shard_splits,
-    splits_of,
-)
-from beam_tfrecords.transforms.splits import SPLIT_NAMES
+from beam_tfrecords.transforms.sources.tables.row_source import RowSource, note_splits, shard_or_path_splits, splits_of
 
 # train-00000-of-00004.parquet, also with a hash behind the numbers.
 _SPLIT = re.compile(r"(?P<split>[A-Za-z]\w*)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?\.parquet", re.IGNORECASE)
@@ -81,15 +73,10 @@ class HfParquetSource(RowSource):
         declared = parse_features(schema)
         label = choose_label(rest, spec, declared=declared.classes)
         cells = self._take_columns(rest, spec, label, has_several=label in declared.several, has_mask=MASK in images)
-        has_several = len(self.images) > 1 or any(self.images.values())
-        self.provides |= {Content.IMAGES} if has_several else frozenset()
         column = cells.columns.objects or label or ""
         self.class_names = _all_names(files, column) if column in declared.classes else ()
         self.labels_may_be_indices = not self.class_names
-        # Shards of a split in its own folder are all called `data`.
-        shards = shard_splits(files, _SPLIT, spec)
-        are_said = not set(SPLIT_NAMES.values()).isdisjoint(shards.values())
-        splits = splits_of(files) or (are_said and shards) or path_splits(files, spec) or shards
+        splits = splits_of(files) or shard_or_path_splits(files, _SPLIT, spec)
         self.notes += note_splits(splits, spec) if cells.columns.split is None else []
         paired = zip(files, pair_roots(files, spec.image_root), strict=True)
         roots = {file.entry.path: one.own or one.every for file, one in paired}

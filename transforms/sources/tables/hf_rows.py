@@ -25,12 +25,7 @@ from beam_tfrecords.transforms.sources.source_spec import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.hf_features import parse_features
 from beam_tfrecords.transforms.sources.tables.parquet_pages import check_pages
-from beam_tfrecords.transforms.sources.tables.parquet_table import (
-    fitting_rows,
-    is_list,
-    opened,
-    read_rows,
-)
+from beam_tfrecords.transforms.sources.tables.parquet_table import fitting_rows, is_list, opened, read_rows
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow
 

@@ -55,6 +55,8 @@ class RowSource(ContainerSource):
         self.columns, self.column_types, self.label_column = table.columns, table.column_types, label
         self.table, self.has_several_labels = table, cells.has_several_labels
         self.provides = cells.provides | {Content.IMAGE, *([Content.MASK] if has_mask else [])}
+        has_several = len(self.images) > 1 or any(self.images.values())
+        self.provides |= {Content.IMAGES} if has_several else frozenset()
         return cells
 
 
@@ -89,7 +91,14 @@ def shard_splits(files: Sequence[InputFile], name: re.Pattern[str], spec: Source
     return {path: SPLIT_NAMES.get(word.rpartition("_")[2], word) for path, word in words.items()}
 
 
-def path_splits(files: Sequence[InputFile], spec: SourceSpec) -> dict[str, str]:
+def shard_or_path_splits(files: Sequence[InputFile], name: re.Pattern[str], spec: SourceSpec) -> dict[str, str]:
+    """`shard_splits` of usual names, else the splits of folders, where all shards are called `data`."""
+    shards = shard_splits(files, name, spec)
+    are_usual = not set(SPLIT_NAMES.values()).isdisjoint(shards.values())
+    return (are_usual and shards) or _path_splits(files, spec) or shards
+
+
+def _path_splits(files: Sequence[InputFile], spec: SourceSpec) -> dict[str, str]:
     """File -> split, where the paths of all Parquet files below a folder say one, as in train/0000.parquet."""
     words = {file.entry.path: file.key_prefix.strip("/").removesuffix(".parquet").split("/") for file in files}
     found = {path: next(filter(None, map(split_in_name, reversed(parts))), None) for path, parts in words.items()}

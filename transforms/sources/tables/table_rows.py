@@ -12,9 +12,11 @@ from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.ref_columns import RefColumns, one_by_one
 from beam_tfrecords.transforms.refs import IMAGE, MASK, File, SampleRef
+from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container, Spool
 from beam_tfrecords.transforms.sources.detect.columns import Columns
 from beam_tfrecords.transforms.sources.image_files import find_image, join_fingerprints, look, of_path
+from beam_tfrecords.transforms.sources.names import printable
 from beam_tfrecords.transforms.sources.reading import unchanged
 from beam_tfrecords.transforms.sources.source_spec import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import check_end, read_paths, read_text
@@ -44,6 +46,15 @@ class TableReader:
     @property
     def columns(self) -> Columns:
         return self.cells.columns
+
+    def cut(self) -> tuple[list[Container], list[str]]:
+        """The ranges of rows that workers read at once, and a note on why most rows are in one of them."""
+        ranges, problem = retry_faults(self.table.path, self.table.cut)
+        name = printable(storage.basename(self.table.path))
+        notes = [f"{name}: one process lists most of its rows, because {problem}"] if problem else []
+        # `samples` looks at the version.
+        file = dataclasses.replace(Container.of(self.file, key_prefix=self.key_prefix), version="")
+        return [dataclasses.replace(file, part=tuple(part)) for part in ranges], notes
 
     def samples(self, part: RowRange | None = None) -> Iterator[SampleRef | RefColumns]:
         with unchanged(self.table.path, self.file.version):

@@ -6,25 +6,16 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs import MASK, SampleRef
-from beam_tfrecords.transforms.service_faults import retry_faults
 from beam_tfrecords.transforms.sources.containers import Container, until_damage
 from beam_tfrecords.transforms.sources.detect.column_suggestions import column_suggestions
 from beam_tfrecords.transforms.sources.detect.columns import choose_columns, has_labels
 from beam_tfrecords.transforms.sources.detect.missing_images import first_images, refuse_missing
 from beam_tfrecords.transforms.sources.image_roots import FileRoots, pair_roots
-from beam_tfrecords.transforms.sources.inputs import (
-    InputFile,
-    describe_splits,
-    find_files,
-    keep_inputs,
-    quote_input,
-)
-from beam_tfrecords.transforms.sources.names import printable
+from beam_tfrecords.transforms.sources.inputs import InputFile, describe_splits, find_files, keep_inputs, quote_input
 from beam_tfrecords.transforms.sources.source import MakeSource, Source
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.row_values import row_reader
@@ -139,13 +130,9 @@ class TableSource(Source):
             return ()
         parts = []
         for reader in self._readers:
-            ranges, problem = retry_faults(reader.table.path, reader.table.cut)
-            if problem:
-                name = printable(storage.basename(reader.table.path))
-                self.notes.append(f"{name}: one process lists most of its rows, because {problem}")
-            # Its reader looks at the version.
-            file = dataclasses.replace(Container.of(reader.file, key_prefix=reader.key_prefix), version="")
-            parts += [dataclasses.replace(file, part=tuple(part)) for part in ranges]
+            ranges, notes = reader.cut()
+            parts += ranges
+            self.notes += notes
         return parts if len(parts) > 1 else ()
 
 

@@ -19,8 +19,8 @@ import zstandard
 from beam_tfrecords import storage
 from beam_tfrecords.transforms.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs import SampleRef
-from beam_tfrecords.transforms.sources.archives import archive
-from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
+from beam_tfrecords.transforms.sources.archives import members
+from beam_tfrecords.transforms.sources.archives.members import ReadArchive
 from beam_tfrecords.transforms.sources.archives.tar_reader import open_tar
 from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
 from beam_tfrecords.transforms.sources.detect.interpretation import Assumption
@@ -43,7 +43,7 @@ BOMB = (
 @pytest.fixture
 def read(tmp_path, monkeypatch) -> Callable[..., tuple[dict[str, bytes], tuple[str, str] | None, int]]:
     """Reads an archive: key -> bytes, the failure if there is one, and the bytes of the spool."""
-    monkeypatch.setattr(archive, "_FREE_BYTES", 1 << 20)
+    monkeypatch.setattr(members, "_FREE_BYTES", 1 << 20)
 
     def run(path: Path, *, most_bytes: int = 10**9) -> tuple[dict[str, bytes], tuple[str, str] | None, int]:
         container = Container(str(path), path.stat().st_size, "f", "")

@@ -21,8 +21,8 @@ from beam_tfrecords.errors import FailureReason, RequestError, SampleError
 from beam_tfrecords.transforms.blocks.fetching import read_image
 from beam_tfrecords.transforms.ref_columns import one_by_one
 from beam_tfrecords.transforms.refs import SampleRef
-from beam_tfrecords.transforms.sources.archives import archive
-from beam_tfrecords.transforms.sources.archives.archive import ReadArchive
+from beam_tfrecords.transforms.sources.archives import members
+from beam_tfrecords.transforms.sources.archives.members import ReadArchive
 from beam_tfrecords.transforms.sources.archives.zip_reader import open_zip
 from beam_tfrecords.transforms.sources.containers import Container, Spool, until_damage
 from beam_tfrecords.transforms.sources.detect.interpretation import Assumption
@@ -334,7 +334,7 @@ def zeros(sizes: Iterable[int]) -> bytes:
 
 
 def test_a_bomb_is_listed_up_to_a_multiple_of_its_size(read, monkeypatch):
-    monkeypatch.setattr(archive, "_FREE_BYTES", 1 << 20)
+    monkeypatch.setattr(members, "_FREE_BYTES", 1 << 20)
     data = zeros([1 << 18] * 1000)
     samples, failure, _ = read(data)
     detail = f"the archive of {len(data):,} bytes expands to more than 100 times its size; extract it if that is meant"
@@ -343,7 +343,7 @@ def test_a_bomb_is_listed_up_to_a_multiple_of_its_size(read, monkeypatch):
 
 
 def test_many_entries_of_one_member_are_a_bomb(read, monkeypatch):
-    monkeypatch.setattr(archive, "_FREE_BYTES", 1 << 20)
+    monkeypatch.setattr(members, "_FREE_BYTES", 1 << 20)
     data = zeros([1 << 20])
     start, end = data.index(b"PK\x01\x02"), data.index(b"PK\x05\x06")
     tail = bytearray(data[end:])

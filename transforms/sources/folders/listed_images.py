@@ -1,0 +1,121 @@
+"""The files of folders and globs that are images."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, SampleError
+from beam_tfrecords.transforms.images.formats import SNIFFED_BYTES, may_be_an_image
+from beam_tfrecords.transforms.refs import File, SampleRef, one_image
+from beam_tfrecords.transforms.service_faults import retry_faults
+from beam_tfrecords.transforms.sources.containers import Container, Spool
+from beam_tfrecords.transforms.sources.detect.inference import assume_folders
+from beam_tfrecords.transforms.sources.folders.mask_files import MaskFiles
+from beam_tfrecords.transforms.sources.folders.roots import Root
+from beam_tfrecords.transforms.sources.image_files import with_mask
+from beam_tfrecords.transforms.sources.names import (
+    FOLDER_MARKER,
+    NOT_AN_IMAGE,
+    has_extension,
+    is_utf8,
+    printable,
+    skipped_kind,
+)
+from beam_tfrecords.transforms.sources.path_labels import (
+    OUTSIDE_SPLITS,
+    compile_pattern,
+    find_path_columns,
+    path_columns,
+    path_group,
+    path_label,
+)
+from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadImages:
+    """Lists the images of one part of a folder or glob. Picklable.
+
+    Attributes:
+      roots: prefix of keys -> the root.
+      spec: the request.
+    """
+
+    roots: Mapping[str, Root]
+    spec: SourceSpec
+
+    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+        """One reference per image."""
+        root = self.roots[container.key_prefix]
+        files = storage.list_part(root.listing, container.part, special=True, literal=root.is_folder)
+        return list_images(files, root, self.spec, skipped)
+
+
+def list_images(
+    files: Iterable[storage.FileEntry], root: Root, spec: SourceSpec, skipped: Skipped, masks: MaskFiles | None = None
+) -> Iterator[SampleRef]:
+    """One reference per image among the listed files of a root; counts the others."""
+    guess, pattern, start = assume_folders(spec), compile_pattern(spec), root.start
+    only_splits = spec.split_folders is not None
+    _, names = find_path_columns(pattern, spec)
+    # Images of one folder come one after the other.
+    last: str | None = None
+    placed: tuple[str | None, str | None] = (None, None)
+    for entry in files:
+        relative = entry.path[start:]
+        kind = skipped_kind(relative)
+        if kind == FOLDER_MARKER and entry.size < 0:
+            kind = "link to a listed folder"
+        folder = relative[: relative.rfind("/") + 1]
+        if folder != last:
+            last, placed = folder, guess.place(folder)
+        label, split = placed
+        if kind is None and split is None and only_splits:
+            kind = OUTSIDE_SPLITS
+        if kind is None and masks is not None and masks.is_mask(entry.path):
+            kind = "mask"
+        if kind is None and not has_extension(relative) and not _may_be_an_image(entry):
+            kind = NOT_AN_IMAGE
+        key = root.key_prefix + relative
+        if kind is not None:
+            skipped.add(kind, printable(key))
+            continue
+        failure = _failure(entry)
+        if failure is not None and not is_utf8(entry.path):
+            yield SampleRef(printable(key), one_image(File(printable(entry.path))), split=split, failure=failure)
+            continue
+        if pattern is not None:
+            label = path_label(key, pattern)
+        size = max(entry.size, 0)
+        images = one_image(File(entry.path, entry.version))
+        group = path_group(key, pattern)
+        columns = path_columns(key, pattern, names) if names else {}
+        ref = SampleRef(key, images, size, entry.fingerprint, label, split, columns, failure, group)
+        yield ref if masks is None or failure else _with_mask(ref, masks, relative)
+
+
+def _with_mask(ref: SampleRef, masks: MaskFiles, relative: str) -> SampleRef:
+    try:
+        return with_mask(ref, masks.find(relative))
+    except SampleError as error:
+        return dataclasses.replace(ref, failure=(error.reason.value, error.detail))
+
+
+def _may_be_an_image(entry: storage.FileEntry) -> bool:
+    """Whether the first bytes of a local file may be an image's; a remote one would cost a request per file."""
+    if storage.has_scheme(entry.path) or entry.size < 0:
+        return True
+    try:
+        return may_be_an_image(retry_faults(entry.path, lambda: storage.read_range(entry.path, 0, SNIFFED_BYTES)))
+    except OSError:
+        return True  # It fails again when it is converted, and is counted then.
+
+
+def _failure(entry: storage.FileEntry) -> tuple[str, str] | None:
+    if not is_utf8(entry.path):
+        return (FailureReason.UNREADABLE.value, "the file name is not valid UTF-8; rename the file")
+    if entry.size < 0:
+        return (FailureReason.UNREADABLE.value, "not a regular file, or a broken link")
+    return None

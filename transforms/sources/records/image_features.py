@@ -1,0 +1,67 @@
+"""Which features of records hold the image, its mask, and the sides of pixels."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from beam_tfrecords.errors import SampleError
+from beam_tfrecords.transforms.images.formats import sniff
+from beam_tfrecords.transforms.sources.detect.image_columns import choose_image, choose_mask
+from beam_tfrecords.transforms.sources.records.record_rows import is_length
+from beam_tfrecords.transforms.sources.records.tfds_features import Features
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.tables.table import FirstRows
+
+
+def choose_features(start: FirstRows, features: Features, spec: SourceSpec) -> tuple[str, str | None, tuple[str, ...]]:
+    """The features with the image, its mask, and the sides of an image that is pixels; None and () for none.
+
+    Raises:
+      RequestError: there is no image or mask, or there are several images.
+    """
+    mask = choose_mask(start.columns, start, spec)
+    image = _choose_image(start, features, spec, mask)
+    return image, mask, _find_sides(image, start)
+
+
+def _choose_image(start: FirstRows, features: Features, spec: SourceSpec, mask: str | None) -> str:
+    """The feature with the image: of those of the description, else of those that are images, else pixels.
+
+    Args:
+      mask: feature with the mask, which is no image.
+    """
+    row = start.first_rows[0]
+    encoded = [name for name in start.columns if _is_image(row.get(name))]
+    pixels = [name for name in start.columns if _find_sides(name, start)]
+    kinds = [[name for name in kind if name != mask] for kind in (features.images, encoded, pixels)]
+    lacks = "no feature with an image in its first record, nor with pixels whose height, width and depth are in others"
+    return choose_image(kinds, start, spec, lacks=lacks)
+
+
+def _find_sides(image: str, start: FirstRows) -> tuple[str, ...]:
+    """The features with the sides of an image whose bytes are pixels: height, width, and channels unless it is grey.
+
+    They are beside it, as `image/height` is beside `image/raw`; empty if it has other bytes.
+    """
+    row = start.first_rows[0]
+    data = row.get(image)
+    if not isinstance(data, bytes) or _is_image(data):
+        return ()
+    for head in dict.fromkeys((f"{image}/", f"{image.rpartition('/')[0]}/", "")):
+        for sides in (("height", "width", "depth"), ("height", "width", "channels"), ("height", "width")):
+            names = tuple(f"{head}{side}" for side in sides)
+            lengths: list[Any] = [row.get(name) for name in names]
+            if all(map(is_length, lengths)) and math.prod(lengths) == len(data):
+                return names
+    return ()
+
+
+def _is_image(value: Any) -> bool:
+    if not isinstance(value, bytes) or not value:
+        return False
+    try:
+        sniff(value)
+    except SampleError:
+        return False
+    return True

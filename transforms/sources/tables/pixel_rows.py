@@ -1,0 +1,103 @@
+"""The rows of tables that hold the pixels of images."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.refs import IMAGE, PixelRange, Range, SampleRef
+from beam_tfrecords.transforms.sources.containers import Container, Spool
+from beam_tfrecords.transforms.sources.detect.numbered_columns import square_shape
+from beam_tfrecords.transforms.sources.source_spec import Skipped
+from beam_tfrecords.transforms.sources.tables.any_table import open_table
+from beam_tfrecords.transforms.sources.tables.cells import check_end, invalid_row
+from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
+from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadPixels:
+    """Lists the rows of one table. Picklable.
+
+    Attributes:
+      cells: reads what belongs to an image.
+      pixels: the column of texts, or the columns of the pixels.
+      shape: of an image.
+      splits: file -> split of its rows.
+      delimiter: of the request, and `encoding`.
+    """
+
+    cells: RowReader
+    pixels: Sequence[str]
+    shape: tuple[int, ...]
+    splits: Mapping[str, str]
+    delimiter: str | None
+    encoding: str | None
+
+    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+        """Yields one reference per row.
+
+        Args:
+          spool: receives the pixels.
+
+        Raises:
+          SampleError: the table cannot be read to its end.
+        """
+        try:
+            table = open_table(container.uri, delimiter=self.delimiter, encoding=self.encoding)
+        except RequestError as error:
+            raise invalid_row(str(error)) from error
+        missing = {*self.cells.needed, *self.pixels} - set(table.columns)
+        if missing:
+            raise invalid_row(f"the file has no column {min(missing)!r}, which the first one has")
+        split = self.splits.get(container.uri)
+        for number, row in enumerate(table.rows(tuple(dict.fromkeys([*self.cells.needed, *self.pixels])))):
+            check_end(row)
+            located = _RowPixels(
+                number_key(number), row=row, number=number, container=container, reader=self, spool=spool
+            )
+            yield self.cells.sample(row, located, prefix=container.key_prefix, split=split)
+
+
+@dataclasses.dataclass(kw_only=True)
+class _RowPixels(Located):
+    """The image whose pixels a row has."""
+
+    row: Row
+    number: int
+    container: Container
+    reader: ReadPixels
+    spool: Spool
+
+    def __post_init__(self) -> None:
+        self._name = f"{self.container.uri}#{self.key}"
+        self.images[IMAGE] = Range(self.container.uri, 0, 0, self._name)
+
+    def find(self, row: Mapping[str, Any]) -> None:
+        """See `Located.find`."""
+        assert not isinstance(self.row, InvalidRow)
+        columns, expected = self.reader.pixels, self.reader.shape
+        pixels = _read_pixels(self.row, columns)
+        # Datasets of several sizes are said to be square too.
+        shape = tuple(square_shape(len(pixels)) if len(columns) == 1 else expected)
+        if not shape or len(shape) != len(expected):
+            raise invalid_row(f"{len(pixels):,} pixels, which make no square image")
+        copied = self.spool.add([pixels], size=len(pixels), name=self._name)
+        where = copied.uri, copied.offset, copied.length, self._name, copied.version
+        self.images[IMAGE] = PixelRange(*where, shape=shape, axes="HWC" if len(shape) == 3 else "HW")
+        self.size, self.fingerprint = len(pixels), f"{self.container.fingerprint}@{self.number}"
+
+
+def _read_pixels(row: Mapping[str, Any], columns: Sequence[str]) -> bytes:
+    """The numbers of a row as bytes.
+
+    Raises:
+      SampleError: they are no bytes.
+    """
+    values = row[columns[0]] if len(columns) == 1 else [row[column] for column in columns]
+    try:
+        return bytes(map(int, values.split() if isinstance(values, str) else values))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise invalid_row(f"the pixels are not whole numbers from 0 to 255: {error}") from error
