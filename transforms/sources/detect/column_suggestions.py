@@ -5,44 +5,33 @@ from __future__ import annotations
 import itertools
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
-from beam_tfrecords.transforms.labels import find_separator
 from beam_tfrecords.transforms.sources.detect.box_columns import has_box_names
-from beam_tfrecords.transforms.sources.detect.column_names import LABEL_NAMES, NOT_LABEL_NAMES, is_mask_name, plain_name
+from beam_tfrecords.transforms.sources.detect.column_names import is_mask_name
+from beam_tfrecords.transforms.sources.detect.label_columns import Cells, find_labels, find_one_hot
 from beam_tfrecords.transforms.sources.detect.numbered_columns import (
     find_levels,
     find_pixel_columns,
     is_pixel_name,
-    sort_by_number,
     square_shape,
 )
-from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS, are_splits
 from beam_tfrecords.transforms.sources.names import is_image_name
-from beam_tfrecords.transforms.sources.tables.flags import UNKNOWN_MEANINGS, find_column_flags
 from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
 from beam_tfrecords.transforms.sources.unsupported_formats import refuse_embedded, refuse_pixels
 
 _ROWS = 100
-_MOST_LABELS = 2
-_LONGEST_LABEL = 60
-# -1 is "not", as in CelebA's attributes.
-_ONE_HOT = {"0", "1", "0.0", "1.0", "-1", "-1.0"}
-_TEXT_NAMES = re.compile(r"caption|description|^text$|comment|report")
-_VALUE_NAMES = re.compile(r"age$|price|score|rating|value|^target$|^y$")
-_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
+_MOST_SUGGESTIONS = 2
 # Where the images of tables with an id instead of a path usually are.
 FOLDERS = ("", "train", "images", "img", "train_images", "data")
 _EXTENSIONS = (".jpg", ".png", ".jpeg")
 
 _PIXELS = re.compile(r"\d+(?: \d+){63,}")
-
-_Cells: TypeAlias = Mapping[str, Sequence[str | int]]
 
 
 def column_suggestions(table: Table, *, image: str | None, needs_image: bool, needs_label: bool) -> list[Suggestion]:
@@ -73,15 +62,15 @@ def column_suggestions(table: Table, *, image: str | None, needs_image: bool, ne
     column = images.get("image_column") or image
     others = {name: values for name, values in cells.items() if name != column}
     repeats = column is not None and len(set(cells[column])) < len(cells[column])
-    found = [*_find_labels(others, rows, repeats=repeats)]
-    found = found if any("unknown_labels" in labels for _, labels in found) else found[:_MOST_LABELS]
+    found = [*find_labels(others, rows, repeats=repeats)]
+    found = found if any("unknown_labels" in labels for _, labels in found) else found[:_MOST_SUGGESTIONS]
     suggestions = [Suggestion(meaning, {**images, **labels}) for meaning, labels in found]
     return [*suggestions, Suggestion("the images without labels", {**images, "layout": "image"})]
 
 
 def one_hot_columns(table: Table) -> list[str]:
     """The columns of zeros and ones, as the first rows look."""
-    return _find_one_hot(*_read_cells(table))
+    return find_one_hot(*_read_cells(table))
 
 
 def find_pattern(table: Table, column: str, values: Sequence[str | int], *, repeats: bool = False) -> str | None:
@@ -104,7 +93,7 @@ def find_pattern(table: Table, column: str, values: Sequence[str | int], *, repe
     return None
 
 
-def _read_cells(table: Table) -> tuple[_Cells, int]:
+def _read_cells(table: Table) -> tuple[Cells, int]:
     """Column -> cells of the first rows that have one, and the number of these rows."""
     # A batch of images would fill the memory.
     columns = [name for name in table.columns if name not in table.embedded]
@@ -115,36 +104,13 @@ def _read_cells(table: Table) -> tuple[_Cells, int]:
     return cells, len(rows)
 
 
-def _find_one_hot(cells: _Cells, rows: int) -> list[str]:
-    """The columns of zeros and ones, those with numbers in their names in their order.
-
-    A column of ones alone tells nothing, and neither do columns that are all constant; but no row of a rare class may
-    be among the first.
-    """
-    words = {
-        name: {str(value).removesuffix(".0") for value in values}
-        for name, values in cells.items()
-        if not NOT_LABEL_NAMES.search(plain_name(name)) and "," not in name and plain_name(name) not in SPLIT_FLAGS
-        if values and set(map(str, values)) <= _ONE_HOT
-    }
-    # Where some are unknown, others may be empty.
-    may_be_empty = any({"-1", "0"} <= found for found in words.values())
-    full = {name for name in words if len(cells[name]) == rows}
-    found = {name: values for name, values in words.items() if may_be_empty or name in full}
-    names = [name for name, values in found.items() if values != {"1"} or name not in full]
-    if not any(len(words) > 1 for words in found.values()):
-        return []
-    numbered = iter(sort_by_number(name for name in names if re.search(r"\d", name)))
-    return [next(numbered) if re.search(r"\d", name) else name for name in names]
-
-
-def _refuse_content(table: Table, cells: _Cells, rows: int, *, needs_label: bool) -> None:
+def _refuse_content(table: Table, cells: Cells, rows: int, *, needs_label: bool) -> None:
     """Refuses a table that holds images or their pixels, and no paths."""
     if _find_images(table, cells) is not None:
         return
     pixels, shape = _find_pixels(table, cells, any_name=True)
     others = {name: values for name, values in cells.items() if name not in pixels}
-    labels = next((labels for _, labels in _find_labels(others, rows)), {}) if needs_label else {}
+    labels = next((labels for _, labels in find_labels(others, rows)), {}) if needs_label else {}
     if table.embedded:
         raise refuse_embedded(table.path, table.embedded[0], labels)
     if shape:
@@ -170,7 +136,7 @@ def find_pixels(table: Table, *, any_name: bool = False) -> tuple[Sequence[str],
     return (columns, shape) if shape else None
 
 
-def _find_pixels(table: Table, cells: _Cells, *, any_name: bool) -> tuple[list[str], Sequence[int]]:
+def _find_pixels(table: Table, cells: Cells, *, any_name: bool) -> tuple[list[str], Sequence[int]]:
     """The columns with pixels, and the shape of an image; empty if nothing looks like them."""
     named, shape = find_pixel_columns(table.path, cells)
     if not named and any_name:
@@ -185,7 +151,7 @@ def _describe(images: Mapping[str, str]) -> str:
     return next((f"column {name!r}" if key == "image_column" else name for key, name in images.items()), "")
 
 
-def _find_images(table: Table, cells: _Cells, *, repeats: bool = False) -> dict[str, Any] | None:
+def _find_images(table: Table, cells: Cells, *, repeats: bool = False) -> dict[str, Any] | None:
     """The setting that finds images: a column of their names, or of ids that files are named by.
 
     Args:
@@ -203,55 +169,3 @@ def _find_images(table: Table, cells: _Cells, *, repeats: bool = False) -> dict[
 
 def _names_image(value: str) -> bool:
     return is_image_name(value) or (storage.is_web(value) and is_image_name(urlsplit(value).path))
-
-
-def _repeats_parts(values: Sequence[str | int], separator: str | None) -> bool:
-    """Whether cells are several labels each, which occur again in other cells."""
-    parts = [part.strip() for value in values for part in str(value).split(separator)] if separator else []
-    return len(parts) > len(values) and 1 < len(set(parts)) < len(parts)
-
-
-def _find_labels(cells: _Cells, rows: int, *, repeats: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The settings that find labels, and what they mean.
-
-    Args:
-      cells: of the columns that may have them.
-      rows: number of rows.
-      repeats: whether rows have the same images.
-    """
-    may_be = {
-        name for name, values in cells.items() if not (NOT_LABEL_NAMES.search(plain_name(name)) or are_splits(values))
-    }
-    one_hot = _find_one_hot(cells, rows)
-    separators = {name: find_separator({str(value) for value in cells[name]}) for name in may_be}
-    labels = [
-        name
-        for name, values in cells.items()
-        if name in may_be
-        and max(map(len, map(str, values)), default=_LONGEST_LABEL) < _LONGEST_LABEL
-        and (1 < len(set(values)) < len(values) or _repeats_parts(values, separators[name]))
-    ]
-    named = [name for name in labels if LABEL_NAMES.search(plain_name(name))]
-    if len(one_hot) > 1 and set(named) <= set(one_hot):
-        shown, settings = f"a class for each of the columns {', '.join(one_hot)}", {"label_columns": ",".join(one_hot)}
-        if not find_column_flags(value for name in one_hot for value in cells[name]).unknown:
-            yield shown, settings
-            return
-        for unknown, meaning in UNKNOWN_MEANINGS.items():
-            yield f"{shown}, {meaning}", {**settings, "unknown_labels": unknown.value}
-        return
-    labels = sorted(named or labels, key=lambda name: len(set(cells[name])))
-    for name in labels[:_MOST_LABELS]:
-        separator = separators[name] if _repeats_parts(cells[name], separators[name]) else None
-        several = {"label_separator": separator} if separator else {}
-        yield f"the classes in column {name!r}", {"label_column": name, **several}
-    for name, values in cells.items():
-        kind = "text" if _TEXT_NAMES.search(plain_name(name)) else "float"
-        is_value = kind == "text" or (
-            _VALUE_NAMES.search(plain_name(name)) and all(map(_NUMBER.fullmatch, map(str, values)))
-        )
-        if is_value and name not in labels and values:
-            # Several captions of an image have a row each.
-            grouped = {"group_rows": True} if repeats and kind == "text" else {}
-            meaning = "texts" if kind == "text" else "numbers"
-            yield f"the {meaning} in column {name!r}", {"label_column": name, "label_type": kind, **grouped}

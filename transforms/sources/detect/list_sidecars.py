@@ -9,7 +9,8 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
-from beam_tfrecords.transforms.sources.detect.column_suggestions import NOT_LABEL_NAMES, one_hot_columns, plain_name
+from beam_tfrecords.transforms.sources.detect.column_names import NOT_LABEL_NAMES, plain_name
+from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_columns
 from beam_tfrecords.transforms.sources.detect.names import is_annotation, split_in_name
 from beam_tfrecords.transforms.sources.detect.sidecar_rows import list_sidecars, read_first_rows, spread
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree

@@ -9,11 +9,10 @@ from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import Suggestion
-from beam_tfrecords.transforms.sources.detect.column_names import LABEL_NAMES, NOT_LABEL_NAMES, plain_name
 from beam_tfrecords.transforms.sources.detect.image_columns import is_file_name
+from beam_tfrecords.transforms.sources.detect.label_columns import find_only_label
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.detect.sidecar_rows import list_sidecars, read_first_rows, spread
-from beam_tfrecords.transforms.sources.detect.split_column import are_splits
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.names import IMAGE_EXTENSIONS
@@ -25,11 +24,8 @@ from beam_tfrecords.transforms.sources.tables.object_cells import hold_objects
 
 _MOST_TABLES = 8
 _MOST_FOLDERS = 8
-_LONGEST_LABEL = 60
 # Tables that name the images of a test, with labels that nobody has given.
 _NO_LABELS = re.compile(r"submission|submit", re.IGNORECASE)
-_FRACTION = re.compile(r"-?\d*\.\d+")
-_SEPARATORS = re.compile(r"[|;,]")
 
 
 def is_table(name: str) -> bool:
@@ -79,7 +75,7 @@ def _find_metadata(tree: FolderTree, root: str) -> tuple[str, Suggestion] | None
     settings: dict[str, Any] = {"layout": "image"}
     if hold_objects(others.get(OBJECTS, ())):
         settings = {}
-    elif label := _find_label(others):
+    elif label := find_only_label(others):
         settings = {"label_column": label}
     elif len(others) == 1 and all(isinstance(value, str) for value in next(iter(others.values()))):
         settings = {"label_column": next(iter(others)), "label_type": "text"}
@@ -101,7 +97,7 @@ def settings_of_table(path: str, tree: FolderTree, root: str) -> dict[str, Any] 
     if images is None:
         return None
     column, settings = images
-    label = _find_label({name: values for name, values in cells.items() if name != column})
+    label = find_only_label({name: values for name, values in cells.items() if name != column})
     return None if label is None else {**settings, "label_column": label}
 
 
@@ -142,30 +138,3 @@ def _ending(words: Sequence[str], folder: str, tree: FolderTree, root: str) -> s
 
 def _has_extension(words: Iterable[str]) -> bool:
     return all(posixpath.splitext(word)[1].lower() in IMAGE_EXTENSIONS for word in words)
-
-
-def _find_label(cells: Mapping[str, Sequence[Any]]) -> str | None:
-    """The column with the labels, if only one can be it."""
-    plain = {name: plain_name(name) for name in cells}
-    found = [
-        name
-        for name, values in cells.items()
-        if _may_be_labels(values, is_only=len(cells) == 1)
-        and not (NOT_LABEL_NAMES.search(plain[name]) or are_splits(values))
-    ]
-    named = [name for name in found if LABEL_NAMES.search(plain[name])]
-    exact = [name for name in named if plain[name] in ("label", "class", "category")]
-    chosen = next((some for some in (exact, named, found) if some), [])
-    # Of `label` and `label_name` either is right, but only one is asked for.
-    return chosen[0] if len(chosen) == 1 else None
-
-
-def _may_be_labels(values: Sequence[Any], *, is_only: bool) -> bool:
-    words = [str(value) for value in values if value is not None and value != ""]
-    if len(words) < len(values) or len(set(words)) < 2 or len(max(words, key=len)) > _LONGEST_LABEL:
-        return False
-    if any(isinstance(value, (float, list, bytes)) for value in values):
-        return False
-    if any(_SEPARATORS.search(word) or _FRACTION.fullmatch(word) for word in words):
-        return False
-    return len(set(words)) < len(words) or (is_only and not any(" " in word for word in words))

@@ -1,0 +1,129 @@
+"""Which columns have labels, by their names and by what their cells hold, where the request names none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from beam_tfrecords.transforms.labels import find_separator
+from beam_tfrecords.transforms.sources.detect.column_names import LABEL_NAMES, NOT_LABEL_NAMES, plain_name
+from beam_tfrecords.transforms.sources.detect.numbered_columns import sort_by_number
+from beam_tfrecords.transforms.sources.detect.split_column import SPLIT_FLAGS, are_splits
+from beam_tfrecords.transforms.sources.tables.flags import UNKNOWN_MEANINGS, find_column_flags
+
+Cells: TypeAlias = Mapping[str, Sequence[str | int]]
+
+_MOST_LABELS = 2
+_LONGEST_LABEL = 60
+# -1 is "not", as in CelebA's attributes.
+_ONE_HOT = {"0", "1", "0.0", "1.0", "-1", "-1.0"}
+_TEXT_NAMES = re.compile(r"caption|description|^text$|comment|report")
+_VALUE_NAMES = re.compile(r"age$|price|score|rating|value|^target$|^y$")
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
+_FRACTION = re.compile(r"-?\d*\.\d+")
+_SEPARATORS = re.compile(r"[|;,]")
+
+
+def find_one_hot(cells: Cells, rows: int) -> list[str]:
+    """The columns of zeros and ones, those with numbers in their names in their order.
+
+    A column of ones alone tells nothing, and neither do columns that are all constant; but no row of a rare class may
+    be among the first.
+    """
+    words = {
+        name: {str(value).removesuffix(".0") for value in values}
+        for name, values in cells.items()
+        if not NOT_LABEL_NAMES.search(plain_name(name)) and "," not in name and plain_name(name) not in SPLIT_FLAGS
+        if values and set(map(str, values)) <= _ONE_HOT
+    }
+    # Where some are unknown, others may be empty.
+    may_be_empty = any({"-1", "0"} <= found for found in words.values())
+    full = {name for name in words if len(cells[name]) == rows}
+    found = {name: values for name, values in words.items() if may_be_empty or name in full}
+    names = [name for name, values in found.items() if values != {"1"} or name not in full]
+    if not any(len(words) > 1 for words in found.values()):
+        return []
+    numbered = iter(sort_by_number(name for name in names if re.search(r"\d", name)))
+    return [next(numbered) if re.search(r"\d", name) else name for name in names]
+
+
+def _repeats_parts(values: Sequence[str | int], separator: str | None) -> bool:
+    """Whether cells are several labels each, which occur again in other cells."""
+    parts = [part.strip() for value in values for part in str(value).split(separator)] if separator else []
+    return len(parts) > len(values) and 1 < len(set(parts)) < len(parts)
+
+
+def find_labels(cells: Cells, rows: int, *, repeats: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The settings that find labels, and what they mean.
+
+    Args:
+      cells: of the columns that may have them.
+      rows: number of rows.
+      repeats: whether rows have the same images.
+    """
+    may_be = {name for name, values in cells.items() if _may_be_named(name, values)}
+    one_hot = find_one_hot(cells, rows)
+    separators = {name: find_separator({str(value) for value in cells[name]}) for name in may_be}
+    labels = [
+        name
+        for name, values in cells.items()
+        if name in may_be
+        and max(map(len, map(str, values)), default=_LONGEST_LABEL) < _LONGEST_LABEL
+        and (1 < len(set(values)) < len(values) or _repeats_parts(values, separators[name]))
+    ]
+    named = [name for name in labels if LABEL_NAMES.search(plain_name(name))]
+    if len(one_hot) > 1 and set(named) <= set(one_hot):
+        shown, settings = f"a class for each of the columns {', '.join(one_hot)}", {"label_columns": ",".join(one_hot)}
+        if not find_column_flags(value for name in one_hot for value in cells[name]).unknown:
+            yield shown, settings
+            return
+        for unknown, meaning in UNKNOWN_MEANINGS.items():
+            yield f"{shown}, {meaning}", {**settings, "unknown_labels": unknown.value}
+        return
+    labels = sorted(named or labels, key=lambda name: len(set(cells[name])))
+    for name in labels[:_MOST_LABELS]:
+        separator = separators[name] if _repeats_parts(cells[name], separators[name]) else None
+        several = {"label_separator": separator} if separator else {}
+        yield f"the classes in column {name!r}", {"label_column": name, **several}
+    for name, values in cells.items():
+        kind = "text" if _TEXT_NAMES.search(plain_name(name)) else "float"
+        is_value = kind == "text" or (
+            _VALUE_NAMES.search(plain_name(name)) and all(map(_NUMBER.fullmatch, map(str, values)))
+        )
+        if is_value and name not in labels and values:
+            # Several captions of an image have a row each.
+            grouped = {"group_rows": True} if repeats and kind == "text" else {}
+            meaning = "texts" if kind == "text" else "numbers"
+            yield f"the {meaning} in column {name!r}", {"label_column": name, "label_type": kind, **grouped}
+
+
+def find_only_label(cells: Mapping[str, Sequence[Any]]) -> str | None:
+    """The column with the labels, if only one can be it."""
+    plain = {name: plain_name(name) for name in cells}
+    found = [
+        name
+        for name, values in cells.items()
+        if _may_be_labels(values, is_only=len(cells) == 1) and _may_be_named(name, values)
+    ]
+    named = [name for name in found if LABEL_NAMES.search(plain[name])]
+    exact = [name for name in named if plain[name] in ("label", "class", "category")]
+    chosen = next((some for some in (exact, named, found) if some), [])
+    # Of `label` and `label_name` either is right, but only one is asked for.
+    return chosen[0] if len(chosen) == 1 else None
+
+
+def _may_be_labels(values: Sequence[Any], *, is_only: bool) -> bool:
+    words = [str(value) for value in values if value is not None and value != ""]
+    if len(words) < len(values) or len(set(words)) < 2 or len(max(words, key=len)) > _LONGEST_LABEL:
+        return False
+    if any(isinstance(value, (float, list, bytes)) for value in values):
+        return False
+    if any(_SEPARATORS.search(word) or _FRACTION.fullmatch(word) for word in words):
+        return False
+    return len(set(words)) < len(words) or (is_only and not any(" " in word for word in words))
+
+
+def _may_be_named(name: str, values: Sequence[Any]) -> bool:
+    """Whether neither the name of a column nor its words say that it is something else."""
+    return not (NOT_LABEL_NAMES.search(plain_name(name)) or are_splits(values))
