@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 
 import pytest
+
+from beam_tfrecords import open_dataset
+from beam_tfrecords.transforms.publishing.croissant import write_croissant
 
 HOSTILE = "<script>alert(1)<script> [a](b) `c` | *d*"
 FLAGS = ("--image_size=16x20", "--resize_mode=exact", "--name=pets", "--splits=train=0.8,test=0.2")
@@ -58,6 +62,21 @@ def test_what_was_said_is_in_croissant(out):
     assert [croissant[name] for name in ("name", "description", "license", "url")] == [
         *("pets", "- Cats & dogs.", "CC-BY-4.0", "https://example.org/pets?a=1")
     ]
+
+
+def test_the_names_of_very_many_classes_stand_in_their_file_alone(out, monkeypatch):
+    dataset, names = open_dataset(out), (out / "label.labels.txt").read_bytes()
+    files = {"label.labels.txt": names}
+    assert write_croissant(dataset, files) == (out / "croissant.json").read_bytes()
+    monkeypatch.setattr("beam_tfrecords.transforms.publishing.croissant._MOST_CLASSES", len(dataset.class_names) - 1)
+    described = json.loads(write_croissant(dataset, files))
+    *_, file = described["distribution"]
+    assert (file["contentUrl"], file["sha256"]) == ("label.labels.txt", hashlib.sha256(names).hexdigest())
+    (classes,) = [one for one in described["recordSet"] if one["name"] == "classes"]
+    assert "data" not in classes
+    assert {field["source"]["fileObject"]["@id"] for field in classes["field"]} == {file["@id"]}
+    # Without a file of them, they stand where they are.
+    assert write_croissant(dataset, {}) == (out / "croissant.json").read_bytes()
 
 
 @pytest.mark.parametrize("name", ["README.md", "croissant.json"])

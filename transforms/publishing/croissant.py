@@ -6,9 +6,10 @@ says where each record is.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow as pa
 from beam_tfrecords.dataset import Dataset
 from beam_tfrecords.files import INDEX_FOLDER
 from beam_tfrecords.index import INDEX_SCHEMA
+from beam_tfrecords.label_files import label_files
 from beam_tfrecords.transforms.publishing.tfds_metadata import VERSION
 
 _CROISSANT = "http://mlcommons.org/croissant/"
@@ -52,6 +54,8 @@ _CONTEXT = {
     "name": {"@container": "@language"},
     "sc": "https://schema.org/",
 }
+# That are named in the file itself.
+_MOST_CLASSES = 10_000
 _COLUMNS = {
     "key": "key of the sample",
     "label": "name of its class, if it has exactly one",
@@ -67,9 +71,16 @@ _COLUMNS = {
 _TYPES = {pa.string(): "sc:Text", pa.int64(): "cr:Int64", pa.int32(): "cr:Int32", pa.float32(): "cr:Float32"}
 
 
-def write_croissant(dataset: Dataset) -> bytes:
-    """The file, from the manifest alone."""
+def write_croissant(dataset: Dataset, files: Mapping[str, bytes]) -> bytes:
+    """The file, from the manifest and, where there are very many classes, with a reference to the file of their names.
+
+    Args:
+      dataset: it has a manifest.
+      files: others that describe it, by their names.
+    """
     name, spec = dataset.manifest["name"], dataset.manifest["spec"]
+    own = [file for file in label_files(dataset.layout, dataset.class_names) if file in files]
+    names = own[0] if own and len(dataset.class_names) > _MOST_CLASSES else None
     described = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -89,8 +100,9 @@ def write_croissant(dataset: Dataset) -> bytes:
                 f"{INDEX_FOLDER}/{name}-*.parquet",
                 "application/x-parquet",
             ),
+            *([_names_file(names, files[names])] if names else []),
         ],
-        "recordSet": [_splits(dataset), *([_classes(dataset)] if dataset.class_names else []), _records(name)],
+        "recordSet": [_splits(dataset), *_classes(dataset, names), _records(name)],
     }
     return (json.dumps(described, indent=2, ensure_ascii=False) + "\n").encode()
 
@@ -110,9 +122,28 @@ def _splits(dataset: Dataset) -> dict[str, Any]:
     return _table("splits", "cr:Split", "records", dataset.splits.items())
 
 
-def _classes(dataset: Dataset) -> dict[str, Any]:
+def _classes(dataset: Dataset, file: str | None) -> Iterator[dict[str, Any]]:
+    """The record set of the classes, if there are some: their names stand in it, or in a file."""
     numbered = ((name, index) for index, name in enumerate(dataset.class_names))
-    return _table("classes", "sc:Enumeration", "index", numbered)
+    if dataset.class_names:
+        described = _table("classes", "sc:Enumeration", "index", () if file else numbered)
+        if file:
+            del described["data"]
+            for field, what in zip(described["field"], ("lines", "lineNumbers"), strict=True):
+                field["source"] = {"fileObject": {"@id": "class-names"}, "extract": {"fileProperty": what}}
+        yield described
+
+
+def _names_file(file: str, content: bytes) -> dict[str, Any]:
+    return {
+        "@type": "cr:FileObject",
+        "@id": "class-names",
+        "name": "class-names",
+        "description": "A class on each line, in the order of their indices.",
+        "contentUrl": file,
+        "encodingFormat": "text/plain",
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
 
 
 def _table(name: str, kind: str, number: str, rows: Iterable[tuple[str, int]]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def write_files(publication: Publication, described: Mapping[str, Any], shards: 
         class_names=publication.class_names,
         shards=shards,
     )
-    metadata |= {CARD: write_card(dataset), CROISSANT: write_croissant(dataset)}
+    metadata |= {CARD: write_card(dataset), CROISSANT: write_croissant(dataset, metadata)}
     publication.claim([*metadata, MANIFEST, SUCCESS, REPORT])
     files = {name: publication.write(name, content) for name, content in sorted(metadata.items())}
     if described["spec"]["dali_index"]:
