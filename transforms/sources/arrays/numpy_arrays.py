@@ -63,8 +63,8 @@ class _Array(NamedTuple):
     @property
     def words(self) -> list[str]:
         """Of its name, in lower case."""
-        name = self.member or storage.basename(self.path)
-        return [word for word in re.split(r"[\W_]+", name.removesuffix(".npy").lower()) if word]
+        name = (self.member or storage.basename(self.path)).removesuffix(".npy").lower()
+        return re.findall(r"[^\W_]+", name) or [name]
 
     @property
     def split(self) -> str | None:

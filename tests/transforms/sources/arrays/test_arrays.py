@@ -49,6 +49,17 @@ def summary(samples: list[SampleRef]) -> list[tuple[str, Any, str | None]]:
 # NumPy
 
 
+@pytest.mark.parametrize("name", ["{}", "_{}", "{}_", "__{}__", "train_{}", "_train_{}_", "{}-train-"])
+def test_what_separates_words_is_no_part_of_a_name(read, tmp_path, name):
+    np.savez(tmp_path / "a.npz", **{name.format("images"): PIXELS, name.format("labels"): LABELS})
+    assert [sample.label for sample in read(tmp_path / "a.npz")] == LABELS.tolist()
+
+
+def test_an_array_may_have_a_name_without_words(read, tmp_path):
+    np.savez(tmp_path / "a.npz", images=PIXELS, labels=LABELS, **{"_": LABELS})
+    assert [sample.label for sample in read(tmp_path / "a.npz")] == LABELS.tolist()
+
+
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_arrays_of_one_archive_belong_together_by_their_names(read, tmp_path, save):
     parts = {"train": slice(0, 4), "val": slice(4, 5), "test": slice(5, 6)}
