@@ -33,6 +33,7 @@ from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.taken_settings import refuse_settings
 from beam_tfrecords.transforms.sources.unsupported_formats import (
     START_BYTES,
+    find_tool,
     find_unsupported,
     refuse_json,
     refuse_text,
@@ -170,7 +171,7 @@ def _refuse_unsupported(path: str) -> None:
     if names_several(path):
         return
     start = storage.read_range(path, 0, min(storage.stat(path).size, START_BYTES))
-    if (found := find_unsupported(path, start)) is not None:
+    if (found := find_unsupported(path, start) or find_tool(start)) is not None:
         raise refuse_unsupported(path, found)
     if (refusal := refuse_json(path, start) or refuse_text(path, start)) is not None:
         raise refusal

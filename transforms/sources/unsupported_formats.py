@@ -54,6 +54,17 @@ FORMATS = (
 )
 # A number in each line.
 NUMBER_LIST = re.compile(rb"\s*\d+[ \t]*\r?\n[ \t]*\d+[ \t]*(?:\r?\n[ \t]*\d+[ \t]*)*\s*$")
+# What annotation tools write beside images.
+TOOLS = (
+    UnsupportedFormat("annotations of LabelMe", "labelme", starts=rb'\s*\{.*"shapes"\s*:\s*\['),
+    UnsupportedFormat("annotations of CVAT", "cvat", starts=rb"\s*(?:<\?xml.*?\?>\s*)?<annotations>"),
+    UnsupportedFormat(
+        "annotations of VIA",
+        "via",
+        starts=rb'\s*\{.*"(?:_via_settings|_via_img_metadata|region_attributes|regions)"\s*:',
+    ),
+    UnsupportedFormat("annotations of CreateML", "createml", starts=rb'\s*\[\s*\{.*"coordinates"\s*:\s*\{'),
+)
 # The path of an image, the number of its boxes, and the first of them.
 BOX_LIST = re.compile(
     rb"(?:\xef\xbb\xbf)?[^\r\n]+\.(?:jpe?g|png|bmp)[ \t]*\r?\n[ \t]*\d+[ \t]*\r?\n"
@@ -77,6 +88,11 @@ def find_unsupported(path: str, start: bytes | None = None) -> UnsupportedFormat
     return next((one for one in FORMATS if one.names and re.search(one.names, name)), None)
 
 
+def find_tool(start: bytes) -> UnsupportedFormat | None:
+    """The annotation tool that has written a file, by its first bytes; None if it is none of those known."""
+    return next((one for one in TOOLS if one.starts and re.match(one.starts, start, re.DOTALL)), None)
+
+
 def refuse_unsupported(path: str, found: UnsupportedFormat) -> RequestError:
     """The refusal of a file of an unsupported format."""
     return RequestError(
@@ -87,6 +103,8 @@ def refuse_unsupported(path: str, found: UnsupportedFormat) -> RequestError:
 
 def refuse_json(path: str, start: bytes) -> RequestError | None:
     """The refusal of a JSON file that is not JSON lines, or is not called so; None for other text."""
+    if (found := find_tool(start)) is not None:
+        return refuse_unsupported(path, found)
     text = start.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
     if re.match(r"\[\s*\{", text):
         return refuse_unsupported(path, JSON_ARRAY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from beam_tfrecords.transforms.sources.detect.names import is_mask_folder
 from beam_tfrecords.transforms.sources.detect.tree import FolderTree
 from beam_tfrecords.transforms.sources.detect.trial import is_usable
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.unsupported_formats import find_tool
 
 _COCO = re.compile(r"(?:^|[_.])(?:instances|captions|keypoints|annotations?|coco)[_.].*json$", re.IGNORECASE)
 # Files of COCO's form without boxes of their own, or with those of `instances` once more.
@@ -27,6 +29,8 @@ _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
 _START_BYTES = 64 << 10
 # More files of a kind are annotations of an image each.
 _MOST_FILES = 16
+# More folders have the files of the same tool.
+_MOST_LOOKED_INTO = 4
 # More folders of images are not named one by one.
 _MOST_FOLDERS = 24
 
@@ -53,7 +57,29 @@ def describe_annotations(tree: FolderTree, root: str | None = None) -> str:
             images = {name.rpartition(".")[0] for _, one in tree.walk() for _, name in one.names}
             if stems & images:
                 kinds.setdefault("YOLO", f"{path}/*.txt")
-    return ", ".join(f"annotations of {kind} ({example})" for kind, example in kinds.items())
+    found = [f"annotations of {kind} ({example})" for kind, example in kinds.items()]
+    return ", ".join([*found, *describe_unread(tree, root)])
+
+
+def describe_unread(tree: FolderTree, root: str | None) -> list[str]:
+    """What beside the images is of an annotation tool whose files no source reads; none where names alone tell.
+
+    Args:
+      tree: the folders.
+      root: path of the folder that they are in; None if it is not one.
+    """
+    files = (
+        (join(path, name), extension)
+        for path, _ in tree.walk()
+        for extension in (".json", ".xml")
+        if (name := next((one for one in tree.others(path) if one.lower().endswith(extension)), None))
+    )
+    found: dict[str, str] = {}
+    for path, extension in itertools.islice(files, _MOST_LOOKED_INTO if root is not None else 0):
+        if root is not None and (tool := find_tool(_read_start(storage.join(root, path)))):
+            shown = join(path.rpartition("/")[0], f"*{extension}")
+            found.setdefault(tool.what, f"{tool.what} ({shown}), which docs/unsupported.md#{tool.heading} converts")
+    return [*found.values()]
 
 
 def find_annotations(tree: FolderTree, spec: SourceSpec, root: str | None) -> Iterator[Suggestion]:

@@ -8,7 +8,11 @@ from collections.abc import Mapping
 
 from beam_tfrecords.errors import FailureReason, RequestError, Suggestion
 from beam_tfrecords.transforms.refs import SampleRef
-from beam_tfrecords.transforms.sources.detect.annotation_sidecars import describe_annotations, find_annotations
+from beam_tfrecords.transforms.sources.detect.annotation_sidecars import (
+    describe_annotations,
+    describe_unread,
+    find_annotations,
+)
 from beam_tfrecords.transforms.sources.detect.interpretation import (
     Assumption,
     Interpretation,
@@ -109,6 +113,8 @@ def infer_folders(tree: FolderTree, request: Request) -> tuple[Interpretation, l
     notes = [f"{request.where}: {one}" for one in notes]
     read = {one.path for one in found.lists.values()}
     tables = [path for path in list_rows(tree, request) if path not in read]
+    for one in describe_unread(tree, request.root):
+        notes.append(f"{request.where}: the folders give the labels; not read: {one}")
     if tables:
         more = ", …" if len(tables) > _MOST_TABLES else ""
         shown = ", ".join(tables[:_MOST_TABLES])
