@@ -64,8 +64,8 @@ test-pins:
 
 # Every table of README.md and docs/benchmarks.md comes from here: the contestants in turn, each in an environment of its
 # own; our codec in a bare pool, for more photos too; large photos; files passed through; archives and other datasets;
-# the next version; near-duplicates; planted faults; a million references; COCO's annotations; small images and rows;
-# and what a billion images would take. Two hours in all.
+# the next version; near-duplicates; how costs grow; planted faults; a million references; COCO's annotations; small
+# images and rows; and what a billion images would take. Two and a half hours in all.
 # bench-cold reads from the disk and writes to it; it takes root.
 bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python -m compileall -q beam_tfrecords transforms beam_pipelines
@@ -78,6 +78,7 @@ bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python benchmarks/reuse.py
 	$(BIN)/python benchmarks/group_references.py
 	$(BIN)/python benchmarks/near_duplicates.py
+	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/quality.py
 	$(BIN)/python benchmarks/annotations.py
 	$(BIN)/python benchmarks/small_samples.py

@@ -13,10 +13,11 @@ from beam_tfrecords import storage
 
 # Steps that read and write nothing.
 PURE = {
-    *("CountSamples", "CountBlocks", "CountDuplicates", "CountBytes", "CountHashed", "CountCompared"),
-    *("TakeParts", "TakeImages", "TakeDropped", "TakePhashes", "TakePairs", "TakeFile", "TakeParts/Keys"),
+    *("CountSamples", "CountBlocks", "CountDuplicates", "CountBytes", "CountHashed"),
+    *("TakeParts", "TakeDropped", "TakePhashes", "TakePairs", "TakeFile", "TakeParts/Keys"),
     *("WithoutHashes", "KeyParts", "JoinRows", "WholeParts", "OtherParts", "IfAnythingLeft", "JoinRefs", "FindFile"),
-    *("FindRepeated", "FindNear", "KeyByRange", "Sizes", "PlaceParts", "EveryShard", "IfPublished"),
+    *("FindRepeated", "FindNear", "MergePairs", "FindCrowded", "AllCrowded", "CountNear", "CountCrowds"),
+    *("GatherImages", "EachShard", "KeyByRange", "Sizes", "PlaceParts", "IfPublished"),
     *("DuplicateFiles", "ByFile", "Findings", "MergeStats", "Classes", "AddClasses", "CompareClasses", "Miscounted"),
 }
 # Of Beam.
