@@ -100,7 +100,9 @@ def _plan_blocks(spec: BuildSpec, layout: Layout, listing: Listing) -> tuple[dic
     for split, samples in listing.samples.items():
         source_bytes = listing.source_bytes[split]
         size = estimate_output(spec.image, layout, samples=samples, source_bytes=source_bytes)
-        blocks[split] = count_blocks(samples=samples, output_bytes=size, source_bytes=source_bytes)
+        blocks[split] = count_blocks(
+            samples=samples, output_bytes=size, source_bytes=source_bytes, ref_bytes=listing.ref_bytes[split]
+        )
         policies[split] = PartPolicy.plan(
             compression=spec.compression,
             shard_size=spec.shard_size,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import hashlib
 import itertools
@@ -30,7 +31,9 @@ from beam_tfrecords.transforms.splits import Splits, assign_splits
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import naming_damage
 
+# A chunk ends with the reference that gives it so many, or so many bytes.
 CHUNK_REFS = 10_000
+CHUNK_BYTES = 16 << 20
 
 
 @dataclasses.dataclass
@@ -40,6 +43,8 @@ class Listing:
     Attributes:
       samples: split -> samples; "" holds those without a valid split.
       source_bytes: split -> bytes of their image files, as far as the source tells.
+      ref_bytes: split -> bytes of the references as `RefColumns.identities` has them, without fingerprints and
+        rejected samples.
       labels: label -> samples, if they were counted; None counts those without a label.
       split_labels: split -> labels of its samples, if they were counted.
       digest: sum of the hashes of all references, modulo 2**128: it does not depend on their order.
@@ -64,6 +69,7 @@ class Listing:
     unmatched: frozenset[str] | None = None
     read_with: dict[str, str] | None = dataclasses.field(default_factory=dict)
     objects: ObjectTotals = dataclasses.field(default_factory=ObjectTotals)
+    ref_bytes: Counter[str] = dataclasses.field(default_factory=Counter)
 
     @property
     def total(self) -> int:
@@ -75,8 +81,8 @@ class Listing:
         """Changes when a sample is added, removed or changed, or its images are read from elsewhere."""
         return f"{self.digest:032x}"
 
-    def add(self, refs: RefColumns, *, count_labels: bool) -> None:
-        """Counts references."""
+    def add(self, refs: RefColumns, *, count_labels: bool) -> list[int]:
+        """Counts references; returns the bytes of each."""
         splits = [split or "" for split in refs.each("split")]
         self.samples.update(splits)
         if any(refs.each("size")):
@@ -95,14 +101,23 @@ class Listing:
             self.labels.update(itertools.chain.from_iterable(labels for _, labels in found))
             for split, labels in found:
                 self.split_labels.setdefault(split, set()).update(labels)
+        sizes = []
         for identity, places in zip(refs.identities(), refs.places(), strict=True):
             self.digest += int.from_bytes(hashlib.blake2b(identity + places, digest_size=16).digest(), "big")
+            sizes.append(len(identity))
         self.digest %= 1 << 128
+        for split, size, fingerprint, failure in zip(
+            splits, sizes, refs.each("fingerprint"), refs.each("failure"), strict=True
+        ):
+            # What depends on where the input is may not decide how many blocks there are.
+            self.ref_bytes[split] += size - len(fingerprint) if failure is None else 0
+        return sizes
 
     def merge(self, other: Listing) -> None:
         """Adds the samples of another listing."""
         self.samples.update(other.samples)
         self.source_bytes.update(other.source_bytes)
+        self.ref_bytes.update(other.ref_bytes)
         self.labels.update(other.labels)
         for split, labels in other.split_labels.items():
             self.split_labels.setdefault(split, set()).update(labels)
@@ -122,13 +137,14 @@ class Listing:
         split_labels = [(split, list(labels)) for split, labels in self.split_labels.items()]
         files = (self.chunks, self.unknown, self.folders.pack(), sorted(self.unmatched or ()), self.read_with)
         objects = dataclasses.astuple(self.objects)
-        return msgpack.packb((*totals, self.fingerprint, split_labels, *files, objects))
+        return msgpack.packb((*totals, self.fingerprint, split_labels, *files, objects, dict(self.ref_bytes)))
 
     @classmethod
     def unpack(cls, packed: bytes) -> Listing:
         """The reverse of `pack`."""
         samples, sizes, labels, fingerprint, *rest = msgpack.unpackb(packed)
-        split_labels, chunks, unknown, folders, unmatched, read_with, objects = rest
+        # Markers of earlier releases have no bytes of references.
+        split_labels, chunks, unknown, folders, unmatched, read_with, objects, *ref_bytes = rest
         return cls(
             Counter(samples),
             Counter(sizes),
@@ -141,6 +157,7 @@ class Listing:
             frozenset(unmatched),
             read_with,
             ObjectTotals(*objects),
+            Counter(*ref_bytes),
         )
 
 
@@ -177,12 +194,15 @@ def write_listing(
     """
     listing = Listing()
     pending: list[RefColumns] = []
+    count = held = 0
 
     def write_chunk() -> None:
+        nonlocal count, held
         path = storage.join(folder, f"{stem}{len(listing.chunks):06d}.refs")
         storage.write_bytes(path, join_packed(refs.pack() for refs in join_alike(pending)))
         listing.chunks.append(path)
         pending.clear()
+        count = held = 0
 
     seen = Skipped() if skipped is None else skipped
     seen.unmatched = set(plan.selection.globs)
@@ -198,17 +218,20 @@ def write_listing(
         samples = (sample for sample in one_by_one(samples) if is_wanted(sample))
     for refs in by_column(samples):
         refs = assign_splits(refs, splits=plan.splits, seed=plan.seed)
-        listing.add(refs, count_labels=plan.count_labels)
+        ends = list(itertools.accumulate(listing.add(refs, count_labels=plan.count_labels), initial=0))
         if plan.summarizes_folders:
             for key, failure in zip(refs.keys, refs.each("failure"), strict=True):
                 if failure is None:
                     listing.folders.add_image(key)
-        while len(refs):
-            room = CHUNK_REFS - sum(map(len, pending))
-            pending.append(refs.slice(0, room))
-            refs = refs.slice(room, len(refs))
-            if sum(map(len, pending)) == CHUNK_REFS:
+        start = 0
+        while start < len(refs):
+            full = bisect.bisect_left(ends, ends[start] + CHUNK_BYTES - held, start + 1)
+            stop = min(full, start + CHUNK_REFS - count, len(refs))
+            pending.append(refs.slice(start, stop))
+            count, held = count + stop - start, held + ends[stop] - ends[start]
+            if count == CHUNK_REFS or held >= CHUNK_BYTES:
                 write_chunk()
+            start = stop
     if pending:
         write_chunk()
     if plan.summarizes_folders and skipped is not None:

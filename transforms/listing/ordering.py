@@ -19,16 +19,17 @@ MOST_SMALL_BLOCKS = 64
 SMALL_BLOCKS = ((16, 16), (128, MOST_SMALL_BLOCKS))  # (samples of a block, most blocks)
 
 
-def count_blocks(*, samples: int, output_bytes: int, source_bytes: int) -> int:
+def count_blocks(*, samples: int, output_bytes: int, source_bytes: int, ref_bytes: int = 0) -> int:
     """The number of blocks of a split, from its listing alone, never from the number of workers.
 
     Args:
       output_bytes: estimate of the bytes of their records.
       source_bytes: of their images, as far as they are known.
+      ref_bytes: of their references, which a worker holds.
     """
     by_samples = max(min(most, samples // each) for each, most in SMALL_BLOCKS)
     by_source = min(MOST_SMALL_BLOCKS, source_bytes // BLOCK_BYTES)
-    return max(1, -(-output_bytes // BLOCK_BYTES), by_samples, by_source)
+    return max(1, -(-output_bytes // BLOCK_BYTES), -(-ref_bytes // BLOCK_BYTES), by_samples, by_source)
 
 
 def find_block(*, order: Any, blocks: int) -> Any:

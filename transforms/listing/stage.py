@@ -19,8 +19,9 @@ from beam_tfrecords.transforms.ref_columns import join_packed
 from beam_tfrecords.transforms.refs import BlockKey
 from beam_tfrecords.transforms.sources.containers import Container
 
-# A worker holds up to this many references, some hundred bytes each, so that those of one block travel together.
+# A worker holds up to this many references, or bytes of them, so that those of one block travel together.
 _MOST_REFS = 100_000
+_MOST_BYTES = 64 << 20
 
 
 class IndexContainers(beam.PTransform):
@@ -106,14 +107,15 @@ class _JoinRefs(beam.DoFn):
     """Joins the references of a bundle by block."""
 
     def start_bundle(self) -> None:
-        self._collected = 0
+        self._collected = self._bytes = 0
         self._refs: defaultdict[BlockKey, list[bytes]] = defaultdict(list)
 
     def process(self, ordered: list[tuple[BlockKey, int, bytes]]) -> Iterator[tuple[BlockKey, bytes]]:
         for key, count, refs in ordered:
             self._refs[key].append(refs)
             self._collected += count
-        if self._collected >= _MOST_REFS:
+            self._bytes += len(refs)
+        if self._collected >= _MOST_REFS or self._bytes >= _MOST_BYTES:
             yield from self._emit()
 
     def finish_bundle(self) -> Iterator[WindowedValue]:

@@ -49,6 +49,24 @@ def test_chunks_hold_all_references_and_the_totals_count_them(tmp_path, monkeypa
     assert listing.labels == {"cat": 25}
 
 
+def test_a_chunk_ends_with_the_reference_that_fills_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(listing_module, "CHUNK_BYTES", 1000)
+    texts = [SampleRef(str(number), {}, label="x" * (400 if number % 5 else 3000)) for number in range(11)]
+    listing = write_listing(texts, str(tmp_path), plan=PLAN)
+    assert [len(refs) for chunk in listing.chunks for refs in read_chunk(chunk)] == [1, 3, 2, 3, 2]
+    assert [ref.key for ref in read_refs(listing)] == [ref.key for ref in texts]
+    assert 12_200 < listing.ref_bytes["train"] < 12_200 + 11 * 40
+
+
+def test_what_references_weigh_does_not_depend_on_where_they_are(tmp_path):
+    here, there = (
+        SampleRef("1.jpg", one_image(File(f"/{place}/1.jpg")), 10, fingerprint)
+        for place, fingerprint in (("here", "10-1.0"), ("over there", "10-1763750000123456789"))
+    )
+    first, second = (write_listing([ref], str(tmp_path), plan=PLAN) for ref in (here, there))
+    assert first.ref_bytes == second.ref_bytes
+
+
 def test_every_label_of_a_sample_is_counted_and_those_of_rejected_samples_are_not(tmp_path):
     several = SampleRef("1", {}, label=["cat", "dog"])
     rejected = SampleRef("2", {}, label="horse", failure=("corrupt", ""))

@@ -36,6 +36,8 @@ def test_a_small_dataset_has_blocks_for_every_core(samples, blocks):
 def test_large_sources_have_more_blocks():
     assert count_blocks(samples=400, output_bytes=1, source_bytes=400 * 10**6) == 23
     assert count_blocks(samples=400, output_bytes=1, source_bytes=10**10) == 64
+    # No worker holds the references of more than one block.
+    assert count_blocks(samples=400, output_bytes=1, source_bytes=0, ref_bytes=100 * BLOCK_BYTES) == 100
 
 
 @given(ORDERS, BLOCKS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -24,8 +23,9 @@ from beam_tfrecords.transforms.sources.tables.image_paths import fill_pattern, p
 from beam_tfrecords.transforms.sources.tables.row_values import Located, RowReader, number_key
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Row, RowRange, TableFile
 
-# Rows that are read at once.
+# Rows that are read at once, and characters of theirs.
 _BATCH = 256
+_BATCH_CHARACTERS = 4 << 20
 # Images whose look-up is remembered.
 _MOST_KNOWN = 4096
 
@@ -60,7 +60,7 @@ class TableReader:
         with unchanged(self.table.path, self.file.version):
             number, rows = part.row if part else 0, self.table.rows(self.cells.needed, part)
             finder = _Finder(self.allow_outside_root)
-            while together := list(itertools.islice(rows, _BATCH)):
+            for together in _batches(rows):
                 *_, last = together
                 is_end = isinstance(last, InvalidRow) and last.ends
                 yield from self._references(together[:-1] if is_end else together, number, finder)
@@ -79,6 +79,21 @@ class TableReader:
             self.cells.sample(row, _RowImages(number_key(number), reader=self, finder=finder), **known)
             for number, row in enumerate(rows, first)
         )
+
+
+def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Rows in batches of up to `_BATCH`, fewer where their texts are long."""
+    batch: list[Row] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        if not isinstance(row, InvalidRow):
+            size += sum([len(cell) for cell in row.values() if isinstance(cell, str)])
+        if len(batch) == _BATCH or size >= _BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 class _Finder:
