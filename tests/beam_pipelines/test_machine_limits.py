@@ -103,7 +103,7 @@ def test_a_soft_limit_of_open_files_is_raised_as_far_as_needed(photos, expected,
     assert shards_of(tmp_path / "out") == expected
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("command", ["status", "inspect"])
 def test_what_only_looks_at_a_dataset_needs_few_open_files(photos, tmp_path, build, command):
     output = build(tmp_path / "out", f"--input={photos}", *FLAGS)

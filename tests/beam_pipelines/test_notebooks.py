@@ -44,6 +44,7 @@ def run_cell():
     manager.shutdown_kernel(now=True)
 
 
+@pytest.mark.exhaustive
 def test_a_cell_builds_a_dataset_and_shows_it(run_cell, photos, tmp_path):
     printed, value = run_cell(BUILD.format(photos=str(photos), output=str(tmp_path / "out")))
     assert "apitools" not in printed

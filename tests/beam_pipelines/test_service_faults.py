@@ -74,6 +74,7 @@ def machine(shim, tmp_path) -> Machine:
     return Machine(shim, tmp_path / "faulty")
 
 
+@pytest.mark.exhaustive
 def test_a_fault_of_reading_ends_the_build_and_the_same_command_resumes(photos, machine, tmp_path, build):
     flags = [f"--input={photos}", "--max_failures=1", *FLAGS]
     ran = machine.convert(f"--output={tmp_path / 'out'}", *flags)

@@ -124,6 +124,7 @@ def test_a_lease_that_is_given_back_leaves_no_files(path):
     assert os.listdir(os.path.dirname(path)) == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("elsewhere")
 def test_the_lease_of_a_dead_machine_is_taken_when_it_is_stale(path):
     with another_process(path) as holder:

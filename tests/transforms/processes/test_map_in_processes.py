@@ -56,7 +56,7 @@ def test_a_process_that_dies_costs_its_element_a_second_attempt(tmp_path):
         assert_that(elements | MapInProcesses(die_once, processes=0), equal_to(["second attempt"]))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "arguments",
     [
