@@ -64,6 +64,7 @@ print(Progress("/nowhere", total=1).rewrites, Progress("/nowhere", total=1, stre
 
 
 def test_a_wrong_request_is_one_error_and_the_next_cell_runs(run_cell, photos, tmp_path):
+    run_cell("from beam_tfrecords import build")
     with pytest.raises(RuntimeError, match="image_sise"):
         run_cell(f"build(input={str(photos)!r}, output={str(tmp_path)!r}, image_sise=3)")
     text = run_cell(f"print(build(input={str(photos)!r}, output={str(tmp_path)!r}, image_size=3, dry_run=True))")[0]
