@@ -7,6 +7,7 @@ import functools
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Collection, Iterable
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -193,6 +194,12 @@ def test_one_function_prints_what_comes_from_outside() -> None:
         assert not [call for call in calls if isinstance(call, ast.Name) and call.id == "print"], module
 
 
+def search(find: Callable[[str], Collection[str]], modules: Iterable[str]) -> dict[str, Collection[str]]:
+    """What a rule finds in the code of modules, of those in which it finds something."""
+    found = {module: find(MODULES[module].read_text()) for module in modules}
+    return {module: one for module, one in found.items() if one}
+
+
 def questions_to_disks(code: str) -> set[str]:
     """Calls that take an error of a disk for a no, by their names."""
     tree = parse(code)
@@ -210,9 +217,8 @@ def questions_to_disks(code: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("module", sorted(MODULES.keys() - {"beam_tfrecords.storage.looks"}))
-def test_one_module_asks_disks_what_is_there(module: str) -> None:
-    assert not questions_to_disks(MODULES[module].read_text())
+def test_one_module_asks_disks_what_is_there() -> None:
+    assert not search(questions_to_disks, MODULES.keys() - {"beam_tfrecords.storage.looks"})
 
 
 @pytest.mark.parametrize(
@@ -255,12 +261,9 @@ def work_on_files(code: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "module",
-    sorted(name for name in MODULES.keys() - WORK_ON_OWN_FILES if not name.startswith("beam_tfrecords.storage")),
-)
-def test_files_are_opened_by_storage_alone(module: str) -> None:
-    assert not work_on_files(MODULES[module].read_text())
+def test_files_are_opened_by_storage_alone() -> None:
+    modules = [name for name in MODULES.keys() - WORK_ON_OWN_FILES if not name.startswith("beam_tfrecords.storage")]
+    assert not search(work_on_files, modules)
 
 
 @pytest.mark.parametrize(
@@ -305,12 +308,9 @@ def questions_about_runners(code: str) -> set[str]:
 RUNNERS = {"runner", "dataflow", "flink_runner", "runners", "arguments"}
 
 
-@pytest.mark.parametrize(
-    "module",
-    sorted(MODULES.keys() - {f"beam_tfrecords.beam_pipelines.execution.{name}" for name in RUNNERS}),
-)
-def test_nothing_asks_which_runner_it_is(module: str) -> None:
-    assert not questions_about_runners(MODULES[module].read_text())
+def test_nothing_asks_which_runner_it_is() -> None:
+    runners = {f"beam_tfrecords.beam_pipelines.execution.{name}" for name in RUNNERS}
+    assert not search(questions_about_runners, MODULES.keys() - runners)
 
 
 @pytest.mark.parametrize(
@@ -367,10 +367,9 @@ def reads_with_threads(code: str) -> list[str]:
     ] + re.findall(r"pyarrow\.dataset|pyarrow import dataset", code)
 
 
-@pytest.mark.parametrize("module", sorted(MODULES))
-def test_parquet_is_read_without_threads(module: str) -> None:
+def test_parquet_is_read_without_threads() -> None:
     # A process that ends while Arrow's threads end is aborted, or never ends.
-    assert not reads_with_threads(MODULES[module].read_text())
+    assert not search(reads_with_threads, MODULES)
 
 
 def test_parquet_is_opened_by_few_modules() -> None:
