@@ -95,7 +95,7 @@ def test_side_inputs_are_those_that_dataflow_has(components):
     assert consumers == {
         "IfPublished",
         "PlanShards/PlaceParts",
-        "PlanShards/EveryShard",
+        "PlanShards/EveryGroup",
         "PublishDataset/WriteMetadata",
     }
 
