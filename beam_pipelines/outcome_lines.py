@@ -53,7 +53,8 @@ def explain_unpublished(outcome: Unpublished, spec: BuildSpec) -> Iterator[str]:
     else:
         few = outcome.failed <= spec.max_failures * outcome.listed
         why = "no record was written" if few else f"--max_failures={spec.max_failures:g} allows fewer"
-        yield f"Nothing was published: {outcome.failed:,} of {outcome.listed:,} samples failed; {why}."
+        filtered = f" and {outcome.filtered:,} were filtered" if outcome.filtered else ""
+        yield f"Nothing was published: {outcome.failed:,} of {outcome.listed:,} samples failed{filtered}; {why}."
     if outcome.failed:
         failures = storage.join(outcome.folder, FAILURES)
         yield from describe_reasons(outcome.reasons, find_examples(failures, outcome.reasons))

@@ -21,8 +21,8 @@ from beam_tfrecords.transforms.stats import find_fact
 
 # Facts that the run summary has.
 SUMMARIZED = (
-    *("records", "failures", "dropped_duplicates", "merged_rows", "replaced_members", "failure_reasons"),
-    *("near_duplicates", "reuse"),
+    *("records", "failures", "filtered", "dropped_duplicates", "merged_rows", "replaced_members"),
+    *("failure_reasons", "near_duplicates", "reuse"),
 )
 
 

@@ -52,6 +52,7 @@ class Unpublished:
     Attributes:
       listed: samples listed.
       failed: samples rejected.
+      filtered: samples left out.
       reasons: reason -> samples.
       duplicates: what is counted of identical images -> count.
       folder: where the lists of failures, duplicates and changes are.
@@ -66,6 +67,7 @@ class Unpublished:
     folder: str
     tripped: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()
+    filtered: int = 0
 
 
 def run_plan(plan: BuildPlan, execution: Execution, *, quiet: bool, wait: bool) -> Published | Unpublished | JobRecord:
@@ -130,6 +132,7 @@ def _explain(plan: BuildPlan, values: Mapping[str, Any]) -> Published | Unpublis
         folder=values["folder"],
         tripped=tuple(values["tripped"]),
         guards=tuple(values["guards"]),
+        filtered=stats.total("filtered"),
     )
 
 

@@ -22,6 +22,7 @@ Example: TypeAlias = "tuple[str, str]"
 HEADERS = {"records": "records", "failures": "failures", "bytes": "size"}
 # Fact -> its line, with `{}` for the number or the counts by name, or `{name}` for one of these.
 LINES = {
+    "filtered": "filtered: {}",
     "replaced_members": "members of archives that a later one of the same name replaced: {}",
     "stored_as_png": "stored as PNG, because tf.io.decode_image does not read them: {}",
     "kept_turned": "note: kept files with an EXIF orientation, which no reader of the dataset applies: {}; "

@@ -139,7 +139,8 @@ def manifest_check(number: int) -> Check:
             "skipped": mapped(fields({"files": count, "examples": listed(text)})),
         },
         {
-            **dict.fromkeys(("merged_rows", "replaced_members", "kept_turned", "damaged_containers"), count),
+            **dict.fromkeys(("filtered", "merged_rows", "replaced_members"), count),
+            **dict.fromkeys(("kept_turned", "damaged_containers"), count),
             **dict.fromkeys(("stored_as_png", "dim_images", "objects", "near_duplicates"), _COUNTS),
             **dict.fromkeys(("source_bytes", "median_pixels"), optional(count)),
             "notes": listed(text),

@@ -61,7 +61,7 @@ class Stats:
     """Counts by split, class and failure reason.
 
     Attributes:
-      counts: ("written", split), ("dropped", split), ("merged", split), ("replaced", split),
+      counts: ("written", split), ("filtered", split), ("dropped", split), ("merged", split), ("replaced", split),
         ("class", split, class name) and ("failed", split, reason) -> samples;
         ("stored_as_png", format) -> images that were to be kept;
         ("kept_turned",) -> kept files with an EXIF orientation; ("stored_maximum", value) -> images that had more than
@@ -174,6 +174,7 @@ def _median(counts: Mapping[str, int]) -> int | None:
 FACTS: Mapping[str, Fact] = {
     "records": Fact(_total("written"), of_splits=True),
     "failures": Fact(_total("failed"), of_splits=True),
+    "filtered": Fact(_total("filtered"), of_splits=True),
     "dropped_duplicates": Fact(_total("dropped"), of_splits=True),
     "merged_rows": Fact(_total("merged")),
     "replaced_members": Fact(_total("replaced")),

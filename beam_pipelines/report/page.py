@@ -164,6 +164,8 @@ def _figures(dataset: Dataset) -> list[tuple[str, str]]:
     ]
     if manifest["dropped_duplicates"]:
         found.insert(5, ("duplicates dropped", f"{manifest['dropped_duplicates']:,}"))
+    if filtered := manifest.get("filtered"):
+        found.insert(5, ("filtered", f"{filtered:,}"))
     return found
 
 

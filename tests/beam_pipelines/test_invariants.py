@@ -15,6 +15,7 @@ from beam_tfrecords.manifest import Shard
 from beam_tfrecords.transforms.publishing.decide import check_counts
 from beam_tfrecords.transforms.publishing.publish import check_shards
 from beam_tfrecords.transforms.stats import Stats
+from beam_tfrecords.transforms.workspace.counts import BlockCounts
 
 FLAGS = ["--name=pets", "--image_size=8", "--layout=image"]
 PICTURES = 20
@@ -90,6 +91,13 @@ def test_dropped_duplicates_count_as_samples():
     check_counts(Stats({("written", "a"): 3, ("failed", "a", "corrupt"): 1, ("dropped", "a"): 2}), listed={"a": 6})
     with pytest.raises(BuildError, match=r"split a: 6 samples were listed.*; 1 are lost"):
         check_counts(Stats({("written", "a"): 3, ("dropped", "a"): 2}), listed={"a": 6})
+
+
+def test_filtered_samples_are_not_lost():
+    check_counts(Stats({("written", "a"): 3, ("filtered", "a"): 2}), listed={"a": 5})
+    with pytest.raises(BuildError, match=r"3 written, 0 failed, 0 dropped, 0 merged, 2 filtered; 1 are lost"):
+        check_counts(Stats({("written", "a"): 3, ("filtered", "a"): 2}), listed={"a": 6})
+    assert BlockCounts.of(Stats({("written", "a"): 3, ("filtered", "a"): 2, ("failed", "a", "corrupt"): 1})).done == 6
 
 
 def test_a_shard_of_a_split_that_has_no_records():

@@ -68,6 +68,10 @@ def test_images_that_were_to_be_kept_and_are_stored_as_png_are_counted_by_format
     assert "stored as PNG, because tf.io.decode_image does not read them: WEBP 30, TIFF 2" in lines
 
 
+def test_filtered_samples_have_a_line():
+    assert "filtered: 1,200" in summarize({**MANIFEST, "filtered": 1200}, output="out", seconds=3)
+
+
 def test_leaks_between_splits_come_before_other_duplicates():
     counts = {"groups": 3, "images": 7, "groups_across_splits": 1, "groups_with_conflicting_labels": 2}
     kept = summarize({**MANIFEST, "duplicates": counts}, output="out", seconds=3)

@@ -35,7 +35,7 @@ def open_output(stats: Stats, *, publication: Publication) -> Decision:
     """Checks that no sample is lost, judges limits and guards, and removes the dataset that the new one replaces.
 
     Raises:
-      BuildError: the samples listed are not the records written plus failures plus dropped duplicates.
+      BuildError: the samples listed are not those written, failed, filtered and dropped.
     """
     check_counts(stats, listed=publication.listed)
     if not publication.is_within_limits(stats):
@@ -66,7 +66,7 @@ def keeps_dataset(publication: Publication, decision: Decision) -> bool:
 
 
 def check_counts(stats: Stats, *, listed: Mapping[str, int]) -> None:
-    """Checks that nothing is lost: listed = written + failed + dropped + merged + replaced, for every split.
+    """Checks that nothing is lost: listed = written + failed + filtered + dropped + merged + replaced, per split.
 
     Raises:
       BuildError: something is lost.
@@ -74,8 +74,9 @@ def check_counts(stats: Stats, *, listed: Mapping[str, int]) -> None:
     for split, own in stats.by_split(listed).items():
         expected = listed[split]
         counts = {what: own.total(what, split) for what in ("written", "failed", "dropped", "merged")}
-        # Archives alone have some.
-        counts |= {"replaced": replaced} if (replaced := own.total("replaced", split)) else {}
+        # Only some builds have any.
+        rare = {what: own.total(what, split) for what in ("filtered", "replaced")}
+        counts |= {what: count for what, count in rare.items() if count}
         if lost := expected - sum(counts.values()):
             found = ", ".join(f"{count} {what}" for what, count in counts.items())
             raise BuildError(f"split {split or '(none)'}: {expected} samples were listed, and {found}; {lost} are lost")

@@ -370,9 +370,9 @@ def _verify_counts(dataset: Dataset, *, missing: Iterable[str]) -> Iterator[Find
         # An edited manifest may lack it.
         if records != entry.get("records"):
             yield Finding(MANIFEST, f"says {entry.get('records')} records of split {split}; its shards have {records}")
-    # Those of earlier versions have neither.
-    merged = manifest.get("merged_rows", 0) + manifest.get("replaced_members", 0)
-    if manifest["records"] + manifest["failures"] + manifest["dropped_duplicates"] + merged != manifest["listed"]:
+    # Those of earlier versions have none of them.
+    others = sum(manifest.get(name, 0) for name in ("filtered", "merged_rows", "replaced_members"))
+    if manifest["records"] + manifest["failures"] + manifest["dropped_duplicates"] + others != manifest["listed"]:
         yield Finding(
             MANIFEST,
             f"says {manifest['listed']} samples were listed; {manifest['records']} were written, "

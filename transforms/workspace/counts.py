@@ -26,7 +26,7 @@ class BlockCounts:
 
     Attributes:
       blocks: number of blocks.
-      written: samples written, rows that became part of another sample included.
+      written: samples written, filtered, or part of another sample.
       failed: samples rejected.
       traffic: what object stores were asked for, as `storage.take_traffic` has it.
     """
@@ -38,13 +38,14 @@ class BlockCounts:
 
     @property
     def done(self) -> int:
-        """Samples written or failed."""
+        """Samples that nothing is left to do for."""
         return self.written + self.failed
 
     @classmethod
     def of(cls, stats: Stats) -> BlockCounts:
         """The counts of one block."""
-        return cls(1, stats.total("written") + stats.total("merged") + stats.total("replaced"), stats.total("failed"))
+        written = sum(stats.total(what) for what in ("written", "filtered", "merged", "replaced"))
+        return cls(1, written, stats.total("failed"))
 
     @classmethod
     def sum(cls, counts: Iterable[BlockCounts]) -> BlockCounts:
