@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import io
 import itertools
 import operator
+import re
 import tokenize
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -23,12 +25,17 @@ from beam_tfrecords.reading.index_files import read_index
 # What a condition may name. The split is that of the file.
 _SCHEMA = pa.schema([*INDEX_SCHEMA, pa.field("split", pa.string())])
 _EXAMPLE = "label = 'cat' and sharpness < 20"
+# A column of texts that is compared with a word, or several, without quotes.
+_TEXTS = "|".join(field.name for field in _SCHEMA if field.type == pa.string())
+_BARE = re.compile(
+    rf"\b({_TEXTS})\s*(==?|!=|(?:not\s+)?in\b)\s*[(\[]?\s*(?!None\b|null\b)(\w[^'\",)\]]*?)\s*(?:$|[,)\]]|\b(?:and|or)\b)"
+)
 
 _OPERATORS: Mapping[type[ast.AST], Callable[[Any, Any], pc.Expression]] = {
-    ast.Eq: lambda left, right: left.is_null() if right is None else left == right,
-    ast.NotEq: lambda left, right: left.is_valid() if right is None else left != right,
-    ast.Is: lambda left, right: left.is_null() if right is None else left == right,
-    ast.IsNot: lambda left, right: left.is_valid() if right is None else left != right,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Is: operator.eq,
+    ast.IsNot: operator.ne,
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
@@ -57,14 +64,14 @@ def make_condition(condition: pc.Expression | str | None = None, **equals: Any) 
         for name, value in equals.items():
             column = _column(name)
             is_list = isinstance(value, list | tuple | set | frozenset | range)
-            one = _is_in(column, list(value)) if is_list else _OPERATORS[ast.Eq](column, _literal(value))
+            one = _is_in(column, list(value)) if is_list else _compare(ast.Eq, column, _literal(value))
             parsed = one if parsed is None else parsed & one
         if parsed is None:
             return pc.scalar(True)
         kind = _evaluate(parsed, _SCHEMA.empty_table()).type
         if kind != pa.bool_():
             raise TypeError(f"it is a value of type {kind}, not a comparison")
-    except (pa.ArrowException, TypeError, OverflowError) as error:
+    except (pa.ArrowException, TypeError, OverflowError, _UnreadableError) as error:
         raise _refusal(
             condition if isinstance(condition, str) else str(equals if parsed is None else parsed),
             str(error).partition("\n")[0],
@@ -134,8 +141,8 @@ class _UnreadableError(Exception):
 def _read(node: ast.expr) -> Any:
     match node:
         case ast.Name(id=name):
-            return None if name == "null" else _column(name)
-        case ast.Constant(value=str() | int() | float() | None as value):
+            return _column(name)
+        case ast.Constant(value=str() | int() | float() as value):
             return _literal(value)
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
             return pc.scalar(-number)
@@ -156,8 +163,12 @@ def _read(node: ast.expr) -> Any:
             found = _is_in(_read(left), ast.literal_eval(values))
             return found if isinstance(op, ast.In) else ~found
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
-            return _OPERATORS[type(op)](_read(left), _read(right))
+            return _compare(type(op), *(None if _is_null(side) else _read(side) for side in (left, right)))
     raise _UnreadableError(f"{ast.unparse(node)!r} is not understood")
+
+
+def _is_null(node: ast.expr) -> bool:
+    return ast.unparse(node) in ("None", "null")
 
 
 def _literal(value: Any) -> Any:
@@ -166,6 +177,27 @@ def _literal(value: Any) -> Any:
         # With a signed number, Arrow reads phash as signed as well, and half of its values do not fit.
         return pc.scalar(pa.scalar(value, pa.uint64()))
     return value if value is None else pc.scalar(value)
+
+
+def _compare(op: type[ast.AST], left: Any, right: Any) -> pc.Expression:
+    if left is None:
+        left, right = right, left
+    if right is None:
+        if op not in (ast.Eq, ast.Is, ast.NotEq, ast.IsNot) or left is None:
+            raise _UnreadableError("None is neither less nor greater than a value; write `is None` or `is not None`")
+        return left.is_null() if op in (ast.Eq, ast.Is) else left.is_valid()
+    return _OPERATORS[op](_rounded(left, right), _rounded(right, left))
+
+
+def _rounded(value: pc.Expression, other: pc.Expression) -> pc.Expression:
+    """A number with the digits of what it is compared with: no float32 column has 0.1 itself."""
+    if _type(value) == pa.float64() and _type(other) == pa.float32():
+        return value.cast(pa.float32())
+    return value
+
+
+def _type(value: pc.Expression) -> pa.DataType:
+    return _evaluate(value, _SCHEMA.empty_table()).type
 
 
 def _is_in(column: pc.Expression, values: Sequence[Any]) -> pc.Expression:
@@ -177,11 +209,19 @@ def _is_in(column: pc.Expression, values: Sequence[Any]) -> pc.Expression:
 
 def _column(name: str) -> pc.Expression:
     if name not in _SCHEMA.names:
-        raise RequestError(f"the index has no column {name!r}; it has: {', '.join(_SCHEMA.names)}")
+        near = difflib.get_close_matches(name, _SCHEMA.names, n=1)
+        raise _UnreadableError(f"the index has no column {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
     return pc.field(name)
 
 
 def _refusal(text: str, problem: str) -> RequestError:
+    if (bare := _BARE.search(text)) and bare[3] not in _SCHEMA.names:
+        column, op, value = bare.groups()
+        quoted = f"({value!r},)" if op.endswith("in") else repr(value)
+        problem = (
+            f"a text needs quotes, {column} {op} {quoted}; in a shell, quotes of the other kind around the condition "
+            "keep them"
+        )
     return RequestError(
         f"the condition {text} cannot be applied: {problem}; expected such as {_EXAMPLE}; the index has: "
         f"{', '.join(_SCHEMA.names)}"

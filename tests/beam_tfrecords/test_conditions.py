@@ -13,8 +13,16 @@ from beam_tfrecords.manifest import Shard
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 
 ROWS = [
-    {"key": "a.jpg", "label": "cat", "height": 10, "width": 40, "sharpness": 5.5, "phash": 5},
-    {"key": "b=1.jpg", "label": "dog", "height": 30, "width": 40, "sharpness": None, "phash": 2**63 + 7},
+    {"key": "a.jpg", "label": "cat", "height": 10, "width": 40, "sharpness": 5.5, "brightness": 0.1, "phash": 5},
+    {
+        "key": "b=1.jpg",
+        "label": "dog",
+        "height": 30,
+        "width": 40,
+        "sharpness": None,
+        "brightness": 0.7,
+        "phash": 2**63 + 7,
+    },
     {"key": "it's.jpg", "label": None, "height": 50, "width": 40, "sharpness": 300.0},
 ]
 
@@ -41,6 +49,18 @@ def write_index(folder, columns: list[str]) -> Shard:
         ("label is None", [2]),
         ("sharpness is not null", [0, 2]),
         ("label = null", [2]),
+        ("None = label", [2]),
+        ("null is not label", [0, 1]),
+        ("None != sharpness and height > 10", [2]),
+        ("brightness = 0.1", [0]),
+        ("0.1 = brightness", [0]),
+        ("brightness <= 0.1", [0]),
+        ("brightness < 0.1", []),
+        ("brightness >= 0.7", [1]),
+        ("brightness != 0.1", [1]),
+        ("brightness in (0.1, 0.7)", [0, 1]),
+        ("brightness * 2 = 0.2", [0]),
+        ("-brightness = -0.7", [1]),
         ("key = 'b=1.jpg'", [1]),
         ('key = "it\'s.jpg"', [2]),
         ("width > 2 * height", [0]),
@@ -55,8 +75,8 @@ def write_index(folder, columns: list[str]) -> Shard:
         ("height in (-1, 50)", [2]),
         ("height > -1", [0, 1, 2]),
         ("height + 2147483647 > 2147483660", [1, 2]),
-        ("brightness is None", [0, 1, 2]),
-        ("brightness < 1e9", []),
+        ("contrast is None", [0, 1, 2]),
+        ("contrast < 1e9", []),
     ],
 )
 def test_a_text_says_which_rows(tmp_path, text, rows):
@@ -78,6 +98,8 @@ def test_keywords_and_expressions_say_which_rows(tmp_path):
         (make_condition(phash=2**63 + 7), [1]),
         (make_condition(phash=[5, 2**63 + 7]), [0, 1]),
         (make_condition(sharpness=300), [2]),
+        (make_condition(brightness=0.1), [0]),
+        (make_condition(brightness=[0.7, 0.2]), [1]),
     ):
         assert find_rows(str(tmp_path), shard, condition).tolist() == rows
 
@@ -114,11 +136,46 @@ def test_columns_of_later_versions_are_null_in_an_index_of_an_earlier_one(tmp_pa
         "label = b'cat'",
         "label = 'it''s'",
         f"height = {10**30}",
+        "height < None",
+        "None >= sharpness",
+        "None = None",
+        "height + None = 3",
+        "not None",
     ],
 )
 def test_what_is_no_condition_is_refused_with_an_example(text):
     with pytest.raises(RequestError, match=r"label = 'cat' and sharpness < 20.*brightness"):
         make_condition(text)
+
+
+@pytest.mark.parametrize("column", INDEX_SCHEMA.names)
+def test_a_misspelt_column_gets_the_nearest(column):
+    for misspelt in (column[:-1], column[0] + column[2:], f"{column}s"):
+        if misspelt not in INDEX_SCHEMA.names:
+            with pytest.raises(RequestError, match=rf"no column '{misspelt}'; did you mean \w+\?"):
+                make_condition(f"{misspelt} is None")
+            with pytest.raises(RequestError, match=rf"no column '{misspelt}'; did you mean \w+\?"):
+                make_condition(**{misspelt: None})
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ("label = cat", "label = 'cat'"),
+        ("height > 10 and label=cat", "label = 'cat'"),
+        ("label != golden retriever and height > 10", "label != 'golden retriever'"),
+        ("label in (cat, dog)", "label in ('cat',)"),
+        ("label not in [hot dog]", "label not in ('hot dog',)"),
+        ("label = 3", "label = '3'"),
+        ("key = train/a b.jpg", "key = 'train/a b.jpg'"),
+        ("label = it is", "label = 'it is'"),
+        ("split == validation", "split == 'validation'"),
+    ],
+)
+def test_a_text_that_has_lost_its_quotes_is_shown_with_them(text, quoted):
+    with pytest.raises(RequestError) as raised:
+        make_condition(text)
+    assert f"a text needs quotes, {quoted}; " in str(raised.value)
 
 
 @pytest.mark.parametrize("value", [object(), [object()], ["cat", 3], 10**30, 3])
