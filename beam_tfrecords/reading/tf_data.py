@@ -45,7 +45,7 @@ def load(
     num_readers: int = 1,
     reader_index: int = 0,
 ) -> tf.data.Dataset:
-    """Reads one split of a dataset: interleaved shards, parsed, decoded, shuffled, batched, prefetched.
+    """Reads one split of a dataset: parsed, decoded, shuffled, batched, prefetched.
 
     The result knows its cardinality, so that Keras knows the steps of an epoch. Features with any number of values,
     such as the labels of a multi-label dataset or the boxes of objects, are ragged in a batch. Autotune is off.
@@ -54,8 +54,8 @@ def load(
       path: the dataset's folder.
       split: name of the split.
       batch_size: examples in a batch; None for single examples.
-      shuffle: examples in the shuffle buffer; True for as many as take 256 MB, False or 0 for the order of the
-        dataset, which the build shuffled.
+      shuffle: examples in the shuffle buffer, which several shards fill in turn; True for as many as take 256 MB, False
+        or 0 for the order of the dataset, which the build shuffled and `Dataset.records` has.
       seed: of the shuffle; with one, every run gives the same order.
       decode: images as [H, W, C] uint8 tensors, or uint16 if they are stored with 16 bits, masks as [H, W, 1], and
         those of objects as [n, H, W] uint8 of zeros and ones, and a list of images as [n, H, W, C]; False leaves
@@ -95,7 +95,7 @@ def load(
     # The order of a shuffle without a seed may also depend on which shard answers first.
     deterministic = not shuffle or seed is not None
     share = _share_records(dataset.split_shards(split), num_readers=num_readers, reader_index=reader_index)
-    records = _read_share(dataset, share, deterministic=deterministic)
+    records = _read_share(dataset, share, interleaved=bool(shuffle), deterministic=deterministic)
     if shuffle:
         # Before decoding: a buffer of encoded images is a tenth of one of pixels.
         buffer = _buffer_size(dataset.split_shards(split), share) if shuffle is True else shuffle
@@ -288,18 +288,21 @@ def _shard_reader(path: str, compression: Compression) -> _ShardReader:
 _Share: TypeAlias = "tuple[list[str], list[int], list[int]]"
 
 
-def _read_share(dataset: Dataset, share: _Share, *, deterministic: bool) -> tf.data.Dataset:
-    """The serialized examples of a reader, from several shards at once."""
+def _read_share(dataset: Dataset, share: _Share, *, interleaved: bool, deterministic: bool) -> tf.data.Dataset:
+    """The serialized examples of a reader, from several shards at once if they are interleaved."""
     files, skips, takes = share
     paths = [storage.join(dataset.path, file) for file in files]
-    records = tf.data.Dataset.from_tensor_slices(
-        (paths, tf.constant(skips, tf.int64), tf.constant(takes, tf.int64))
-    ).interleave(
-        _checked(_shard_reader(dataset.path, dataset.compression), dataset),
-        cycle_length=min(len(paths), 16),
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=deterministic,
-    )
+    shards = tf.data.Dataset.from_tensor_slices((paths, tf.constant(skips, tf.int64), tf.constant(takes, tf.int64)))
+    read = _checked(_shard_reader(dataset.path, dataset.compression), dataset)
+    if interleaved:
+        records = shards.interleave(
+            read,
+            cycle_length=min(len(paths), 16),
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=deterministic,
+        )
+    else:
+        records = shards.flat_map(read)
     return records.apply(tf.data.experimental.assert_cardinality(sum(takes)))
 
 
