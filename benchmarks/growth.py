@@ -1,36 +1,36 @@
-"""How memory and processor time grow with an input: each case at several sizes, by the memory of all its processes.
+"""How memory and processor time grow with an input: each case at three sizes, by the memory of all its processes.
 
-    python benchmarks/growth.py                                   every case
+    python benchmarks/growth.py                                   every case: 20 minutes
     python benchmarks/growth.py near_256 near_4096                two of them
-    python benchmarks/growth.py near_256 --sizes=1000,10000
+    python benchmarks/growth.py rows_csv --sizes=1000,3000000,10000000
 
-A case is a function that makes an input of a size in a folder and returns the command that is measured; see `CASES`.
-Below each row stands by how much the processor time grew, where the size grew by so much; start-up is part of both.
+A case makes an input of a size in a folder and yields the commands that are measured; see `CASES`. Its smallest size
+is start-up. Growth is the processor time of each further unit over that between the first two sizes: 1 is linear. The
+figures of a case replace its earlier ones in --results; `tables.py` makes the table of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import json
-import math
 import pathlib
-import struct
-import subprocess
 import sys
 import tempfile
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
+import growth_inputs as inputs
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from peak_memory import measure
+from peak_memory import Measurement, measure
 from PIL import Image
+from run import RESULTS, describe_machine, list_versions
 
 _COMMAND = str(pathlib.Path(sys.executable).with_name("beam-tfrecords"))
-_ROWS = 10_000  # of a row group
-Command = Sequence[str]
+_LEAST_SECONDS = 0.5  # that say how the time grows
+_KEEP = ("--image_encoding=keep", "--check=header")
+Steps: TypeAlias = "Iterator[tuple[str, Sequence[str]]]"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,154 +39,244 @@ class Case:
 
     Attributes:
       unit: what the sizes count.
-      prepare: makes the input in a folder, unmeasured; returns the command.
+      sizes: ascending.
+      run: makes an input of a size in a folder; yields the name and the words of each command to measure.
     """
 
     unit: str
     sizes: tuple[int, ...]
-    prepare: Callable[[pathlib.Path, int], Command]
+    run: Callable[[pathlib.Path, int], Steps]
 
 
-def convert(source: pathlib.Path, *words: str) -> Command:
-    """The command that converts an input; its output is beside it."""
-    return [_COMMAND, "convert", f"--input={source}", f"--output={source.parent / 'out'}", "--quiet", *words]
+def convert(source: pathlib.Path, *words: str) -> tuple[str, Sequence[str]]:
+    """Converts an input; the output is beside it."""
+    words = (f"--input={source}", f"--output={source.parent / 'out'}", "--quiet", *words)
+    return "convert", [_COMMAND, "convert", *words]
 
 
-def near_duplicates(distinct: int) -> Callable[[pathlib.Path, int], Command]:
+def rows(folder: pathlib.Path, count: int, *, form: str) -> Steps:
+    """A table without images."""
+    yield _convert_rows(inputs.write_rows(folder / f"rows.{form}", inputs.keyed_rows(count)))
+
+
+def wide(folder: pathlib.Path, count: int, *, columns: int) -> Steps:
+    """A table with many columns."""
+    table = inputs.wide_rows(count, columns=columns)
+    yield convert(inputs.write_rows(folder / "rows.parquet", table), "--layout=columns")
+
+
+def captions(folder: pathlib.Path, count: int, *, characters: int) -> Steps:
+    """Images with long texts."""
+    table = inputs.caption_rows(count, characters=characters)
+    yield convert(inputs.write_rows(folder / "rows.parquet", table), "--layout=captions", *_KEEP)
+
+
+def objects(folder: pathlib.Path, count: int) -> Steps:
+    """One image with many objects."""
+    yield convert(inputs.write_coco(folder / "coco", count), "--class_names=person,dog")
+
+
+def files(folder: pathlib.Path, count: int) -> Steps:
+    """A folder, and its next version with other images in a hundredth of the files."""
+    images = inputs.link_files(folder / "images", count)
+    yield convert(images, *_KEEP, "--versioned")
+    inputs.change_files(images, every=100)
+    yield "next version", convert(images, *_KEEP, "--versioned")[1]
+
+
+def zips(folder: pathlib.Path, count: int) -> Steps:
+    """One zip file."""
+    yield convert(inputs.write_zips(folder / "zips", inputs.tiny_images(count), members=count), *_KEEP)
+
+
+def tars(folder: pathlib.Path, count: int) -> Steps:
+    """One tar file."""
+    yield convert(inputs.write_tars(folder / "tars", inputs.tiny_images(count), members=count), *_KEEP)
+
+
+def many_tars(folder: pathlib.Path, count: int) -> Steps:
+    """Tar files with ten images each."""
+    yield convert(inputs.write_tars(folder / "tars", inputs.tiny_images(10 * count), members=10), *_KEEP)
+
+
+def webdataset(folder: pathlib.Path, count: int) -> Steps:
+    """WebDataset shards with ten samples each."""
+    path = inputs.write_webdataset(folder / "shards", inputs.tiny_images(10 * count), members=10)
+    yield convert(path, *_KEEP, "--source=webdataset")
+
+
+def tiny_shards(folder: pathlib.Path, count: int) -> Steps:
+    """50,000 images in so many shards."""
+    yield convert(inputs.write_folder(folder / "images", inputs.noise_images(50_000)), f"--num_shards={count}")
+
+
+def shards(folder: pathlib.Path, count: int) -> Steps:
+    """All that is done with a dataset, in shards of ten rows."""
+    path = inputs.write_rows(folder / "rows.parquet", inputs.keyed_rows(10 * count))
+    yield _convert_rows(path, f"--num_shards={count}")
+    dataset = f"--dataset={folder / 'out'}"
+    for command in ("verify", "inspect", "status", "report"):
+        yield command, [_COMMAND, command, dataset]
+    yield "filter five times", _read(folder, "[records.filter(f'label = \\'{n}\\'') for n in range(5)]")
+    yield "load", [sys.executable, "-c", f"import beam_tfrecords as b; next(iter(b.load('{folder}/out', 'train')))"]
+
+
+def one_shard(folder: pathlib.Path, count: int) -> Steps:
+    """Readers of a shard with many rows."""
+    yield _convert_rows(inputs.write_rows(folder / "rows.parquet", inputs.keyed_rows(count)), "--num_shards=1")
+    yield "verify", [_COMMAND, "verify", f"--dataset={folder / 'out'}"]
+    yield "open", _read(folder, "records[-1]")
+
+
+def splits(folder: pathlib.Path, count: int) -> Steps:
+    """20,000 rows in so many splits."""
+    path = inputs.write_rows(folder / "rows.parquet", inputs.keyed_rows(20_000))
+    yield _convert_rows(path, f"--splits={','.join(f's{number}={1 / count}' for number in range(count))}")
+
+
+def failures(folder: pathlib.Path, count: int) -> Steps:
+    """Samples that cannot be converted, and a hundredth that can."""
+    images = (image if number % 100 == 0 else image[:40] for number, image in enumerate(inputs.tiny_images(count)))
+    yield convert(inputs.write_images(folder / "images.parquet", images), "--max_failures=1")
+
+
+def identical(folder: pathlib.Path, count: int) -> Steps:
+    """Images with the same bytes."""
+    image = next(inputs.tiny_images(1))
+    path = inputs.write_images(folder / "images.parquet", (image for _ in range(count)))
+    yield convert(path, *_KEEP, "--duplicates=drop")
+
+
+def near(folder: pathlib.Path, count: int, *, distinct: int) -> Steps:
     """Frames of a fixed camera: all bytes differ, and so many perceptual hashes do, in a few bits."""
-
-    def prepare(folder: pathlib.Path, frames: int) -> Command:
-        path = folder / "frames.parquet"
-        pictures = _make_frames(folder / "frame.png", distinct)
-        schema = pa.schema([("image", pa.binary()), ("label", pa.string())])
-        with pq.ParquetWriter(path, schema) as writer:
-            for start in range(0, frames, _ROWS):
-                numbers = range(start, min(frames, start + _ROWS))
-                images = [_comment(pictures[number % distinct], number) for number in numbers]
-                writer.write_table(pa.table([images, [str(number % 7) for number in numbers]], schema))
-        return convert(path, "--near_duplicates=4", "--splits=train=0.8,test=0.2")
-
-    return prepare
+    images = inputs.tiny_images(count, inputs.camera_frames(distinct))
+    path = inputs.write_images(folder / "frames.parquet", images)
+    yield convert(path, "--near_duplicates=4", "--splits=train=0.8,test=0.2")
 
 
-def _make_frames(path: pathlib.Path, distinct: int) -> list[bytes]:
-    """PNGs of 32 x 32 whose frequencies near the median change places."""
-    free = next(bits for bits in range(64) if math.comb(bits, bits // 2) >= distinct)
-    generator = np.random.default_rng(0)
-    places = generator.permutation(64)
-    cosines = np.cos(np.pi / 32 * np.outer(np.arange(8), np.arange(32) + 0.5))
-    frames: dict[tuple[int, ...], bytes] = {}
-    while len(frames) < distinct:
-        frequencies = np.empty(64)
-        frequencies[places[free:]] = np.where(np.arange(64 - free) < 32 - free // 2, 3.0, -3.0)
-        frequencies[places[:free]] = -1.0
-        above = generator.choice(free, free // 2, replace=False)
-        frequencies[places[above]] = 1.0
-        pixels = 128 + cosines.T @ frequencies.reshape(8, 8) @ cosines
-        Image.fromarray(np.clip(pixels, 0, 255).round().astype(np.uint8)).save(path)
-        frames[tuple(sorted(above))] = path.read_bytes()
-    return list(frames.values())
+def large_image(folder: pathlib.Path, megapixels: int, *, form: str) -> Steps:
+    """One image, made smaller."""
+    _save(folder / "images" / "cat" / f"large.{form}", inputs.large_pixels(megapixels))
+    limits = ("--max_pixels=1000000000", "--max_file_size=10GB", "--max_image_memory=20GB")
+    yield convert(folder / "images", "--class_names=cat", "--image_size=256", *limits)
 
 
-def _comment(png: bytes, number: int) -> bytes:
-    """A PNG with a comment behind its header, so that its bytes are its own."""
-    text = b"tEXtnumber\0" + str(number).encode()
-    return png[:33] + struct.pack(">I", len(text) - 4) + text + struct.pack(">I", zlib.crc32(text)) + png[33:]
+def pages(folder: pathlib.Path, count: int) -> Steps:
+    """A TIFF with many pages."""
+    page = Image.fromarray(np.zeros((256, 256, 3), np.uint8))
+    _save(folder / "images" / "cat" / "pages.tif", inputs.large_pixels(1), save_all=True, append_images=[page] * count)
+    yield convert(folder / "images", "--class_names=cat")
 
 
-def tiny_shards(folder: pathlib.Path, shards: int) -> Command:
-    """50,000 images of 32 x 32 in so many shards."""
-    generator = np.random.default_rng(0)
-    for number in range(50_000):
-        path = folder / "images" / f"class{number % 10}" / f"{number}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pixels = generator.integers(0, 256, (32, 32, 3), dtype=np.uint8)
-        Image.fromarray(pixels).save(path, compress_level=1)
-    return convert(folder / "images", f"--num_shards={shards}")
+def _save(path: pathlib.Path, pixels: np.ndarray, **options: Any) -> None:
+    path.parent.mkdir(parents=True)
+    Image.fromarray(pixels).save(path, **options)
 
 
-def table(path: pathlib.Path, rows: int) -> pathlib.Path:
-    """A CSV of numbers and labels, a key for each row."""
-    with path.open("w") as file:
-        file.write("id,label,width\n")
-        file.writelines(f"row-{number:09d},{number % 7},{number % 1000}\n" for number in range(rows))
-    return path
+def _convert_rows(path: pathlib.Path, *words: str) -> tuple[str, Sequence[str]]:
+    spec = path.parent / "spec.json"
+    types = {"id": ("column.id", "bytes"), "label": ("label.name", "bytes"), "width": ("column.width", "int64")}
+    layout = {name: {"field": field, "type": of} for name, (field, of) in types.items()}
+    spec.write_text(json.dumps({"layout": layout}))
+    return convert(path, f"--spec={spec}", "--key_column=id", "--label_column=label", *words)
 
 
-def dataset_of(folder: pathlib.Path, rows: int, *words: str) -> pathlib.Path:
-    """Converts a table."""
-    spec = folder / "spec.json"
-    types = {"id": "column.id", "label": "label.name"}
-    spec.write_text(json.dumps({"layout": {name: {"field": field, "type": "bytes"} for name, field in types.items()}}))
-    source = table(folder / "rows.csv", rows)
-    command = convert(source, f"--spec={spec}", "--key_column=id", "--label_column=label", *words)
-    subprocess.run(command, check=True)
-    return folder / "out"
-
-
-def verify_rows(folder: pathlib.Path, rows: int) -> Command:
-    """One shard, so one worker."""
-    return [_COMMAND, "verify", f"--dataset={dataset_of(folder, rows, '--num_shards=1')}"]
-
-
-def open_rows(folder: pathlib.Path, rows: int) -> Command:
-    """Reads the last record of one shard."""
-    return _read(dataset_of(folder, rows, "--num_shards=1"), "records[-1]")
-
-
-def filter_shards(folder: pathlib.Path, shards: int) -> Command:
-    """Looks at the indices of many small shards, five times."""
-    path = dataset_of(folder, 10 * shards, f"--num_shards={shards}")
-    return _read(path, "[records.filter(f'label = \\'{n}\\'') for n in range(5)]")
-
-
-def _read(dataset: pathlib.Path, expression: str) -> Command:
-    code = f"import beam_tfrecords; records = beam_tfrecords.open_dataset('{dataset}').records('train'); {expression}"
+def _read(folder: pathlib.Path, expression: str) -> Sequence[str]:
+    code = (
+        f"import beam_tfrecords; records = beam_tfrecords.open_dataset('{folder}/out').records('train'); {expression}"
+    )
     return [sys.executable, "-c", code]
 
 
-_FRAMES = (30_000, 100_000, 300_000)
-_TABLE_ROWS = (100_000, 300_000, 1_000_000)
+_ROWS = (1_000, 300_000, 1_000_000, 3_000_000)
+_SAMPLES = (1_000, 30_000, 100_000, 300_000)
+_MEGAPIXELS = (1, 20, 200)
 CASES: dict[str, Case] = {
-    "near_256": Case("frames of 256 hashes", _FRAMES, near_duplicates(256)),
+    "rows_csv": Case("rows", _ROWS, functools.partial(rows, form="csv")),
+    "rows_jsonl": Case("rows", _ROWS, functools.partial(rows, form="jsonl")),
+    "rows_parquet": Case("rows", _ROWS, functools.partial(rows, form="parquet")),
+    "columns_500": Case("rows", (10, 2_000, 10_000), functools.partial(wide, columns=500)),
+    "columns_2000": Case("rows", (10, 500, 2_500), functools.partial(wide, columns=2_000)),
+    "captions_100KB": Case("captions", (1, 500, 2_500), functools.partial(captions, characters=100_000)),
+    "captions_1MB": Case("captions", (1, 50, 250), functools.partial(captions, characters=1_000_000)),
+    "objects": Case("objects of an image", (10, 5_000, 50_000), objects),
+    "files": Case("files", (1_000, 50_000, 200_000), files),
+    "zip": Case("members of a file", _SAMPLES, zips),
+    "tar": Case("members of a file", _SAMPLES, tars),
+    "tars": Case("files of ten images", (10, 500, 5_000), many_tars),
+    "webdataset": Case("files of ten samples", (10, 200, 2_000), webdataset),
     "tiny_shards": Case("shards of 50,000 images", (1, 200, 2_000), tiny_shards),
-    "near_4096": Case("frames of 4,096 hashes", _FRAMES, near_duplicates(4096)),
-    "verify_rows": Case("rows of a shard", _TABLE_ROWS, verify_rows),
-    "open_rows": Case("rows of a shard", _TABLE_ROWS, open_rows),
-    "filter_shards": Case("shards", (100, 500, 2000), filter_shards),
+    "shards": Case("shards of ten rows", (10, 500, 5_000), shards),
+    "one_shard": Case("rows of a shard", (1_000, 300_000, 1_000_000), one_shard),
+    "splits": Case("splits of 20,000 rows", (1, 10, 100), splits),
+    "failures": Case("images", _SAMPLES, failures),
+    "identical": Case("images", _SAMPLES, identical),
+    "near_256": Case("frames of 256 hashes", _SAMPLES, functools.partial(near, distinct=256)),
+    "near_4096": Case("frames of 4,096 hashes", _SAMPLES, functools.partial(near, distinct=4096)),
+    "large_jpeg": Case("megapixels", _MEGAPIXELS, functools.partial(large_image, form="jpg")),
+    "large_png": Case("megapixels", _MEGAPIXELS, functools.partial(large_image, form="png")),
+    "large_tiff": Case("megapixels", (1, 60, 670), functools.partial(large_image, form="tif")),
+    "pages": Case("pages of a TIFF", (1, 100, 1_000), pages),
 }
 
 
-def run(name: str, case: Case, sizes: Sequence[int]) -> None:
-    """Prints a row for each size."""
-    last = None
+def measure_case(name: str, case: Case, sizes: Sequence[int]) -> dict[str, Any]:
+    """Prints a row for each size and command; returns the figures."""
+    steps: dict[str, list[dict[str, Any]]] = {}
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
-            command = case.prepare(pathlib.Path(folder), size)
-            measured = measure(list(command), log=sys.stderr.buffer)
-        used = measured.processor_seconds
-        growth = f"{used / last[1]:.1f} at {size / last[0]:.1f}" if last else ""
-        failed = f", exit code {measured.exit_code}" if measured.exit_code else ""
-        print(
-            f"| {name} | {size:,} {case.unit}{failed} | {measured.peak_bytes / 1e6:,.0f} MB "
-            f"| {measured.largest_bytes / 1e6:,.0f} MB | {used:.1f} s | {growth} |",
-            flush=True,
-        )
-        last = size, used
+            for title, words in case.run(pathlib.Path(folder), size):
+                measured = measure(list(words), log=sys.stderr.buffer)
+                rows = steps.setdefault(title, [])
+                rows.append({"size": size, **_figures_of(measured)})
+                rows[-1]["growth"] = find_growth([(row["size"], row["processor_seconds"]) for row in rows])
+                print(f"{name:15} {size:>9,} {case.unit:24} {title:18} {_describe(rows[-1])}", flush=True)
+    return {"unit": case.unit, "steps": steps}
+
+
+def _figures_of(measured: Measurement) -> dict[str, Any]:
+    return {name: value for name, value in dataclasses.asdict(measured).items() if name != "seconds"}
+
+
+def find_growth(measured: Sequence[tuple[int, float]]) -> float | None:
+    """What each unit beyond the last size but one costs, over what each before it does, without start-up.
+
+    Args:
+      measured: sizes and processor seconds; the first is start-up.
+
+    Returns:
+      The factor, or None if there are fewer than three sizes or the second takes hardly more than start-up.
+    """
+    if len(measured) < 3 or measured[-2][1] - measured[0][1] < _LEAST_SECONDS:
+        return None
+    start, before, last = measured[0], measured[-2], measured[-1]
+    return (last[1] - before[1]) / (last[0] - before[0]) * (before[0] - start[0]) / (before[1] - start[1])
+
+
+def _describe(row: dict[str, Any]) -> str:
+    failed = f"  exit code {row['exit_code']}" if row["exit_code"] else ""
+    growth = "" if row["growth"] is None else f"  growth {row['growth']:.2f}"
+    memory = f"{row['peak_bytes'] / 1e6:7,.0f} MB  largest {row['largest_bytes'] / 1e6:7,.0f} MB"
+    return f"{memory} {row['processor_seconds']:7.1f} s{growth}{failed}"
 
 
 def main() -> None:
-    """Prints a table of the chosen cases."""
+    """Measures the chosen cases."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", default=list(CASES), help="; ".join(CASES))
-    parser.add_argument("--sizes", help="instead of each case's own, such as 1000,10000")
+    parser.add_argument("--sizes", help="instead of each case's own, such as 1000,10000,100000")
+    parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="folder to write to")
     arguments = parser.parse_args()
     if unknown := set(arguments.cases) - CASES.keys():
         parser.error(f"unknown case {', '.join(sorted(unknown))}; expected some of {', '.join(CASES)}")
-    print("| case | size | peak, all processes | peak, largest | processor time | growth |\n|---|---|---|---|---|---|")
+    path = arguments.results / "growth.json"
+    figures = json.loads(path.read_text())["cases"] if path.exists() else {}
     for name in arguments.cases:
         sizes = [int(size) for size in arguments.sizes.split(",")] if arguments.sizes else CASES[name].sizes
-        run(name, CASES[name], sizes)
+        figures[name] = measure_case(name, CASES[name], sizes)
+        cases = {known: figures[known] for known in CASES if known in figures}
+        results = {"rounds": 1, "machine": describe_machine(), "versions": list_versions(None), "cases": cases}
+        path.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":
