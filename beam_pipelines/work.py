@@ -97,11 +97,16 @@ def plan_work(
 def _plan_blocks(spec: BuildSpec, layout: Layout, listing: Listing) -> tuple[dict[str, int], dict[str, PartPolicy]]:
     """Split -> number of blocks, and when their parts end."""
     blocks, policies = {}, {}
+    all_source_bytes = sum(listing.source_bytes.values())
     for split, samples in listing.samples.items():
         source_bytes = listing.source_bytes[split]
         size = estimate_output(spec.image, layout, samples=samples, source_bytes=source_bytes)
         blocks[split] = count_blocks(
-            samples=samples, output_bytes=size, source_bytes=source_bytes, ref_bytes=listing.ref_bytes[split]
+            samples=samples,
+            output_bytes=size,
+            ref_bytes=listing.ref_bytes[split],
+            of_samples=listing.total,
+            source_bytes=all_source_bytes,
         )
         policies[split] = PartPolicy.plan(
             compression=spec.compression,

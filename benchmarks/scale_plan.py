@@ -107,7 +107,9 @@ def plan(samples: int, seed: int) -> list[Stage]:
     """The stages of a build, in the order of the data."""
     listing, packed = _list(samples)
     output = estimate_output(ImageSpec(image_size=(256, 256)), parse_layout("tfds"), samples=samples, source_bytes=0)
-    blocks = count_blocks(samples=samples, output_bytes=output, source_bytes=samples * _SOURCE_BYTES)
+    blocks = count_blocks(
+        samples=samples, output_bytes=output, of_samples=samples, source_bytes=samples * _SOURCE_BYTES
+    )
     chunks = -(-samples // CHUNK_REFS)
     order = _order(samples, blocks, packed)
     generator = np.random.default_rng(seed)

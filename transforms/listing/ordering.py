@@ -14,22 +14,25 @@ from beam_tfrecords.transforms.refs import BlockKey
 
 BLOCK_BYTES = 16 << 20
 # A small dataset still gets enough blocks for every core: first a few of few samples, then, as a block takes six
-# requests to a store, as many of more samples or bytes.
+# requests to a store, as many of more samples or bytes. Its splits share them.
 MOST_SMALL_BLOCKS = 64
 SMALL_BLOCKS = ((16, 16), (128, MOST_SMALL_BLOCKS))  # (samples of a block, most blocks)
 
 
-def count_blocks(*, samples: int, output_bytes: int, source_bytes: int, ref_bytes: int = 0) -> int:
-    """The number of blocks of a split, from its listing alone, never from the number of workers.
+def count_blocks(*, samples: int, output_bytes: int, ref_bytes: int = 0, of_samples: int, source_bytes: int) -> int:
+    """The number of blocks of a split, from the listing alone, never from the number of workers.
 
     Args:
+      samples: of the split.
       output_bytes: estimate of the bytes of their records.
-      source_bytes: of their images, as far as they are known.
       ref_bytes: of their references, which a worker holds.
+      of_samples: of all splits.
+      source_bytes: of the images of all splits, as far as they are known.
     """
-    by_samples = max(min(most, samples // each) for each, most in SMALL_BLOCKS)
+    by_samples = max(min(most, of_samples // each) for each, most in SMALL_BLOCKS)
     by_source = min(MOST_SMALL_BLOCKS, source_bytes // BLOCK_BYTES)
-    return max(1, -(-output_bytes // BLOCK_BYTES), -(-ref_bytes // BLOCK_BYTES), by_samples, by_source)
+    share = max(by_samples, by_source) * samples // of_samples
+    return max(1, share, -(-output_bytes // BLOCK_BYTES), -(-ref_bytes // BLOCK_BYTES))
 
 
 def find_block(*, order: Any, blocks: int) -> Any:

@@ -22,22 +22,36 @@ ORDERS = st.integers(0, SPACE - 1)
 BLOCKS = st.integers(1, 10**9)
 
 
+def blocks_of(samples: int, **sizes: int) -> int:
+    """The blocks of a split, which is the whole dataset unless `of_samples` says otherwise."""
+    return count_blocks(**{"samples": samples, "of_samples": samples, "output_bytes": 1, "source_bytes": 0, **sizes})
+
+
 def test_a_block_has_about_sixteen_mebibytes():
-    assert count_blocks(samples=10**6, output_bytes=1000 * BLOCK_BYTES, source_bytes=0) == 1000
+    assert blocks_of(10**6, output_bytes=1000 * BLOCK_BYTES) == 1000
 
 
 @pytest.mark.parametrize(
     ("samples", "blocks"), [(3, 1), (48, 3), (256, 16), (2000, 16), (4000, 31), (10**4, 64), (10**6, 64)]
 )
 def test_a_small_dataset_has_blocks_for_every_core(samples, blocks):
-    assert count_blocks(samples=samples, output_bytes=1, source_bytes=0) == blocks
+    assert blocks_of(samples) == blocks
+
+
+@pytest.mark.parametrize("splits", [2, 10, 100])
+def test_splits_share_the_blocks_of_a_small_dataset(splits):
+    each = 20_000 // splits
+    assert blocks_of(each, of_samples=20_000) == max(1, 64 // splits)
+    assert blocks_of(each, of_samples=20_000, source_bytes=10**10) == max(1, 64 // splits)
+    # The bytes of a block are bounded whatever the splits.
+    assert blocks_of(each, of_samples=20_000, output_bytes=100 * BLOCK_BYTES) == 100
 
 
 def test_large_sources_have_more_blocks():
-    assert count_blocks(samples=400, output_bytes=1, source_bytes=400 * 10**6) == 23
-    assert count_blocks(samples=400, output_bytes=1, source_bytes=10**10) == 64
+    assert blocks_of(400, source_bytes=400 * 10**6) == 23
+    assert blocks_of(400, source_bytes=10**10) == 64
     # No worker holds the references of more than one block.
-    assert count_blocks(samples=400, output_bytes=1, source_bytes=0, ref_bytes=100 * BLOCK_BYTES) == 100
+    assert blocks_of(400, ref_bytes=100 * BLOCK_BYTES) == 100
 
 
 @given(ORDERS, BLOCKS)
