@@ -139,10 +139,14 @@ class Records(Sequence[Any]):
         """
         checked = make_condition(condition, **equals)
         find = functools.partial(find_rows, self._path, condition=checked)
+        kept, shards = self._kept, list(range(len(self._shards)))
+        if kept is not None:
+            shards = np.unique(np.searchsorted(self._starts, kept, side="right") - 1).tolist()
         # Of many small indices, most of the time is spent outside Python.
-        found = _pool().map(find, self._shards)
-        numbers = np.concatenate([begin + rows for begin, rows in zip(self._starts, found, strict=False)])
-        return self._keep(numbers if self._kept is None else self._kept[np.isin(self._kept, numbers)])
+        found = _pool().map(find, [self._shards[shard] for shard in shards])
+        rows = (self._starts[shard] + rows for shard, rows in zip(shards, found, strict=True))
+        numbers = np.concatenate([np.empty(0, np.int64), *rows])
+        return self._keep(numbers if kept is None else kept[np.isin(kept, numbers)])
 
     def index(self, value: Any, *bounds: int) -> int:
         """Not a search: a record is found by `filter(key=...)`."""

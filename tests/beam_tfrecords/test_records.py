@@ -148,6 +148,18 @@ def test_a_filter_reads_no_record(dataset, tmp_path):
     assert len(copy.records("train").filter(label="cat")) == len(dataset.records("train").filter(label="cat"))
 
 
+def test_a_filter_reads_the_indices_of_shards_with_records_that_are_left(dataset, records, tmp_path):
+    copy = open_dataset(shutil.copytree(dataset.path, tmp_path / "copy"))
+    first, *others = copy.split_shards("train")
+    left = copy.records("train")[: first.records]
+    for shard in others:
+        (tmp_path / "copy" / shard.index).unlink()
+    assert len(left.filter(label="cat").filter("height = 40")) == len(
+        records[: first.records].filter("label = 'cat' and height = 40")
+    )
+    assert len(left.filter(label="no such class").filter(label="cat")) == 0
+
+
 def test_a_flipped_bit_is_found_if_asked(dataset, tmp_path):
     copy = open_dataset(shutil.copytree(dataset.path, tmp_path / "copy"))
     shard = tmp_path / "copy" / copy.split_shards("train")[0].file
