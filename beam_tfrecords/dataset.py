@@ -21,6 +21,7 @@ from beam_tfrecords.tfrecord import Compression
 
 if TYPE_CHECKING:
     from beam_tfrecords.reading.records import Records
+    from beam_tfrecords.reading.resizing import ImageSize, ResizeMode
 
 # What a record is given as; see `Dataset.records`.
 Form: TypeAlias = Literal["pixels", "features", "bytes"]
@@ -72,18 +73,29 @@ class Dataset:
         """The classes, in the order of their indices; empty without labels."""
         return tuple(self.manifest["class_names"])
 
-    def records(self, split: str | None = None, *, form: Form = "pixels", verify: bool = False) -> Records:
+    def records(
+        self,
+        split: str | None = None,
+        *,
+        form: Form = "pixels",
+        image_size: ImageSize = None,
+        resize_mode: ResizeMode | None = None,
+        verify: bool = False,
+    ) -> Records:
         """The records of a split at random; needs no TensorFlow.
 
         Args:
           split: name of the split; None for all of them, one after the other.
-          form: "pixels" gives each example as a dict of its features, with images as [H, W, C] uint8 arrays;
-            "features" the same with images as the bytes that are stored; "bytes" gives the serialized example.
+          form: "pixels" gives each example as a dict of its features, with images as [H, W, C] uint8 arrays and texts
+            as `str`; "features" the same with images and texts as the bytes that are stored; "bytes" gives the
+            serialized example.
+          image_size: (height, width) in pixels of decoded images, or one number for both, as in `load`.
+          resize_mode: how they reach it, as in `load`.
           verify: whether CRCs are checked when a record is read.
 
         Raises:
           RequestError: there is no such split, or the dataset has no index or is compressed.
-          ValueError: the form is unknown.
+          ValueError: the form is unknown, or there is no such size.
         """
         from beam_tfrecords.reading.decoding import ReadExample
         from beam_tfrecords.reading.records import Records
@@ -98,8 +110,10 @@ class Dataset:
             )
         if any(shard.index is None for shard in shards):
             raise RequestError(f"{self.path}: the dataset has no index; read it with `load`")
-        read_example = ReadExample(self.layout.features, self.images, form == "pixels")
-        return Records(self.path, shards, read=bytes if form == "bytes" else read_example, verify=verify)
+        is_decoded = form == "pixels"
+        read_example = ReadExample(self.layout.features, self.images, is_decoded, has_text=is_decoded)
+        records = Records(self.path, shards, read=bytes if form == "bytes" else read_example, verify=verify)
+        return records.resized(image_size, resize_mode)
 
     def verify(self) -> list[str]:
         """Checks every CRC, count, feature and image, as `beam-tfrecords verify` does.

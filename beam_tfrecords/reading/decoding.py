@@ -13,9 +13,11 @@ from beam_tfrecords.errors import BuildError
 from beam_tfrecords.examples import example_pb2
 from beam_tfrecords.examples.layouts import BOXES, IMAGE_FIELDS, MASK_FIELD, OBJECT_MASKS, Feature
 from beam_tfrecords.manifest import StoredImages
+from beam_tfrecords.reading.resizing import Placement, Resize
 
 _DTYPES = {"int64": np.int64, "float": np.float32}
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+_MASKS = (MASK_FIELD, OBJECT_MASKS)
 _COLORS = {1: "GRAY", 3: "RGB", 4: "RGBA"}
 
 
@@ -23,20 +25,25 @@ _COLORS = {1: "GRAY", 3: "RGB", 4: "RGBA"}
 class ReadExample:
     """Reads one serialized example as a dict: feature name -> value.
 
-    A feature with one value is a NumPy scalar or `bytes`; one with several is an array, or a list of `bytes`. An image
-    is a [H, W, C] uint8 array, or uint16 if it is stored with 16 bits, and a list of images a list of them; a mask is
-    [H, W, 1]. The boxes of objects in one
-    feature are [n, 4], and their masks [n, H, W] uint8 of zeros and ones.
+    A feature with one value is a NumPy scalar, `str` or `bytes`; one with several is an array, or a list of texts. An
+    image is a [H, W, C] uint8 array, or uint16 if it is stored with 16 bits, and a list of images a list of them; a
+    mask is [H, W, 1]. The boxes of objects in one feature are [n, 4], and their masks [n, H, W] uint8 of zeros and
+    ones.
 
     Attributes:
       features: of the layout.
       images: how images are stored.
       pixels: whether images and masks are decoded; else they are the bytes that are stored.
+      has_text: whether texts are `str`; else they are `bytes`. A column's value that is not UTF-8, or has a zero, is no
+        text.
+      resize: the size of decoded images; masks, boxes and keypoints follow. None for that of the stored ones.
     """
 
     features: tuple[Feature, ...]
     images: StoredImages
     pixels: bool
+    has_text: bool = False
+    resize: Resize | None = None
 
     def read_batch(self, batch: Sequence[bytes]) -> list[dict[str, Any]]:
         """Reads examples that are used together: JPEGs of one size are decoded into the rows of one array.
@@ -44,9 +51,10 @@ class ReadExample:
         The memory of an array for each is given back to the system after every batch; page faults then take an eighth
         of the time. Whoever keeps one of these images keeps the memory of all.
         """
-        if not (self.pixels and self.images.encoding == "jpeg" and self.images.size):
+        size = self.resize.fixed_size if self.resize else self.images.size
+        if not (self.pixels and self.images.encoding == "jpeg" and size):
             return list(map(self, batch))
-        rows = np.empty((len(batch), *self.images.size, self.images.channels or 3), np.uint8)
+        rows = np.empty((len(batch), *size, self.images.channels or 3), np.uint8)
         return list(map(self, batch, rows))
 
     def __call__(self, data: bytes, row: np.ndarray | None = None) -> dict[str, Any]:
@@ -59,6 +67,18 @@ class ReadExample:
         Raises:
           BuildError: the example does not have the features of the layout.
         """
+        example = self._parse(data)
+        if self.pixels:
+            self._decode_images(example, row)
+        if self.has_text:
+            for feature in self.features:
+                if feature.type == "bytes" and not (feature.holds_image or feature.field in _MASKS):
+                    value = example[feature.name]
+                    text = _column_text if feature.column else _text
+                    example[feature.name] = list(map(text, value)) if feature.several else text(value)
+        return example
+
+    def _parse(self, data: bytes) -> dict[str, Any]:
         found = example_pb2.Example.FromString(data).features.feature
         example: dict[str, Any] = {}
         for feature in self.features:
@@ -76,32 +96,73 @@ class ReadExample:
                 example[feature.name] = values[0] if feature.type == "bytes" else _DTYPES[feature.type](values[0])
             if feature.field == BOXES:
                 example[feature.name] = example[feature.name].reshape(-1, 4)
-        if self.pixels:
-            shape: tuple[int, ...] = ()
-            for feature in self.features:
-                if feature.holds_image and feature.several:
-                    example[feature.name] = [self._decode(one, example) for one in example[feature.name]]
-                elif feature.field in IMAGE_FIELDS:
-                    example[feature.name] = self._decode(example[feature.name], example, row)
-                    # Size of the image that objects are in; a layout with objects has no other image by this field.
-                    shape = example[feature.name].shape[:2]
-                elif feature.holds_image:
-                    example[feature.name] = self._decode(example[feature.name], example)
-                elif feature.field == MASK_FIELD:
-                    example[feature.name] = decode_mask(example[feature.name])
-            for feature in self.features:
-                if feature.field == OBJECT_MASKS:
-                    masks = [decode_mask(data) for data in example[feature.name]]
-                    example[feature.name] = np.array(masks, np.uint8).reshape(-1, *shape)
         return example
 
-    def _decode(self, data: bytes, example: dict[str, Any], row: np.ndarray | None = None) -> np.ndarray:
+    def _decode_images(self, example: dict[str, Any], row: np.ndarray | None) -> None:
+        """Puts pixels in the place of the bytes of images and masks."""
+        placed: Placement | None = None
+        for feature in self.features:
+            value = example[feature.name]
+            if feature.holds_image and feature.several:
+                example[feature.name] = [self._decode(one, example)[0] for one in value]
+            elif feature.field in IMAGE_FIELDS:
+                # Objects are in this image; a layout with objects has no other one by its field.
+                example[feature.name], placed = self._decode(value, example, row)
+            elif feature.holds_image:
+                example[feature.name], _ = self._decode(value, example)
+            elif feature.field == MASK_FIELD:
+                mask = decode_mask(value)
+                example[feature.name] = self.resize.place(*mask.shape[:2]).mask(mask) if self.resize else mask
+        if placed is None:
+            return
+        for feature in self.features:
+            if feature.field == OBJECT_MASKS:
+                masks = [placed.mask(decode_mask(data)) for data in example[feature.name]]
+                example[feature.name] = np.array(masks, np.uint8).reshape(-1, *placed.final)
+        if self.resize:
+            placed.objects(example, self.features)
+
+    def _decode(
+        self, data: bytes, example: dict[str, Any], row: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Placement]:
+        """An image of the size that is asked for, and where the stored one lies in it.
+
+        Args:
+          row: an array of that size that it may be written to.
+        """
+        if not self.resize:
+            pixels = self._decode_stored(data, example, row)
+            size = pixels.shape[0], pixels.shape[1]
+            return pixels, Placement(size, size, size)
+        if self._is_jpeg(data):
+            import simplejpeg
+
+            height, width, _, _ = simplejpeg.decode_jpeg_header(data)
+            placed = self.resize.place(height, width)
+            least_height, least_width = placed.decoded_size
+            pixels = simplejpeg.decode_jpeg(
+                data, _COLORS[self.images.channels or 3], min_height=least_height, min_width=least_width, min_factor=2
+            )
+        else:
+            pixels = self._decode_stored(data, example)
+            placed = self.resize.place(*pixels.shape[:2])
+        resized = placed.image(pixels)
+        if row is None:
+            return resized, placed
+        row[...] = resized
+        return row, placed
+
+    def _is_jpeg(self, data: bytes) -> bool:
+        """Whether the fast decoder takes it."""
+        return self.images.encoding != "raw" and data.startswith(b"\xff\xd8\xff") and self.images.channels != 4
+
+    def _decode_stored(self, data: bytes, example: dict[str, Any], row: np.ndarray | None = None) -> np.ndarray:
         if self.images.encoding == "raw":
             return np.frombuffer(bytearray(data), np.uint8).reshape(self._raw_shape(example))
         channels = self.images.channels or 3
         if self.images.bit_depth == 16:
             return _decode_16_bits(data, channels)
-        if data.startswith(b"\xff\xd8\xff") and channels != 4:
+        if self._is_jpeg(data):
             import simplejpeg
 
             decoded: np.ndarray = simplejpeg.decode_jpeg(data, colorspace=_COLORS[channels], buffer=row)
@@ -124,6 +185,17 @@ class ReadExample:
         if missing:
             raise BuildError(f"raw images of different sizes need {' and '.join(missing)} in the layout to be decoded")
         return int(example[names["image.height"]]), int(example[names["image.width"]]), self.images.channels or -1
+
+
+def _text(value: bytes) -> str:
+    return value.decode(errors="surrogateescape")
+
+
+def _column_text(value: bytes) -> str | bytes:
+    try:
+        return value if b"\0" in value else value.decode()
+    except UnicodeDecodeError:
+        return value
 
 
 def decode_mask(data: bytes) -> np.ndarray:

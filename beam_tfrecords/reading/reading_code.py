@@ -23,7 +23,7 @@ def reading_code(dataset: Dataset) -> list[Snippet]:
     features = {feature.field: feature.name for feature in dataset.layout.features}
     images = [feature.name for feature in dataset.layout.features if feature.holds_image]
     # Images of different sizes make no batch.
-    size = "" if not images or dataset.images.size else ", image_size=(224, 224)"
+    size = "" if not images or dataset.images.size else ", image_size=224, resize_mode='crop'"
     label = features.get("label.index") or features.get("labels.index")
     shown: dict[str, str | None] = {"image": images[0]} if len(images) == 1 else {}
     shown |= {f"image_{number}": name for number, name in enumerate(images, 1) if len(images) > 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import dataclasses
 import functools
 import hashlib
 import io
@@ -23,6 +24,7 @@ from beam_tfrecords.missing import explain_missing
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.index_files import read_places, replaced
+from beam_tfrecords.reading.resizing import ImageSize, Resize, ResizeMode
 from beam_tfrecords.storage.open_file import OpenFile
 from beam_tfrecords.tfrecord import FOOTER_BYTES, HEADER_BYTES, RecordError, read_records
 
@@ -83,7 +85,7 @@ class Records(Sequence[Any]):
     def __getitem__(self, number: int | slice) -> Any:
         if isinstance(number, slice):
             kept = np.arange(self._starts[-1]) if self._kept is None else self._kept
-            return self._keep(kept[number])
+            return self._with(_kept=kept[number])
         return self._read(self._read_record(*self._find(operator.index(number))))
 
     def __getitems__(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
@@ -146,16 +148,33 @@ class Records(Sequence[Any]):
         found = _pool().map(find, [self._shards[shard] for shard in shards])
         rows = (self._starts[shard] + rows for shard, rows in zip(shards, found, strict=True))
         numbers = np.concatenate([np.empty(0, np.int64), *rows])
-        return self._keep(numbers if kept is None else kept[np.isin(kept, numbers)])
+        return self._with(_kept=numbers if kept is None else kept[np.isin(kept, numbers)])
+
+    def resized(self, image_size: ImageSize, resize_mode: ResizeMode | None = None) -> Records:
+        """The same records with images of another size; masks, boxes and keypoints follow.
+
+        Args:
+          image_size: (height, width) in pixels, or one number for both; None for the size that is stored.
+          resize_mode: as in `load`.
+
+        Raises:
+          ValueError: there is no such size or mode, or these records have no pixels.
+        """
+        if image_size is None and resize_mode is None:
+            return self
+        if not (isinstance(self._read, ReadExample) and self._read.pixels):
+            raise ValueError(f"image_size={image_size}: these records have images as they are stored, not pixels")
+        read = dataclasses.replace(self._read, resize=Resize.of(image_size, resize_mode, self._read.images))
+        return self._with(_read=read)
 
     def index(self, value: Any, *bounds: int) -> int:
         """Not a search: a record is found by `filter(key=...)`."""
         raise TypeError("records are found by their keys: filter(key=...)")
 
-    def _keep(self, numbers: np.ndarray) -> Records:
-        kept = object.__new__(Records)
-        kept.__dict__.update(self.__dict__, _kept=numbers)
-        return kept
+    def _with(self, **changed: Any) -> Records:
+        records = object.__new__(Records)
+        records.__dict__.update(self.__dict__, **changed)
+        return records
 
     def _fetch(self, numbers: Iterable[SupportsIndex]) -> list[bytes]:
         """Serialized examples."""

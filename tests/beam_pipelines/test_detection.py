@@ -296,7 +296,7 @@ def test_masks_are_drawn(out, with_masks, tmp_path, run):
 
 def test_masks_are_loaded_as_pixels(with_masks):
     records = list(open_dataset(with_masks).records("train"))
-    names = [record["image/filename"].decode() for record in records]
+    names = [record["image/filename"] for record in records]
     shapes = {name: record["image/object/mask"].shape for name, record in zip(names, records, strict=True)}
     assert shapes == {name: (len(picture.objects), 20, 30) for name, picture in PICTURES.items()}
     (batch,) = load(with_masks, "train", batch_size=4)
@@ -467,7 +467,7 @@ def test_the_layout_of_tfds_has_boxes_in_one_feature(tmp_path, source, build):
     assert (out / "objects-label.labels.txt").read_text() == "person\ndog\ncat\n"
     assert not (out / "label_map.pbtxt").exists()
     assert find_all(out) == []
-    records = {record["filename"].decode(): record for record in open_dataset(out).records("train")}
+    records = {record["filename"]: record for record in open_dataset(out).records("train")}
     for name, picture in PICTURES.items():
         size = [picture.height, picture.width] * 2
         boxes = [(ymin, xmin, ymax, xmax) for _, (xmin, ymin, xmax, ymax) in picture.objects]
@@ -483,7 +483,7 @@ def test_the_layout_of_tfds_has_boxes_in_one_feature(tmp_path, source, build):
 
 def test_the_classes_of_objects_can_be_labels(tmp_path, source, build):
     records = open_dataset(build(tmp_path, *source, "--layout=multilabel", "--image_size=20")).records("train")
-    labels = {record["filename"].decode(): record["labels"].tolist() for record in records}
+    labels = {record["filename"]: record["labels"].tolist() for record in records}
     assert labels == {"a.jpg": [2, 0], "b.jpg": [0], "c.jpg": [], "d.jpg": [2, 1]}
 
 

@@ -44,4 +44,4 @@ def test_contradicting_rows_are_rejected_all_and_equal_ones_but_one(folder, tmp_
     assert convert(*flags, f"--output={tmp_path / 'out'}").code == 0
     dataset = open_dataset(tmp_path / "out")
     assert dataset.manifest["failure_reasons"] == {"conflicting_rows": 3, "duplicate_key": 1}
-    assert sorted(one["filename"] for one in dataset.records("train")) == [b"1.png", b"2.png"]
+    assert sorted(one["filename"] for one in dataset.records("train")) == ["1.png", "2.png"]

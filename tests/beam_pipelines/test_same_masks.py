@@ -121,7 +121,7 @@ def test_images_and_masks_are_those_that_pillow_reads(tmp_path, build, seed):
         flags.remove(f"--mask_root={folders[1]}")
     out = build(tmp_path / "out", *flags, "--layout=segmentation", "--image_encoding=png", "--mask_bit_depth=16",
                 "--max_failures=0.5")  # fmt: skip
-    found = {record["filename"].decode(): record for record in open_dataset(out).records("train")}
+    found = {record["filename"]: record for record in open_dataset(out).records("train")}
     failed = {
         Path(failure["key"]).name: failure["reason"]
         for failure in map(json.loads, (out / "failures.jsonl").read_text().splitlines())

@@ -54,7 +54,7 @@ def pair(tmp_path, picture, save) -> Callable[..., None]:
 
 def masks_of(out: Path, split: str = "train") -> dict[str, np.ndarray]:
     """File name of the image -> its mask, [H, W]."""
-    return {one["filename"].decode(): one["mask"][..., 0] for one in open_dataset(out).records(split)}
+    return {one["filename"]: one["mask"][..., 0] for one in open_dataset(out).records(split)}
 
 
 def check_masks(out: Path, **names: str) -> None:
@@ -575,8 +575,8 @@ def test_the_indices_of_palettes_stay_in_masks_of_pascal_voc(tmp_path, build):
     spec.write_text("layout: {image: image.encoded, mask: mask.encoded, boxes: objects.bbox, filename: filename}")
     both = build(tmp_path / "both", f"--input={root}", "--source=voc", f"--spec={spec}")
     for record in open_dataset(both).records("train"):
-        np.testing.assert_array_equal(record["mask"][..., 0], masks[record["filename"].decode()])
-        assert len(record["boxes"]) == len(PICTURES[record["filename"].decode()].objects)
+        np.testing.assert_array_equal(record["mask"][..., 0], masks[record["filename"]])
+        assert len(record["boxes"]) == len(PICTURES[record["filename"]].objects)
 
 
 # Later versions

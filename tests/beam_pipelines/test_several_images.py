@@ -75,7 +75,7 @@ def test_every_image_of_a_row_is_a_feature(kind, pairs, build):
         "left": ("images.left", False), "right": ("images.right", False), "views": ("images.views", True),
         "label": ("label.index", False), "filename": ("filename", False),
     }  # fmt: skip
-    records = {one["filename"].decode(): one for one in open_dataset(out).records("train")}
+    records = {one["filename"]: one for one in open_dataset(out).records("train")}
     for row in rows_of(pairs / "pairs.jsonl"):
         record = records[Path(row["left"]).name]
         check_pixels(record["left"], pairs / row["left"])
@@ -88,7 +88,7 @@ def test_every_image_of_a_row_is_a_feature(kind, pairs, build):
 
 def test_a_list_may_be_the_only_image(pairs, build):
     out = build(pairs / "out", f"--input={pairs / 'pairs.jsonl'}", "--image_column=views", "--layout=image", *PNG)
-    records = {one["filename"].decode(): one["views"] for one in open_dataset(out).records("train")}
+    records = {one["filename"]: one["views"] for one in open_dataset(out).records("train")}
     assert sorted(map(len, records.values())) == [0, 1, 2, 3]
     check_pixels(records["3_0.png"][2], pairs / "v/3_2.png")
 

@@ -118,7 +118,7 @@ def test_columns_of_zeros_and_ones_become_labels_and_none_of_them_is_no_failure(
     ]
     dataset = open_dataset(build(tmp_path / "several", *flags))
     assert dataset.class_names == ("rust", "healthy")
-    labels = {example["filename"].decode(): list(example["labels"]) for example in dataset.records("train")}
+    labels = {example["filename"]: list(example["labels"]) for example in dataset.records("train")}
     assert labels == {path.name: label for path, label in zip(paths, [[1], [0], [0, 1], []], strict=True)}
     one = open_dataset(build(tmp_path / "one", *flags, "--layout=tfds", "--max_failures=0.5"))
     assert one.manifest["failure_reasons"] == {"wrong_type": 1, "label_missing": 1}
@@ -178,7 +178,7 @@ def test_labels_that_are_no_classes_are_stored_as_values(tmp_path, photos, build
     dataset = open_dataset(build(tmp_path / "out", f"--input={tmp_path / 'table.csv'}", *flags))
     assert dataset.class_names == ()
     labels = [example["label"] for example in dataset.records("train")]
-    assert sorted(one.decode() if isinstance(one, bytes) else float(one) for one in labels) == sorted(values)
+    assert sorted(one if isinstance(one, str) else float(one) for one in labels) == sorted(values)
     assert dataset.verify() == []
 
 
@@ -199,9 +199,9 @@ def test_rows_of_one_image_are_one_sample_with_the_labels_of_all(tmp_path, photo
     counts = {name: dataset.manifest[name] for name in ("listed", "records", "failures", "merged_rows")}
     assert counts == {"listed": 5, "records": 2, "failures": 1, "merged_rows": 2}
     name = "labels" if label_type == "class" else "label"
-    labels = {example["filename"].decode(): sorted(example[name]) for example in dataset.records("train")}
+    labels = {example["filename"]: sorted(example[name]) for example in dataset.records("train")}
     expected = {first.name: [0, 1], second.name: [1]}
     if label_type == "text":
-        expected = {file: [(b"cat", b"dog")[index] for index in found] for file, found in expected.items()}
+        expected = {file: [("cat", "dog")[index] for index in found] for file, found in expected.items()}
     assert labels == expected
     assert dataset.verify() == []

@@ -35,7 +35,9 @@ def test_shuffle_true_shuffles_within_a_buffer_of_many_examples(dataset):
 def test_without_shuffle_the_order_is_that_of_the_records(dataset, num_readers):
     readers = [load(dataset, "train", num_readers=num_readers, reader_index=number) for number in range(num_readers)]
     read = [name for reader in readers for name in names(reader)]
-    assert read == [example["filename"] for example in open_dataset(dataset).records("train")[: len(read)]]
+    assert [name.decode() for name in read] == [
+        example["filename"] for example in open_dataset(dataset).records("train")[: len(read)]
+    ]
 
 
 def test_a_seed_gives_the_same_shuffle_every_time(dataset):

@@ -209,7 +209,7 @@ def test_the_boxes_of_a_tool_are_those_of_the_table(tool, tmp_path, monkeypatch)
     boxes = []
     for example in found:
         with Image.open(
-            Path(tool, *(["images"] if tool == "cvat" else []), Path(example["image/filename"].decode()).name)
+            Path(tool, *(["images"] if tool == "cvat" else []), Path(example["image/filename"]).name)
         ) as image:
             width, height = image.size
         corners = [example[f"image/object/bbox/{side}"] for side in ("xmin", "ymin", "xmax", "ymax")]

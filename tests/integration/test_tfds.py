@@ -246,7 +246,7 @@ def test_masks_of_objects_load_as_images(tmp_path, annotated, build_tfds):
     ours = {record["image/filename"]: record for record in open_dataset(tmp_path / "out").records("train")}
     for example in builder.as_dataset(split="train").as_numpy_iterator():
         image = example["image"]
-        masks = ours[image["filename"]]["image/object/mask"]
+        masks = ours[image["filename"].decode()]["image/object/mask"]
         assert masks.any() == bool(PICTURES[image["filename"].decode()].objects)
         np.testing.assert_array_equal(image["object"]["mask"], masks[..., None])
 

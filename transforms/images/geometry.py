@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 
+from beam_tfrecords.sizes import resized_size
 from beam_tfrecords.transforms.images.decode_errors import check_pixels
 from beam_tfrecords.transforms.images.image_spec import ImageSpec, Resample, ResizeMode
 from beam_tfrecords.transforms.images.orient import swaps_sides
@@ -127,26 +128,11 @@ def _sizes(height: int, width: int, spec: ImageSpec) -> tuple[tuple[int, int], t
     """Resized and final (height, width) of an upright image."""
     if spec.image_size is None:
         return (height, width), (height, width)
-    target_height, target_width = spec.image_size
-    if spec.resize_mode is ResizeMode.EXACT:
-        if not spec.upscale:
-            target_height, target_width = min(target_height, height), min(target_width, width)
-        return (target_height, target_width), (target_height, target_width)
-
-    cover = spec.resize_mode in (ResizeMode.SHORTER, ResizeMode.CROP)
-    # Compares target_height / height with target_width / width, in whole numbers.
-    height_needs_more = target_height * width > target_width * height
-    if cover == height_needs_more:
-        resized = target_height, _scale(width, target_height, height)
-    else:
-        resized = _scale(height, target_width, width), target_width
-    if not spec.upscale and (resized[0] > height or resized[1] > width):
+    resized = resized_size(height, width, spec.image_size, spec.resize_mode.value)
+    if not spec.upscale and spec.resize_mode is ResizeMode.EXACT:
+        resized = min(resized[0], height), min(resized[1], width)
+    elif not spec.upscale and (resized[0] > height or resized[1] > width):
         resized = height, width
-
     if spec.resize_mode is ResizeMode.CROP:
-        return resized, (min(target_height, resized[0]), min(target_width, resized[1]))
+        return resized, (min(spec.image_size[0], resized[0]), min(spec.image_size[1], resized[1]))
     return resized, spec.image_size if spec.resize_mode is ResizeMode.PAD else resized
-
-
-def _scale(length: int, numerator: int, denominator: int) -> int:
-    return max(1, (2 * length * numerator + denominator) // (2 * denominator))

@@ -1,0 +1,222 @@
+"""From a serialized example to the tensors that `load` gives."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from beam_tfrecords.dataset import Dataset
+from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, MASK_FIELD, OBJECT_MASKS, Feature
+from beam_tfrecords.manifest import StoredImages
+from beam_tfrecords.reading.resizing import Resize
+from beam_tfrecords.reading.tf_resizing import Placement
+
+_DTYPES = {"int64": tf.int64, "float": tf.float32, "bytes": tf.string}
+
+
+@dataclasses.dataclass(frozen=True)
+class ExampleReader:
+    """Makes of a serialized example what `load` gives.
+
+    Attributes:
+      dataset: the dataset.
+      decodes: whether images are decoded.
+      resize: the size of decoded images; None for that of the stored ones.
+      channels: as in `load`.
+      transform: as in `load`.
+      pair: features of a supervised pair; None for a dict.
+      hot: features that become zeros and ones.
+      objects: features with a value or a row for each object.
+      num_objects: as in `load`.
+
+    Raises:
+      ValueError: an argument of `load` does not fit the dataset.
+    """
+
+    dataset: Dataset
+    decodes: bool
+    resize: Resize | None
+    channels: int | None
+    transform: Callable[[dict[str, Any]], Any] | None
+    pair: tuple[str, str] | None
+    hot: Sequence[str]
+    objects: Sequence[Feature]
+    num_objects: int | None
+
+    @classmethod
+    def of(cls, dataset: Dataset, *, as_supervised: bool, multi_hot: bool, **given: Any) -> ExampleReader:
+        """With the features that the arguments of `load` are about."""
+        features = dataset.layout.features
+        pair = dataset.layout.supervised if as_supervised else None
+        if as_supervised and pair is None:
+            has = ", ".join(feature.name for feature in features)
+            raise ValueError(f"as_supervised=True: expected an image and a label among the features; found {has}")
+        hot = [feature.name for feature in features if feature.field == "labels.index"] if multi_hot else []
+        if multi_hot and not (hot and dataset.class_names):
+            raise ValueError("multi_hot=True: expected a dataset with the field labels.index and with class names")
+        objects = [
+            feature for feature in features if feature.field.startswith("objects.") and feature.field not in KEYPOINTS
+        ]
+        return cls(dataset, pair=pair, hot=hot, objects=objects, **given)
+
+    def __post_init__(self) -> None:
+        number = self.num_objects
+        if number is not None and (number < 1 or not self.objects):
+            raise ValueError(f"num_objects={number}: expected 1 or more, and a dataset with annotated objects")
+        lists = [feature.name for feature in self._images if feature.several]
+        if self.decodes and lists and self._size is None:
+            raise ValueError(
+                f"{self.dataset.path}: the images of a list ({', '.join(lists)}) have different sizes; pass "
+                "image_size=, or decode=False"
+            )
+
+    def check_batches(self, batch_size: int) -> None:
+        """Checks that examples can be batched.
+
+        Raises:
+          ValueError: they cannot.
+        """
+        if batch_size < 1:
+            raise ValueError(f"batch_size={batch_size}: expected 1 or more, or None for single examples")
+        if self.decodes and self._size is None and not self.transform:
+            raise ValueError(
+                f"{self.dataset.path}: its images have different sizes and cannot be batched as they are; pass "
+                "image_size= (resize_mode='crop', 'pad' or 'exact'), a transform= that makes them equal, or "
+                "decode=False"
+            )
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether a feature may have another number of values in every example."""
+        fixed = {*self.hot, *(feature.name for feature in self.objects if self.num_objects)}
+        return any(feature.several and feature.name not in fixed for feature in self.dataset.layout.features)
+
+    @property
+    def _images(self) -> list[Feature]:
+        return [feature for feature in self.dataset.layout.features if feature.holds_image]
+
+    @property
+    def _size(self) -> tuple[int, int] | None:
+        """(height, width) of every decoded image; None if they differ."""
+        stored = self.dataset.images.size
+        if self.resize is None:
+            return stored
+        return self.resize.place(*stored).final if stored else self.resize.fixed_size
+
+    def __call__(self, record: tf.Tensor) -> Any:
+        features = self.dataset.layout.features
+        example = tf.io.parse_single_example(record, {feature.name: _parsing(feature) for feature in features})
+        for feature in self.objects:
+            if feature.field == BOXES:
+                example[feature.name] = tf.reshape(example[feature.name], [-1, 4])
+        if self.decodes:
+            self._decode(example)
+        for feature in self.objects:
+            example[feature.name] = _pad(example[feature.name], self.num_objects)
+        for name in self.hot:
+            indices = tf.cast(example[name], tf.int64)
+            is_label = tf.one_hot(indices, len(self.dataset.class_names), on_value=True, off_value=False)
+            example[name] = tf.cast(tf.reduce_any(is_label, axis=0), tf.float32)
+        example = self.transform(example) if self.transform else example
+        return (example[self.pair[0]], example[self.pair[1]]) if self.pair else example
+
+    def _decode(self, example: dict[str, Any]) -> None:
+        """Puts pixels in the place of the bytes of images and masks, and moves objects with them."""
+        features, stored = self.dataset.layout.features, self.dataset.images
+        for feature in features:
+            if feature.holds_image and feature.several:
+                example[feature.name] = self._decode_list(example[feature.name], example)
+            elif feature.holds_image:
+                example[feature.name], placed = self._decode_image(example[feature.name], example)
+                if feature.image is None:
+                    self._place_objects(example, placed)
+            elif feature.field == MASK_FIELD:
+                kind = tf.uint16 if stored.mask_bit_depth == 16 else tf.uint8
+                mask = tf.io.decode_png(example[feature.name], channels=1, dtype=kind)
+                mask = Placement.of(mask, self.resize).mask(mask)
+                mask.set_shape([*(self._size or (None, None)), 1])
+                example[feature.name] = mask
+
+    def _place_objects(self, example: dict[str, Any], placed: Placement) -> None:
+        for feature in self.objects:
+            if feature.field == OBJECT_MASKS:
+                masks = _decode_masks(example[feature.name], placed)
+                example[feature.name] = tf.ensure_shape(masks, [None, *(self._size or (None, None))])
+        if self.resize:
+            placed.objects(example, self.dataset.layout.features)
+
+    def _decode_list(self, encoded: tf.Tensor, example: dict[str, Any]) -> tf.Tensor:
+        stored = self.dataset.images
+        kind = tf.uint16 if stored.bit_depth == 16 else tf.uint8
+        shape = tf.TensorSpec([*(self._size or (None, None)), _depth(stored, self.channels)], kind)
+        return tf.map_fn(lambda one: self._decode_image(one, example)[0], encoded, fn_output_signature=shape)
+
+    def _decode_image(self, encoded: tf.Tensor, example: dict[str, Any]) -> tuple[tf.Tensor, Placement]:
+        shapes = {feature.field: feature.name for feature in self.dataset.layout.features}
+        image = _decode(encoded, example, self.dataset.images, shapes, self.channels)
+        placed = Placement.of(image, self.resize)
+        if self.resize:
+            image = placed.image(image)
+            image.set_shape([*(self._size or (None, None)), None])
+        return image, placed
+
+
+def _parsing(feature: Feature) -> Any:
+    if feature.several:
+        return tf.io.RaggedFeature(_DTYPES[feature.type])
+    return tf.io.FixedLenFeature([], _DTYPES[feature.type])
+
+
+def _pad(values: tf.Tensor, number: int | None) -> tf.Tensor:
+    """An attribute of objects: [n] or [n, ...], padded or cut to a number if one is given."""
+    if number is None:
+        return values
+    padding = [[0, tf.maximum(0, number - tf.shape(values)[0])], *[[0, 0]] * (values.shape.rank - 1)]
+    # Masks are bytes, or pixels.
+    filler = {tf.string: "", tf.uint8: tf.constant(0, tf.uint8)}.get(values.dtype, tf.cast(-1, values.dtype))
+    padded = tf.pad(values, padding, constant_values=filler)[:number]
+    return tf.ensure_shape(padded, [number, *values.shape[1:]])
+
+
+def _decode_masks(encoded: tf.Tensor, placed: Placement) -> tf.Tensor:
+    """[n, H, W] uint8 masks of the size of an image, which may have been resized."""
+
+    def decode(data: tf.Tensor) -> tf.Tensor:
+        return placed.mask(tf.io.decode_png(data, channels=1))[:, :, 0]
+
+    return tf.cond(
+        tf.size(encoded) > 0,
+        lambda: tf.map_fn(decode, encoded, fn_output_signature=tf.TensorSpec([None, None], tf.uint8)),
+        lambda: tf.zeros([0, *placed.final], tf.uint8),
+    )
+
+
+def _depth(stored: StoredImages, channels: int | None) -> int | None:
+    """Channels of decoded images; None for those of each file."""
+    if stored.encoding == "raw":
+        return stored.channels or None
+    if channels is None:
+        return stored.channels or 3
+    return channels or None
+
+
+def _decode(
+    encoded: tf.Tensor, example: dict[str, Any], stored: StoredImages, shapes: dict[str, str], channels: int | None
+) -> tf.Tensor:
+    if stored.encoding != "raw":
+        depth = _depth(stored, channels)
+        kind = tf.uint16 if stored.bit_depth == 16 else tf.uint8
+        image = tf.io.decode_image(encoded, channels=depth or 0, dtype=kind, expand_animations=False)
+        image.set_shape([*(stored.size or (None, None)), depth])
+        return image
+    pixels = tf.io.decode_raw(encoded, tf.uint8)
+    if stored.size and stored.channels:
+        return tf.reshape(pixels, [*stored.size, stored.channels])
+    missing = [field for field in ("image.height", "image.width") if field not in shapes]
+    if missing:
+        raise ValueError(f"raw images of different sizes need {' and '.join(missing)} in the layout to be decoded")
+    height, width = example[shapes["image.height"]], example[shapes["image.width"]]
+    return tf.reshape(pixels, tf.stack([height, width, tf.constant(stored.channels or -1, tf.int64)]))

@@ -1,0 +1,110 @@
+"""As `resizing`, for tensors."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, Feature
+from beam_tfrecords.reading.resizing import NOISE, SIDES, Resize
+from beam_tfrecords.sizes import resized_size
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    """Where one image comes to lie; each size is (height, width) in pixels.
+
+    Attributes:
+      stored: of the stored image.
+      resized: of all of it after the resize.
+      final: of what `load` gives.
+    """
+
+    stored: tuple[tf.Tensor, tf.Tensor]
+    resized: tuple[tf.Tensor, tf.Tensor]
+    final: tuple[tf.Tensor, tf.Tensor]
+
+    @classmethod
+    def of(cls, image: tf.Tensor, resize: Resize | None) -> Placement:
+        """That of a stored image, or of a mask of its size."""
+        sides = tf.shape(image, tf.int64)
+        stored = sides[0], sides[1]
+        if resize is None:
+            return cls(stored, stored, stored)
+        resized = resized_size(*stored, resize.size, resize.mode, greater=tf.maximum, smaller=tf.minimum)
+        return cls(stored, resized, resize.fixed_size or resized)
+
+    def image(self, pixels: tf.Tensor) -> tf.Tensor:
+        """[H, W, C] -> [final height, final width, C] of the same type."""
+        resized = tf.image.resize(pixels, tf.cast(self.resized, tf.int32), antialias=True)
+        placed = self._on_canvas(resized)
+        return tf.cast(tf.clip_by_value(tf.round(placed), 0, pixels.dtype.max), pixels.dtype)
+
+    def mask(self, pixels: tf.Tensor) -> tf.Tensor:
+        """[H, W, 1] -> [final height, final width, 1]; each pixel has the number of the nearest one."""
+        return self._on_canvas(tf.image.resize(pixels, tf.cast(self.resized, tf.int32), method="nearest"))
+
+    def _on_canvas(self, pixels: tf.Tensor) -> tf.Tensor:
+        return tf.image.resize_with_crop_or_pad(pixels, *(tf.cast(side, tf.int32) for side in self.final))
+
+    def objects(self, example: dict[str, Any], features: Sequence[Feature]) -> None:
+        """As `resizing.Placement.objects`; boxes in one feature are [n, 4]."""
+        names = {feature.field: feature.name for feature in features if feature.is_of_objects}
+        boxes = _boxes(example, names)
+        moved = {
+            side: tf.clip_by_value(self._move(boxes[side], axis), 0, 1) for side, axis in SIDES.items() if side in boxes
+        }
+        self._move_keypoints(example, names)
+        if BOXES in names:
+            example[names[BOXES]] = tf.stack([moved[side] for side in SIDES], axis=1)
+        for side, values in moved.items():
+            if name := names.get(f"objects.{side}"):
+                example[name] = values
+        if len(boxes) < len(SIDES):
+            return
+        new, old = _areas(moved, self.final), _areas(boxes, self.stored)
+        if area := names.get("objects.area"):
+            shrunk = tf.cast(example[area], tf.float32) * new / tf.maximum(old, NOISE)
+            example[area] = tf.cast(shrunk, example[area].dtype)
+        kept = new > 0
+        for field, name in names.items():
+            values = example[name]
+            if field in KEYPOINTS:
+                points = tf.size(values) // tf.maximum(tf.size(kept), 1)
+                example[name] = tf.boolean_mask(values, tf.repeat(kept, points))
+            else:
+                example[name] = tf.boolean_mask(values, kept)
+
+    def _move(self, shares: tf.Tensor, axis: int) -> tf.Tensor:
+        resized, final = (tf.cast(size[axis], tf.float32) for size in (self.resized, self.final))
+        offset = tf.cast((tf.cast(self.resized[axis], tf.int64) - tf.cast(self.final[axis], tf.int64)) / 2, tf.int64)
+        return (shares * resized - tf.cast(offset, tf.float32)) / final
+
+    def _move_keypoints(self, example: dict[str, Any], names: Mapping[str, str]) -> None:
+        across, down, seen = (names.get(field) for field in KEYPOINTS)
+        if across is None or down is None:
+            return
+        places = self._move(example[down], 0), self._move(example[across], 1)
+        is_there = tf.ones_like(places[0], tf.bool) if seen is None else example[seen] > 0
+        for shares in places:
+            is_there &= (shares >= 0) & (shares <= 1)
+        example[down], example[across] = (tf.where(is_there, shares, 0.0) for shares in places)
+        if seen is not None:
+            example[seen] = tf.where(is_there, example[seen], tf.zeros_like(example[seen]))
+
+
+def _boxes(example: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, tf.Tensor]:
+    """The sides of the boxes that an example has: side -> [n] shares."""
+    if BOXES in names:
+        return {side: example[names[BOXES]][:, place] for place, side in enumerate(SIDES)}
+    return {side: example[names[f"objects.{side}"]] for side in SIDES if f"objects.{side}" in names}
+
+
+def _areas(boxes: Mapping[str, tf.Tensor], size: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+    """[n] square pixels of boxes; 0 for those without a side."""
+    down = (boxes["ymax"] - boxes["ymin"]) * tf.cast(size[0], tf.float32)
+    across = (boxes["xmax"] - boxes["xmin"]) * tf.cast(size[1], tf.float32)
+    return tf.where((down > NOISE) & (across > NOISE), down * across, 0.0)
