@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -83,12 +84,14 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, outp
 
 
 def _copy_chunks(listing: Listing, folder: str) -> None:
-    chunks = [storage.join(folder, storage.basename(chunk)) for chunk in listing.chunks]
+    def copies(files: Iterable[str]) -> list[str]:
+        return [storage.join(folder, storage.basename(file)) for file in files]
+
     # One after the other, those of a billion images take an hour and a half to a bucket.
     with ThreadPoolExecutor(_UPLOADS) as pool:
-        for _ in pool.map(_copy, listing.chunks, chunks):
+        for _ in pool.map(_copy, listing.files, copies(listing.files)):
             pass
-    listing.chunks = chunks
+    listing.chunks, listing.spools = copies(listing.chunks), copies(listing.spools)
 
 
 def _copy(source: str, target: str) -> None:

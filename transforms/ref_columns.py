@@ -13,10 +13,15 @@ import msgpack
 from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.refs import SampleRef, Scalar, Value, name_of_place, pack_identity, pack_places
 
-# References of a batch, at most; and while a source still reads others.
-_MOST, _MOST_READ = 10_000, 256
-# Attributes that most references of a table have in common; those that are seldom there are the last.
-_SHARED = ("split", "images", "size", "fingerprint", "failure", "objects", "group")
+# References of a batch, at most; and while a source still reads others. Bytes of their long values.
+_MOST, _MOST_READ, _MOST_BYTES = 10_000, 256, 4 << 20
+# Of an object, without its outline.
+_OBJECT_BYTES = 64
+_LONG = (str, bytes, list)
+# Attributes of a reference that most of a table have in common.
+_OF_REF = ("split", "images", "size", "fingerprint", "failure", "objects", "group")
+# All that are kept so; those that are seldom there are the last.
+_SHARED = (*_OF_REF, "spooled")
 # Those of a row without an image.
 _OF_ROW: Mapping[str, Any] = {**dict.fromkeys(_SHARED), "images": {}, "size": 0, "fingerprint": ""}
 
@@ -29,7 +34,8 @@ class RefColumns:
       keys: of each reference, as in `SampleRef`; so are the others.
       labels: of each.
       columns: name -> value of each.
-      shared: each of `_SHARED` -> the value of all, or a list of that of each; they are as packed.
+      shared: each of `_SHARED` -> the value of all, or a list of that of each; they are as packed. "spooled" is None,
+        or says of each where a file has it, of which only the key and the split are here: as in `spooled_refs`.
     """
 
     keys: list[str]
@@ -51,9 +57,12 @@ class RefColumns:
 
     @classmethod
     def of(cls, refs: Iterable[SampleRef], *, most: int = _MOST) -> Iterator[RefColumns]:
-        """Batches of up to `most` references, in their order; a new batch begins where the names of columns change."""
+        """Batches of up to `most` references, in their order, and fewer of those with long values.
+
+        A new batch begins where the names of columns change.
+        """
         for names, group in itertools.groupby(refs, key=lambda ref: tuple(ref.columns)):
-            while batch := list(itertools.islice(group, most)):
+            while batch := _take_fitting(group, most):
                 shared: tuple[list[Any], ...] = (
                     [ref.split for ref in batch],
                     [ref.plain_images() for ref in batch],
@@ -67,7 +76,7 @@ class RefColumns:
                     [ref.key for ref in batch],
                     [ref.label for ref in batch],
                     {name: [ref.columns[name] for ref in batch] for name in names},
-                    dict(zip(_SHARED, map(_share, shared), strict=True)),
+                    {**dict(zip(_OF_REF, map(_share, shared), strict=True)), "spooled": None},
                 )
 
     @classmethod
@@ -92,7 +101,7 @@ class RefColumns:
         return len(self.keys)
 
     def __iter__(self) -> Iterator[SampleRef]:
-        rows = zip(self.keys, self.labels, self._cells(), *map(self.each, _SHARED), strict=True)
+        rows = zip(self.keys, self.labels, self._cells(), *map(self.each, _OF_REF), strict=True)
         for key, label, cells, split, images, size, fingerprint, failure, objects, group in rows:
             yield SampleRef.of_plain((key, split, images, size, fingerprint, label, cells, failure, objects), group)
 
@@ -163,6 +172,23 @@ class RefColumns:
         packed: bytes = msgpack.packb((self.keys, self.labels, self.columns, *shared))
         return packed
 
+    def pack_rows(self) -> Iterator[bytes]:
+        """Each reference as bytes, without the names of its columns."""
+        cells = zip(*self.columns.values(), strict=True) if self.columns else itertools.repeat(())
+        rows = zip(self.keys, self.labels, cells, *map(self.each, _OF_REF), strict=False)
+        return map(msgpack.packb, rows)
+
+    @classmethod
+    def of_packed_rows(cls, rows: Iterable[bytes], names: Sequence[str]) -> RefColumns:
+        """The reverse of `pack_rows`.
+
+        Args:
+          names: of their columns.
+        """
+        keys, labels, cells, *shared = map(list, zip(*map(msgpack.unpackb, rows), strict=True))
+        columns = dict(zip(names, map(list, zip(*cells, strict=True)), strict=True))
+        return cls(keys, labels, columns, {**dict(zip(_OF_REF, map(_share, shared), strict=True)), "spooled": None})
+
 
 def one_by_one(samples: Iterable[SampleRef | RefColumns]) -> Iterator[SampleRef]:
     """The references of a source."""
@@ -181,7 +207,7 @@ def by_column(samples: Iterable[SampleRef | RefColumns]) -> Iterator[RefColumns]
 
 def join_alike(batches: Iterable[RefColumns]) -> Iterator[RefColumns]:
     """The references of batches in their order, in as few batches as their names allow."""
-    for _, alike in itertools.groupby(batches, key=lambda refs: tuple(refs.columns)):
+    for _, alike in itertools.groupby(batches, key=lambda refs: (tuple(refs.columns), refs.shared["spooled"] is None)):
         yield RefColumns.join(list(alike))
 
 
@@ -197,13 +223,30 @@ def join_packed(packed: Iterable[bytes]) -> bytes:
 
 def unpack_refs(joined: bytes) -> Iterator[RefColumns]:
     """The reverse of `join_packed`."""
-    data = zlib.decompress(joined)
+    return unpack_batches(zlib.decompress(joined))
+
+
+def unpack_batches(data: bytes) -> Iterator[RefColumns]:
+    """The reverse of `RefColumns.pack`, of batches one behind the other."""
     unpacker = msgpack.Unpacker(max_buffer_size=max(1, len(data)))
     unpacker.feed(data)
     for keys, labels, columns, *shared in unpacker:
         yield RefColumns(keys, labels, columns, dict(itertools.zip_longest(_SHARED, shared)))
     if unpacker.tell() != len(data):
         raise ValueError("references end in the middle")
+
+
+def _take_fitting(refs: Iterator[SampleRef], most: int) -> list[SampleRef]:
+    """The next references that may be held at once."""
+    taken, size = [], 0
+    for ref in refs:
+        taken.append(ref)
+        size += sum([len(value) for value in (ref.label, *ref.columns.values()) if isinstance(value, _LONG)])
+        if ref.objects is not None:
+            size += len(ref.objects.labels) * _OBJECT_BYTES + sum(map(len, ref.objects.outlines))
+        if len(taken) == most or size >= _MOST_BYTES:
+            break
+    return taken
 
 
 def _share(values: list[Any]) -> Any:

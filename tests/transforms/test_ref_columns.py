@@ -7,6 +7,7 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.ref_columns import RefColumns, by_column, join_packed, one_by_one, pack_refs, unpack_refs
 from beam_tfrecords.transforms.refs import SampleRef
 from tests.converting import identity
@@ -64,3 +65,10 @@ def test_references_by_column_and_others_are_listed_in_their_order():
     refs = [SampleRef(str(number), {}, columns={"n": number}) for number in range(5)]
     (middle,) = RefColumns.of(refs[1:4])
     assert list(one_by_one(by_column([refs[0], middle, refs[4]]))) == refs
+
+
+def test_references_with_long_values_are_few_in_a_batch():
+    texts = [SampleRef(str(number), {}, columns={"text": "x" * (1 << 20)}) for number in range(9)]
+    boxes = [SampleRef(str(number), {}, objects=Objects([0.0] * 400_000, ["cat"] * 100_000)) for number in range(3)]
+    assert [len(batch) for batch in RefColumns.of(texts)] == [4, 4, 1]
+    assert [len(batch) for batch in RefColumns.of(boxes)] == [1, 1, 1]

@@ -164,7 +164,7 @@ def _index(container: Container, plan: IndexPlan) -> tuple[object, ...]:
     listing.read_with = None if names_others else noted.fingerprints
     if listing.read_with is None:
         launch = plan.launch
-    written = {file: _checksum(file) for file in (*listing.chunks, *spool.files)}
+    written = {file: _checksum(file) for file in (*listing.files, *spool.files)}
     # A damaged container is looked at again by every launch.
     launch = plan.launch if skipped.damaged else launch
     damaged = [dataclasses.astuple(damage) for damage in skipped.damaged]

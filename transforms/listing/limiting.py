@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+import itertools
 from collections.abc import Iterable, Mapping
 
-from beam_tfrecords import storage
 from beam_tfrecords.transforms.hashing import order_hashes
-from beam_tfrecords.transforms.listing.listing import CHUNK_REFS, Listing, read_batches
-from beam_tfrecords.transforms.ref_columns import RefColumns, join_alike, join_packed, unpack_refs
+from beam_tfrecords.transforms.listing.listing import CHUNK_REFS, Listing, ListPlan, read_light, write_listing
+from beam_tfrecords.transforms.ref_columns import RefColumns, join_alike, unpack_batches
+from beam_tfrecords.transforms.spooled_refs import load_heavy
 
 
 def limit_listing(listing: Listing, *, limit: int, seed: int, folder: str) -> Listing:
     """A listing of at most `limit` samples. It keeps the labels of all samples, so that class indices stay."""
     if listing.total <= limit:
         return listing
-    packed = choose_refs(read_batches(listing), limit=limit, seed=seed, samples=listing.samples)
-    limited = Listing(labels=Counter(dict.fromkeys(listing.labels, 0)))
-    for start in range(0, len(packed), CHUNK_REFS):
-        path = storage.join(folder, f"limited-{start:09d}.refs")
-        batches = list(join_alike(unpack_refs(join_packed(packed[start : start + CHUNK_REFS]))))
-        for refs in batches:
-            limited.add(refs, count_labels=bool(listing.labels))
-        storage.write_bytes(path, join_packed(refs.pack() for refs in batches))
-        limited.chunks.append(path)
+    packed = choose_refs(read_light(listing), limit=limit, seed=seed, samples=listing.samples)
+    chunks = (b"".join(packed[start : start + CHUNK_REFS]) for start in range(0, len(packed), CHUNK_REFS))
+    chosen = itertools.chain.from_iterable(join_alike(unpack_batches(chunk)) for chunk in chunks)
+    plan = ListPlan(None, seed, count_labels=bool(listing.labels))
+    limited = write_listing(load_heavy(chosen), folder, plan=plan, stem="limited-")
+    limited.labels.update(dict.fromkeys(listing.labels, 0))
     return limited
 
 
@@ -43,8 +40,8 @@ def choose_refs(batches: Iterable[RefColumns], *, limit: int, seed: int, samples
             heap, most = heaps[split or ""], shares[split or ""]
             if len(heap) < most:
                 heapq.heappush(heap, (-order, refs.take([place]).pack()))
-            elif heap and -order > heap[0][0]:
-                heapq.heapreplace(heap, (-order, refs.take([place]).pack()))
+            elif heap and -order >= heap[0][0]:
+                heapq.heappushpop(heap, (-order, refs.take([place]).pack()))
     return [packed for split in sorted(heaps) for _, packed in sorted(heaps[split], reverse=True)]
 
 

@@ -28,6 +28,7 @@ from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.selection import EVERYTHING, Selection
 from beam_tfrecords.transforms.sources.source_spec import Skipped
 from beam_tfrecords.transforms.splits import Splits, assign_splits
+from beam_tfrecords.transforms.spooled_refs import Spool, load_heavy, say_where
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.state_files import naming_damage
 
@@ -49,6 +50,7 @@ class Listing:
       split_labels: split -> labels of its samples, if they were counted.
       digest: sum of the hashes of all references, modulo 2**128: it does not depend on their order.
       chunks: files with the references.
+      spools: those beside chunks with their heavy references.
       folders: the folders that the samples are in, if the plan asks for them.
       unmatched: globs of the selection that match no sample and no skipped file; None before there is one.
       unknown: samples with an image of which the source tells neither size nor time: the fingerprint of the listing
@@ -70,6 +72,12 @@ class Listing:
     read_with: dict[str, str] | None = dataclasses.field(default_factory=dict)
     objects: ObjectTotals = dataclasses.field(default_factory=ObjectTotals)
     ref_bytes: Counter[str] = dataclasses.field(default_factory=Counter)
+    spools: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def files(self) -> list[str]:
+        """All that hold the references."""
+        return [*self.chunks, *self.spools]
 
     @property
     def total(self) -> int:
@@ -123,6 +131,7 @@ class Listing:
             self.split_labels.setdefault(split, set()).update(labels)
         self.digest = (self.digest + other.digest) % (1 << 128)
         self.chunks += other.chunks
+        self.spools += other.spools
         self.unknown += other.unknown
         self.folders.merge(other.folders)
         self.objects.merge(other.objects)
@@ -137,14 +146,18 @@ class Listing:
         split_labels = [(split, list(labels)) for split, labels in self.split_labels.items()]
         files = (self.chunks, self.unknown, self.folders.pack(), sorted(self.unmatched or ()), self.read_with)
         objects = dataclasses.astuple(self.objects)
-        return msgpack.packb((*totals, self.fingerprint, split_labels, *files, objects, dict(self.ref_bytes)))
+        packed: bytes = msgpack.packb(
+            (*totals, self.fingerprint, split_labels, *files, objects, dict(self.ref_bytes), self.spools)
+        )
+        return packed
 
     @classmethod
     def unpack(cls, packed: bytes) -> Listing:
         """The reverse of `pack`."""
         samples, sizes, labels, fingerprint, *rest = msgpack.unpackb(packed)
-        # Markers of earlier releases have no bytes of references.
-        split_labels, chunks, unknown, folders, unmatched, read_with, objects, *ref_bytes = rest
+        split_labels, chunks, unknown, folders, unmatched, read_with, objects, *of_late = rest
+        # Markers of earlier releases have neither.
+        ref_bytes, spools = of_late if len(of_late) == 2 else ({}, [])
         return cls(
             Counter(samples),
             Counter(sizes),
@@ -157,7 +170,8 @@ class Listing:
             frozenset(unmatched),
             read_with,
             ObjectTotals(*objects),
-            Counter(*ref_bytes),
+            Counter(ref_bytes),
+            spools,
         )
 
 
@@ -166,13 +180,14 @@ class ListPlan:
     """How samples are listed.
 
     Attributes:
+      splits: None where the samples have theirs.
       seed: of the fractions of splits.
       count_labels: False where no label is needed: a column may hold another one in every row.
       selection: which samples are wanted.
       summarizes_folders: whether the folders that they are in are summed up.
     """
 
-    splits: Splits
+    splits: Splits | None
     seed: int
     count_labels: bool = True
     selection: Selection = EVERYTHING
@@ -194,14 +209,19 @@ def write_listing(
     """
     listing = Listing()
     pending: list[RefColumns] = []
+    spool = Spool()
     count = held = 0
 
     def write_chunk() -> None:
-        nonlocal count, held
+        nonlocal count, held, spool
         path = storage.join(folder, f"{stem}{len(listing.chunks):06d}.refs")
         storage.write_bytes(path, join_packed(refs.pack() for refs in join_alike(pending)))
         listing.chunks.append(path)
+        if heavy := spool.content():
+            listing.spools.append(_spool_of(path))
+            storage.write_bytes(_spool_of(path), heavy)
         pending.clear()
+        spool = Spool()
         count = held = 0
 
     seen = Skipped() if skipped is None else skipped
@@ -217,8 +237,10 @@ def write_listing(
     if plan.selection != EVERYTHING:
         samples = (sample for sample in one_by_one(samples) if is_wanted(sample))
     for refs in by_column(samples):
-        refs = assign_splits(refs, splits=plan.splits, seed=plan.seed)
-        ends = list(itertools.accumulate(listing.add(refs, count_labels=plan.count_labels), initial=0))
+        if plan.splits is not None:
+            refs = assign_splits(refs, splits=plan.splits, seed=plan.seed)
+        sizes = listing.add(refs, count_labels=plan.count_labels)
+        ends = list(itertools.accumulate(sizes, initial=0))
         if plan.summarizes_folders:
             for key, failure in zip(refs.keys, refs.each("failure"), strict=True):
                 if failure is None:
@@ -227,7 +249,7 @@ def write_listing(
         while start < len(refs):
             full = bisect.bisect_left(ends, ends[start] + CHUNK_BYTES - held, start + 1)
             stop = min(full, start + CHUNK_REFS - count, len(refs))
-            pending.append(refs.slice(start, stop))
+            pending += spool.take_heavy(refs.slice(start, stop), sizes[start:stop])
             count, held = count + stop - start, held + ends[stop] - ends[start]
             if count == CHUNK_REFS or held >= CHUNK_BYTES:
                 write_chunk()
@@ -240,15 +262,24 @@ def write_listing(
     return listing
 
 
+def _spool_of(chunk: str) -> str:
+    return f"{chunk.removesuffix('.refs')}.values"
+
+
 def read_chunk(chunk: str) -> list[RefColumns]:
-    """The references of one chunk file.
+    """The references of one chunk file; the heavy ones are still in the file beside it.
 
     Raises:
       BuildError: it is damaged or cannot be read; a worker on another machine may not have the output.
     """
     joined = read_shared(chunk)
     with naming_damage(chunk):
-        return list(unpack_refs(joined))
+        return [say_where(refs, _spool_of(chunk)) for refs in unpack_refs(joined)]
+
+
+def read_light(listing: Listing) -> Iterator[RefColumns]:
+    """The references of a listing as `read_chunk` has them; errors as there."""
+    return itertools.chain.from_iterable(map(read_chunk, listing.chunks))
 
 
 def read_batches(listing: Listing) -> Iterator[RefColumns]:
@@ -257,7 +288,7 @@ def read_batches(listing: Listing) -> Iterator[RefColumns]:
     Raises:
       BuildError: as `read_chunk`.
     """
-    return itertools.chain.from_iterable(map(read_chunk, listing.chunks))
+    return load_heavy(read_light(listing))
 
 
 def read_refs(listing: Listing) -> Iterator[SampleRef]:

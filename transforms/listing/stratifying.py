@@ -11,7 +11,6 @@ from beam_tfrecords.transforms.hashing import split_hashes
 from beam_tfrecords.transforms.listing.listing import Listing, ListPlan, read_batches, write_listing
 from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import Value
-from beam_tfrecords.transforms.splits import Splits
 
 
 def stratify(listing: Listing, folder: str, *, fractions: Mapping[str, float], seed: int) -> Listing:
@@ -35,7 +34,7 @@ def stratify(listing: Listing, folder: str, *, fractions: Mapping[str, float], s
         values = zip(refs.labels, split_hashes(seed=seed, keys=refs.keys), strict=True)
         return refs.replace(split=[splits[bisect_right(cuts[_stratum(label)], value)] for label, value in values])
 
-    plan = ListPlan(Splits(), seed, count_labels=bool(listing.labels))
+    plan = ListPlan(None, seed, count_labels=bool(listing.labels))
     return write_listing(map(assign, read_batches(listing)), folder, plan=plan, stem="stratified-")
 
 

@@ -29,6 +29,8 @@ from beam_tfrecords.transforms.sources.tables.table_source import open_tables
 _BATCH_ROWS = 512
 # Of a column in a group of rows, of which all rows are read alike: 64 MB of numbers.
 _GROUP_VALUES = 16 << 20
+# Of rows that become Python's values together, without what a dictionary says for many.
+_BATCH_BYTES = 16 << 20
 # In lists, that become Python's values together.
 _SLICE_VALUES = 1 << 16
 # Without a buffer size, pyarrow reads whole column chunks, which may be as large as the file.
@@ -171,16 +173,21 @@ def opened(path: str, *, version: str = "") -> Iterator[pq.ParquetFile]:
 
 
 def fitting_rows(group: pq.RowGroupMetaData, columns: Collection[str], *, most: int) -> int:
-    """The number of rows to read at once, at least one: fewer where their lists have many values.
+    """The number of rows to read at once, at least one: fewer where their lists have many values, or texts are long.
 
     Args:
       group: of rows.
       columns: that are read.
       most: rows.
     """
-    chunks = map(group.column, range(group.num_columns))
-    values = [chunk.num_values for chunk in chunks if chunk.path_in_schema.partition(".")[0] in columns]
-    return max(1, min(most, most * _GROUP_VALUES // max(values, default=1)))
+    chunks = [
+        chunk
+        for chunk in map(group.column, range(group.num_columns))
+        if chunk.path_in_schema.partition(".")[0] in columns
+    ]
+    values = max((chunk.num_values for chunk in chunks), default=1)
+    size = sum(chunk.total_uncompressed_size for chunk in chunks)
+    return max(1, min(most, most * _GROUP_VALUES // max(values, 1), group.num_rows * _BATCH_BYTES // max(size, 1)))
 
 
 def read_rows(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[dict[str, Any] | InvalidRow]:

@@ -195,6 +195,17 @@ def test_rows_with_long_lists_are_those_that_arrow_reads(table, monkeypatch, see
     assert list(table({name: made[name] for name in "xy"}).rows(["x", "y"])) == made.to_pylist()
 
 
+def test_rows_with_long_texts_are_read_a_few_at_once(table, monkeypatch):
+    texts = [f"{number:04d}" * 10_000 for number in range(100)]
+    long = table({"id": list(range(100)), "text": texts})
+    with parquet_table.opened(long.path) as file:
+        group = file.metadata.row_group(0)
+        assert parquet_table.fitting_rows(group, ["id"], most=512) == 512
+        monkeypatch.setattr(parquet_table, "_BATCH_BYTES", 400_000)
+        assert 5 < parquet_table.fitting_rows(group, ["id", "text"], most=512) <= 10
+    assert [row["text"] for row in long.rows(["text"])] == texts
+
+
 BOX = {"bbox": [1.0, 2.0, 3.0, 4.0], "category": 1}
 MANY = {
     "objects": lambda count: [BOX] * count,
