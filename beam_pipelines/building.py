@@ -156,7 +156,7 @@ def _build(
             execution.run_nothing()
             outcome = Published(plan.newest.path, is_unchanged=True)
         else:
-            outcome = run_plan(plan, execution, quiet=quiet, wait=wait)
+            outcome = run_plan(plan, execution, wait=wait)
         outcome, problem = finish(spec, outcome, earlier, output, report=report)
     note_left(spec.output, problem)
     return outcome

@@ -70,13 +70,12 @@ class Unpublished:
     filtered: int = 0
 
 
-def run_plan(plan: BuildPlan, execution: Execution, *, quiet: bool, wait: bool) -> Published | Unpublished | JobRecord:
+def run_plan(plan: BuildPlan, execution: Execution, *, wait: bool) -> Published | Unpublished | JobRecord:
     """Runs the pipeline of a plan.
 
     Args:
       plan: of the build.
       execution: where pipelines run.
-      quiet: whether no progress is shown.
       wait: False returns when the cluster has the job.
 
     Returns:
@@ -98,7 +97,7 @@ def run_plan(plan: BuildPlan, execution: Execution, *, quiet: bool, wait: bool) 
         listed, blocks = sum(plan.publication.listed.values()), sum(plan.blocks.values())
         progress = Progress(plan.block_plan.folder, total=listed)
         heartbeat = Heartbeat(plan.block_plan.folder, listed=listed, blocks=blocks)
-        with heartbeat, contextlib.nullcontext() if quiet else progress:
+        with heartbeat, contextlib.nullcontext() if execution.quiet else progress:
             stages = functools.partial(build_pipeline, plan=plan, processes=execution.runner.processes, cleans=not wait)
             job = execution.run(stages, plan.block_plan.folder, wait)
         if job is not None:

@@ -26,6 +26,7 @@ def index_input(
     containers: Sequence[Container], source: Source, spec: BuildSpec, execution: Execution, *, folder: str
 ) -> tuple[Listing, Skipped]:
     """Has the workers list containers or parts: the build needs the number of samples, splits and labels."""
+    from beam_tfrecords.beam_pipelines.execution.progress import ListProgress
     from beam_tfrecords.beam_pipelines.local_listing import plan_listing, unreadable_input
     from beam_tfrecords.transforms.listing.indexing import (
         IndexPlan,
@@ -34,6 +35,7 @@ def index_input(
         write_containers,
     )
     from beam_tfrecords.transforms.listing.stage import IndexContainers
+    from beam_tfrecords.transforms.workspace.counts import clear_stage_counts
 
     assert source.read_container is not None
     plan = IndexPlan(
@@ -46,7 +48,11 @@ def index_input(
     )
     stage = IndexContainers(plan, processes=execution.runner.processes)
     write_containers(containers, folder)
-    execution.run(lambda root: root | "IndexContainers" >> stage)
+    clear_stage_counts(folder)
+    what = "pieces of the input" if any(container.part for container in containers) else "containers"
+    progress = ListProgress(folder, total=len(containers), what=what)
+    with contextlib.nullcontext() if execution.quiet else progress:
+        execution.run(lambda root: root | "IndexContainers" >> stage)
     try:
         return read_index_markers(containers, folder)
     except UnreadableError as error:

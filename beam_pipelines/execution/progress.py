@@ -29,7 +29,13 @@ Line = TypeVar("Line", bound="ProgressLine")
 
 
 class ProgressLine(abc.ABC):
-    """A line about work that goes on, rewritten on a terminal."""
+    """A line about work that goes on, rewritten on a terminal.
+
+    Attributes:
+      is_logged: whether there is a line now and then without a terminal.
+    """
+
+    is_logged = False
 
     def __init__(self, stream: TextIO | None = None) -> None:
         # A program that was started without standard error has None.
@@ -68,6 +74,8 @@ class ProgressLine(abc.ABC):
     def _run(self) -> None:
         if self.rewrites:
             self._show_every(_TERMINAL_SECONDS)
+        elif self.is_logged:
+            self._show_every(_LOG_SECONDS)
 
     def _show_every(self, seconds: float) -> None:
         while not self._stop.wait(seconds):
@@ -97,8 +105,34 @@ class ProgressLine(abc.ABC):
         """The line after so many seconds; None if there is nothing to say."""
 
 
+class ListProgress(ProgressLine):
+    """Shows how much of an input workers have listed.
+
+    Args:
+      folder: of the listing, below the output.
+      total: number of containers, or of pieces of a large input.
+      what: which of these they are.
+    """
+
+    is_logged = True
+
+    def __init__(self, folder: str, *, total: int, what: str, stream: TextIO | None = None) -> None:
+        super().__init__(stream)
+        self._folder, self._total, self._what = folder, total, what
+
+    def _describe(self, seconds: float) -> str | None:
+        try:
+            listed = read_stage_counts(self._folder).listed
+        except (OSError, BuildError):
+            return None
+        # A runner may have listed a container twice.
+        return f"listed {min(listed, self._total):,} of {self._total:,} {self._what}" if listed else None
+
+
 class Progress(ProgressLine):
     """Shows the progress of a build; without a terminal a line now and then."""
+
+    is_logged = True
 
     def __init__(self, folder: str, *, total: int, stream: TextIO | None = None) -> None:
         super().__init__(stream)
@@ -110,7 +144,7 @@ class Progress(ProgressLine):
         # Blocks that an earlier attempt finished do not count for the rate.
         self._update()
         self._before = self._counts.done
-        self._show_every(_TERMINAL_SECONDS if self.rewrites else _LOG_SECONDS)
+        super()._run()
 
     def _describe(self, seconds: float) -> str | None:
         if not self._update():
@@ -203,9 +237,10 @@ def describe_stage(stages: StageCounts) -> str:
         return f"composed {shards:,} shards, publishing"
     if shards:
         return f"composed {stages.composed:,} of {shards:,} shards"
-    if stages.rewritten:
-        return f"removed duplicates from {stages.rewritten:,} parts"
-    return "searching for duplicates"
+    removed = [f"removed duplicates from {stages.rewritten:,} parts"] if stages.rewritten else []
+    # Near-duplicates are searched for when identical images are removed.
+    searched = [f"searched {stages.searched:,} of {stages.ranges:,} ranges of hashes"] if stages.ranges else []
+    return ", ".join([*removed, *searched]) or "searching for duplicates"
 
 
 def format_seconds(seconds: float) -> str:

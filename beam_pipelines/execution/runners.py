@@ -60,11 +60,16 @@ def runner_of(record: JobRecord) -> Runner:
 
 @dataclasses.dataclass(frozen=True)
 class Execution:
-    """Where a pipeline runs."""
+    """Where a pipeline runs.
+
+    Attributes:
+      quiet: whether no progress is shown.
+    """
 
     runner: Runner
     beam_runner: PipelineRunner
     options: PipelineOptions
+    quiet: bool = False
 
     @classmethod
     def prepare(cls, runner: Runner, *, verbose: bool, quiet: bool = False) -> Execution:
@@ -81,7 +86,7 @@ class Execution:
         if runner.note and not quiet:
             show(*runner.note.splitlines(), file=sys.stderr)
         options = PipelineOptions(completed)
-        return cls(runner, runner.create(options), options)
+        return cls(runner, runner.create(options), options, quiet)
 
     def find_running(self, folder: str) -> Job | None:
         """The job of an earlier launcher that still runs; None if there is none, or nobody knows.

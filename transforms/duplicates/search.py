@@ -51,6 +51,11 @@ class DuplicateSearch:
         return max(1, -(-sum(self.listed.values()) // BUCKET_SAMPLES))
 
     @property
+    def ranges(self) -> int:
+        """How many ranges of hashes are searched at most: those of the near-duplicates are of each band of bits."""
+        return self.buckets * (1 + (self.near_distance + 1 if self.near_distance else 0))
+
+    @property
     def reads_records(self) -> bool:
         """Whether it reads the records, because the index has only one label per row."""
         return _find_labels(self.layout) is not None

@@ -16,7 +16,7 @@ from beam_tfrecords import storage
 from beam_tfrecords.tfrecord import Compression
 from beam_tfrecords.transforms.duplicates.drop import drop_rows
 from beam_tfrecords.transforms.duplicates.groups import DuplicatesFound, describe_groups
-from beam_tfrecords.transforms.duplicates.near import count_near, find_near, read_phashes
+from beam_tfrecords.transforms.duplicates.near import NearHashes, Range, count_near, find_near, read_phashes
 from beam_tfrecords.transforms.duplicates.near_groups import (
     Crowds,
     assign_groups,
@@ -36,6 +36,7 @@ from beam_tfrecords.transforms.duplicates.search import (
 from beam_tfrecords.transforms.parts import Part, PartPolicy, without_hashes
 from beam_tfrecords.transforms.processes.stage import MapInProcesses
 from beam_tfrecords.transforms.stats import Stats
+from beam_tfrecords.transforms.workspace.counts import add_searched
 
 
 class FindDuplicates(beam.PTransform):
@@ -53,7 +54,7 @@ class FindDuplicates(beam.PTransform):
             # -> (bucket, (part id, packed hashes))
             | "GroupHashes" >> beam.GroupByKey()
             # -> (part id, packed hashes)
-            | "FindRepeated" >> beam.FlatMap(find_repeated)
+            | "FindRepeated" >> beam.FlatMap(storage.bound(_find_repeated), search=search)
         )
         keyed = parts | "WithoutHashes" >> beam.Map(without_hashes) | "KeyParts" >> beam.WithKeys(part_id)
         return (
@@ -82,7 +83,7 @@ class FindNearDuplicates(beam.PTransform):
             | "TakePhashes" >> beam.FlatMap(operator.itemgetter(0))
             | "GroupPhashes" >> beam.GroupByKey()
             # -> NearHashes
-            | "FindNear" >> beam.Map(find_near, search=search)
+            | "FindNear" >> beam.Map(storage.bound(_find_near), search=search)
         )
         # -> [N, 2] pairs
         pairs = (
@@ -156,6 +157,19 @@ class DropDuplicates(beam.PTransform):
             | "IfAnythingLeft" >> beam.Filter(bool)
         )
         return (whole, rewritten) | "AllParts" >> beam.Flatten()
+
+
+def _find_repeated(
+    bucket: tuple[int, Iterable[tuple[PartId, bytes]]], *, search: DuplicateSearch
+) -> Iterator[tuple[PartId, bytes]]:
+    yield from find_repeated(bucket)
+    add_searched(search.folder, of=search.ranges)
+
+
+def _find_near(bucket: tuple[Range, Iterable[tuple[PartId, bytes]]], *, search: DuplicateSearch) -> NearHashes:
+    near = find_near(bucket, search=search)
+    add_searched(search.folder, of=search.ranges)
+    return near
 
 
 def _as_found(stats: Stats) -> DuplicatesFound:

@@ -21,6 +21,7 @@ from beam_tfrecords.transforms.service_faults import PAUSES, describe_fault
 from beam_tfrecords.transforms.sources.containers import Container, ReadContainer, Spool, until_damage
 from beam_tfrecords.transforms.sources.source_spec import Damage, Skipped
 from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
+from beam_tfrecords.transforms.workspace.counts import add_listed
 from beam_tfrecords.transforms.workspace.state_files import naming_damage
 
 Result = TypeVar("Result")
@@ -81,6 +82,7 @@ def index_container(container: Container, *, plan: IndexPlan) -> str:
         except UnreadableError as error:
             values = {"unreadable": error.args}
         storage.write_bytes(marker, msgpack.packb(values, unicode_errors="surrogateescape"))
+    add_listed(plan.folder)
     return marker
 
 

@@ -1,4 +1,4 @@
-"""What every worker process has converted, rewritten and composed, in a small file of its own, and as Beam metrics.
+"""What every worker process has listed, converted, searched, rewritten and composed, in a small file of its own.
 
 The files let anybody follow a build, on every runner and from storage alone, at a cost that depends on the number of
 workers and not of blocks. They may miss the last block of a worker that died; the markers of the blocks decide.
@@ -7,8 +7,10 @@ workers and not of blocks. They may miss the last block of a worker that died; t
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import threading
+import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -60,33 +62,43 @@ class BlockCounts:
 
 @dataclasses.dataclass(frozen=True)
 class StageCounts:
-    """What the stages behind the blocks have done in this launch.
+    """What the stages before and behind the blocks have done in this launch.
 
     Attributes:
       rewritten: parts that were written again without their duplicates.
       composed: shards.
       shards: split -> how many shards it is to have, of the splits that have some.
+      listed: containers, or pieces of a large input.
+      searched: ranges of hashes in which duplicates were searched for.
+      ranges: how many there are at most; 0 before the search.
     """
 
     rewritten: int = 0
     composed: int = 0
     shards: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    listed: int = 0
+    searched: int = 0
+    ranges: int = 0
 
     @classmethod
     def sum(cls, counts: Iterable[StageCounts]) -> StageCounts:
         """The sum of several."""
-        rewritten = composed = 0
+        rewritten = composed = listed = searched = ranges = 0
         shards: dict[str, int] = {}
         for one in counts:
             rewritten, composed = rewritten + one.rewritten, composed + one.composed
+            listed, searched, ranges = listed + one.listed, searched + one.searched, max(ranges, one.ranges)
             shards.update(one.shards)
-        return cls(rewritten, composed, shards)
+        return cls(rewritten, composed, shards, listed, searched, ranges)
 
 
 Counts = TypeVar("Counts", BlockCounts, StageCounts)
 _lock = threading.Lock()
-# Counts of this process: (process number, folder of counts) -> file and counts. A forked process starts anew.
-_own: dict[tuple[int, str], tuple[str, Any]] = {}
+# Counts of this process: (process number, folder of counts) -> file, counts, and when they were written. A forked
+# process starts anew.
+_own: dict[tuple[int, str], tuple[str, Any, float]] = {}
+# Small steps are written no more often; the last ones of a process may be missing, which nothing depends on.
+_PAUSE_SECONDS = 0.2
 
 
 def add_block(folder: str, stats: Stats, *, before: Stats | None = None) -> None:
@@ -117,14 +129,26 @@ def add_shards(folder: str, split: str, *, of: int, composed: int) -> None:
     _add(BuildFolder(folder).stages, [StageCounts(composed=composed, shards={split: of})])
 
 
-def _add(folder: str, found: Sequence[Counts]) -> None:
+def add_listed(folder: str) -> None:
+    """Adds a container that this process has listed to what its file in the folder of the listing says."""
+    _add(BuildFolder(folder).stages, [StageCounts(listed=1)], pause=_PAUSE_SECONDS)
+
+
+def add_searched(folder: str, *, of: int) -> None:
+    """Adds a range of hashes, of so many, to what the file of this process in the build's folder says."""
+    _add(BuildFolder(folder).stages, [StageCounts(searched=1, ranges=of)], pause=_PAUSE_SECONDS)
+
+
+def _add(folder: str, found: Sequence[Counts], *, pause: float = 0.0) -> None:
     kind: Any = type(found[0])
     with _lock:
-        new = (storage.join(folder, f"{uuid.uuid4().hex}.json"), kind())
-        path, earlier = _own.get((os.getpid(), folder), new)
-        counts = kind.sum([earlier, *found])
-        _own[os.getpid(), folder] = (path, counts)
-        write_state(path, counts)
+        new = (storage.join(folder, f"{uuid.uuid4().hex}.json"), kind(), -math.inf)
+        path, earlier, written = _own.get((os.getpid(), folder), new)
+        counts, now = kind.sum([earlier, *found]), time.monotonic()
+        if now - written >= pause:
+            write_state(path, counts)
+            written = now
+        _own[os.getpid(), folder] = (path, counts, written)
 
 
 def read_block_counts(folder: str) -> BlockCounts:
@@ -133,12 +157,12 @@ def read_block_counts(folder: str) -> BlockCounts:
 
 
 def read_stage_counts(folder: str) -> StageCounts:
-    """What all workers have rewritten and composed, since `clear_stage_counts`."""
+    """What all workers have done before and behind the blocks, since `clear_stage_counts`."""
     return _sum(StageCounts, BuildFolder(folder).stages)
 
 
 def clear_stage_counts(folder: str) -> None:
-    """Forgets those of an earlier launch, whose shards are composed again."""
+    """Forgets those of an earlier launch, which does these stages again."""
     stages = BuildFolder(folder).stages
     storage.delete_files([file.path for file in _list_counts(stages)])
     _own.pop((os.getpid(), stages), None)

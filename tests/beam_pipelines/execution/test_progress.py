@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import tarfile
 import time
 from pathlib import Path
 
@@ -11,10 +13,13 @@ import pytest
 
 from beam_tfrecords.beam_pipelines.execution import progress
 from beam_tfrecords.beam_pipelines.execution.progress import Progress, format_seconds, progress_line
+from beam_tfrecords.transforms.workspace import counts
 from beam_tfrecords.transforms.workspace.counts import (
     BlockCounts,
     StageCounts,
+    add_listed,
     add_rewritten,
+    add_searched,
     add_shards,
     clear_stage_counts,
     read_stage_counts,
@@ -39,7 +44,12 @@ def test_a_block_that_was_converted_twice_does_not_lead_beyond_the_end():
 @pytest.mark.parametrize(
     ("stages", "text"),
     [
+        (StageCounts(searched=7, ranges=1_500), "searched 7 of 1,500 ranges of hashes"),
         (StageCounts(rewritten=1_200), "removed duplicates from 1,200 parts"),
+        (
+            StageCounts(rewritten=1_200, searched=7, ranges=15),
+            "removed duplicates from 1,200 parts, searched 7 of 15 ranges of hashes",
+        ),
         (StageCounts(1_200, 120, {"train": 1_990, "test": 10}), "composed 120 of 2,000 shards"),
         (StageCounts(0, 2_003, {"train": 2_000}), "composed 2,000 shards, publishing"),
     ],
@@ -60,6 +70,29 @@ def test_the_counts_of_the_stages_are_those_of_all_workers_in_this_launch(tmp_pa
     assert read_stage_counts(folder) == StageCounts()
     add_shards(folder, "train", of=5, composed=1)
     assert read_stage_counts(folder).composed == 1
+
+
+def test_small_steps_are_written_now_and_then(tmp_path, monkeypatch):
+    folder = str(tmp_path)
+    for _ in range(3):
+        add_listed(folder)
+    assert read_stage_counts(folder).listed == 1
+    monkeypatch.setattr(counts, "_PAUSE_SECONDS", 0.0)
+    add_searched(folder, of=15)
+    assert read_stage_counts(folder) == StageCounts(listed=3, searched=1, ranges=15)
+
+
+@pytest.mark.local_runner
+def test_a_build_counts_listed_containers_and_searched_ranges(tmp_path, photos, convert, monkeypatch):
+    for number in range(3):
+        with tarfile.open(tmp_path / f"{number}.tar", "w") as archive:
+            archive.add(photos / "cat", "cat")
+    monkeypatch.setattr(progress, "_LOG_SECONDS", 0.02)
+    flags = ["--image_size=8", "--class_names=cat", "--near_duplicates=4"]
+    ran = convert(f"--input={tmp_path}/*.tar", f"--output={tmp_path / 'out'}", *flags)
+    assert re.match("listed [123] of 3 containers\n", ran.err)
+    # One of identical images, and one of each band of bits for those that are nearly so.
+    assert re.search("^searched [1-6] of 6 ranges of hashes; ", ran.err, re.MULTILINE)
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (7_260, "2 h 01 min")])
