@@ -68,6 +68,7 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, outp
             versions=facts["versions"],
             earlier=earlier,
             last_member_wins=source.last_member_wins,
+            records=source.records,
         )
         folder = build_folder(spec, work, listing.fingerprint)
         refuse_other(output, folder)

@@ -19,6 +19,7 @@ from beam_tfrecords.transforms.listing.ordering import count_blocks
 from beam_tfrecords.transforms.parts import PartPolicy
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.source_spec import Fingerprint
+from beam_tfrecords.transforms.sources.stored_records import StoredRecords
 
 # Bytes of a stored pixel, all channels: what photos take as JPEG at quality 95, as PNG and as WebP. An estimate
 # is enough: it decides how many blocks there are, not what they contain.
@@ -52,6 +53,7 @@ def plan_work(
     versions: Mapping[str, str],
     earlier: Earlier,
     last_member_wins: bool = False,
+    records: StoredRecords | None = None,
 ) -> Work:
     """Derives blocks, and what makes them.
 
@@ -61,7 +63,7 @@ def plan_work(
       listing: the listed samples.
       versions: library -> version.
       earlier: the datasets that the build looks back to.
-      last_member_wins: as in `Source`.
+      last_member_wins, records: as in `Source`.
     """
     layout = spec.layout or Layout(())
     blocks, policies = _plan_blocks(spec, layout, listing)
@@ -74,6 +76,8 @@ def plan_work(
             class_names,
             settings=_hash_settings(record_settings(spec.to_json(), versions)),
             invalid_boxes=spec.invalid_boxes,
+            records=records.layout if records else None,
+            keeps_stored=records is not None and records.fits(spec.image),
         ),
         block_plan=BlockPlan(
             folder="",

@@ -243,6 +243,11 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
         raise BuildError(f"{path}: there is a {SUCCESS}, but {error}") from error
 
 
+def is_dataset(path: str) -> bool:
+    """Whether a folder is a finished dataset, or has versions of one."""
+    return all(storage.exists(storage.join(path, name)) for name in (SUCCESS, MANIFEST)) or bool(read_latest(path))
+
+
 def read_changes(path: str) -> dict[str, Any] | None:
     """What `changes.json` in a folder says; None without that file.
 

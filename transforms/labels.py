@@ -123,7 +123,7 @@ def infer_class_names(labels: Iterable[Scalar], *, numbers_are_indices: bool, fi
     found = {label for label in labels if label is not None and label != ""}
     names = {_text(label) for label in found}
     if not numbers_are_indices or not names or (all(map(str.isdecimal, names)) and any(map(_has_zeros, names))):
-        return ClassNames(_sort(names))
+        return ClassNames(sort_names(names))
     numbers = {label: number for label in found if (number := whole_number(label)) is not None}
     fractions = [label for label in found if label not in numbers and _is_fraction(label)]
     words = [label for label in found if label not in numbers and not _is_fraction(label)]
@@ -134,7 +134,7 @@ def infer_class_names(labels: Iterable[Scalar], *, numbers_are_indices: bool, fi
     if fractions:
         raise RequestError(f"the labels are fractions ({_quote(fractions)}), which are not classes; {_REMEDY}")
     if words:
-        return ClassNames(_sort(names))
+        return ClassNames(sort_names(names))
     integers = set(numbers.values())
     smallest, largest = min(integers), max(integers)
     is_dense = largest < _SMALL or len(integers) * 2 > largest
@@ -290,7 +290,7 @@ def _text(label: Scalar) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
-def _sort(names: Iterable[str]) -> tuple[str, ...]:
+def sort_names(names: Iterable[str]) -> tuple[str, ...]:
     """The names sorted as text; as numbers if all are."""
     names = set(names)
     if all(name.isascii() and name.isdecimal() for name in names):

@@ -86,9 +86,22 @@ class PixelRange(Range):
     dtype: str = "|u1"
 
 
-Locator: TypeAlias = "File | Range | ZipMember | PixelRange"
+@dataclasses.dataclass(frozen=True)
+class RecordRange(Range):
+    """The example of a record of a dataset of ours, which holds all images of the sample; the name is its `uri` there.
+
+    Attributes:
+      facts: index column -> value, without nulls.
+      is_raw: whether the images are pixels.
+    """
+
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    is_raw: bool = False
+
+
+Locator: TypeAlias = "File | Range | ZipMember | PixelRange | RecordRange"
 # References are packed by their places here.
-_LOCATORS = (Range, ZipMember, File, PixelRange)
+_LOCATORS = (Range, ZipMember, File, PixelRange, RecordRange)
 
 # A new one for each reference would take as long as packing it; the interpreter's lock is held while it packs.
 _pack: Callable[[Any], bytes] = msgpack.Packer().pack
@@ -110,6 +123,8 @@ def _pack_locator(locator: Locator) -> tuple[Any, ...]:
         return *packed, locator.stored, locator.size, locator.crc, locator.is_deflated
     if isinstance(locator, PixelRange):
         return *packed, locator.shape, locator.axes, locator.dtype
+    if isinstance(locator, RecordRange):
+        return *packed, dict(locator.facts), locator.is_raw
     return packed
 
 

@@ -40,7 +40,7 @@ def test_a_dataset_of_ours_comes_back_with_its_bytes_labels_and_splits(
     image, label = ("image/encoded", "image/class/label") if layout == "imagenet" else ("image", "label")
     for split in ("train", "test"):
         expected = sorted((one[image], one[label]) for one in read(first, split))
-        assert sorted((one["image"], one["label"]) for one in read(second, split)) == expected
+        assert sorted((one[image], one[label]) for one in read(second, split)) == expected
     assert manifest_of(second)["class_names"] == manifest_of(first)["class_names"]
     assert manifest_of(second)["splits"].keys() == {"train", "test"}
     assert verify(second).code == 0
@@ -108,6 +108,8 @@ def test_a_record_with_a_label_keeps_it_unless_boxes_are_asked_for(tmp_path, bui
     first = build(
         tmp_path / "first", f"--spec={layout}", f"--input={path}", f"--image_root={tmp_path / 'images'}", *words
     )
+    # Records of others.
+    (first / "_SUCCESS").unlink()
     again = ["--source=tfrecord", f"--input={first}", *words]
     assert "labels" in open_dataset(build(tmp_path / "labels", *again)).records("train")[0]
     boxes = open_dataset(build(tmp_path / "boxes", "--layout=detection", *again)).records("train", form="features")

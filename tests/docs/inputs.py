@@ -74,6 +74,7 @@ def make_inputs(folder: Path) -> None:
     _make_hf_parquet(folder / "hf", photos)
     for name in ("old", "older"):
         (folder / name).symlink_to(PROJECT / "tests" / "data" / "dataset_0_1_0")
+    shutil.copytree(folder / "old", folder / "tfds", ignore=lambda *_: ["manifest.json", "_SUCCESS", "index"])
     _make_arrays(folder)
     (folder / "webdataset").mkdir()
     for number in range(2):

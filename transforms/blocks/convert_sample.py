@@ -16,6 +16,7 @@ from beam_tfrecords.examples.serialize import read_fields, serialize_examples
 from beam_tfrecords.index import HASH_DIGITS, seal
 from beam_tfrecords.tfrecord import masked_crc32c
 from beam_tfrecords.transforms.blocks.place_objects import PlacedObjects, place_objects
+from beam_tfrecords.transforms.blocks.stored_record import StoredRecord
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.images.convert_image import convert_image
 from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
@@ -24,7 +25,7 @@ from beam_tfrecords.transforms.images.masks import convert_mask
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.objects import InvalidBoxes, Objects
 from beam_tfrecords.transforms.ref_columns import RefColumns
-from beam_tfrecords.transforms.refs import MASK, SampleRef, Scalar, Value, name_of_place
+from beam_tfrecords.transforms.refs import IMAGE, MASK, RecordRange, SampleRef, Scalar, Value, name_of_place
 
 # A new packer for each batch would take as long as packing; the interpreter's lock is held while it packs.
 _packer = msgpack.Packer()
@@ -75,6 +76,8 @@ class ConvertSample:
     Attributes:
       settings: a hash of the settings and library versions that decide an example.
       invalid_boxes: what a box without a size, or outside its image, does.
+      records: layout of the examples, where samples are records of a dataset of ours; else None.
+      keeps_stored: whether the images of these records are taken over as they are stored.
     """
 
     image: ImageSpec
@@ -82,6 +85,8 @@ class ConvertSample:
     class_names: ClassNames
     settings: str = ""
     invalid_boxes: InvalidBoxes = InvalidBoxes.REJECT
+    records: Layout | None = None
+    keeps_stored: bool = False
 
     def prepare(self, ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
         """Converts the images of one sample.
@@ -92,6 +97,15 @@ class ConvertSample:
         Raises:
           SampleError: why it is rejected.
         """
+        if self.records is None or not isinstance(ref.locator, RecordRange) or not images:
+            return self._prepare(ref, images)
+        record = StoredRecord.read(images[IMAGE], ref.locator, self.records)
+        if self.keeps_stored:
+            return self._keep_stored(ref, record)
+        prepared = self._prepare(ref, record.images)
+        return prepared._replace(fields={**record.own_fields, **prepared.fields})
+
+    def _prepare(self, ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
         names = [name for name in images if name != MASK] if self.layout.needs_image else []
         # Labels first: they cost nothing, and decoding an image that is rejected anyway does.
         self._resolve_labels(ref.label)
@@ -122,6 +136,19 @@ class ConvertSample:
             PreparedSample(fields, facts, size=sum(len(one.data) for one in converted.values())), placed
         )
 
+    def _keep_stored(self, ref: SampleRef, record: StoredRecord) -> PreparedSample:
+        """The sample with the images that a dataset of ours has of it; nothing is decoded."""
+        self._resolve_labels(ref.label)
+        object_labels = self._resolve_each(ref.objects.labels if ref.objects else ())
+        fields, facts, names = record.image_fields(self.layout, self.image), dict(record.place.facts), None
+        if self.layout.needs_objects:
+            placed = self._place(ref, object_labels, Geometry.unchanged(*record.size))
+            fields, names = {**fields, **placed.fields}, placed.class_names
+            facts = {**placed.facts, **facts}
+        else:
+            facts = {name: value for name, value in facts.items() if not name.startswith("objects")}
+        return PreparedSample(fields, facts, names, size=ref.size)
+
     def take_over(self, ref: SampleRef, example: bytes, facts: Mapping[str, Any], *, whole: bool) -> PreparedSample:
         """The sample from what an earlier dataset has of it; nothing is decoded.
 
@@ -137,14 +164,11 @@ class ConvertSample:
         object_labels = self._resolve_each(ref.objects.labels if ref.objects else ())
         placed = None
         if self.layout.needs_objects:
-            geometry = plan_geometry(
-                facts["source_height"], facts["source_width"], orientation=facts["orientation"], spec=self.image
-            )
-            placed = self._place(ref, object_labels, geometry.keeping(facts.get("kept_orientation")))
+            placed = self._place(ref, object_labels, self._find_geometry(facts))
         if whole:
             names = placed.class_names if placed else None
             return PreparedSample({}, facts, names, len(example), example)
-        fields = read_fields(self.layout, example, prefix=("image.", "mask."))
+        fields = read_fields(self.layout, example, prefix=("image.", "mask.", *(["source_id"] if self.records else [])))
         anew = {name: value for name, value in facts.items() if name != "sample_hash"}
         return _with_objects(PreparedSample(fields, anew, size=len(example)), placed)
 
@@ -227,7 +251,8 @@ class ConvertSample:
                 return [key.rsplit("/", 1)[-1] for key in refs.keys]
             case "source_id":
                 objects = [found and Objects.unpack(found) for found in refs.each("objects")]
-                return [(one.image_id if one else "") or key for one, key in zip(objects, refs.keys, strict=True)]
+                own = [(one.image_id if one else "") or key for one, key in zip(objects, refs.keys, strict=True)]
+                return [one.fields.get(feature.field, name) for one, name in zip(prepared, own, strict=True)]
             case "labels.index" | "label.index":
                 return [[index for index, _ in found] for found in labels]
             case "labels.name" | "label.name":
@@ -294,6 +319,16 @@ class ConvertSample:
             invalid_boxes=self.invalid_boxes,
             with_masks=self.layout.needs_object_masks,
         )
+
+    def _find_geometry(self, facts: Mapping[str, Any]) -> Geometry:
+        """How a stored image was made, from its index row."""
+        if self.keeps_stored:
+            # Its sizes in the file are those of what the dataset before was made of.
+            return Geometry.unchanged(facts["height"], facts["width"])
+        geometry = plan_geometry(
+            facts["source_height"], facts["source_width"], orientation=facts["orientation"], spec=self.image
+        )
+        return geometry.keeping(facts.get("kept_orientation"))
 
     def _resolve_each(self, labels: Sequence[Scalar]) -> list[tuple[int, str]]:
         """Class index and name of every annotated object, if the layout asks for them."""

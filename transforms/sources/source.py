@@ -16,6 +16,7 @@ from beam_tfrecords.transforms.sources.detect.column_suggestions import one_hot_
 from beam_tfrecords.transforms.sources.detect.tree import FolderSummary
 from beam_tfrecords.transforms.sources.inputs import InputFile
 from beam_tfrecords.transforms.sources.source_spec import Skipped, SourceSpec
+from beam_tfrecords.transforms.sources.stored_records import StoredRecords
 from beam_tfrecords.transforms.sources.tables.table import Table
 
 
@@ -61,6 +62,7 @@ class Source:
       read_with: file that was opened or asked for when the source was opened -> its fingerprint then; None if they are
         too many to tell.
       read_container: lists the samples of one container, or of one of `parts`; None for a source that has neither.
+      records: how they are stored, if samples are records of a dataset of ours; else None.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Source:
     most_listed_here: float = math.inf
     read_with: Mapping[str, str] | None = None
     read_container: ReadContainer | None = None
+    records: StoredRecords | None = None
 
     def __init__(self) -> None:
         self.skipped = Skipped()

@@ -76,7 +76,7 @@ class ReadTfrecord:
             for record, is_compressed in scan_file(container):
                 if isinstance(record, RecordError):
                     if record.ends:
-                        raise _corrupt(record)
+                        raise corrupt(record)
                 else:
                     end = record.offset + record.length
                 yield self._read(cells, container, record, spool if is_compressed else None)
@@ -99,7 +99,7 @@ class ReadTfrecord:
         )
         row: Mapping[str, Any] | SampleError
         if isinstance(record, RecordError):
-            row = _corrupt(record)
+            row = corrupt(record)
         else:
             try:
                 located.features = parse_example(record.data)
@@ -159,7 +159,8 @@ class _RecordImages(Located):
         return Range(self.container.uri, offset, len(image), self._name, self.container.version)
 
 
-def _corrupt(error: RecordError) -> SampleError:
+def corrupt(error: RecordError) -> SampleError:
+    """The failure of a damaged record."""
     detail = f"record {error.record} at byte {error.offset:,}: {error}"
     return SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
 
@@ -170,8 +171,11 @@ def _only_image(features: Mapping[str, tuple[str, list[Any]]], name: str) -> byt
     return values[0] if kind == "bytes" and len(values) == 1 else None
 
 
-def scan_file(container: Container) -> Iterator[tuple[Record | RecordError, bool]]:
+def scan_file(container: Container, *, offsets: Sequence[int] = ()) -> Iterator[tuple[Record | RecordError, bool]]:
     """The records of a file, and whether it is compressed.
+
+    Args:
+      offsets: as in `scan_records`.
 
     Raises:
       SampleError: it cannot be read.
@@ -186,7 +190,7 @@ def scan_file(container: Container) -> Iterator[tuple[Record | RecordError, bool
         is_compressed = _is_gzip(file)
         stream = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if is_compressed else file
         most = _MOST_BYTES if is_compressed else min(container.size, _MOST_BYTES)
-        for record in scan_records(stream, most_bytes=most):
+        for record in scan_records(stream, most_bytes=most, offsets=offsets):
             check_expansion(record.offset, container)
             yield record, is_compressed
             end = record.offset + (record.length if isinstance(record, Record) else 0)

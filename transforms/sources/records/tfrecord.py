@@ -1,4 +1,4 @@
-"""TFRecord files as input: datasets of ours or of TFDS that are merged, cut anew, or encoded anew."""
+"""TFRecord files as input: datasets of TFDS and others that are merged, cut anew, or encoded anew."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.transforms.sources.containers import Container
 from beam_tfrecords.transforms.sources.detect.columns import choose_label
 from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below, quote_input, splits_of_names
+from beam_tfrecords.transforms.sources.records.dataset_source import find_datasets, open_datasets
 from beam_tfrecords.transforms.sources.records.description import Description, describe_folder
 from beam_tfrecords.transforms.sources.records.image_features import choose_features
 from beam_tfrecords.transforms.sources.records.object_features import find_objects
@@ -91,8 +92,7 @@ class TfrecordSource(RowSource):
             if (length := described[storage.dirname(path)].length_of(path)) is not None
         }
         used = {image, mask, *sides, *(objects.features if objects else ()), *cells.needed}
-        # A dataset of ours or of TFDS is known by what stands beside it, and its layout takes what it has.
-        self.notes += [] if features.images else describe_unused(table, used, spec)
+        self.notes += describe_unused(table, used, spec)
         self.read_container: ReadTfrecord = ReadTfrecord(
             cells,
             image,
@@ -111,6 +111,8 @@ def open_input(spec: SourceSpec) -> MakeSource:
     Raises:
       RequestError: a file does not exist, or they do not fit the request.
     """
+    if datasets := find_datasets(spec.input):
+        return open_datasets(datasets)
     files = find_files_below(spec, RECORD_FILE, "TFRecord file in it, such as x.tfrecord-00000-of-00001")
     described = {folder: describe_folder(folder) for folder in {storage.dirname(file.entry.path) for file in files}}
     try:

@@ -376,3 +376,9 @@ def test_features_that_nothing_takes_are_named(write, opened):
     assert "a.tfrecord: not used: source_id, weight; a layout takes such as column.source_id" in source.notes
     source = opened(write(2, source_id=[b"a", b"b"]), columns=frozenset({"source_id"}))
     assert not any("not used" in note for note in source.notes)
+
+
+def test_a_feature_of_a_described_dataset_that_nothing_takes_is_named(write, opened, tmp_path):
+    path = write(view=[b"front", b"back", b"front"])
+    (tmp_path / "features.json").write_text(features_json(image="Image", label="ClassLabel", view="Text"))
+    assert any("not used: view;" in note for note in opened(path, source="tfrecord").notes)

@@ -1,0 +1,64 @@
+"""What a request says by its input alone: a dataset of ours knows how it was made."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.dataset import is_dataset
+from beam_tfrecords.errors import BuildError, RequestError
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.service_faults import describe_fault
+from beam_tfrecords.transforms.settings import settings_of, write_settings
+from beam_tfrecords.transforms.sources.inputs import name_inputs, quote_input
+
+_KEEP = ImageEncoding.KEEP.value
+_IMAGE_SETTINGS = frozenset(setting.name for setting in settings_of(ImageSpec))
+
+
+def inherit_settings(words: Mapping[str, Any], *, inputs: Sequence[str], requester_pays: str | None) -> dict[str, Any]:
+    """The words of a request, and for what they do not say those of its inputs, if they are datasets of ours.
+
+    `image_encoding=keep` alone keeps images as they are stored, with all that the dataset says of them.
+
+    Raises:
+      RequestError: the inputs cannot be read, or have different layouts.
+      BuildError: a service fault, or a damaged dataset.
+    """
+    given = {name: word for name, word in words.items() if word is not None}
+    if given.get("source", "auto") not in ("auto", "tfrecord") or "label_pattern" in given or not all(inputs):
+        return given
+    paths, _ = name_inputs(inputs)
+    try:
+        options = dataclasses.replace(storage.current_options(), requester_pays=requester_pays)
+        with storage.using(options):
+            return _inherit(given, paths) if any(map(is_dataset, paths)) else given
+    except (OSError, storage.SchemeError) as error:
+        if isinstance(error, OSError) and storage.is_service_fault(error):
+            raise BuildError(describe_fault(", ".join(paths), error)) from error
+        raise RequestError(f"{quote_input(','.join(paths))} cannot be read: {error}") from error
+
+
+def _inherit(given: dict[str, Any], paths: Sequence[str]) -> dict[str, Any]:
+    # Most requests do without the readers of records.
+    from beam_tfrecords.transforms.sources.records.dataset_source import (
+        common_image_spec,
+        common_layout,
+        find_datasets,
+    )
+
+    datasets = find_datasets(paths)
+    if not datasets:
+        return given
+    inherited: dict[str, Any] = {"source": "tfrecord"}
+    if "layout" not in given:
+        inherited["layout"] = common_layout(datasets).to_json()
+    image = common_image_spec(list(datasets.values()))
+    if image is None:
+        return {**inherited, "image_encoding": _KEEP, **given}
+    stored = {name: word for name, word in write_settings(image).items() if word is not None}
+    says_keep = given.get("image_encoding") == _KEEP and given.keys() & _IMAGE_SETTINGS == {"image_encoding"}
+    kept = {"image_encoding": stored["image_encoding"]} if says_keep else {}
+    return {**inherited, **stored, **given, **kept}

@@ -1,0 +1,106 @@
+"""The images of a record of a dataset of ours: taken over as they are stored, or decoded to be converted. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from beam_tfrecords.examples.layouts import IMAGE_FIELDS, MASK_FIELD, NAMED_IMAGE, Layout
+from beam_tfrecords.examples.serialize import read_fields
+from beam_tfrecords.transforms.images.converted_image import ConvertedImage
+from beam_tfrecords.transforms.images.encode import COLORSPACES
+from beam_tfrecords.transforms.images.image_spec import Check, ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.images.keep import keep_file
+from beam_tfrecords.transforms.images.raw_pixels import as_file
+from beam_tfrecords.transforms.refs import IMAGE, MASK, RecordRange
+
+# They come from what is stored of an image.
+_PREFIX = ("image.", NAMED_IMAGE, "mask.", "source_id")
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredRecord:
+    """A record of a dataset of ours.
+
+    Attributes:
+      place: with the facts of its index row.
+      layout: of its example.
+      fields: of its layout that come from images -> their values; and its `source_id`.
+    """
+
+    place: RecordRange
+    layout: Layout
+    fields: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, example: bytes, place: RecordRange, layout: Layout) -> StoredRecord:
+        """Reads an example."""
+        return cls(place, layout, read_fields(layout, example, prefix=_PREFIX))
+
+    @property
+    def own_fields(self) -> Mapping[str, Any]:
+        """Those that do not come from an image."""
+        return {name: values for name, values in self.fields.items() if name == "source_id"}
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(height, width) of the image that the index describes, in pixels."""
+        return self.place.facts["height"], self.place.facts["width"]
+
+    @property
+    def images(self) -> dict[str, bytes]:
+        """The files of its images by their names, as `SampleRef.images` has them."""
+        found: dict[str, bytes] = {}
+        for feature in self.layout.features:
+            values = self.fields.get(feature.field, ())
+            if feature.image is None:
+                found |= {IMAGE: values[0]} if feature.field in IMAGE_FIELDS else {}
+            elif feature.several:
+                found |= {f"{feature.image}[{number}]": data for number, data in enumerate(values)}
+            else:
+                found[feature.image] = values[0]
+        if self.place.is_raw:
+            found = {
+                name: as_file(data, shape=self._shape(data), axes="HWC", dtype="|u1") for name, data in found.items()
+            }
+        return found | ({MASK: self.fields[MASK_FIELD][0]} if MASK_FIELD in self.fields else {})
+
+    def image_fields(self, layout: Layout, spec: ImageSpec) -> dict[str, Any]:
+        """The fields of a layout that come from images, without decoding one; what the example lacks is found out.
+
+        Args:
+          spec: how images are stored.
+
+        Raises:
+          SampleError: the header of the image cannot be read.
+        """
+        wanted = {field for field in layout.fields if field.startswith("image.")}
+        fields = dict(self.fields)
+        data = next((fields[field] for field in IMAGE_FIELDS if field in fields), None)
+        if data is not None:
+            fields |= dict.fromkeys(IMAGE_FIELDS, data)
+            if not wanted <= fields.keys():
+                fields = {**self._describe(data[0], spec), **fields}
+        return fields
+
+    def _describe(self, data: bytes, spec: ImageSpec) -> Mapping[str, Any]:
+        """What a stored image is."""
+        if self.place.is_raw:
+            height, width, channels = self._shape(data)
+            sizes = {"image.height": height, "image.width": width, "image.channels": channels}
+            return {**sizes, "image.format": "raw", "image.colorspace": COLORSPACES[channels]}
+        kept = ImageSpec(
+            image_encoding=ImageEncoding.KEEP,
+            channels=None,
+            check=Check.HEADER,
+            keep_any_format=True,
+            max_pixels=spec.max_pixels,
+        )
+        found = keep_file(data, kept)
+        assert isinstance(found, ConvertedImage)
+        return found.fields
+
+    def _shape(self, data: bytes) -> tuple[int, int, int]:
+        height, width = self.size
+        return height, width, len(data) // max(1, height * width)

@@ -1,0 +1,237 @@
+"""The records of a dataset of ours: what their examples and the rows of the index say of each sample."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import cv2
+import msgpack
+import numpy as np
+
+from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
+from beam_tfrecords.examples.class_values import ClassValue
+from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, OBJECT_MASKS, Layout
+from beam_tfrecords.examples.parse import parse_example
+from beam_tfrecords.index import FACTS, fits_seal
+from beam_tfrecords.manifest import Shard
+from beam_tfrecords.reading.index_files import read_index
+from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError
+from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.refs import Range, RecordRange, SampleRef, Value, one_image
+from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
+from beam_tfrecords.transforms.sources.records.record_rows import corrupt, read_cell, scan_file
+from beam_tfrecords.transforms.sources.source_spec import Skipped
+from beam_tfrecords.transforms.sources.tables.cells import invalid_row
+
+# Rows of an index that are held as values.
+_ROWS = 1024
+_COLUMNS = ("key", "uri", "offset", "length", *FACTS)
+_SIDES = ("objects.xmin", "objects.ymin", "objects.xmax", "objects.ymax")
+_ATTRIBUTES = ("is_crowd", "area", "difficult", "truncated", "pose")
+# A name says more than an index: it is the class's in every dataset.
+_LABELS = ("labels.name", "labels.index", "label.name", "label.index")
+_CLASSES = ("objects.name", "objects.index", "objects.id")
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredShard:
+    """A shard of an input, with what its dataset says of it.
+
+    Attributes:
+      path: of the dataset.
+      split: of its samples; None if the request says the splits.
+      is_raw: whether its images are pixels.
+    """
+
+    path: str
+    shard: Shard
+    class_names: tuple[str, ...]
+    split: str | None
+    is_raw: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadDataset:
+    """Lists the records of one shard. Picklable.
+
+    Attributes:
+      shards: file -> shard.
+      layout: of the examples.
+      columns: that the layout of the request asks for.
+      group: column that keeps samples in one split; None for none.
+      needs_outlines: whether the masks of objects are asked for.
+    """
+
+    shards: Mapping[str, StoredShard]
+    layout: Layout
+    columns: Sequence[str]
+    group: str | None = None
+    needs_outlines: bool = False
+
+    def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
+        """Yields one reference per record; a damaged record is rejected, and so are all that a damaged shard lacks.
+
+        Args:
+          spool: receives the examples of a compressed shard.
+
+        Raises:
+          ChangedError: the shard is no longer the version that is listed.
+          SampleError: it has more records than its index.
+        """
+        stored = self.shards[container.uri]
+        try:
+            # All of the index is read before a row of it is used.
+            offsets = [one.as_py() for rows in read_index(stored.path, stored.shard, ["offset"]) for one in rows[0]]
+        except BuildError as error:
+            damage = SampleError(Stage.LIST, FailureReason.CORRUPT, str(error))
+            yield from reject_missing(container, range(stored.shard.records), damage, split=stored.split)
+            return
+        rows = _read_rows(stored)
+        row = next(rows, None)
+        try:
+            for record, is_compressed in scan_file(container, offsets=offsets):
+                if isinstance(record, RecordError) and record.ends:
+                    raise corrupt(record)
+                if row is None:
+                    detail = f"it has more records than the {len(offsets):,} of its index"
+                    raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
+                yield self._read(stored, container, record, row, spool if is_compressed else None)
+                row = next(rows, None)
+            if row is not None:
+                raise SampleError(Stage.LIST, FailureReason.TRUNCATED, "the file ends before its last record")
+        except SampleError as error:
+            if row is None:
+                raise
+            for lost in itertools.chain([row], rows):
+                yield _rejected(stored, container, lost, error)
+
+    def _read(
+        self,
+        stored: StoredShard,
+        container: Container,
+        record: Record | RecordError,
+        row: Mapping[str, Any],
+        spool: Spool | None,
+    ) -> SampleRef:
+        try:
+            if isinstance(record, RecordError):
+                raise corrupt(record)
+            if not fits_seal(row["sample_hash"], record.data):
+                raise SampleError(Stage.LIST, FailureReason.CORRUPT, "the record is not the one of its index row")
+            try:
+                features = parse_example(record.data)
+            except ValueError as error:
+                raise invalid_row(f"record {record.number} at byte {record.offset:,}: {error}") from error
+            values = {feature.field: features.get(feature.name, ("", []))[1] for feature in self.layout.features}
+            several = {feature.column for feature in self.layout.features if feature.several}
+            cells = {name: values.get(f"column.{name}", []) for name in self.columns}
+            group = read_cell(("", values.get(f"column.{self.group}", []))) if self.group else None
+            return SampleRef(
+                container.key_prefix + row["key"],
+                one_image(self._locate(stored, container, record, row, spool) if self.layout.needs_image else None),
+                len(record.data),
+                # With the CRC of the record: it changes with everything that the record holds.
+                row["sample_hash"],
+                _read_label(values, stored.class_names),
+                stored.split,
+                {name: cell if name in several else read_cell(("", cell)) for name, cell in cells.items()},
+                group=None if group is None else str(group),
+                objects=self._read_objects(values, row, stored.class_names) if self.layout.needs_objects else None,
+            )
+        except SampleError as error:
+            return _rejected(stored, container, row, error)
+
+    def _locate(
+        self, stored: StoredShard, container: Container, record: Record, row: Mapping[str, Any], spool: Spool | None
+    ) -> RecordRange:
+        name = row["uri"] or row["key"]
+        facts = {fact: row[fact] for fact in FACTS if row.get(fact) is not None and fact != "sample_hash"}
+        if spool is not None:
+            place = spool.add([record.data], size=len(record.data), name=name)
+            return RecordRange(place.uri, place.offset, place.length, name, "", facts, stored.is_raw)
+        start, length = record.offset + HEADER_BYTES, len(record.data)
+        return RecordRange(container.uri, start, length, name, container.version, facts, stored.is_raw)
+
+    def _read_objects(
+        self, values: Mapping[str, list[Any]], row: Mapping[str, Any], class_names: Sequence[str]
+    ) -> Objects:
+        """The objects of a record, in shares of the stored image."""
+        bbox = values.get(BOXES)
+        sides = [values[side] for side in _SIDES] if bbox is None else [bbox[place::4] for place in (1, 0, 3, 2)]
+        boxes = [side for box in zip(*sides, strict=True) for side in box]
+        labels = next((_find_classes(values, field, class_names) for field in _CLASSES if field in values), [])
+        found = {name: values[f"objects.{name}"] for name in _ATTRIBUTES if f"objects.{name}" in values}
+        found = {name: [_as_text(value) for value in column] for name, column in found.items()}
+        lengths = {len(boxes) // 4, len(labels), *map(len, found.values())}
+        if len(lengths) > 1:
+            raise invalid_row(f"the features of its objects have {' and '.join(map(str, sorted(lengths)))} values")
+        return Objects(
+            tuple(boxes),
+            tuple(labels),
+            {name: tuple(column) for name, column in found.items()},
+            image_id="".join(map(_as_text, values.get("source_id", []))),
+            is_normalized=True,
+            outlines=tuple(map(_pack_mask, values[OBJECT_MASKS])) if self.needs_outlines else (),
+            keypoints=_pack_keypoints(values, len(labels)) if self.layout.needs_keypoints else (),
+        )
+
+
+def _read_rows(stored: StoredShard) -> Iterator[dict[str, Any]]:
+    """The rows of the index of a shard.
+
+    Raises:
+      BuildError: as `read_index`.
+    """
+    for batch in read_index(stored.path, stored.shard, _COLUMNS):
+        for start in range(0, batch.num_rows, _ROWS):
+            yield from batch.slice(start, _ROWS).to_pylist()
+
+
+def _rejected(stored: StoredShard, container: Container, row: Mapping[str, Any], error: SampleError) -> SampleRef:
+    images = one_image(Range(container.uri, 0, 0, row["uri"] or row["key"]))
+    failure = error.reason.value, f"{container.uri}: {error.detail}"
+    return SampleRef(container.key_prefix + row["key"], images, split=stored.split, failure=failure)
+
+
+def _read_label(values: Mapping[str, list[Any]], class_names: Sequence[str]) -> Value:
+    """The class of a record, or a list of them; None for none."""
+    field = next((field for field in _LABELS if field in values), None)
+    if field is None:
+        return None
+    found = _find_classes(values, field, class_names)
+    return found if field.startswith("labels.") else found[0] if len(found) == 1 else None
+
+
+def _find_classes(values: Mapping[str, list[Any]], field: str, class_names: Sequence[str]) -> list[Any]:
+    kind = ClassValue.NAME if field.endswith("name") else ClassValue.ID if field.endswith("id") else ClassValue.INDEX
+    return [kind.find(value, class_names) for value in values[field]]
+
+
+def _as_text(value: Any) -> Any:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def _pack_keypoints(values: Mapping[str, list[Any]], count: int) -> tuple[bytes, ...]:
+    """The keypoints of each object, as `Objects` has them."""
+    columns = [values.get(field, []) for field in KEYPOINTS]
+    points = [float(value) for point in zip(*columns, strict=True) for value in point]
+    if not count or not points:
+        return ()
+    each = len(points) // count
+    return tuple(struct.pack(f"<{each}f", *points[start : start + each]) for start in range(0, len(points), each))
+
+
+def _pack_mask(data: bytes) -> bytes:
+    """The mask of an object as an outline of run lengths."""
+    mask = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_GRAYSCALE) if data else None
+    if mask is None:
+        raise SampleError(Stage.LIST, FailureReason.INVALID_MASK, "the mask of an object cannot be decoded")
+    column_by_column = (mask.T.ravel() > 0).astype(np.int8)
+    starts = np.flatnonzero(np.diff(column_by_column, prepend=np.int8(0)))
+    edges = np.concatenate([[0], starts, [mask.size]])
+    packed: bytes = msgpack.packb((*mask.shape, np.diff(edges).tolist()))
+    return packed

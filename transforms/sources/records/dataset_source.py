@@ -1,0 +1,175 @@
+"""Datasets of ours as input: their records with all that manifest and index say of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+
+from beam_tfrecords import storage
+from beam_tfrecords.dataset import Dataset, is_dataset, open_dataset
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.examples.layouts import IMAGE_FIELDS, NAMED, Layout, parse_layout
+from beam_tfrecords.manifest import Shard
+from beam_tfrecords.transforms.images.image_spec import ImageSpec
+from beam_tfrecords.transforms.labels import sort_names
+from beam_tfrecords.transforms.refs import IMAGE
+from beam_tfrecords.transforms.settings import read_settings, settings_of
+from beam_tfrecords.transforms.sources.inputs import InputFile, key_prefixes, quote_input
+from beam_tfrecords.transforms.sources.records.dataset_rows import ReadDataset, StoredShard
+from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
+from beam_tfrecords.transforms.sources.stored_records import StoredRecords
+
+# The manifest says what these would say of other records.
+_KNOWN = (
+    "label_column", "label_columns", "label_separator", "unknown_labels", "split_column", "key_column", "image_column",
+    "mask_column",
+)  # fmt: skip
+
+
+class DatasetSource(ContainerSource):
+    """Datasets of ours.
+
+    Args:
+      datasets: input -> dataset.
+      files: their shards.
+      shards: file -> its dataset's input, and the shard.
+      spec: the request.
+
+    Raises:
+      RequestError: they do not fit the request.
+    """
+
+    unit = "record"
+
+    def __init__(
+        self,
+        datasets: Mapping[str, Dataset],
+        files: Sequence[InputFile],
+        shards: Mapping[str, tuple[str, Shard]],
+        spec: SourceSpec,
+    ) -> None:
+        super().__init__(files)
+        self.name = spec.source
+        _refuse_settings(next(iter(datasets)), spec)
+        layout = common_layout(datasets)
+        self.records = StoredRecords(layout, common_image_spec(list(datasets.values())))
+        self.column_types = {one.column: one.type for one in layout.features if one.column is not None}
+        self.columns = tuple(self.column_types)
+        self.images = {IMAGE: False} if not layout.fields.isdisjoint(IMAGE_FIELDS) else {}
+        self.images |= {one.image: one.several for one in layout.features if one.image is not None}
+        self.provides = layout.required | ({Content.COLUMNS} if self.columns else frozenset())
+        self.has_several_labels = any(field.startswith("labels.") for field in layout.fields)
+        self.class_names = merge_class_names([dataset.class_names for dataset in datasets.values()])
+        if self.records.image is None:
+            self.notes.append("the inputs store their images differently; each is converted from what is stored")
+        wanted = self.columns if spec.columns is None else sorted(spec.columns)
+        for name in (*wanted, *([spec.group_column] if spec.group_column else [])):
+            if name not in self.columns:
+                raise RequestError(
+                    f"{quote_input(spec.input[0])} has no column {name!r}; it has: {', '.join(self.columns) or 'none'}"
+                )
+        stored = {
+            path: StoredShard(
+                datasets[place].path,
+                shard,
+                datasets[place].class_names,
+                spec.input_splits.get(place) or _split_of(shard, spec),
+                datasets[place].images.encoding == "raw",
+            )
+            for path, (place, shard) in shards.items()
+        }
+        self.read_container = ReadDataset(stored, layout, wanted, spec.group_column, spec.needs_outlines)
+
+
+def find_datasets(paths: Sequence[str]) -> dict[str, Dataset]:
+    """Input -> dataset, if the inputs are datasets of ours; of versions, the one that LATEST names.
+
+    Raises:
+      RequestError: some are and others are not, or have no index.
+      BuildError: a dataset is damaged.
+    """
+    found = {path: open_dataset(path) for path in paths if is_dataset(path)}
+    other = next((path for path in paths if path not in found), None)
+    if found and other is not None:
+        raise RequestError(
+            f"{quote_input(next(iter(found)))} is a dataset of beam-tfrecords and {quote_input(other)} is not; the "
+            "inputs of one dataset must be of one kind: convert the other one first"
+        )
+    return found if all(shard.index for dataset in found.values() for shard in dataset.shards) else {}
+
+
+def open_datasets(datasets: Mapping[str, Dataset]) -> MakeSource:
+    """Finds the shards.
+
+    Raises:
+      RequestError: one is not there, or two inputs have the same last component.
+    """
+    files: list[InputFile] = []
+    shards: dict[str, tuple[str, Shard]] = {}
+    for (place, dataset), prefix in zip(datasets.items(), key_prefixes([*datasets]), strict=True):
+        entries = {entry.path: entry for entry in storage.list_files(dataset.path, literal=True)}
+        for shard in dataset.shards:
+            path = storage.join(dataset.path, shard.file)
+            if path not in entries:
+                raise RequestError(f"{quote_input(place)}: the dataset is not whole: {shard.file} is not there")
+            files.append(InputFile(prefix, entries[path], None))
+            shards[path] = place, shard
+    return functools.partial(DatasetSource, datasets, files, shards)
+
+
+def common_layout(datasets: Mapping[str, Dataset]) -> Layout:
+    """The layout of all inputs.
+
+    Raises:
+      RequestError: they differ.
+    """
+    (first, one), *others = datasets.items()
+    for place, dataset in others:
+        if dataset.layout != one.layout:
+            both = (f"{name} has {_describe_layout(each.layout)}" for name, each in ((first, one), (place, dataset)))
+            raise RequestError(
+                f"the inputs have different layouts: {'; '.join(both)}; convert one of them to the layout of the other "
+                "first"
+            )
+    return one.layout
+
+
+def common_image_spec(datasets: Sequence[Dataset]) -> ImageSpec | None:
+    """How the images of all datasets were made; None if they differ in it."""
+    names = {setting.name for setting in settings_of(ImageSpec)}
+    specs = [
+        read_settings(ImageSpec, {"layout": None, **{k: v for k, v in one.manifest["spec"].items() if k in names}})
+        for one in datasets
+    ]
+    return specs[0] if all(spec == specs[0] for spec in specs) else None
+
+
+def merge_class_names(several: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The classes of all datasets: as one build of them all has them if each is sorted, else in the order they come."""
+    names = tuple(dict.fromkeys(name for names in several for name in names))
+    return sort_names(names) if all(sort_names(each) == tuple(each) for each in several) else names
+
+
+def _split_of(shard: Shard, spec: SourceSpec) -> str | None:
+    if spec.split_folders is None:
+        return shard.split if spec.splits_auto else None
+    return spec.split_folders.get(shard.split, shard.split)
+
+
+def _refuse_settings(path: str, spec: SourceSpec) -> None:
+    named = next((name for name in _KNOWN if getattr(spec, name)), None)
+    if named:
+        raise RequestError(
+            f"`{named}`: {quote_input(path)} is a dataset of beam-tfrecords, which says it itself; leave `{named}` out"
+        )
+
+
+def _describe_layout(layout: Layout) -> str:
+    name = _name_layout(layout)
+    return f"layout {name}" if name else f"the features {', '.join(feature.name for feature in layout.features)}"
+
+
+def _name_layout(layout: Layout) -> str | None:
+    return next((name for name in NAMED if parse_layout(name) == layout), None)
