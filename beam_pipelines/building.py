@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
+from beam_tfrecords.beam_pipelines.execution.runner import Runner
 from beam_tfrecords.beam_pipelines.execution.runners import Execution, find_runner
 from beam_tfrecords.beam_pipelines.finishing import finish, note_left
 from beam_tfrecords.beam_pipelines.holding import hold_output
@@ -112,6 +114,7 @@ def build_dataset(
     verbose: bool = False,
     quiet: bool = False,
     wait: bool = True,
+    keeps_job: bool = False,
     report: bool = True,
 ) -> Published | Unpublished | JobRecord:
     """Runs a build to its end.
@@ -122,6 +125,7 @@ def build_dataset(
       verbose: whether Beam's own log is shown.
       quiet: whether no progress is shown.
       wait: False returns when the cluster has the job.
+      keeps_job: whether SIGTERM leaves the job to the cluster.
       report: whether `report.html` is written.
 
     Returns:
@@ -132,22 +136,24 @@ def build_dataset(
       BuildError: the build failed.
     """
     with storage.using(spec.source.storage_options()):
-        return _build(spec, beam_arguments, verbose=verbose, quiet=quiet, wait=wait, report=report)
+        check_limits()
+        runner = find_runner(beam_arguments)
+        for name, is_given in (("no_wait", not wait), ("keep_job", keeps_job)):
+            if is_given:
+                runner.check_detached(name)
+        prepare = functools.partial(Execution.prepare, runner, verbose=verbose, quiet=quiet, keeps_job=keeps_job)
+        return _build(spec, runner, prepare, wait=wait, report=report)
 
 
 def _build(
-    spec: BuildSpec, beam_arguments: Sequence[str], *, verbose: bool, quiet: bool, wait: bool, report: bool
+    spec: BuildSpec, runner: Runner, prepare: Callable[[], Execution], *, wait: bool, report: bool
 ) -> Published | Unpublished | JobRecord:
-    check_limits()
-    runner = find_runner(beam_arguments)
-    if not wait:
-        runner.check_detached()
     runner.arguments.check_known()
     with hold_output(spec, runner) as output:
         # They import what they need while this process does.
         runner.start_workers(*storage.modules_for([spec.output, *spec.source.input]))
         spec, source = open_spec_source(spec)
-        execution = Execution.prepare(runner, verbose=verbose, quiet=quiet)
+        execution = prepare()
         plan = prepare_build(spec, source, execution, output=output)
         earlier = plan if isinstance(plan, Earlier) else plan.earlier
         outcome: Published | Unpublished | JobRecord

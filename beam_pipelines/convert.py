@@ -51,6 +51,7 @@ def _convert(arguments: Arguments, summary: RunSummary) -> int:
         verbose=arguments.verbose,
         quiet=arguments.quiet,
         wait=not arguments.no_wait,
+        keeps_job=arguments.keep_job,
         report=not arguments.no_report,
     )
     seconds = time.monotonic() - start

@@ -14,7 +14,8 @@ from typing import Any
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.heartbeat import Run, read_runs
 from beam_tfrecords.beam_pipelines.execution.jobs import is_advancing, read_job
-from beam_tfrecords.beam_pipelines.exit_codes import DONE, UNPUBLISHED
+from beam_tfrecords.beam_pipelines.execution.runners import runner_of
+from beam_tfrecords.beam_pipelines.exit_codes import DONE, FAILED, UNPUBLISHED
 from beam_tfrecords.beam_pipelines.summary import HEADERS
 from beam_tfrecords.beam_pipelines.versioning import open_newest, read_version
 from beam_tfrecords.dataset import Dataset, open_dataset, open_whole, read_changes, read_latest
@@ -133,7 +134,12 @@ def _describe_build(output: str, folder: str, run: Run | None, *, now: float) ->
     elif _is_published(output, folder):
         values["state"] = "published"
     elif job is not None:
-        # Its launcher may have left on purpose; the runner's own page knows more.
+        # Its launcher may have left on purpose.
+        runner = runner_of(job)
+        is_alive = runner.is_alive(job, last_block)
+        if is_alive is False:
+            end = runner.find_end(job)
+            return {**values, "exit_code": FAILED, "why": [end] if end else []}
         values["state"] = "running" if is_advancing(last_block) else "submitted"
     return values
 

@@ -1,4 +1,4 @@
-"""`beam-tfrecords status`: what a build is doing and which versions there are, from storage alone."""
+"""`beam-tfrecords status`: what a build is doing and which versions there are, from storage and from its runner."""
 
 from __future__ import annotations
 
@@ -128,7 +128,10 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
 def _build_lines(build: dict[str, Any]) -> Iterator[str]:
     if build["host"]:
         who = f"process {build['process']} on {build['host']}"
-        yield f"build: {who}, since {build['since']}, last heartbeat {build['last_heartbeat']}"
+        # A launcher that left on purpose has no heartbeat.
+        is_there = not build["job"] or build["samples_per_second"] is not None
+        last = f", last heartbeat {build['last_heartbeat']}" if is_there else ""
+        yield f"{'build:' if is_there else 'submitted by'} {who}, since {build['since']}{last}"
     if build["job"]:
         yield f"job: {build['job']['job_id']} on {build['job']['runner']}, {build['job']['url']}"
     if build["listed"]:
@@ -141,6 +144,8 @@ def _build_lines(build: dict[str, Any]) -> Iterator[str]:
     if build["samples_per_second"]:
         left = f", about {datetime.timedelta(seconds=build['seconds_left'] or 0)} left"
         yield f"speed: {build['samples_per_second']:,} samples/s{left}"
+    if build["state"] == "dead" and build["why"]:
+        yield f"the job has ended: {build['why'][0]}"
     if build["state"] == "unpublished":
         yield "nothing was published (exit code 3):"
         yield from (f"  guard {line}" for line in build["why"])

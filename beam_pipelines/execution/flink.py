@@ -15,7 +15,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.beam_pipelines.execution.failures import JobFailedError, describe_trace, find_build_error
@@ -30,6 +30,7 @@ _SETTLING = 12.0
 # Seconds that a job manager may be away before its job is given up.
 _AWAY = 60.0
 _ENDED = {"FINISHED", "FAILED", "CANCELED"}
+_FORGOTTEN = "the job manager was restarted and no longer knows"
 # Java could not start the worker.
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 
@@ -125,8 +126,23 @@ class FlinkJob:
             return self._state() not in _ENDED
         except urllib.error.HTTPError as error:
             return False if error.code == 404 else None
-        except (OSError, http.client.HTTPException, ValueError, KeyError):
+        except (OSError, http.client.HTTPException, ValueError, LookupError):
             return None
+
+    def find_end(self) -> str | None:
+        """Why the job has ended, in one line; None if it has not, or Flink does not answer."""
+        try:
+            state = self._state()
+            return self._describe_end(state, self._failures()) if state in _ENDED else None
+        except urllib.error.HTTPError as error:
+            return f"{_FORGOTTEN} job {self.id}" if error.code == 404 else None
+        except (OSError, http.client.HTTPException, ValueError, LookupError):
+            return None
+
+    def _describe_end(self, state: str, failures: Sequence[str]) -> str:
+        if failures and state != "CANCELED":
+            return describe_trace(failures[0], more="Flink's page shows more")
+        return f"job {self.id} was {state.lower()}"
 
     def wait(self) -> None:
         """Returns when the job has finished.
@@ -145,8 +161,7 @@ class FlinkJob:
             except (OSError, http.client.HTTPException, ValueError) as error:
                 if isinstance(error, urllib.error.HTTPError) and error.code == 404:
                     raise BuildError(
-                        f"Flink no longer knows job {self.id}: its job manager was restarted; the same command resumes "
-                        "from the finished blocks"
+                        f"{_FORGOTTEN} job {self.id}; the same command resumes from the finished blocks"
                     ) from error
                 if time.monotonic() - answered > _AWAY:
                     raise BuildError(
@@ -157,11 +172,7 @@ class FlinkJob:
             if state == "FINISHED":
                 return
             if state in _ENDED:
-                why = (
-                    describe_trace(failures[0], more="Flink's page shows more")
-                    if failures
-                    else f"job {self.id} was {state.lower()}"
-                )
+                why = self._describe_end(state, failures)
                 is_definite = state == "CANCELED" or any(map(find_build_error, failures))
                 raise BuildError(why) if is_definite else JobFailedError(why)
             missing = next((found[1] for text in failures if (found := _NO_PROGRAM.search(text))), None)
@@ -175,9 +186,11 @@ class FlinkJob:
             if len(errors) != len(set(errors)):
                 self.cancel()
                 raise BuildError(errors[0])
-            for message in sorted(set(errors) - shown):
-                show(f"a worker failed: {message}; Flink tries again", file=sys.stderr)
-            shown.update(errors)
+            causes = dict.fromkeys(describe_trace(text, more="Flink's page shows more") for text in reversed(failures))
+            for cause in causes:
+                if cause not in shown:
+                    show(f"Flink starts tasks again: {cause}", file=sys.stderr)
+            shown.update(causes)
             time.sleep(_POLL)
 
     def cancel(self) -> None:
@@ -212,6 +225,9 @@ def _is_settling(overview: Mapping[str, Any]) -> bool:
 
 
 def _get(url: str) -> Any:
+    # A stranger's folder may say any; others would be files of this machine.
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"{url} is no address of Flink")
     with urllib.request.urlopen(url, timeout=_TIMEOUT) as response:
         return json.load(response)
 

@@ -97,6 +97,9 @@ class FlinkRunner(Runner):
     def is_alive(self, record: JobRecord, last_block: float | None) -> bool | None:
         return FlinkJob.of(record).is_running()
 
+    def find_end(self, record: JobRecord) -> str | None:
+        return FlinkJob.of(record).find_end()
+
 
 def _remove_submitted(result: PipelineResult) -> None:
     """Removes what Beam leaves behind a submission, and nobody needs: Flink has made a copy of the uploaded jar."""

@@ -137,15 +137,22 @@ class Runner:
         """
         return True if is_advancing(last_block) else None if self.is_detached else False
 
-    def check_detached(self) -> None:
+    def find_end(self, record: JobRecord) -> str | None:
+        """Why a job has ended, in one line; None if it has not, or nobody knows."""
+        return None
+
+    def check_detached(self, flag: str) -> None:
         """Checks that a job ends without the process that submitted it.
+
+        Args:
+          flag: that asks for it.
 
         Raises:
           RequestError: it does not.
         """
         if not self.is_detached:
             raise RequestError(
-                f"`no_wait`: with `runner={self.name or 'DirectRunner'}` the job needs this process until it ends; "
+                f"`{flag}`: with `runner={self.name or 'DirectRunner'}` the job needs this process until it ends; "
                 "leave it out, or use FlinkRunner or DataflowRunner"
             )
 

@@ -18,7 +18,7 @@ from beam_tfrecords.beam_pipelines.execution.flink_runner import FlinkRunner
 from beam_tfrecords.beam_pipelines.execution.ipython import hide_ipython
 from beam_tfrecords.beam_pipelines.execution.jobs import Job, JobRecord, read_job
 from beam_tfrecords.beam_pipelines.execution.runner import LocalRunner, PrismRunner, Runner, SparkRunner
-from beam_tfrecords.beam_pipelines.interrupts import keep_interrupts
+from beam_tfrecords.beam_pipelines.interrupts import Terminated, keep_interrupts
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.workspace.build_folder import Workspace
@@ -64,15 +64,17 @@ class Execution:
 
     Attributes:
       quiet: whether no progress is shown.
+      keeps_job: whether SIGTERM leaves a job that was submitted to its cluster.
     """
 
     runner: Runner
     beam_runner: PipelineRunner
     options: PipelineOptions
     quiet: bool = False
+    keeps_job: bool = False
 
     @classmethod
-    def prepare(cls, runner: Runner, *, verbose: bool, quiet: bool = False) -> Execution:
+    def prepare(cls, runner: Runner, *, verbose: bool, quiet: bool = False, keeps_job: bool = False) -> Execution:
         """Checks Beam's arguments, and asks a cluster for what they leave open.
 
         Raises:
@@ -86,7 +88,7 @@ class Execution:
         if runner.note and not quiet:
             show(*runner.note.splitlines(), file=sys.stderr)
         options = PipelineOptions(completed)
-        return cls(runner, runner.create(options), options, quiet)
+        return cls(runner, runner.create(options), options, quiet, keeps_job)
 
     def find_running(self, folder: str) -> Job | None:
         """The job of an earlier launcher that still runs; None if there is none, or nobody knows.
@@ -161,8 +163,9 @@ class Execution:
             return job.record
         try:
             job.wait()
-        except KeyboardInterrupt:
-            job.cancel()
+        except KeyboardInterrupt as error:
+            if not (self.keeps_job and isinstance(error, Terminated)):
+                job.cancel()
             raise
         return None
 

@@ -30,6 +30,7 @@ _FILES = {
 _SWITCHES = {
     "dry_run": "list the input, show what would be built, and build nothing; exit code 3 if nothing would be published",
     "no_wait": "submit the job to a cluster and return; `status` shows how far it is",
+    "keep_job": "when SIGTERM ends the command, leave the job to the cluster; the same command follows it",
     "no_report": "do not write report.html",
     "quiet": "print nothing if the build succeeds; errors and warnings only",
     "verbose": "show Beam's own log",
@@ -190,6 +191,7 @@ class Arguments:
     quiet: bool
     dry_run: bool
     no_wait: bool
+    keep_job: bool
     no_report: bool
 
 

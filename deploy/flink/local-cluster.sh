@@ -25,6 +25,7 @@ options (or environment)
   --rest-port=PORT    FLINK_REST_PORT      web page and submissions (8081)
   --rpc-port=PORT     FLINK_RPC_PORT       task managers to job manager (6123)
   --memory=SIZE       FLINK_MEMORY         one task manager's JVM, all included (1600m)
+  --settings=FILE     FLINK_SETTINGS       what builds need of any cluster (builds.yaml beside this script)
   --home=DIR          FLINK_HOME_DIR       where everything lives (.cache/flink in the project)
   --run-dir=DIR       FLINK_RUN_DIR        configuration, logs and process numbers of this cluster, so that
                                            several can share one installation (run/ in the home)
@@ -94,28 +95,16 @@ taskmanager.host: 127.0.0.1
 taskmanager.bind-host: 127.0.0.1
 taskmanager.numberOfTaskSlots: $slots
 taskmanager.memory.process.size: $memory
-# Every job brings Beam's classes, and they stay until the next full collection.
-taskmanager.memory.jvm-metaspace.size: 384m
-# Only references are sorted; the heap needs the room more.
-taskmanager.memory.managed.fraction: 0.2
-# A build has some eighty tasks, most of which exchange data with all others: slots need more buffers than usual.
-taskmanager.memory.network.fraction: 0.2
-taskmanager.network.sort-shuffle.min-buffers: 64
 # One slot on each task manager before a second on any.
 taskmanager.load-balance.mode: SLOTS
-# Flink's default for a batch job is no restart: the first lost worker would fail it for good.
-restart-strategy.type: fixed-delay
-restart-strategy.fixed-delay.attempts: 10
-restart-strategy.fixed-delay.delay: 2s
-jobmanager.execution.failover-strategy: region
 # A task manager that starts before the job manager listens tries again soon (10 s by default). 1.19 takes numbers only.
 cluster.registration.error-delay: 500
 # Milliseconds until a task manager that fell silent counts as lost (50 s by default).
 heartbeat.interval: 2000
 heartbeat.timeout: 15000
-# Beam's threads outlive their job by a moment.
-classloader.check-leaked-classloader: false
 CONFIG
+  # Here a task manager needs no machine first.
+  sed 's/^\(restart-strategy.*delay\): .*/\1: 2s/' "$settings" >>"$run/conf/config.yaml"
 }
 
 # A process number may have been given to someone else since: only what carries our mark is ours.
@@ -263,6 +252,7 @@ slots=${FLINK_SLOTS:-1}
 rest_port=${FLINK_REST_PORT:-8081}
 rpc_port=${FLINK_RPC_PORT:-6123}
 memory=${FLINK_MEMORY:-1600m}
+settings=${FLINK_SETTINGS:-$(dirname "${BASH_SOURCE[0]}")/builds.yaml}
 run=${FLINK_RUN_DIR:-}
 words=()
 for argument in "$@"; do
@@ -273,6 +263,7 @@ for argument in "$@"; do
     --rest-port=*) rest_port=${argument#*=} ;;
     --rpc-port=*) rpc_port=${argument#*=} ;;
     --memory=*) memory=${argument#*=} ;;
+    --settings=*) settings=${argument#*=} ;;
     --home=*) home=${argument#*=} ;;
     --run-dir=*) run=${argument#*=} ;;
     -h | --help) usage && exit ;;

@@ -133,6 +133,13 @@ def test_containers_cannot_write_to_their_image_but_to_volumes(path):
             assert set(mounts.values()) <= volumes.keys()
 
 
+def test_flink_is_told_the_same_wherever_it_runs():
+    told = yaml.safe_load((DEPLOY / "kubernetes/flink.yaml").read_text())["spec"]["flinkConfiguration"]
+    builds = yaml.safe_load((DEPLOY / "flink/builds.yaml").read_text())
+    shown = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in builds.items()}
+    assert told == {"taskmanager.numberOfTaskSlots": "4", "web.submit.enable": "true", **shown}
+
+
 def test_flink_may_write_its_logs_and_the_lists_of_its_pods_need_no_merging():
     spec = yaml.safe_load((DEPLOY / "kubernetes/flink.yaml").read_text())["spec"]
     common, others = spec["podTemplate"]["spec"], spec["taskManager"]["podTemplate"]["spec"]

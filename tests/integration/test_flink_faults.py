@@ -38,7 +38,7 @@ def without_restarts(cluster: flink.FlinkCluster) -> Iterator[None]:
     """The cluster fails a job at its first lost worker, as Flink does if it is not told otherwise."""
     settings = cluster.run_dir / "conf" / "config.yaml"
     before = settings.read_text()
-    settings.write_text(before.replace("restart-strategy.type: fixed-delay", "restart-strategy.type: none"))
+    settings.write_text(before.replace("restart-strategy.type: failure-rate", "restart-strategy.type: none"))
     cluster.restart_job_manager()
     yield
     settings.write_text(before)
@@ -69,7 +69,8 @@ def test_the_job_manager_is_killed_and_started_again(build, cluster, slow_photos
     cluster.restart_job_manager()
     ended = build.wait()
     assert ended.code == 1
-    assert "its job manager was restarted; the same command resumes from the finished blocks" in ended.err
+    assert "the job manager was restarted and no longer knows job " in ended.err
+    assert "; the same command resumes from the finished blocks" in ended.err
     assert not cluster.running_jobs()
     # On a busy machine, task managers take longer to let go of the lost job's slots than a launcher waits for them.
     processes.wait_until(lambda: cluster.get("/overview")["slots-available"] == 2, what="free slots", seconds=60)
@@ -126,6 +127,17 @@ def test_ctrl_c_and_sigterm_cancel_the_job(build, cluster, number, code):
     assert ended.code == code, ended.err
     assert "the same command resumes from its finished blocks" in ended.err
     assert not cluster.running_jobs()
+
+
+def test_sigterm_leaves_the_job_where_the_request_says_so(cluster, slow_photos, on_flink, tmp_path, slow_hashes):
+    words = [f"--input={slow_photos}", *SLOW, *on_flink, "--keep_job"]
+    with ClusterBuild(tmp_path / "out", *words) as build:
+        finished = build.wait_for_open_blocks()
+        (job,) = cluster.running_jobs()
+        os.kill(build.pid, signal.SIGTERM)
+        assert build.wait(seconds=30).code == 143
+        assert cluster.running_jobs() == [job]
+        check(ClusterBuild(build.output, *words), finished, slow_hashes, says="the job of this build runs already")
 
 
 @pytest.mark.parametrize(("hostile", "reason"), [("crash", "decoder_crash"), ("hang", "decode_timeout")])

@@ -94,13 +94,13 @@ def test_what_the_user_sets_stays(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("runner", ["FlinkRunner", "apache_beam.runners.DataflowRunner"])
 def test_jobs_that_need_no_launcher_may_be_left(runner):
-    find_runner([f"--runner={runner}"]).check_detached()
+    find_runner([f"--runner={runner}"]).check_detached("no_wait")
 
 
 @pytest.mark.parametrize("arguments", [[], ["--runner=PrismRunner"], ["--runner=SparkRunner"]])
 def test_jobs_that_need_their_launcher_may_not(arguments):
     with pytest.raises(RequestError, match="`no_wait`: with `runner="):
-        find_runner(arguments).check_detached()
+        find_runner(arguments).check_detached("no_wait")
 
 
 def test_the_folder_of_a_build_remembers_its_job(tmp_path):

@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,13 +83,16 @@ class FlinkCluster:
 
 
 @contextlib.contextmanager
-def flink_cluster(run_dir: Path, *, task_managers: int = 2, slots: int = 1) -> Iterator[FlinkCluster]:
+def flink_cluster(
+    run_dir: Path, *, task_managers: int = 2, slots: int = 1, options: Sequence[str] = ()
+) -> Iterator[FlinkCluster]:
     """Runs a cluster on free loopback ports until the block ends.
 
     Args:
       run_dir: a folder of its own.
       task_managers: how many.
       slots: of each task manager.
+      options: others of the script.
 
     Raises:
       processes.ServerError: it did not start; the message is the script's.
@@ -104,6 +107,7 @@ def flink_cluster(run_dir: Path, *, task_managers: int = 2, slots: int = 1) -> I
             f"--rpc-port={processes.free_port()}",
             f"--task-managers={task_managers}",
             f"--slots={slots}",
+            *options,
         )
         yield FlinkCluster(f"127.0.0.1:{port}", run_dir)
     finally:

@@ -1,0 +1,57 @@
+"""A build with all stages, on a cluster of this machine with the numbers of `deploy/kubernetes/flink.yaml`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.integration.cluster_builds import hashes
+from tests.integration.servers import flink
+from tests.integration.servers.processes import PROJECT
+
+KUBERNETES = PROJECT / "deploy" / "kubernetes"
+
+
+def arguments() -> dict[str, str]:
+    """The flags of the launcher."""
+    spec = yaml.safe_load((KUBERNETES / "job.yaml").read_text())["spec"]["template"]["spec"]
+    return dict(word.removeprefix("--").partition("=")[::2] for word in spec["containers"][0]["args"])
+
+
+@pytest.fixture(scope="module")
+def deployment() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((KUBERNETES / "flink.yaml").read_text())["spec"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def photos_twice(photos, tmp_path_factory) -> Path:
+    """Photos with copies, so that each stage has work."""
+    folder = Path(shutil.copytree(photos, tmp_path_factory.mktemp("photos") / "photos"))
+    for path in sorted(folder.rglob("*_0?.jpg"))[:5]:
+        shutil.copy(path, path.with_name(f"copy_of_{path.name}"))
+    return folder
+
+
+def test_a_build_with_all_stages_runs_on_the_cluster_that_ships(photos_twice, tmp_path, run, deployment):
+    settings = dict(deployment["flinkConfiguration"])
+    slots = int(settings.pop("taskmanager.numberOfTaskSlots"))
+    (tmp_path / "settings.yaml").write_text("".join(f"{name}: {value}\n" for name, value in settings.items()))
+    memory, launcher = deployment["taskManager"]["resource"]["memory"], arguments()
+    task_managers = int(launcher["parallelism"]) // slots
+    words = ["convert", f"--input={photos_twice}", "--image_size=64", "--splits=train=0.8,validation=0.2"]
+    words += ["--name=photos", "--duplicates=drop", "--near_duplicates=4", "--versioned", "--num_shards=3"]
+    assert run(*words, f"--output={tmp_path / 'local'}").code == 0
+    options = [f"--memory={memory}", f"--settings={tmp_path / 'settings.yaml'}"]
+    with flink.flink_cluster(tmp_path / "flink", task_managers=task_managers, slots=slots, options=options) as cluster:
+        workers = [f"--{name}={launcher[name]}" for name in ("parallelism", "sdk_worker_parallelism")]
+        on_flink = ["--runner=FlinkRunner", f"--flink_master={cluster.master}", *workers]
+        ran = run(*words, f"--output={tmp_path / 'flink_out'}", *on_flink)
+        assert ran.code == 0, ran.err
+        assert "starts tasks again" not in ran.err
+    local, on_cluster = (next((tmp_path / name).glob("20*")) for name in ("local", "flink_out"))
+    assert hashes(on_cluster) == hashes(local)
