@@ -17,7 +17,7 @@ from beam_tfrecords.beam_pipelines.holding import hold_output
 from beam_tfrecords.beam_pipelines.limits import check_limits
 from beam_tfrecords.beam_pipelines.preparing import prepare_build
 from beam_tfrecords.beam_pipelines.running import Published, Unpublished, run_plan
-from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
+from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.beam_pipelines.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.versioning import Earlier
 from beam_tfrecords.dataset import Dataset, open_dataset
@@ -79,7 +79,7 @@ def build(
     root.setLevel(logging.CRITICAL)
     try:
         find_runner(beam_arguments).arguments.check_known()
-        spec = read_build_spec({name: _as_plain(value) for name, value in settings.items()})
+        spec = read_request({name: _as_plain(value) for name, value in settings.items()})
         if dry_run:
             from beam_tfrecords.beam_pipelines.dry_run import describe_build
 

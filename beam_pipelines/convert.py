@@ -17,7 +17,7 @@ from beam_tfrecords.beam_pipelines.outcome_lines import describe_versions, expla
 from beam_tfrecords.beam_pipelines.run_summary import RunSummary
 from beam_tfrecords.beam_pipelines.running import Published
 from beam_tfrecords.beam_pipelines.settings.command_line import Arguments, find_summary_files, parse_arguments
-from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
+from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.beam_pipelines.terminal import show
 from beam_tfrecords.dataset import open_dataset
 
@@ -36,7 +36,7 @@ def _convert(arguments: Arguments, summary: RunSummary) -> int:
     runner = find_runner(arguments.beam)
     # First: a misspelt flag is the likelier mistake than the one that its absence looks like.
     runner.arguments.check_known()
-    spec = read_build_spec(arguments.words)
+    spec = read_request(arguments.words)
     summary.output = spec.output
     if arguments.dry_run:
         from beam_tfrecords.beam_pipelines.dry_run import describe_build

@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from beam_tfrecords.beam_pipelines.settings.inherited_settings import inherit_settings
 from beam_tfrecords.beam_pipelines.terminal import escape
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, Layout
@@ -30,19 +29,11 @@ def read_build_spec(words: Mapping[str, Any]) -> BuildSpec:
 
     Args:
       words: name of a setting -> word of its flag, or its value in a spec file.
-
-    Raises:
-      RequestError: a word is wrong, or the inputs are datasets of ours that cannot be merged.
-      BuildError: such a dataset cannot be read.
     """
     unknown = next((name for name in words if name not in SETTINGS), None)
     if unknown is not None:
         near = difflib.get_close_matches(unknown, SETTINGS, n=1)
         raise RequestError(f"`{unknown}` is no setting" + (f"; did you mean `{near[0]}`?" if near else ""))
-    of_input: dict[str, Any] = {}
-    for setting in settings_of(SourceSpec):
-        of_input[setting.name] = setting.value_of(words, of_input)
-    words = inherit_settings(words, inputs=of_input["input"], requester_pays=of_input["requester_pays"])
     values: dict[str, Any] = {}
     for setting in SETTINGS.values():
         values[setting.name] = setting.value_of(words, values)

@@ -7,18 +7,38 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords import storage
+from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
 from beam_tfrecords.dataset import is_dataset
 from beam_tfrecords.errors import BuildError, RequestError
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
+from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.service_faults import describe_fault
 from beam_tfrecords.transforms.settings import settings_of, write_settings
 from beam_tfrecords.transforms.sources.inputs import name_inputs, quote_input
+from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 
 _KEEP = ImageEncoding.KEEP.value
 _IMAGE_SETTINGS = frozenset(setting.name for setting in settings_of(ImageSpec))
 
 
-def inherit_settings(words: Mapping[str, Any], *, inputs: Sequence[str], requester_pays: str | None) -> dict[str, Any]:
+def read_request(words: Mapping[str, Any]) -> BuildSpec:
+    """Reads and checks a request, whose input may say what it does not.
+
+    Args:
+      words: as for `read_build_spec`.
+
+    Raises:
+      RequestError: a word is wrong, or the inputs are datasets of ours that cannot be merged.
+      BuildError: such a dataset cannot be read.
+    """
+    of_input: dict[str, Any] = {}
+    for setting in settings_of(SourceSpec):
+        of_input[setting.name] = setting.value_of(words, of_input)
+    inherited = _inherit_settings(words, inputs=of_input["input"], requester_pays=of_input["requester_pays"])
+    return read_build_spec(inherited)
+
+
+def _inherit_settings(words: Mapping[str, Any], *, inputs: Sequence[str], requester_pays: str | None) -> dict[str, Any]:
     """The words of a request, and for what they do not say those of its inputs, if they are datasets of ours.
 
     `image_encoding=keep` alone keeps images as they are stored, with all that the dataset says of them.

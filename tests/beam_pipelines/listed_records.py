@@ -12,7 +12,7 @@ from PIL import Image
 from beam_tfrecords.beam_pipelines.listing_checking import check_listing
 from beam_tfrecords.beam_pipelines.local_listing import list_containers_here, list_samples
 from beam_tfrecords.beam_pipelines.settings.command_line import parse_arguments
-from beam_tfrecords.beam_pipelines.settings.definitions import read_build_spec
+from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
 from beam_tfrecords.beam_pipelines.source_opening import open_spec_source
 from beam_tfrecords.transforms.listing.listing import read_refs
 from tests.beam_pipelines.public_layouts import Layout, Records
@@ -43,7 +43,7 @@ def write_layout(layout: Layout, folder: Path) -> Path:
 
 def read(argv: list[str], folder: Path) -> tuple[Records, list[str]]:
     """The records that a command line lists, as a build does before it starts, and the notes."""
-    spec, source = open_spec_source(read_build_spec(parse_arguments(argv).words))
+    spec, source = open_spec_source(read_request(parse_arguments(argv).words))
     folder.mkdir(exist_ok=True)
     containers = source.containers()
     if containers is None:
