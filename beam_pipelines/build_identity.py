@@ -55,6 +55,7 @@ def identify_request(spec: BuildSpec, input_fingerprint: str) -> dict[str, Any]:
         "spec": spec.to_json(),
         "input_fingerprint": input_fingerprint,
         "versions": dict(library_versions()),
+        **({"map": spec.map.to_json()} if spec.map else {}),
     }
 
 

@@ -46,6 +46,9 @@ def resolve_classes(spec: BuildSpec, source: Source, listing: Listing, earlier: 
         ]
         return _number_classes(spec, source, listing, ClassNames(spec.source.label_columns), earlier)
     source.notes += _describe_one_hot(spec, source, listing)
+    if spec.class_names is not None and spec.map is not None:
+        # The labels are those that the function makes.
+        return _check_names(ClassNames(spec.class_names, source.labels_may_be_indices))
     if spec.class_names is not None:
         return _check_given(spec, source, listing, ClassNames(spec.class_names, source.labels_may_be_indices))
     if source.class_names:

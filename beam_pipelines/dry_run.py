@@ -16,6 +16,7 @@ from beam_tfrecords.beam_pipelines.places import check_place
 from beam_tfrecords.beam_pipelines.settings.definitions import show_flags
 from beam_tfrecords.beam_pipelines.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.summary import describe_classes, describe_reasons, describe_skipped
+from beam_tfrecords.beam_pipelines.user_functions import find_function
 from beam_tfrecords.beam_pipelines.versioning import earlier_classes, open_earlier
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
@@ -53,6 +54,7 @@ def describe_build(spec: BuildSpec) -> DryRun:
 def _describe(spec: BuildSpec) -> DryRun:
     check_place(spec)
     check_output(spec)
+    spec = find_function(spec)
     spec, source = open_spec_source(spec)
     with tempfile.TemporaryDirectory(prefix="beam-tfrecords-") as folder:
         containers = source.containers()

@@ -94,9 +94,9 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
 
 
 def _check_contents(spec: BuildSpec, source: Source, layout: Layout) -> None:
-    """Refuses a layout that needs what the source does not provide."""
+    """Refuses a layout that needs what the source does not provide; a function may make all but images."""
     missing = [content for content in _REMEDIES if content in layout.required - source.provides]
-    if missing:
+    if missing and spec.map is None:
         is_column = missing[0] is Content.COLUMNS and layout.columns
         what = f"column.{min(layout.columns)}" if is_column else missing[0].value
         raise RequestError(

@@ -16,6 +16,7 @@ from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.listing.listing import Listing
 from beam_tfrecords.transforms.listing.ordering import count_blocks
+from beam_tfrecords.transforms.mapping.map_sample import MapSample
 from beam_tfrecords.transforms.parts import PartPolicy
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.source_spec import Fingerprint
@@ -93,6 +94,7 @@ def plan_work(
             libraries=versions,
             group_rows=spec.source.group_rows,
             last_member_wins=last_member_wins,
+            map=MapSample(spec.map, spec.image, layout) if spec.map else None,
         ),
         nothing_reused_because=nothing_reused_because,
     )

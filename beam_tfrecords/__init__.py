@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from beam_tfrecords.beam_pipelines.verify import verify_dataset as verify
     from beam_tfrecords.dataset import open_dataset
     from beam_tfrecords.reading.tf_data import load
+    from beam_tfrecords.transforms.mapping.sample import Sample
     from beam_tfrecords.transforms.sink import WriteTFRecordShards
 
-__all__ = ["BuildError", "RequestError", "WriteTFRecordShards", "build", "load", "open_dataset", "verify"]
+__all__ = ["BuildError", "RequestError", "Sample", "WriteTFRecordShards", "build", "load", "open_dataset", "verify"]
 
 # Imported when first used: reading needs no Beam, and building needs no TensorFlow.
 _OBJECTS = {
+    "Sample": "beam_tfrecords.transforms.mapping.sample:Sample",
     "WriteTFRecordShards": "beam_tfrecords.transforms.sink:WriteTFRecordShards",
     "build": "beam_tfrecords.beam_pipelines.building:build",
     "load": "beam_tfrecords.reading.tf_data:load",

@@ -68,6 +68,7 @@ class Stage(str, enum.Enum):
     LABEL = "label"
     EXAMPLE = "example"
     CONVERT = "convert"
+    MAP = "map"
 
 
 class FailureReason(str, enum.Enum):
@@ -98,6 +99,7 @@ class FailureReason(str, enum.Enum):
     DUPLICATE_KEY = "duplicate_key"
     CONFLICTING_ROWS = "conflicting_rows"
     INVALID_ROW = "invalid_row"
+    MAP_ERROR = "map_error"
     INTERNAL_ERROR = "internal_error"
 
 

@@ -15,7 +15,8 @@ def digest(*values: Any) -> str:
     """16 hex digits that change with any part of some values, and are the same in every process.
 
     Args:
-      values: dataclasses, enumerations, collections and plain values, nested as they like.
+      values: dataclasses, enumerations, collections and plain values, nested as they like; fields that are not compared
+        do not count.
 
     Raises:
       TypeError: a part is of another type, so that nobody knows what it does.
@@ -26,7 +27,9 @@ def digest(*values: Any) -> str:
 def _plain(value: Any) -> Any:
     """The value as lists of plain values; those of equal parts are equal, those of others differ."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = [[field.name, _plain(getattr(value, field.name))] for field in dataclasses.fields(value)]
+        fields = [
+            [field.name, _plain(getattr(value, field.name))] for field in dataclasses.fields(value) if field.compare
+        ]
         return [type(value).__name__, fields]
     if isinstance(value, enum.Enum):
         return [type(value).__name__, value.name]

@@ -81,6 +81,13 @@ def pack_segmentation(value: Any) -> bytes:
         return msgpack.packb(f"expected polygons, or `counts` and `size`, found {ascii(value)[:60]}")
 
 
+def pack_mask(mask: np.ndarray) -> bytes:
+    """Packs a mask: [H, W], zeros and others."""
+    pixels = np.concatenate([[0], (np.asarray(mask).T != 0).ravel(), [2]])
+    ends = np.flatnonzero(np.diff(pixels))
+    return msgpack.packb((*map(int, mask.shape), np.diff(ends, prepend=0).tolist()))
+
+
 def bounds_of(value: Any) -> list[float] | None:
     """x, y, width and height of what COCO has as `segmentation`; None if there is none, or it cannot be read."""
     try:

@@ -46,6 +46,8 @@ def read_build_spec(words: Mapping[str, Any]) -> BuildSpec:
         split_folders=splits.folders,
         splits_auto=splits.folders is None and splits.fractions is None,
         columns=layout.columns if layout else None,
+        all_columns=values["map"] is not None,
+        boxes_are_columns=values["map"] is not None and not (layout and layout.needs_objects),
         images=_name_images(layout) if layout else {},
         needs_image=layout.needs_image if layout else True,
         needs_label=layout.needs_label if layout else True,

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.conftest import run_command
 from tests.docs.pages import Passage, passages_of
 
-_FILE_NAME = re.compile(r"# (\S+\.yaml)$", re.MULTILINE)
+_FILE_NAME = re.compile(r"# (\S+\.(?:yaml|py))$", re.MULTILINE)
 
 
 class Follower:
@@ -39,16 +39,14 @@ class Follower:
             run_in_shell(passage.text)
         elif passage.language == "bash":
             run_here(passage.text)
+        elif name := _FILE_NAME.match(passage.text):
+            (self.folder / name[1]).write_text(passage.text, encoding="utf-8")
         elif passage.language == "python":
             # The empty lines make the numbers in a traceback those of the page.
             code = compile("\n" * (passage.line - 1) + passage.text, str(passage.page), "exec")
             exec(code, {"__name__": "__main__"})
-        elif passage.language == "yaml":
-            name = _FILE_NAME.match(passage.text)
-            assert name, "a YAML passage begins with a comment that names its file"
-            (self.folder / name[1]).write_text(passage.text, encoding="utf-8")
         else:
-            assert passage.language == "text", "passages are bash, python, yaml or text"
+            assert passage.language == "text", "passages are bash, python, text, or files that begin with their name"
 
 
 def run_in_shell(text: str) -> None:

@@ -146,6 +146,12 @@ def _make_tables(folder: Path, names: list[str]) -> None:
     with (folder / "labels.csv").open("w", newline="") as file:
         rows = [(f"photos/{name}", name.split("/")[0], 2000 + number) for number, name in enumerate(names)]
         csv.writer(file).writerows([("image", "label", "year"), *rows])
+    with (folder / "views.jsonl").open("w") as file:
+        for number, name in enumerate(names):
+            view = {"view": ("front", "back")[number % 3 == 0], "box": [10, 5, 90 + number, 80]}
+            label = name.split("/")[0]
+            if label in ("cat", "coffee", "flower"):
+                file.write(json.dumps({"path": f"photos/{name}", "label": label.title(), **view}) + "\n")
     with (folder / "boxes.csv").open("w", newline="") as file:
         boxes = [(f"photos/{name}", 0, 0, 20, 10 + number, name.split("/")[0]) for number, name in enumerate(names)]
         csv.writer(file).writerows([("image", "xmin", "ymin", "xmax", "ymax", "class"), *boxes])

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from beam_tfrecords.tfrecord import Compression
 from beam_tfrecords.transforms.blocks.reuse import ReusePlan
+from beam_tfrecords.transforms.mapping.map_sample import MapSample
 from beam_tfrecords.transforms.parts import PartPolicy
 
 
@@ -23,6 +24,7 @@ class BlockPlan:
       launch: tells this launch of the build from others, which try again what may not be the sample's fault.
       group_rows: whether references with one key are one sample.
       last_member_wins: whether a member of an archive replaces those before it with the same name.
+      map: applies the function of the user; None without one.
     """
 
     folder: str
@@ -39,3 +41,4 @@ class BlockPlan:
     launch: str = ""
     group_rows: bool = False
     last_member_wins: bool = False
+    map: MapSample | None = None

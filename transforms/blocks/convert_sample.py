@@ -23,6 +23,7 @@ from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import convert_mask
 from beam_tfrecords.transforms.labels import ClassNames
+from beam_tfrecords.transforms.mapping.pixel_file import spec_for
 from beam_tfrecords.transforms.objects import InvalidBoxes, Objects
 from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import IMAGE, MASK, RecordRange, SampleRef, Scalar, Value, name_of_place
@@ -114,7 +115,7 @@ class ConvertSample:
         converted = {}
         for name in self._choose(names):
             try:
-                converted[name] = convert_image(images[name], self.image)
+                converted[name] = convert_image(images[name], spec_for(images[name], self.image))
             except SampleError as error:
                 raise ref.blame(error, name) from error
         image = converted[names[0]] if names else None

@@ -21,7 +21,7 @@ Convert: TypeAlias = "Callable[[SampleRef, Mapping[str, bytes]], Made]"
 
 @contextlib.contextmanager
 def guarded(
-    convert: Convert[Made], seconds: float, *, memory: int, is_first: bool
+    convert: Convert[Made], seconds: float, *, memory: int, is_first: bool, what: str = "the decoder"
 ) -> Iterator[Convert[Made | SampleError]]:
     """The conversion, which returns why a sample is rejected.
 
@@ -32,10 +32,11 @@ def guarded(
       seconds: that one sample may take.
       memory: bytes that it may take.
       is_first: whether this is the first attempt.
+      what: may not end, or may end its process, for people.
     """
     attempt = functools.partial(convert_sample, convert, memory=memory)
     if not is_first:
-        with isolated(attempt, seconds, name=_name) as call:
+        with isolated(attempt, seconds, name=_name, what=what) as call:
             yield call
         return
     limit = TimeLimit(seconds)

@@ -97,7 +97,7 @@ def place_objects(
       SampleError: a box is invalid and may not be dropped, an outline is invalid, or they were drawn on an image of
         another size.
     """
-    (width, height), to_stored = _find_source(objects, geometry)
+    (width, height), to_stored = find_drawn_on(objects, geometry)
     scale = (width, height) * 2 if objects.is_normalized else 1
     # What is not finite is invalid.
     with np.errstate(invalid="ignore", over="ignore"):
@@ -108,7 +108,7 @@ def place_objects(
             first = int(np.argmin(is_valid))
             raise _invalid(boxes[first], labels[first][1], width, height)
         # What reaches beyond the source has no place in it, though a padded image has room there.
-        stored = _map_boxes(inside, to_stored)
+        stored = map_boxes(inside, to_stored)
         clipped = _clip(stored, geometry.final_width, geometry.final_height)
         is_inside = is_valid & (_sides(clipped) > _NOISE).all(axis=1)
         is_cut = (np.abs(inside - boxes) > _NOISE) | (np.abs(clipped - stored) > _NOISE)
@@ -165,7 +165,7 @@ def _draw(objects: Objects, number: int, name: str, scale: Any, to_stored: np.nd
     return encode_mask(draw_outline(outline, to_stored, geometry))
 
 
-def _find_source(objects: Objects, geometry: Geometry) -> tuple[tuple[int, int], np.ndarray]:
+def find_drawn_on(objects: Objects, geometry: Geometry) -> tuple[tuple[int, int], np.ndarray]:
     """(width, height) of the image that the boxes were drawn on, and the map from its pixels to the stored ones."""
     height, width = geometry.upright_size
     if objects.size is None or objects.size == (width, height):
@@ -193,7 +193,8 @@ def _invalid(box: np.ndarray, name: str, width: int, height: int) -> SampleError
     )
 
 
-def _map_boxes(boxes: np.ndarray, to_stored: np.ndarray) -> np.ndarray:
+def map_boxes(boxes: np.ndarray, to_stored: np.ndarray) -> np.ndarray:
+    """[n, 4] the smallest boxes around those that an affine map has moved."""
     corners = boxes.reshape(-1, 2, 2) @ to_stored[:, :2].T + to_stored[:, 2]
     return np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
 

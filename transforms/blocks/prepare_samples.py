@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
+import dataclasses
+import functools
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from contextlib import nullcontext
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from beam_tfrecords.errors import SampleError
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
@@ -16,7 +19,7 @@ from beam_tfrecords.transforms.blocks.reuse import BlockReuse
 from beam_tfrecords.transforms.blocks.stopwatch import Stopwatch
 from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import MASK, SampleRef
-from beam_tfrecords.transforms.stats import Change
+from beam_tfrecords.transforms.stats import Change, Key
 
 # What became of a sample before it is written.
 Outcome: TypeAlias = "PreparedSample | SampleError"
@@ -48,11 +51,13 @@ def prepare_samples(
     seen: FilesSeen,
     clock: Stopwatch,
     is_first: bool,
+    counts: Counter[Key],
 ) -> Iterator[PreparedBatch]:
     """Yields the samples in their order, by batches whose images may be held at once.
 
     Args:
       batches: the references of a block.
+      counts: receives ("filtered", split): the samples that the function of the user leaves out.
       reuse: what the earlier dataset has of them.
       seen: receives the fingerprints that the listing does not tell.
       clock: receives the time that reading takes.
@@ -60,59 +65,94 @@ def prepare_samples(
     """
 
     def needs_images(refs: RefColumns) -> list[bool]:
-        if reuse is None or not plan.read_images:
+        # Only the function says what becomes of a sample.
+        if reuse is None or plan.map or not plan.read_images:
             return [plan.read_images] * len(refs)
         return list(map(reuse.needs_image, refs))
 
     known = map(seen.look_up, batches)
-    with guarded(convert.prepare, plan.image_timeout, memory=plan.max_image_memory, is_first=is_first) as prepare:
+    guard = functools.partial(guarded, seconds=plan.image_timeout, memory=plan.max_image_memory, is_first=is_first)
+    with (
+        guard(convert.prepare) as prepare,
+        guard(plan.map.apply, what="the function of `map`") if plan.map else nullcontext() as apply,
+    ):
         for refs, fetched in fetch(known, needs_images=needs_images, max_file_size=plan.max_file_size):
             clock.lap("read")
-            yield from _prepare(seen.hash_bytes(refs, fetched), fetched, plan, prepare, reuse)
+            preparing = _Preparing(plan, prepare, apply, reuse, counts)
+            yield from preparing.prepare(seen.hash_bytes(refs, fetched), fetched)
 
 
-def _prepare(
-    refs: RefColumns,
-    fetched: deque[Fetched],
-    plan: BlockPlan,
-    prepare: Convert[Outcome],
-    reuse: BlockReuse | None,
-) -> Iterator[PreparedBatch]:
-    if not (reuse or any(fetched)):
-        yield PreparedBatch(refs, [_ROW] * len(refs), [None] * len(refs), refs.each("size"))
-        return
-    found: list[tuple[Outcome, Change | None, int]] = []
-    size = start = 0
-    for place, ref in enumerate(refs):
-        images = fetched.popleft()
-        read = {} if isinstance(images, SampleError) else images
-        source_bytes = sum([len(data) for name, data in read.items() if name != MASK]) or ref.size
-        outcome, change = _take_or_prepare(ref, images, plan, prepare, reuse)
-        # Otherwise two images would be held while the next one is read.
-        del images, read
-        found.append((outcome, change, source_bytes))
-        size += outcome.size if isinstance(outcome, PreparedSample) else 0
-        del outcome
-        if size > _MOST_BYTES or not fetched:
-            yield PreparedBatch(refs.slice(start, place + 1), *zip(*found, strict=True))
-            found, size, start = [], 0, place + 1
+@dataclasses.dataclass(frozen=True)
+class _Preparing:
+    """What a sample goes through before it is written.
 
+    Attributes:
+      prepare_images: converts its images.
+      apply: applies the function of the user; None without one.
+    """
 
-def _take_or_prepare(
-    ref: SampleRef, images: Fetched, plan: BlockPlan, prepare: Convert[Outcome], reuse: BlockReuse | None
-) -> tuple[Outcome, Change | None]:
-    """The sample as the earlier dataset has it, or converted."""
-    if isinstance(images, SampleError):
-        return images, None
-    try:
-        taken = reuse.take(ref, images) if reuse else None
-    except SampleError as error:
-        return error, None
-    if taken is not None:
-        return taken
-    if not images and ref.locator and plan.read_images:
-        # They were not read, because there seemed to be a record of them.
-        read = read_images(ref, max_file_size=plan.max_file_size)
-        return (read if isinstance(read, SampleError) else prepare(ref, read)), None
-    # No decoder runs for a row, so that it needs no guard.
-    return prepare(ref, images) if images else _ROW, None
+    plan: BlockPlan
+    prepare_images: Convert[Outcome]
+    apply: Convert[Any] | None
+    reuse: BlockReuse | None
+    counts: Counter[Key]
+
+    def prepare(self, refs: RefColumns, fetched: deque[Fetched]) -> Iterator[PreparedBatch]:
+        """Yields the samples of a batch."""
+        if not (self.reuse or self.apply or any(fetched)):
+            yield PreparedBatch(refs, [_ROW] * len(refs), [None] * len(refs), refs.each("size"))
+            return
+        found: list[tuple[Outcome, Change | None, int]] = []
+        # Other references than these are only there if the function has made some.
+        mapped: list[SampleRef] = []
+        size = start = 0
+        for place, ref in enumerate(refs):
+            read = fetched.popleft()
+            of_images = [] if isinstance(read, SampleError) else [len(read[name]) for name in read if name != MASK]
+            source_bytes = sum(of_images) or ref.size
+            images: Fetched | None = read
+            if self.apply is not None:
+                ref, images = self._map(ref, read)
+                mapped += [] if images is None else [ref]
+            if images is not None:
+                outcome, change = self._take_or_prepare(ref, images)
+                found.append((outcome, change, source_bytes))
+                size += outcome.size if isinstance(outcome, PreparedSample) else 0
+                del outcome
+            # Otherwise two images would be held while the next one is read.
+            del images, read
+            if found and (size > _MOST_BYTES or not fetched):
+                chosen = refs.slice(start, place + 1) if self.apply is None else next(RefColumns.of(mapped))
+                yield PreparedBatch(chosen, *zip(*found, strict=True))
+                found, mapped, size, start = [], [], 0, place + 1
+
+    def _map(self, ref: SampleRef, images: Fetched) -> tuple[SampleRef, Fetched | None]:
+        """The sample that the function makes of a sample, and its images; no images if it leaves it out."""
+        assert self.plan.map is not None
+        assert self.apply is not None
+        if isinstance(images, SampleError):
+            return self.plan.map.keep_columns(ref), images
+        made = self.apply(ref, images)
+        if isinstance(made, SampleError):
+            return self.plan.map.keep_columns(ref), made
+        if made is None:
+            self.counts["filtered", ref.split or ""] += 1
+            return ref, None
+        return cast("tuple[SampleRef, Fetched]", made)
+
+    def _take_or_prepare(self, ref: SampleRef, images: Fetched) -> tuple[Outcome, Change | None]:
+        """The sample as the earlier dataset has it, or converted."""
+        if isinstance(images, SampleError):
+            return images, None
+        try:
+            taken = self.reuse.take(ref, images) if self.reuse else None
+        except SampleError as error:
+            return error, None
+        if taken is not None:
+            return taken
+        if not images and ref.locator and self.plan.read_images:
+            # They were not read, because there seemed to be a record of them.
+            read = read_images(ref, max_file_size=self.plan.max_file_size)
+            return (read if isinstance(read, SampleError) else self.prepare_images(ref, read)), None
+        # No decoder runs for a row, so that it needs no guard.
+        return self.prepare_images(ref, images) if images else _ROW, None

@@ -54,7 +54,10 @@ def write_block(
         measure=measure_quality,
     ) as writer:
         samples = SampleWriter(convert, writer, counts, memory=plan.max_image_memory, split=split, launch=plan.launch)
-        for batch in prepare_samples(batches, plan, convert, reuse=reuse, seen=seen, clock=clock, is_first=is_first):
+        prepared = prepare_samples(
+            batches, plan, convert, reuse=reuse, seen=seen, clock=clock, is_first=is_first, counts=counts
+        )
+        for batch in prepared:
             clock.lap("convert")
             made = samples.write(batch.refs, batch.outcomes, batch.source_bytes)
             if reuse:

@@ -99,11 +99,21 @@ def _keep_or_change(data: bytes, spec: ImageSpec) -> ConvertedImage | NotKept:
         orientation = orientation_of(shown, may_decode=False) if spec.orientation is Metadata.APPLY else 1
         kept = _kept(data, name, height, width, channels, orientation=orientation)
         return dataclasses.replace(kept, stored_maximum=maximum)
-    encoding = _OWN_ENCODINGS.get(name, ImageEncoding.PNG) if changes else ImageEncoding.PNG
-    if IMPOSSIBLE_CHANNELS.get(encoding) == spec.channels or (unreadable and encoding is ImageEncoding.WEBP):
+    return NotKept(spec_of_changed(spec, name if changes else "png"), name, unreadable)
+
+
+def spec_of_changed(spec: ImageSpec, name: str) -> ImageSpec:
+    """How an image is encoded that was to be kept, and has other pixels than its file.
+
+    Args:
+      name: format of its file.
+    """
+    encoding = _OWN_ENCODINGS.get(name, ImageEncoding.PNG)
+    if encoding is ImageEncoding.WEBP and not spec.keep_any_format:  # TensorFlow does not read it
         encoding = ImageEncoding.PNG
-    changed = dataclasses.replace(spec, image_encoding=encoding, check=Check.DECODE, keep_any_format=False)
-    return NotKept(changed, name, unreadable)
+    if IMPOSSIBLE_CHANNELS.get(encoding) == spec.channels:
+        encoding = ImageEncoding.PNG
+    return dataclasses.replace(spec, image_encoding=encoding, check=Check.DECODE, keep_any_format=False)
 
 
 def _kept(data: bytes, name: str, height: int, width: int, channels: int, *, orientation: int) -> ConvertedImage:

@@ -56,7 +56,7 @@ def convert_16_bit(data: bytes, spec: ImageSpec) -> ConvertedImage:
     if not has_alpha and channels < 4:
         pixels = pixels[..., :3]
     pixels = turn(_to_channels(pixels, spec.channels), orientation)
-    pixels = fit(_resize(pixels, geometry, spec.resample, has_alpha=has_alpha), geometry)
+    pixels = fit(resize_16_bit(pixels, geometry, spec.resample, has_alpha=has_alpha), geometry)
     height, width = pixels.shape[:2]
     channels = pixels.shape[2] if pixels.ndim == 3 else 1
     _, file = cv2.imencode(".png", swap_red_and_blue(pixels), _PNG_OPTIONS)
@@ -106,7 +106,7 @@ def _to_channels(pixels: np.ndarray, channels: int | None) -> np.ndarray:
     return pixels if channels in (None, has) else cv2.cvtColor(pixels, _CHANNELS[has, channels])
 
 
-def _resize(pixels: np.ndarray, geometry: Geometry, resample: Resample, *, has_alpha: bool) -> np.ndarray:
+def resize_16_bit(pixels: np.ndarray, geometry: Geometry, resample: Resample, *, has_alpha: bool) -> np.ndarray:
     """Resizes an upright image, each channel with Pillow's filter; colors count as much as they are opaque.
 
     Args:

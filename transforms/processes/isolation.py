@@ -53,7 +53,11 @@ def _set_timer() -> None:
 
 @contextlib.contextmanager
 def isolated(
-    function: Callable[..., Result], seconds: float, *, name: Callable[..., str] = str
+    function: Callable[..., Result],
+    seconds: float,
+    *,
+    name: Callable[..., str] = str,
+    what: str = "the decoder",
 ) -> Iterator[Callable[..., Result | SampleError]]:
     """The function in a child process: a call that kills the child, or takes too long, returns a `SampleError`.
 
@@ -63,6 +67,7 @@ def isolated(
       function: as for `Worker.call`.
       seconds: for one call.
       name: of what the function does with its arguments, for that error.
+      what: may not end, or may end its process, for people.
     """
     worker = Worker()
 
@@ -74,14 +79,14 @@ def isolated(
         except SampleError as error:  # returned or raised by the function: a worker raises both
             return error
         except WorkerTimeoutError:
-            detail = f"the decoder did not end within {seconds:g} seconds"
+            detail = f"{what} did not end within {seconds:g} seconds"
             return SampleError(Stage.DECODE, FailureReason.DECODE_TIMEOUT, detail)
         except WorkerDiedError as error:
             if error.is_killed and may_be_killed:
                 return call(*arguments, may_be_killed=False)
             if error.is_killed:
                 raise BuildError(f"the conversion of {name(*arguments)} was killed twice; {OUT_OF_MEMORY}") from error
-            return SampleError(Stage.DECODE, FailureReason.DECODER_CRASH, f"the decoder ended its process: {error}")
+            return SampleError(Stage.DECODE, FailureReason.DECODER_CRASH, f"{what} ended its process: {error}")
         return result
 
     try:

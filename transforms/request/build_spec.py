@@ -14,6 +14,7 @@ from beam_tfrecords.examples.layouts import Layout, parse_layout
 from beam_tfrecords.tfrecord import Compression
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec, ResizeMode
 from beam_tfrecords.transforms.labels import ClassOrder
+from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.objects import InvalidBoxes
 from beam_tfrecords.transforms.request.schedule_spec import NO_REUSE, ScheduleSpec
 from beam_tfrecords.transforms.settings import (
@@ -123,6 +124,20 @@ def read_compression(word: Any) -> Compression:
     raise ValueError("expected none or gzip")
 
 
+def read_map(word: Any) -> Any:
+    """Reads `module:function`; from Python, a function."""
+    if callable(word) or re.fullmatch(r"[^\s:]+:[A-Za-z_]\w*", str(word)):
+        return word
+    raise ValueError("expected a module and a function in it, such as my_steps:clean")
+
+
+def write_map(function: Any) -> str | None:
+    """The name of a function, as `module:function`."""
+    if isinstance(function, UserFunction):
+        return function.name
+    return f"{function.__module__}:{function.__qualname__}" if callable(function) else function
+
+
 def _write_layout(layout: Layout | None) -> Any:
     return layout.to_json() if layout else None
 
@@ -172,6 +187,30 @@ class BuildSpec:
         group=INPUT,
         read=whole_number(1),
         decides_records=False,
+    )
+    # As the request names it; then the `UserFunction` that is found.
+    map: Any = setting(
+        None,
+        help="a function of yours that is given each sample, such as my_steps:clean in my_steps.py",
+        group=INPUT,
+        read=read_map,
+        write=write_map,
+        decides_records=False,
+    )
+    map_revision: str | None = setting(
+        None,
+        help="a word to change if the function does other things with the same source, as after a new model file",
+        group=INPUT,
+        read=read_text,
+        decides_records=False,
+    )
+    check_map: bool = setting(
+        False,
+        help="calls the function twice with 20 samples, and ends if the results differ",
+        group=INPUT,
+        read=switch,
+        decides_bytes=False,
+        in_spec=False,
     )
     output: str = setting(
         "",
@@ -307,6 +346,9 @@ class BuildSpec:
                 "`class_order=stable` keeps the indices of an earlier dataset, and there is none; say `versioned` or "
                 "`reuse`, or leave it out"
             )
+        if self.map is None and (self.map_revision or self.check_map):
+            name = "map_revision" if self.map_revision else "check_map"
+            raise RequestError(f"`{name}`: it is about the function of `map`; say for instance `map=my_steps:clean`")
         self._check_fractions()
         if self.layout and "image.pixels" in self.layout.fields and encoding is not ImageEncoding.RAW:
             raise RequestError(

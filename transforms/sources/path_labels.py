@@ -39,7 +39,7 @@ def find_path_columns(pattern: re.Pattern[str] | None, spec: SourceSpec) -> tupl
       RequestError: the layout asks for another one.
     """
     names = tuple(name for name in (pattern.groupindex if pattern else ()) if name not in ("label", "group"))
-    wanted = names if spec.columns is None else sorted(spec.columns)
+    wanted = names if spec.columns is None or spec.all_columns else sorted(spec.columns)
     missing = next((name for name in wanted if name not in names), None)
     if names and missing is not None:
         raise RequestError(

@@ -178,6 +178,9 @@ class SourceSpec:
         None.
       splits_auto: whether splits come from folders such as train and test, or from a column `split`.
       columns: columns that the layout asks for; None for all.
+      all_columns: whether samples have all columns, because a function of the user is given them.
+      boxes_are_columns: whether columns of boxes are no objects unless `box_columns` names them, because only that
+        function may need them.
       images: name of an image -> the column with its path, "" to find it, where the layout or the source names several.
       needs_image: whether the layout has an image; otherwise only a column `image` is taken for one.
       needs_label: whether the layout has a label; an input that cannot have labels is then refused.
@@ -354,6 +357,8 @@ class SourceSpec:
     split_folders: Mapping[str, str] | None = None
     splits_auto: bool = True
     columns: frozenset[str] | None = frozenset()
+    all_columns: bool = False
+    boxes_are_columns: bool = False
     images: Mapping[str, str] = dataclasses.field(default_factory=dict)
     needs_image: bool = True
     needs_label: bool = True

@@ -52,7 +52,7 @@ def find_boxes(table: Table, spec: SourceSpec, label: str | None) -> BoxColumns 
       RequestError: a column of the request does not exist, or the numbers may be two things.
     """
     plain = {plain_name(name): name for name in reversed(table.columns)}
-    found = _named(table, spec) or next(_usual(plain), None)
+    found = _named(table, spec) or (None if spec.boxes_are_columns else next(_usual(plain), None))
     if found is None:
         return None
     sides, form = found

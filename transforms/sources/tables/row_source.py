@@ -67,7 +67,7 @@ def describe_unused(table: Table, used: Collection[str | None], spec: SourceSpec
       used: columns, also others than those of the table.
     """
     names = [name for name in table.columns if name not in used]
-    if not names or spec.columns is None:
+    if not names or spec.columns is None or spec.all_columns:
         return []
     more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
     return [

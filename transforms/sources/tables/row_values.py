@@ -262,7 +262,9 @@ def row_reader(table: Table, columns: Columns, spec: SourceSpec, *, has_several:
     Raises:
       RequestError: the layout asks for a column that the table does not have.
     """
-    if spec.columns is None:
+    if spec.all_columns:
+        features = tuple(sorted(table.columns))
+    elif spec.columns is None:
         features = tuple(name for name in table.columns if name not in columns.needed)
     else:
         features = tuple(sorted(spec.columns))

@@ -1,0 +1,145 @@
+"""Finds the function that `map` names, with the sources that it is made of."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import RequestError
+from beam_tfrecords.transforms.mapping.user_function import UserFunction
+from beam_tfrecords.transforms.request.build_spec import BuildSpec, write_map
+
+_PACKAGE = "__init__"
+# Folders of installed packages: what is beside a module there is not the user's.
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+def find_function(spec: BuildSpec) -> BuildSpec:
+    """The request with the function of the user, if it names one.
+
+    Raises:
+      RequestError: there is no such module or function, or it cannot be sent to workers.
+    """
+    if spec.map is None or isinstance(spec.map, UserFunction):
+        return spec
+    module, _, name = (write_map(spec.map) or "").partition(":")
+    if isinstance(spec.map, str):
+        file = _find_module(module)
+        if file is None:
+            raise RequestError(
+                f"`map={spec.map}`: there is no module {module} in {storage.absolute('.')} or where Python looks for "
+                f"modules; expected for instance {module.replace('.', '/')}.py"
+            )
+    else:
+        file = inspect.getsourcefile(spec.map) if module != "__main__" and name.isidentifier() else None
+    return dataclasses.replace(spec, map=_of_source(spec, module, name, file) if file else _pickle(spec))
+
+
+def _of_source(spec: BuildSpec, module: str, name: str, file: str) -> UserFunction:
+    """The function of a module whose source is known."""
+    shown = f"`map={write_map(spec.map)}`"
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        raise RequestError(f"{shown}: {module} is a module of Python's own library; rename {storage.basename(file)}")
+    root = file
+    for _ in range(len(module.split(".")) + (storage.basename(file) == f"{_PACKAGE}.py")):
+        root = storage.dirname(root)
+    top = module.partition(".")[0] if storage.basename(root) in _INSTALLED else None
+    sources: dict[str, str] = {}
+    paths: dict[str, str] = {}
+    waiting = [module]
+    while waiting:
+        found = waiting.pop()
+        path = _file_of(found, root)
+        if found in sources or path is None or (top and found.partition(".")[0] != top):
+            continue
+        paths[found] = path
+        sources[found] = storage.read_bytes(path).decode("utf-8-sig")
+        try:
+            tree = ast.parse(sources[found])
+        except (SyntaxError, ValueError) as error:
+            raise RequestError(f"{shown}: {path} is no Python module: {error}") from error
+        waiting += _imports_of(tree, found, is_package=path.endswith(f"{_PACKAGE}.py"))
+        if found == module and name not in _names_of(tree):
+            raise RequestError(f"{shown}: {path} has no function {name}; it has: {', '.join(_functions_of(tree))}")
+    return UserFunction(f"{module}:{name}", dict(sorted(sources.items())), spec.map_revision, paths=paths)
+
+
+def _find_module(module: str) -> str | None:
+    for folder in (storage.absolute("."), *sys.path):
+        if folder and (file := _file_of(module, storage.absolute(folder))):
+            return file
+    return None
+
+
+def _file_of(module: str, root: str) -> str | None:
+    """The file of a module below a folder, or None."""
+    path = storage.join(root, *module.split("."))
+    return next((file for file in (f"{path}.py", storage.join(path, f"{_PACKAGE}.py")) if storage.is_file(file)), None)
+
+
+def _imports_of(tree: ast.Module, module: str, *, is_package: bool) -> Iterator[str]:
+    """Names of all modules that a module may import, wherever in its code, and of their packages."""
+    package = module if is_package else module.rpartition(".")[0]
+    found = [module]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")
+            base = parents[: len(parents) - node.level + 1] if node.level else []
+            start = ".".join([*base, *([node.module] if node.module else [])])
+            found += [start, *(f"{start}.{alias.name}" for alias in node.names)]
+    for name in found:
+        words = name.split(".")
+        yield from (".".join(words[:end]) for end in range(1, len(words) + 1))
+
+
+def _names_of(tree: ast.Module) -> set[str]:
+    """What a module may define: functions, and names that are assigned or imported."""
+    found = set(_functions_of(tree))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.alias):
+            found.add(node.asname or node.name)
+    return found
+
+
+def _functions_of(tree: ast.Module) -> list[str]:
+    return [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def _pickle(spec: BuildSpec) -> UserFunction:
+    """A function of a notebook or of the script that runs, by value, with the modules beside the script."""
+    from apache_beam.internal.cloudpickle import cloudpickle
+
+    function: Callable[..., Any] = spec.map
+    root = storage.absolute(storage.dirname(getattr(sys.modules["__main__"], "__file__", "") or "./script"))
+    ours = [module for module in list(sys.modules.values()) if _is_beside(module, root)]
+    try:
+        for module in ours:
+            cloudpickle.register_pickle_by_value(module)
+        pickled = cloudpickle.dumps(function)
+    except Exception as error:
+        raise RequestError(
+            f"`map={write_map(function)}`: the function cannot be sent to workers: {error}; put it into a module "
+            "of its own, and give the function of that module"
+        ) from error
+    finally:
+        for module in ours:
+            cloudpickle.unregister_pickle_by_value(module)
+    return UserFunction(str(write_map(function)), {}, spec.map_revision, pickled)
+
+
+def _is_beside(module: Any, root: str) -> bool:
+    """Whether a module lies in a folder of the user's own modules."""
+    file = getattr(module, "__file__", None)
+    is_ours = getattr(module, "__name__", "").partition(".")[0] in ("__main__", "beam_tfrecords")
+    if not isinstance(file, str) or is_ours:
+        return False
+    return storage.absolute(file).startswith(f"{root}/") and not any(f"/{name}/" in file for name in _INSTALLED)

@@ -1,0 +1,263 @@
+"""`map`: a function of the user between reading and storing."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import beam_tfrecords
+from beam_tfrecords import RequestError
+from beam_tfrecords.beam_pipelines.verify import verify_dataset
+from tests.annotated_inputs import coco_of, save_pictures, write_coco
+from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
+
+FUNCTIONS = """
+import numpy as np
+
+import marks
+
+def same(sample):
+    return sample
+
+def look(sample):
+    seen = sample.image, sample.mask, sample.objects and sample.objects.boxes, sample.columns, sample.images
+    return sample.replace(image=sample.image, label=sample.label)
+
+def thirds(sample):
+    number = int(sample.key.rpartition("/")[2][:-4])
+    if number % 3 == 0:
+        return None
+    return sample if number % 3 == 1 else sample.replace(image=255 - sample.image, label=marks.other(sample.label))
+
+def fails(sample):
+    if sample.key.endswith("/3.png"):
+        return sample.crop((5, 5, 5, 5))
+    return sample
+
+def left_half(sample):
+    height, width, _ = sample.image.shape
+    return sample.crop((0, 0, width // 2, height))
+
+def only_image(sample):
+    return sample.replace(image=sample.image[:5, :7])
+
+def brightness(sample):
+    return sample.replace(columns={"brightness": sample.image.mean(), "sides": np.array(sample.image.shape[:2])})
+
+def other_key(sample):
+    return type(sample)("another", image=sample.image)
+
+def number(sample):
+    return 3
+"""
+MARKS = "def other(label):\n    return label.upper()\n"
+CLASSES = "--class_names=cat,dog,CAT,DOG"
+
+
+@pytest.fixture(scope="module")
+def animals(tmp_path_factory, picture, save) -> Path:
+    root = tmp_path_factory.mktemp("map") / "animals"
+    for number in range(12):
+        save(root / ("cat", "dog")[number % 2] / f"{number}.png", picture(number, 20, 24))
+    return root
+
+
+@pytest.fixture(scope="module")
+def coco(tmp_path_factory) -> Path:
+    """Annotations with outlines and keypoints."""
+    folder = tmp_path_factory.mktemp("coco")
+    save_pictures(folder)
+    annotations = coco_of()["annotations"]
+    for one in annotations:
+        x, y, width, height = one["bbox"]
+        right, bottom = x + width, y + height
+        one["segmentation"] = [[x, y, right, y, right, bottom, x, bottom]]
+        one["keypoints"] = [x + 1, y + 1, 2, right - 1, bottom - 1, 1]
+    return write_coco(folder / "instances.json", annotations=annotations)
+
+
+@pytest.fixture
+def steps(tmp_path, monkeypatch) -> Path:
+    """The working folder, with modules of functions."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "my_steps.py").write_text(FUNCTIONS)
+    (folder / "marks.py").write_text(MARKS)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize("function", ["same", "look"])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--image_size=16"],
+        ["--image_encoding=keep"],
+        ["--image_encoding=png", "--bit_depth=16", "--image_size=9"],
+        ["--image_encoding=raw", "--layout=raw", "--channels=1"],
+    ],
+    ids=lambda flags: flags[0],
+)
+def test_images_that_are_not_replaced_are_stored_as_without_a_function(
+    animals, steps, tmp_path, build, flags, function
+):
+    expected = build(tmp_path / "expected", f"--input={animals}", *flags)
+    out = build(tmp_path / "out", f"--input={animals}", *flags, f"--map=my_steps:{function}")
+    assert shards_of(out) == shards_of(expected)
+
+
+@pytest.mark.parametrize("layout", ["detection", "detection_masks", "detection_keypoints"])
+def test_objects_that_are_not_replaced_are_stored_as_without_a_function(coco, steps, tmp_path, build, layout):
+    words = [f"--input={coco}", "--image_size=32", f"--layout={layout}"]
+    expected = build(tmp_path / "expected", *words)
+    for function in ("same", "look"):
+        out = build(tmp_path / function, *words, f"--map=my_steps:{function}")
+        assert shards_of(out) == shards_of(expected)
+
+
+def test_samples_are_changed_and_left_out(animals, steps, tmp_path, build, read):
+    out = build(tmp_path / "out", f"--input={animals}", "--image_encoding=png", CLASSES, "--map=my_steps:thirds")
+    manifest = manifest_of(out)
+    assert (manifest["listed"], manifest["records"], manifest["filtered"], manifest["failures"]) == (12, 8, 4, 0)
+    assert manifest["splits"]["train"]["filtered"] == 4
+    assert manifest["splits"]["train"]["classes"] == {"CAT": 2, "DOG": 2, "cat": 2, "dog": 2}
+    assert manifest["map"]["function"] == "my_steps:thirds"
+    assert manifest["map"]["modules"] == ["marks", "my_steps"]
+    plain = build(tmp_path / "plain", f"--input={animals}", "--image_encoding=png")
+    pixels = {
+        record["filename"]: record["image"] for record in beam_tfrecords.open_dataset(str(plain)).records("train")
+    }
+    for record in beam_tfrecords.open_dataset(str(out)).records("train"):
+        expected = pixels[record["filename"]]
+        is_changed = int(record["filename"][:-4]) % 3 == 2
+        assert np.array_equal(record["image"], 255 - expected if is_changed else expected)
+    assert not verify_dataset(str(out))
+
+
+def test_what_a_function_raises_is_a_failure_with_its_file_and_line(animals, steps, tmp_path, convert):
+    out = tmp_path / "out"
+    ran = convert(f"--input={animals}", f"--output={out}", "--map=my_steps:fails", "--max_failures=0.1")
+    assert ran.code == 0, ran.err
+    (failure,) = map(json.loads, (out / "failures.jsonl").read_text().splitlines())
+    assert (failure["key"], failure["stage"], failure["reason"]) == ("dog/3.png", "map", "map_error")
+    line = 1 + FUNCTIONS.splitlines().index("        return sample.crop((5, 5, 5, 5))")
+    assert failure["detail"].startswith("ValueError: crop: the box (5, 5, 5, 5) has no size")
+    assert failure["detail"].endswith(f"({steps}/my_steps.py:{line})")
+    assert "Traceback" in failure["traceback"]
+
+
+@pytest.mark.parametrize(
+    ("function", "detail"),
+    [
+        ("other_key", "the function returned another key or split; say `sample.replace"),
+        ("number", "the function returned int; expected a Sample, or None to leave it out"),
+    ],
+)
+def test_a_result_that_is_no_sample_is_a_failure(animals, steps, tmp_path, convert, function, detail):
+    convert(f"--input={animals}", f"--output={tmp_path / 'out'}", f"--map=my_steps:{function}")
+    assert detail in (tmp_path / "out/failures.jsonl").read_text()
+
+
+def test_a_crop_moves_boxes_and_masks(coco, steps, tmp_path, build):
+    words = [f"--input={coco}", "--image_encoding=png", "--layout=detection_masks"]
+    whole = beam_tfrecords.open_dataset(str(build(tmp_path / "whole", *words)))
+    half = beam_tfrecords.open_dataset(str(build(tmp_path / "half", *words, "--map=my_steps:left_half")))
+    before = {record["image/filename"]: record for record in whole.records("train")}
+    found = list(half.records("train"))
+    assert found
+    for record in found:
+        old, width = before[record["image/filename"]], record["image/width"]
+        assert np.array_equal(record["image/encoded"], old["image/encoded"][:, :width])
+        left = np.asarray(old["image/object/bbox/xmin"]) * old["image/width"]
+        right = np.minimum(np.asarray(old["image/object/bbox/xmax"]) * old["image/width"], width)
+        is_there = left < right
+        assert np.allclose(np.asarray(record["image/object/bbox/xmin"]) * width, left[is_there], atol=1e-3)
+        assert np.allclose(np.asarray(record["image/object/bbox/xmax"]) * width, right[is_there], atol=1e-3)
+        masks = np.asarray(old["image/object/mask"])[is_there][:, :, :width]
+        assert np.array_equal(np.asarray(record["image/object/mask"]), masks)
+
+
+def test_boxes_that_did_not_move_with_their_image_are_a_failure(coco, steps, tmp_path, convert):
+    convert(f"--input={coco}", f"--output={tmp_path / 'out'}", "--layout=detection", "--map=my_steps:only_image")
+    assert "its objects stayed; `crop` and `resize` move them" in (tmp_path / "out/failures.jsonl").read_text()
+
+
+def test_new_columns_are_declared_in_the_layout(animals, steps, tmp_path, build):
+    layout = {
+        "image": "image.encoded",
+        "brightness": {"field": "column.brightness", "type": "float"},
+        "sides": {"field": "column.sides", "type": "int64", "several": True},
+    }
+    (steps / "spec.yaml").write_text(json.dumps({"layout": layout, "image_encoding": "png"}))
+    out = build(tmp_path / "out", "--spec=spec.yaml", f"--input={animals}", "--map=my_steps:brightness")
+    for record in beam_tfrecords.open_dataset(str(out)).records("train"):
+        assert record["brightness"] == pytest.approx(record["image"].mean())
+        assert list(record["sides"]) == [20, 24]
+
+
+def test_a_version_converts_what_another_function_changes(animals, steps, tmp_path, convert):
+    words = [f"--input={animals}", f"--output={tmp_path / 'out'}", "--versioned", "--guard=off", CLASSES]
+
+    def run() -> dict:
+        ran = convert(*words, "--map=my_steps:thirds")
+        assert ran.code == 0, ran.err
+        return manifest_of(tmp_path / "out" / (tmp_path / "out/LATEST").read_text().strip())
+
+    assert run()["reuse"] == {"copied": 0, "reserialized": 0, "converted": 8}
+    assert "nothing has changed" in convert(*words, "--map=my_steps:thirds").out
+    # A module that it imports is part of it; labels of four samples change.
+    (steps / "marks.py").write_text("def other(label):\n    return label\n")
+    assert run()["reuse"] == {"copied": 4, "reserialized": 4, "converted": 0}
+    # Pixels of four samples change.
+    (steps / "my_steps.py").write_text(FUNCTIONS.replace("255 - sample.image", "254 - sample.image // 2"))
+    assert run()["reuse"] == {"copied": 4, "reserialized": 0, "converted": 4}
+    # The revision is a part of what made it.
+    words.append("--map_revision=2")
+    assert run()["reuse"] == {"copied": 8, "reserialized": 0, "converted": 0}
+
+
+def test_modules_may_have_the_names_of_ours(animals, steps, tmp_path, build):
+    (steps / "transforms.py").write_text("def clean(sample):\n    return sample.replace(label='dog')\n")
+    out = build(tmp_path / "out", f"--input={animals}", "--map=transforms:clean")
+    assert manifest_of(out)["splits"]["train"]["classes"] == {"dog": 12}
+
+
+def test_a_function_of_a_module_is_given_from_python(animals, steps, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(steps))
+    importlib.invalidate_caches()
+    for name in ("my_steps", "marks"):
+        sys.modules.pop(name, None)
+    function = importlib.import_module("my_steps").thirds
+    settings = {"input": animals, "image_size": 16, "class_names": ["cat", "dog", "CAT", "DOG"]}
+    dataset = beam_tfrecords.build(output=tmp_path / "a", map=function, **settings)
+    same = beam_tfrecords.build(output=tmp_path / "b", map="my_steps:thirds", **settings)
+    assert dataset.shards == same.shards
+    assert dataset.manifest["map"] == same.manifest["map"]
+
+
+@pytest.mark.parametrize(
+    ("word", "error"),
+    [
+        ("clean", "expected a module and a function in it, such as my_steps:clean"),
+        ("no_steps:clean", "there is no module no_steps in .*; expected for instance no_steps.py"),
+        ("my_steps:clear", "my_steps.py has no function clear; it has: same, look, thirds"),
+        ("broken:clean", "broken.py is no Python module: .*line 1"),
+        ("types:clean", "types is a module of Python's own library; rename types.py"),
+    ],
+)
+def test_functions_that_are_not_there_are_refused(animals, steps, tmp_path, word, error):
+    (steps / "broken.py").write_text("def clean(:\n")
+    (steps / "types.py").write_text("def clean(sample): return sample\n")
+    with pytest.raises(RequestError, match=error):
+        beam_tfrecords.build(input=animals, output=tmp_path / "out", map=word)
+    assert not (tmp_path / "out").exists()
+
+
+def test_settings_of_a_function_need_one(animals, tmp_path):
+    with pytest.raises(RequestError, match=r"`map_revision`: it is about the function of `map`"):
+        beam_tfrecords.build(input=animals, output=tmp_path / "out", map_revision="1")

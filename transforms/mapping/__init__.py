@@ -1,0 +1,1 @@
+"""Functions of the user between decoding and storing."""

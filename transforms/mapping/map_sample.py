@@ -1,0 +1,180 @@
+"""Applies a function of the user to a sample; what the function does not touch stays as the source has it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.transforms.hashing import content_hash
+from beam_tfrecords.transforms.images.image_spec import ImageSpec
+from beam_tfrecords.transforms.images.masks import place_mask, read_mask
+from beam_tfrecords.transforms.images.upright import Upright, decode_upright
+from beam_tfrecords.transforms.mapping.pixel_file import PixelFile, pixel_file
+from beam_tfrecords.transforms.mapping.sample import Later, Sample, is_same, read_only
+from beam_tfrecords.transforms.mapping.source_objects import from_source, to_source
+from beam_tfrecords.transforms.mapping.user_function import UserFunction
+from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.refs import MASK, SampleRef
+
+# Begins the fingerprint of a sample whose image the function has touched: the content that is stored decides it.
+_TOUCHED = "map:"
+
+
+@dataclasses.dataclass(frozen=True)
+class MapSample:
+    """Applies a function of the user to samples.
+
+    Attributes:
+      image: how images are decoded.
+      layout: its columns are what is taken of those of the function.
+    """
+
+    function: UserFunction
+    image: ImageSpec
+    layout: Layout
+
+    def apply(self, ref: SampleRef, images: Mapping[str, bytes]) -> tuple[SampleRef, dict[str, bytes]] | None:
+        """The sample that the function makes of a sample; None if it leaves it out.
+
+        Args:
+          ref: the sample.
+          images: the bytes of its images by their names.
+
+        Raises:
+          SampleError: reason `map_error` if the function raises, or returns what is no sample; or why an image that it
+            asks for cannot be decoded.
+        """
+        sample = self._open(ref, images)
+        try:
+            made = self.function.load()(sample)
+        except (SampleError, MemoryError):
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and storage.is_service_fault(error):
+                raise
+            raise self._blame(error) from error
+        if made is None:
+            return None
+        try:
+            return self._close(ref, images, sample, made)
+        except (TypeError, ValueError) as error:
+            raise _reject(str(error)) from error
+
+    def keep_columns(self, ref: SampleRef) -> SampleRef:
+        """A sample that is rejected, with the columns that those of the function have."""
+        return dataclasses.replace(ref, columns=dict.fromkeys(sorted(self.layout.columns)))
+
+    def _open(self, ref: SampleRef, images: Mapping[str, bytes]) -> Sample:
+        def decode(name: str) -> Upright:
+            try:
+                return decode_upright(images[name], self.image)
+            except SampleError as error:
+                raise ref.blame(error, name) from error
+
+        decoded = {name: Later(functools.partial(decode, name)) for name in images if name != MASK}
+        images_of = {name: Later(functools.partial(_pixels_of, upright)) for name, upright in decoded.items()}
+        sample = Sample(ref.key, images=images_of, label=ref.label, split=ref.split, columns=ref.columns)
+        first, objects = next(iter(decoded.values()), None), ref.objects
+        if first is None:
+            return sample
+        if MASK in images:
+            sample = sample.replace(mask=Later(lambda: self._open_mask(images[MASK], first.value)))
+        if objects is not None:
+            sample = sample.replace(objects=Later(lambda: from_source(objects, first.value)))
+        return sample
+
+    def _open_mask(self, data: bytes, image: Upright) -> np.ndarray:
+        return read_only(place_mask(read_mask(data, self.image), image.geometry))
+
+    def _close(
+        self, ref: SampleRef, images: Mapping[str, bytes], sample: Sample, made: Any
+    ) -> tuple[SampleRef, dict[str, bytes]]:
+        """The reference and the images of what the function has made."""
+        if not isinstance(made, Sample):
+            raise TypeError(f"the function returned {type(made).__name__}; expected a Sample, or None to leave it out")
+        if (made.key, made.split) != (sample.key, sample.split):
+            raise ValueError("the function returned another key or split; say `sample.replace(…)`, which keeps both")
+        files = _take_images(images, sample, made)
+        changed = dataclasses.replace(
+            ref,
+            label=_plain(made.label),
+            columns={name: _plain(made.columns.get(name)) for name in sorted(self.layout.columns)},
+            objects=_take_objects(ref.objects, sample, made),
+        )
+        if any(isinstance(data, PixelFile) for data in files.values()):
+            content = "+".join(f"{name}={content_hash(data)}" for name, data in files.items())
+            changed = dataclasses.replace(changed, fingerprint=_TOUCHED + content_hash(content.encode()))
+        return changed, files
+
+    def _blame(self, error: Exception) -> SampleError:
+        """The failure of a sample at which the function raised an error, with the user's file and line."""
+        frames = traceback.extract_tb(error.__traceback__)
+        theirs = [frame for frame in frames if frame.filename in self.function.paths.values()] or frames
+        where = f" ({theirs[-1].filename}:{theirs[-1].lineno})" if theirs else ""
+        detail = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+        return _reject(f"{detail}{where}", "".join(traceback.format_exception(error)))
+
+
+def _pixels_of(upright: Later) -> np.ndarray:
+    pixels: np.ndarray = upright.value.pixels
+    return pixels
+
+
+def _reject(detail: str, trace: str | None = None) -> SampleError:
+    return SampleError(Stage.MAP, FailureReason.MAP_ERROR, detail, trace)
+
+
+def _take_images(images: Mapping[str, bytes], sample: Sample, made: Sample) -> dict[str, bytes]:
+    """The files of the images and of the mask: those of the source where nobody has replaced them."""
+    before, after = sample.parts["images"], made.parts["images"]
+    if before.keys() != after.keys():
+        raise ValueError(f"the function returned the images {[*after]}; expected {[*before]}")
+    files: dict[str, bytes] = {
+        name: images[name] if is_same(before[name], after[name]) else pixel_file(made.images[name], images[name])
+        for name in after
+    }
+    if made.parts["mask"] is not None:
+        is_kept = is_same(sample.parts["mask"], made.parts["mask"]) and not _is_moved(sample, made)
+        files[MASK] = images[MASK] if is_kept else pixel_file(made.mask)
+    return files
+
+
+def _take_objects(objects: Objects | None, sample: Sample, made: Sample) -> Objects | None:
+    if made.parts["objects"] is None:
+        return None
+    is_kept = is_same(sample.parts["objects"], made.parts["objects"]) and not _is_moved(sample, made)
+    return objects if is_kept else to_source(made.objects, objects)
+
+
+def _is_moved(sample: Sample, made: Sample) -> bool:
+    """Whether the first image is another one, to which mask and objects have to belong."""
+    images = [next(iter(one.parts["images"].values()), None) for one in (sample, made)]
+    if is_same(*images):
+        return False
+    if made.image.shape[:2] != sample.image.shape[:2]:
+        for what in ("mask", "objects"):
+            if made.parts[what] is not None and is_same(sample.parts[what], made.parts[what]):
+                raise ValueError(
+                    f"the image has another size, and its {what} stayed; `crop` and `resize` move them, or replace "
+                    f"`{what}` too"
+                )
+    return True
+
+
+def _plain(value: Any) -> Any:
+    """A label or a value of a column as a table has it: NumPy's numbers become Python's, arrays lists."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_plain(one) for one in value]
+    if value is None or isinstance(value, str | int | float | bytes):
+        return value
+    raise TypeError(f"the function returned a value of type {type(value).__name__}; expected texts, numbers or bytes")

@@ -1,0 +1,266 @@
+"""A sample as a function of the user sees it."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from PIL import Image
+
+from beam_tfrecords.transforms.images.fast_resize import fast_resize
+from beam_tfrecords.transforms.images.geometry import Geometry
+from beam_tfrecords.transforms.images.image_spec import Resample
+from beam_tfrecords.transforms.images.masks import place_mask
+from beam_tfrecords.transforms.images.resize import FILTERS
+from beam_tfrecords.transforms.images.sixteen_bit import resize_16_bit
+from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
+from beam_tfrecords.transforms.refs import IMAGE, Value
+
+# What `replace` takes.
+_CHANGED = ("image", "images", "mask", "label", "columns", "objects")
+
+
+class Later:
+    """A value that is made when it is first asked for."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    @functools.cached_property
+    def value(self) -> Any:
+        """The value; the same object each time."""
+        return self._make()
+
+
+# The pixels of an image, or how to get them.
+Pixels: TypeAlias = "np.ndarray | Later"
+
+
+class Sample:
+    """One input item: an image with its labels, or a row without an image. It is read-only; `replace` makes another.
+
+    Arrays cannot be written to: copy an image before changing its pixels in place.
+
+    Attributes:
+      key: its stable name, from which its order and its split follow.
+      images: name -> image, as `image`; of a sample with one image, its name is "image".
+      image: the first of them, [H, W, C] uint8, or uint16 with `bit_depth=16`; C is 1, 3 or 4. Decoded when it is first
+        asked for: upright, in sRGB, with the channels of the request, before it is resized. None for a row without an
+        image.
+      mask: [H, W] uint8 or uint16, upright as its image: the number of a class or an object for each pixel; None if
+        there is none.
+      label: as the source has it: a class name, a class index, a number, a list of these, or None.
+      split: its split, or None.
+      columns: column -> value: those of its row, or of the named groups of `label_pattern`.
+      objects: the annotated objects of the image; None if the source has none, or the layout does not ask for them.
+
+    Args:
+      key, label, split, columns, objects: as the attributes.
+      image: [H, W] or [H, W, C] uint8 or uint16; for several images, say `images` instead.
+      images: name -> image.
+      mask: [H, W] uint8 or uint16, of the size of the image.
+
+    Raises:
+      ValueError: an image or a mask has another shape.
+      TypeError: an image or a mask is of another type.
+    """
+
+    __slots__ = ("_images", "_mask", "_objects", "columns", "key", "label", "split")
+
+    key: str
+    label: Value
+    split: str | None
+    columns: Mapping[str, Any]
+    _images: Mapping[str, Pixels]
+    _mask: Pixels | None
+    _objects: SampleObjects | Later | None
+
+    def __init__(
+        self,
+        key: str,
+        *,
+        image: Pixels | None = None,
+        images: Mapping[str, Pixels] | None = None,
+        mask: Pixels | None = None,
+        label: Any = None,
+        split: str | None = None,
+        columns: Mapping[str, Any] | None = None,
+        objects: SampleObjects | Later | None = None,
+    ) -> None:
+        if image is not None and images is not None:
+            raise ValueError("expected `image` or `images`, not both")
+        named = images if images is not None else {} if image is None else {IMAGE: image}
+        values = {
+            "key": key,
+            "label": label,
+            "split": split,
+            "columns": dict(columns or {}),
+            "_images": {name: _check_pixels(pixels, name) for name, pixels in named.items()},
+            "_mask": mask if mask is None else _check_mask(mask),
+            "_objects": objects,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a sample is read-only; say `sample.replace({name}=…)`")
+
+    def __repr__(self) -> str:
+        return f"Sample({self.key!r}, label={self.label!r}, split={self.split!r}, columns={self.columns!r})"
+
+    @property
+    def image(self) -> Any:
+        """The first image; see the class."""
+        return next((_value_of(pixels) for pixels in self._images.values()), None)
+
+    @property
+    def images(self) -> Mapping[str, np.ndarray]:
+        """Name -> image; see the class."""
+        return {name: _value_of(pixels) for name, pixels in self._images.items()}
+
+    @property
+    def mask(self) -> Any:
+        """The mask; see the class."""
+        return _value_of(self._mask)
+
+    @property
+    def objects(self) -> Any:
+        """The annotated objects; see the class."""
+        return _value_of(self._objects)
+
+    @property
+    def parts(self) -> Mapping[str, Any]:
+        """Images by name, mask and objects, as they are: `Later` where nobody has replaced them."""
+        return {"images": self._images, "mask": self._mask, "objects": self._objects}
+
+    def replace(self, **changes: Any) -> Sample:
+        """The sample with other values; what is drawn on an image is not moved with it.
+
+        Args:
+          changes: `image`, `images`, `mask`, `label`, `columns` or `objects`.
+
+        Raises:
+          TypeError: another attribute: order and split follow from the key.
+        """
+        wrong = next((name for name in changes if name not in _CHANGED), None)
+        if wrong is not None:
+            raise TypeError(f"`{wrong}` cannot be replaced; expected {', '.join(_CHANGED)}")
+        images = self._images
+        if "image" in changes:
+            images = {**images, next(iter(images), IMAGE): changes.pop("image")}
+        values = {
+            "images": images,
+            "mask": self._mask,
+            "label": self.label,
+            "columns": self.columns,
+            "objects": self._objects,
+        }
+        return Sample(self.key, split=self.split, **{**values, **changes})
+
+    def crop(self, box: Sequence[float]) -> Sample:
+        """The sample with a part of its image; the mask and the objects, with their geometry, move with it.
+
+        Objects outside of the part are left out, and boxes that reach beyond it are cut. Other images stay.
+
+        Args:
+          box: xmin, ymin, xmax and ymax in pixels from the top left corner of the image, (0, 0); every pixel that it
+            touches is in the part.
+
+        Raises:
+          ValueError: no pixel of the image is in the box.
+        """
+        height, width = self.image.shape[:2]
+        left, top, right, bottom = (float(side) for side in box)
+        if not all(map(math.isfinite, (left, top, right, bottom))) or not (left < right and top < bottom):
+            raise ValueError(f"crop: the box {tuple(box)} has no size; expected xmin, ymin, xmax and ymax in pixels")
+        first, low = max(0, math.floor(left)), max(0, math.floor(top))
+        last, high = min(width, math.ceil(right)), min(height, math.ceil(bottom))
+        if first >= last or low >= high:
+            raise ValueError(f"crop: the box {tuple(box)} lies outside the image of {width} x {height} pixels")
+        geometry = Geometry.unchanged(high - low, last - first)
+        pixels = self.image[low:high, first:last]
+        mask = None if self._mask is None else self.mask[low:high, first:last]
+        objects = self.objects.move(geometry, left=first, top=low) if self._objects is not None else None
+        return self.replace(image=pixels, mask=mask, objects=objects)
+
+    def resize(self, height: int, width: int, *, resample: str = "bicubic") -> Sample:
+        """The sample with its image in another size; the mask and the objects, with their geometry, move with it.
+
+        Each number of the mask is that of the nearest pixel. Other images stay.
+
+        Args:
+          height, width: in pixels.
+          resample: as the setting.
+
+        Raises:
+          ValueError: a side is below 1, or there is no such filter.
+        """
+        if height < 1 or width < 1:
+            raise ValueError(f"resize: {height} x {width}: expected a height and a width of 1 pixel or more")
+        old_height, old_width = self.image.shape[:2]
+        geometry = Geometry(old_height, old_width, 1, height, width, height, width)
+        pixels = _resize(self.image, geometry, Resample(resample))
+        mask = None if self._mask is None else place_mask(self.mask, geometry)
+        objects = self.objects.move(geometry) if self._objects is not None else None
+        return self.replace(image=pixels, mask=mask, objects=objects)
+
+
+def is_same(before: Any, after: Any) -> bool:
+    """Whether a value is the one from before, which may have been made by now."""
+    return before is after or (isinstance(before, Later) and "value" in vars(before) and before.value is after)
+
+
+def _value_of(value: Any) -> Any:
+    return value.value if isinstance(value, Later) else value
+
+
+def _resize(pixels: np.ndarray, geometry: Geometry, resample: Resample) -> np.ndarray:
+    plain = pixels[..., 0] if pixels.shape[2] == 1 else pixels
+    if pixels.dtype == np.uint16:
+        return resize_16_bit(plain, geometry, resample, has_alpha=True)
+    image, size = Image.fromarray(np.ascontiguousarray(plain)), (geometry.final_width, geometry.final_height)
+    if image.size == size:
+        return pixels
+    if image.mode in ("L", "RGB"):
+        return np.asarray(fast_resize(image, geometry.final_height, geometry.final_width, resample))
+    return np.asarray(image.resize(size, FILTERS[resample]))
+
+
+def _check_pixels(pixels: Any, name: str) -> Pixels:
+    if isinstance(pixels, Later):
+        return pixels
+    found = _check_array(pixels, name)
+    if found.ndim == 2:
+        found = found[..., np.newaxis]
+    if found.ndim != 3 or found.shape[2] not in (1, 3, 4) or not found.size:
+        raise ValueError(f"{name}: found the shape {found.shape}; expected [H, W, C] with 1, 3 or 4 channels")
+    return found
+
+
+def _check_mask(mask: Any) -> Pixels:
+    if isinstance(mask, Later):
+        return mask
+    found = _check_array(mask, "mask")
+    if found.ndim != 2 or not found.size:
+        raise ValueError(f"mask: found the shape {found.shape}; expected [H, W]")
+    return found
+
+
+def _check_array(pixels: Any, name: str) -> np.ndarray:
+    if not isinstance(pixels, np.ndarray):
+        raise TypeError(f"{name}: found {type(pixels).__name__}; expected a NumPy array")
+    if pixels.dtype not in (np.uint8, np.uint16):
+        raise TypeError(f"{name}: found an array of {pixels.dtype}; expected uint8 or uint16")
+    return read_only(pixels)
+
+
+def read_only(pixels: np.ndarray) -> np.ndarray:
+    """The array, or a view of it, that cannot be written to."""
+    if not pixels.flags.writeable:
+        return pixels
+    found = pixels.view()
+    found.flags.writeable = False
+    return found

@@ -1,0 +1,76 @@
+"""Objects of a source as a function of the user sees them, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from beam_tfrecords.errors import FailureReason, SampleError, Stage
+from beam_tfrecords.transforms.blocks.place_objects import find_drawn_on, map_boxes
+from beam_tfrecords.transforms.images.masks import place_mask
+from beam_tfrecords.transforms.images.upright import Upright
+from beam_tfrecords.transforms.mapping.sample_objects import SampleObjects
+from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.outlines import RunLengths, pack_mask, pack_polygons, unpack_outline
+
+
+def from_source(objects: Objects, image: Upright) -> SampleObjects:
+    """The objects in pixels of their upright image.
+
+    Raises:
+      SampleError: an outline is invalid, or they were drawn on an image of another size.
+    """
+    (width, height), to_upright = find_drawn_on(objects, image.geometry)
+    scale = np.array((width, height) if objects.is_normalized else (1, 1), np.float64)
+    points = np.empty((len(objects.labels), 0, 3), np.float32)
+    if objects.keypoints and objects.labels:
+        found = np.frombuffer(b"".join(objects.keypoints), "<f4").reshape(len(objects.labels), -1, 3)
+        places = found[..., :2] * scale @ to_upright[:, :2].T + to_upright[:, 2]
+        points = np.concatenate([places, found[..., 2:]], axis=-1).astype(np.float32)
+    with np.errstate(invalid="ignore"):
+        boxes = map_boxes(np.array(objects.boxes, np.float64).reshape(-1, 4) * np.tile(scale, 2), to_upright)
+    return SampleObjects(
+        boxes,
+        objects.labels,
+        objects.values,
+        [_open_outline(packed, scale, to_upright, image) for packed in objects.outlines],
+        points,
+    )
+
+
+def to_source(objects: SampleObjects, before: Objects | None) -> Objects:
+    """The reverse of `from_source`.
+
+    Args:
+      before: of the source; their name of the image stays.
+    """
+    points = objects.keypoints if objects.keypoints.size else ()
+    return Objects(
+        tuple(np.asarray(objects.boxes, np.float64).ravel().tolist()),
+        tuple(objects.labels),
+        {name: tuple(values) for name, values in objects.values.items()},
+        before.image_id if before else "",
+        outlines=tuple(map(_pack_outline, objects.outlines)),
+        keypoints=tuple(of_object.astype("<f4").tobytes() for of_object in points),
+    )
+
+
+def _open_outline(
+    packed: bytes, scale: np.ndarray, to_upright: np.ndarray, image: Upright
+) -> Sequence[np.ndarray] | np.ndarray:
+    try:
+        outline = unpack_outline(packed)
+        if isinstance(outline, RunLengths):
+            return place_mask(outline.mask(), image.geometry)
+    except ValueError as error:
+        detail = f"the segmentation of an object cannot be read: {error}"
+        raise SampleError(Stage.LABEL, FailureReason.INVALID_MASK, detail) from error
+    return [(corners * scale @ to_upright[:, :2].T + to_upright[:, 2]).astype(np.float32) for corners in outline]
+
+
+def _pack_outline(outline: Any) -> bytes:
+    if isinstance(outline, np.ndarray):
+        return pack_mask(outline)
+    return pack_polygons([corners.ravel().tolist() for corners in outline]) if len(outline) else b""

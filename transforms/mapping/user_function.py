@@ -1,0 +1,97 @@
+"""A function of the user, carried by value: as the source of its module, or pickled if it has none."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import importlib.abc
+import importlib.machinery
+import pickle
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from beam_tfrecords.transforms.identity import digest
+
+# Digest -> the function as this process has loaded it.
+_loaded: dict[str, Callable[[Any], Any]] = {}
+
+
+@dataclasses.dataclass(frozen=True)
+class UserFunction:
+    """A function of the user, and what it is known by.
+
+    Attributes:
+      name: as `module:function`.
+      sources: module -> source of the module, and of those beside it that it imports; empty if it is pickled.
+      revision: what the user says of things that the source does not show, such as a file that it reads.
+      pickled: the function by value; b"" if its source is known.
+      paths: module -> its file, for tracebacks.
+    """
+
+    name: str
+    sources: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    revision: str | None = None
+    pickled: bytes = b""
+    paths: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
+
+    @property
+    def identity(self) -> str:
+        """16 hex digits that change with the source, and with the revision."""
+        return digest(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """What the manifest says of it."""
+        return {"function": self.name, "modules": sorted(self.sources), "identity": self.identity}
+
+    def load(self) -> Callable[[Any], Any]:
+        """The function, in this process.
+
+        Raises:
+          Exception: whatever the module raises when it is imported.
+        """
+        identity = self.identity
+        if identity not in _loaded:
+            _loaded[identity] = pickle.loads(self.pickled) if self.pickled else self._import()
+        return _loaded[identity]
+
+    def _import(self) -> Callable[[Any], Any]:
+        sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _SourceFinder)]
+        sys.meta_path.insert(0, _SourceFinder(self.sources, self.paths))
+        # What this process has imported by these names may be older, or somebody else's.
+        for name in self.sources:
+            sys.modules.pop(name, None)
+        module, _, name = self.name.partition(":")
+        function: Callable[[Any], Any] = getattr(importlib.import_module(module), name)
+        return function
+
+
+class _SourceFinder(importlib.abc.MetaPathFinder):
+    """Finds modules by their sources, before those that are installed here."""
+
+    def __init__(self, sources: Mapping[str, str], paths: Mapping[str, str]) -> None:
+        self._sources, self._paths = sources, paths
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname not in self._sources:
+            return None
+        origin = self._paths.get(fullname, f"<{fullname}>")
+        loader = _SourceLoader(self._sources[fullname], origin)
+        is_package = origin.endswith("__init__.py")
+        spec = importlib.machinery.ModuleSpec(fullname, loader, origin=origin, is_package=is_package)
+        spec.has_location = True
+        return spec
+
+
+class _SourceLoader(importlib.abc.InspectLoader):
+    def __init__(self, source: str, path: str) -> None:
+        self._source, self._path = source, path
+
+    def get_source(self, fullname: str) -> str:
+        return self._source
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        exec(compile(self._source, self._path, "exec"), module.__dict__)
