@@ -55,11 +55,9 @@ def place_parts(
     total, records = add_sizes(size for (other, _), size in totals.items() if other == split)
     start, _ = add_sizes(size for (other, earlier), size in totals.items() if other == split and earlier < number)
     shards = policy.count(total, records=records)
-    groups = group_shards(split, total=total, shards=shards)
     for part in sorted(parts, key=part_order):
         first, last = find_shards(part, start=start, total=total, shards=shards)
-        step = groups[0][2]
-        for group in groups[first // step : last // step + 1]:
+        for group in group_shards(split, first, last, total=total, shards=shards):
             yield group, (start, part)
         start += part.bytes
 
@@ -74,10 +72,11 @@ def find_shards(part: Part, *, start: int, total: int, shards: int) -> tuple[int
     return found[0], found[-1]
 
 
-def group_shards(split: str, *, total: int, shards: int) -> list[GroupKey]:
-    """The groups of the shards of a split, in their order."""
+def group_shards(split: str, first: int, last: int, *, total: int, shards: int) -> Iterator[GroupKey]:
+    """The groups that have the shards of a split from the first to the last, in their order."""
     step = max(1, min(_GROUP_SHARDS, _GROUP_BYTES * shards // max(total, 1)))
-    return [(split, first, min(first + step, shards), shards, total) for first in range(0, shards, step)]
+    for begin in range(first - first % step, last + 1, step):
+        yield split, begin, min(begin + step, shards), shards, total
 
 
 def part_order(part: Part) -> tuple[int, int, str]:
@@ -109,5 +108,6 @@ def every_group(
     """Every group of shards, so that shards without records are written too."""
     for split in {split for split, _ in totals}:
         total, records = add_sizes(size for (other, _), size in totals.items() if other == split)
-        for group in group_shards(split, total=total, shards=policy.count(total, records=records)):
+        shards = policy.count(total, records=records)
+        for group in group_shards(split, 0, shards - 1, total=total, shards=shards):
             yield group, None

@@ -92,10 +92,13 @@ def test_ranges_of_blocks_that_place_their_own_parts_agree_with_one_planner(size
 
 @given(st.integers(0, 10**9), st.integers(1, 3000))
 def test_every_shard_is_in_one_group(total, shards):
-    groups = group_shards("train", total=total, shards=shards)
+    groups = list(group_shards("train", 0, shards - 1, total=total, shards=shards))
     assert [number for _, first, stop, _, _ in groups for number in range(first, stop)] == list(range(shards))
     policy = ShardPolicy(150, num_shards=shards)
     assert [key for key, part in every_group(b"", {("train", 0): (total, 9)}, policy=policy) if part is None] == groups
+    first, last = shards // 3, shards // 2
+    found = group_shards("train", first, last, total=total, shards=shards)
+    assert list(found) == [group for group in groups if group[1] <= last and group[2] > first]
 
 
 @pytest.mark.sampled(1)
