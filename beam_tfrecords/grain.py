@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 try:
     import grain
 except ImportError as error:
@@ -12,7 +14,10 @@ except ImportError as error:
         "beam_tfrecords.grain needs Grain: pip install '.[grain]' in a clone of beam-tfrecords"
     ) from error
 
+from beam_tfrecords.examples.layouts import no_pair
+from beam_tfrecords.reading.collating import make_batch, ragged_names
 from beam_tfrecords.reading.records import Records
+from beam_tfrecords.reading.resizing import ImageSize, ResizeMode
 
 
 class RecordSource(grain.sources.RandomAccessDataSource[Any]):
@@ -23,19 +28,45 @@ class RecordSource(grain.sources.RandomAccessDataSource[Any]):
 
     Args:
       records: of `Dataset.records`, also filtered.
+      image_size: (height, width) in pixels of images, or one number for both, as in `load`.
+      resize_mode: how images reach it, as in `load`.
+      as_supervised: gives (image, label), or (image, mask), instead of a dict.
+
+    Raises:
+      ValueError: there is no such size, or no image with a label.
     """
 
-    def __init__(self, records: Records) -> None:
-        self._records = records
+    def __init__(
+        self,
+        records: Records,
+        *,
+        image_size: ImageSize = None,
+        resize_mode: ResizeMode | None = None,
+        as_supervised: bool = False,
+    ) -> None:
+        self._records = records.resized(image_size, resize_mode)
+        self._pair = self._records.layout.supervised if as_supervised else None
+        if as_supervised and self._pair is None:
+            raise ValueError(no_pair(self._records.layout))
 
     def __len__(self) -> int:
         return len(self._records)
 
     def __getitem__(self, number: int) -> Any:
-        return self._records[number]
+        return self._getitems([number])[0]
 
     def _getitems(self, numbers: Sequence[int]) -> list[Any]:
-        return self._records.__getitems__(numbers)
+        examples = self._records._getitems(numbers)
+        return [(example[self._pair[0]], example[self._pair[1]]) for example in examples] if self._pair else examples
+
+    def collate(self, examples: Sequence[Any]) -> Any:
+        """Makes a batch, for `batch(8, batch_fn=source.collate)`: features with any number of values are lists.
+
+        Raises:
+          ValueError: images have different sizes.
+        """
+        ragged = ragged_names(self._records.layout.features)
+        return make_batch(examples, ragged, stack=np.stack, convert=np.asarray)
 
     def __repr__(self) -> str:
         return f"RecordSource({len(self)} records, {self._records.digest})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -15,8 +16,14 @@ except ImportError as error:
         "beam_tfrecords.torch needs PyTorch: pip install '.[torch]' in a clone of beam-tfrecords"
     ) from error
 
+from beam_tfrecords.examples.layouts import MASK_FIELD, no_pair
+from beam_tfrecords.reading.collating import Pair
 from beam_tfrecords.reading.records import Records
+from beam_tfrecords.reading.resizing import ImageSize, ResizeMode
 from beam_tfrecords.reading.shuffling import Shuffle
+from beam_tfrecords.reading.torch_collating import collate
+
+__all__ = ["RecordDataset", "RecordStream", "collate"]
 
 
 class RecordDataset(torch.utils.data.Dataset[Any]):
@@ -24,20 +31,32 @@ class RecordDataset(torch.utils.data.Dataset[Any]):
 
     Args:
       records: of `Dataset.records`, also filtered.
-      transform: applied to every example.
+      image_size: (height, width) in pixels of images, or one number for both, as in `load`.
+      resize_mode: how images reach it, as in `load`.
+      as_supervised: gives (image, label), or (image, mask), as tensors instead of a dict: images are [C, H, W] uint8,
+        or uint16 if they are stored with 16 bits, and masks [H, W] int64.
+      transform: applied to every example, a dict, or a pair.
       shard: (i, n) keeps the i-th of n contiguous parts of the same length; the last `len(records) % n` records are in
         none.
 
     Raises:
-      ValueError: there is no such shard.
+      ValueError: there is no such shard or size, or no image with a label.
     """
 
     def __init__(
-        self, records: Records, *, transform: Callable[[Any], Any] | None = None, shard: tuple[int, int] = (0, 1)
+        self,
+        records: Records,
+        *,
+        image_size: ImageSize = None,
+        resize_mode: ResizeMode | None = None,
+        as_supervised: bool = False,
+        transform: Callable[[Any], Any] | None = None,
+        shard: tuple[int, int] = (0, 1),
     ) -> None:
         share, begin = _share(records, shard)
-        self._records = records[begin : begin + share] if shard[1] > 1 else records
-        self._transform = transform
+        kept = records[begin : begin + share] if shard[1] > 1 else records
+        self._records = kept.resized(image_size, resize_mode)
+        self._give = _Give.of(self._records, as_supervised=as_supervised, transform=transform)
 
     def __len__(self) -> int:
         return len(self._records)
@@ -47,8 +66,7 @@ class RecordDataset(torch.utils.data.Dataset[Any]):
 
     def __getitems__(self, numbers: Sequence[int]) -> list[Any]:
         """Several examples; a `DataLoader` asks for those of a batch."""
-        examples = self._records.read_batch(numbers)
-        return list(map(self._transform, examples)) if self._transform else examples
+        return self._records.batchable(list(map(self._give, self._records.read_batch(numbers))))
 
 
 class RecordStream(torch.utils.data.IterableDataset[Any]):
@@ -66,12 +84,15 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
       batch_size: that of the `DataLoader`; so many records are read at once.
       shuffle: whether each epoch has an order of its own; else all have that of the dataset.
       seed: of the shuffle; every process needs the same.
-      transform: applied to every example.
+      image_size: as in `RecordDataset`.
+      resize_mode: as there.
+      as_supervised: as there.
+      transform: as there.
       shard: (i, n) keeps the i-th of n parts of the order of the same length; `len(records) % n` records, other ones in
         each epoch of a shuffle, are in none.
 
     Raises:
-      ValueError: there is no such shard.
+      ValueError: there is no such shard or size, or no image with a label.
     """
 
     def __init__(
@@ -81,17 +102,20 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
         batch_size: int = 1,
         shuffle: bool = False,
         seed: int = 0,
+        image_size: ImageSize = None,
+        resize_mode: ResizeMode | None = None,
+        as_supervised: bool = False,
         transform: Callable[[Any], Any] | None = None,
         shard: tuple[int, int] = (0, 1),
     ) -> None:
         self._share, self._begin = _share(records, shard)
-        self._records = records
+        self._records = records.resized(image_size, resize_mode)
         self._batch_size = batch_size
         # Order and identity depend on their texts, and NumPy's numbers have others.
         self._shuffle = shuffle = bool(shuffle)
         self._seed = seed = operator.index(seed)
         shard = operator.index(shard[0]), operator.index(shard[1])
-        self._transform = transform
+        self._give = _Give.of(self._records, as_supervised=as_supervised, transform=transform)
         self._identity = f"{records.digest} {shuffle} {seed} {shard}"
         # Epoch, and examples of it that were had before the iteration; persistent workers see what this process sets.
         self._position = torch.zeros(2, dtype=torch.int64).share_memory_()
@@ -152,9 +176,44 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
         places = (np.arange(start, min(start + self._batch_size, self._share)) for start in starts)
         batches = (order(self._begin + batch[0 if number else cut :]) for number, batch in enumerate(places))
         for examples in self._records.read_batches(batches):
-            for example in examples:
+            for example in self._records.batchable(list(map(self._give, examples))):
                 self._given += 1
-                yield self._transform(example) if self._transform else example
+                yield example
+
+
+@dataclasses.dataclass(frozen=True)
+class _Give:
+    """Makes of an example what a dataset gives.
+
+    Attributes:
+      pair: names of the features that are image and label; None for all of them.
+      is_mask: whether the label is a mask.
+      transform: as in `RecordDataset`.
+    """
+
+    pair: tuple[str, str] | None
+    is_mask: bool
+    transform: Callable[[Any], Any] | None
+
+    @classmethod
+    def of(cls, records: Records, *, as_supervised: bool, transform: Callable[[Any], Any] | None) -> _Give:
+        if not as_supervised:
+            return cls(None, False, transform)
+        pair = records.layout.supervised
+        if pair is None:
+            raise ValueError(no_pair(records.layout))
+        masks = [feature.name for feature in records.layout.features if feature.field == MASK_FIELD]
+        return cls(pair, pair[1] in masks, transform)
+
+    def __call__(self, example: Any) -> Any:
+        if self.pair:
+            image, label = (example[name] for name in self.pair)
+            if self.is_mask:
+                label = torch.from_numpy(label[..., 0].astype(np.int64))
+            elif isinstance(label, np.ndarray):
+                label = torch.from_numpy(label)
+            example = Pair((torch.from_numpy(image).permute(2, 0, 1), label))
+        return self.transform(example) if self.transform else example
 
 
 def _share(records: Records, shard: tuple[int, int]) -> tuple[int, int]:

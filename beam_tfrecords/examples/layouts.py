@@ -291,6 +291,12 @@ class Layout:
         }
 
 
+def no_pair(layout: Layout) -> str:
+    """Says that a layout has no pair for supervised learning."""
+    has = ", ".join(feature.name for feature in layout.features)
+    return f"as_supervised=True: expected an image and a label among the features; found {has}"
+
+
 # Stands for the layout that `table_layout` makes once the table is known.
 EVERY_COLUMN = Layout(())
 

@@ -6,10 +6,12 @@ import bisect
 import dataclasses
 import functools
 import hashlib
+import importlib
 import io
 import itertools
 import operator
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, SupportsIndex, TypeAlias, overload
@@ -19,8 +21,10 @@ import pyarrow.compute as pc
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError
+from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.missing import explain_missing
+from beam_tfrecords.reading.collating import as_examples
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.index_files import read_places, replaced
@@ -88,11 +92,31 @@ class Records(Sequence[Any]):
             return self._with(_kept=kept[number])
         return self._read(self._read_record(*self._find(operator.index(number))))
 
-    def __getitems__(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
+    def _getitems(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
         """Several records at once; from a store, those that lie together with one request."""
         return list(map(self._read, self._fetch(numbers)))
 
-    _getitems = __getitems__
+    def __getitems__(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
+        """As `_getitems`; where PyTorch asks, its `DataLoader` knows how to make a batch of them."""
+        return self.batchable(self._getitems(numbers))
+
+    def batchable(self, examples: list[Any]) -> list[Any]:
+        """Examples of these records, for `beam_tfrecords.torch.collate` if PyTorch is imported."""
+        if "torch" not in sys.modules or not isinstance(self._read, ReadExample):
+            return examples
+        importlib.import_module("beam_tfrecords.reading.torch_collating")
+        return as_examples(examples, self._read.features)
+
+    @property
+    def layout(self) -> Layout:
+        """Features of an example.
+
+        Raises:
+          ValueError: these records are serialized examples.
+        """
+        if not isinstance(self._read, ReadExample):
+            raise ValueError("these records are serialized examples (form='bytes'), without features")
+        return Layout(self._read.features)
 
     def read_batch(self, numbers: Iterable[SupportsIndex]) -> list[Any]:
         """As `__getitems__`, for examples that are used together; see `ReadExample.read_batch`."""
@@ -102,7 +126,7 @@ class Records(Sequence[Any]):
     def __iter__(self) -> Iterator[Any]:
         starts = range(0, len(self), _GROUP)
         groups = (range(start, min(start + _GROUP, len(self))) for start in starts)
-        return itertools.chain.from_iterable(self._read_ahead(self.__getitems__, groups))
+        return itertools.chain.from_iterable(self._read_ahead(self._getitems, groups))
 
     def read_batches(self, batches: Iterable[Iterable[SupportsIndex]]) -> Iterator[list[Any]]:
         """`read_batch` of each batch of numbers; from a store, the next one is read while one is used."""

@@ -226,4 +226,4 @@ def _resize(pixels: np.ndarray, size: tuple[int, int], seen: tuple[slice, slice]
     box = columns.start * across, rows.start * down, right, bottom
     target = columns.stop - columns.start, rows.stop - rows.start
     image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
-    return np.asarray(image.resize(target, Image.Resampling.BILINEAR, box=box)).reshape(*target[::-1], -1)
+    return np.array(image.resize(target, Image.Resampling.BILINEAR, box=box)).reshape(*target[::-1], -1)

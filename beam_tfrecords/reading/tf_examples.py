@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from beam_tfrecords.dataset import Dataset
-from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, MASK_FIELD, OBJECT_MASKS, Feature
+from beam_tfrecords.examples.layouts import BOXES, KEYPOINTS, MASK_FIELD, OBJECT_MASKS, Feature, no_pair
 from beam_tfrecords.manifest import StoredImages
 from beam_tfrecords.reading.resizing import Resize
 from beam_tfrecords.reading.tf_resizing import Placement
@@ -52,8 +52,7 @@ class ExampleReader:
         features = dataset.layout.features
         pair = dataset.layout.supervised if as_supervised else None
         if as_supervised and pair is None:
-            has = ", ".join(feature.name for feature in features)
-            raise ValueError(f"as_supervised=True: expected an image and a label among the features; found {has}")
+            raise ValueError(no_pair(dataset.layout))
         hot = [feature.name for feature in features if feature.field == "labels.index"] if multi_hot else []
         if multi_hot and not (hot and dataset.class_names):
             raise ValueError("multi_hot=True: expected a dataset with the field labels.index and with class names")

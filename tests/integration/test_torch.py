@@ -10,11 +10,13 @@ import sys
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch.utils.data import DataLoader, DistributedSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from beam_tfrecords import open_dataset
 from beam_tfrecords.torch import RecordDataset, RecordStream
+from tests.annotated_inputs import save_pictures, write_coco
 from tests.docs.pages import PROJECT, passages_of
 from tests.integration import buckets
 
@@ -261,3 +263,69 @@ def test_the_passage_of_the_documentation_runs(tmp_path, photos, build, monkeypa
 def test_the_package_is_imported_without_torch_and_grain():
     code = "import sys, beam_tfrecords.reading.records; assert not {'torch', 'grain', 'tensorflow'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=PROJECT)
+
+
+@pytest.fixture(scope="module")
+def sizes(tmp_path_factory, photos, build):
+    """Photos of different sizes."""
+    out = build(tmp_path_factory.mktemp("sizes") / "out", f"--input={photos}", "--image_size=40")
+    return open_dataset(out).records("train")
+
+
+@pytest.mark.parametrize("make", [lambda records: records, RecordDataset, RecordStream])
+def test_images_of_different_sizes_are_explained(sizes, make):
+    for workers in (0, 1):
+        with pytest.raises(ValueError, match=r"image: images of different sizes make no batch.*image_size=224"):
+            next(iter(DataLoader(make(sizes), batch_size=8, num_workers=workers)))
+    assert len(next(iter(DataLoader(make(sizes), batch_size=8, collate_fn=list)))) == 8
+
+
+@pytest.mark.parametrize("encoding", ["jpeg", "png"])
+@pytest.mark.parametrize("make", [RecordDataset, RecordStream])
+def test_pairs_are_tensors_of_one_size(tmp_path, photos, build, encoding, make):
+    flags = ("--image_size=40", f"--image_encoding={encoding}")
+    records = open_dataset(build(tmp_path / "out", f"--input={photos}", *flags)).records("train")
+    dataset = make(records, image_size=(24, 32), resize_mode="crop", as_supervised=True)
+    images, labels = next(iter(DataLoader(dataset, batch_size=8)))
+    assert (images.shape, images.dtype, labels.dtype) == ((8, 3, 24, 32), torch.uint8, torch.int64)
+    assert images.is_contiguous()
+    for image, label, example in zip(images, labels, records.resized((24, 32), "crop")[:8], strict=True):
+        np.testing.assert_array_equal(image.permute(1, 2, 0).numpy(), example["image"])
+        assert label == example["label"]
+
+
+def test_a_list_of_labels_and_boxes_are_a_tensor_for_each_example(tmp_path, build):
+    save_pictures(tmp_path / "pictures")
+    source = (f"--input={write_coco(tmp_path / 'instances.json')}", f"--image_root={tmp_path / 'pictures'}")
+    records = open_dataset(build(tmp_path / "out", *source, "--layout=detection")).records("train", image_size=32)
+    for dataset in (records, RecordDataset(records, transform=lambda example: {**example, "more": 1})):
+        batch = next(iter(DataLoader(dataset, batch_size=4)))
+        assert batch["image/encoded"].shape == (4, 32, 32, 3)
+        assert [len(one) for one in batch["image/object/class/label"]] == [
+            len(example["image/object/class/label"]) for example in records
+        ]
+        assert all(isinstance(one, torch.Tensor) for one in batch["image/object/bbox/xmin"])
+        assert batch["image/object/class/text"] == [example["image/object/class/text"] for example in records]
+        assert batch["image/filename"] == [example["image/filename"] for example in records]
+    # Ragged in every batch, whatever its examples have.
+    (first, *_) = DataLoader(records, batch_size=1)
+    assert isinstance(first["image/object/bbox/xmin"], list)
+
+
+def test_masks_are_numbers_of_classes(tmp_path, build):
+    for name in "ab":
+        for folder, pixels in (("images", np.zeros((30, 40, 3))), ("masks", np.full((30, 40), 255))):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / folder / f"{name}.png")
+    words = (f"--input={tmp_path / 'images'}", f"--mask_root={tmp_path / 'masks'}", "--layout=segmentation")
+    records = open_dataset(build(tmp_path / "out", *words)).records("train")
+    (batch,) = DataLoader(RecordDataset(records, image_size=16, as_supervised=True), batch_size=2)
+    images, masks = batch
+    assert (images.shape, masks.shape, masks.dtype) == ((2, 3, 16, 16), (2, 16, 16), torch.int64)
+    assert masks.unique().tolist() == [255]
+
+
+def test_what_has_no_label_makes_no_pair(tmp_path, photos, build):
+    records = open_dataset(build(tmp_path / "out", f"--input={photos}", "--layout=image")).records("train")
+    with pytest.raises(ValueError, match="an image and a label among the features; found filename, image"):
+        RecordDataset(records, as_supervised=True)

@@ -1,0 +1,83 @@
+"""Batches of examples as `records` gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from beam_tfrecords.examples.layouts import Feature
+
+
+class Example(dict[str, Any]):
+    """An example that PyTorch's own `default_collate` knows how to batch.
+
+    Attributes:
+      ragged: names of the features with any number of values.
+    """
+
+    ragged: frozenset[str] = frozenset()
+
+
+class Pair(tuple[Any, Any]):
+    """(image, label), for PyTorch too."""
+
+    __slots__ = ()
+
+
+def ragged_names(features: Sequence[Feature]) -> frozenset[str]:
+    """Names of the features with any number of values."""
+    return frozenset(feature.name for feature in features if feature.several)
+
+
+def as_examples(examples: Sequence[Any], features: Sequence[Feature]) -> list[Any]:
+    """Examples that know which of their features are ragged; what is no dict stays as it is."""
+    ragged = ragged_names(features)
+    return [_as_example(example, ragged) if type(example) is dict else example for example in examples]
+
+
+def _as_example(values: dict[str, Any], ragged: frozenset[str]) -> Example:
+    example = Example(values)
+    example.ragged = ragged
+    return example
+
+
+def make_batch(
+    examples: Sequence[Any], ragged: frozenset[str], *, stack: Callable[[Any], Any], convert: Callable[[Any], Any]
+) -> Any:
+    """One dict or tuple of many: values of one shape are stacked, ragged ones and texts are lists.
+
+    Args:
+      examples: dicts, or tuples, with arrays, tensors, numbers and texts; anything else is stacked.
+      ragged: names of features that are lists in every batch.
+      stack: makes a batch of values of one shape.
+      convert: makes a value of a list.
+
+    Raises:
+      ValueError: images have different sizes.
+    """
+    first = examples[0]
+    if isinstance(first, Mapping):
+        columns = {name: [example[name] for example in examples] for name in first}
+        return {name: _batch(name, columns[name], name in ragged, stack, convert) for name in columns}
+    if isinstance(first, tuple):
+        values = enumerate(zip(*examples, strict=True))
+        return tuple(_batch(f"value {place}", column, False, stack, convert) for place, column in values)
+    return stack(examples)
+
+
+def _batch(
+    name: str, values: Sequence[Any], is_ragged: bool, stack: Callable[[Any], Any], convert: Callable[[Any], Any]
+) -> Any:
+    if isinstance(values[0], str | bytes | list):
+        return list(values)
+    shapes = {tuple(np.shape(value)) for value in values}
+    if len(shapes) == 1 and not is_ragged:
+        return stack(values)
+    if is_ragged or max(map(len, shapes)) < 3:
+        return list(map(convert, values))
+    raise ValueError(
+        f"{name}: images of different sizes make no batch: {', '.join(map(str, sorted(shapes)[:3]))}; pass image_size= "
+        "where the records are opened or given to a loader, such as image_size=224, or make them equal in a transform"
+    )
