@@ -39,6 +39,7 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, outp
       RequestError: the request does not match the input, or a job of another build may write to the output.
     """
     from beam_tfrecords.beam_pipelines.build_identity import build_folder, describe_facts
+    from beam_tfrecords.beam_pipelines.map_checking import check_map
     from beam_tfrecords.beam_pipelines.planning import plan_build
     from beam_tfrecords.beam_pipelines.work import plan_work
     from beam_tfrecords.transforms.listing.listing import write_chunk_names
@@ -74,6 +75,7 @@ def prepare_build(spec: BuildSpec, source: Source, execution: Execution, *, outp
         refuse_other(output, folder)
         if not listing.unknown and would_repeat(earlier, spec, {**facts, "class_names": class_names.names}):
             return earlier
+        check_map(spec, work, listing)
         fence = open_folder(folder, output, execution, keeps=listed.folder)
         if containers is None:
             _copy_chunks(listing, BuildFolder(folder).listing)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +58,27 @@ def other_key(sample):
 def number(sample):
     return 3
 """
+SCRIPT = """
+import os
+import sys
+import time
+
+import marks
+from beam_tfrecords import build
+
+SECONDS = 60
+
+def clean(sample):
+    if sample.key == "cat/4.png":
+        os.abort()
+    if sample.key == "dog/5.png":
+        time.sleep(SECONDS)
+    return sample.replace(label=marks.other(sample.label))
+
+settings = {"image_size": 16, "class_names": ["CAT", "DOG"], "image_timeout": 2, "max_failures": 0.5}
+build(input=sys.argv[1], output=sys.argv[2], map=clean, **settings)
+"""
+ROOT = Path(__file__).parents[2]
 MARKS = "def other(label):\n    return label.upper()\n"
 CLASSES = "--class_names=cat,dog,CAT,DOG"
 
@@ -82,14 +106,18 @@ def coco(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def steps(tmp_path, monkeypatch) -> Path:
+def steps(tmp_path, monkeypatch) -> Iterator[Path]:
     """The working folder, with modules of functions."""
     folder = tmp_path / "work"
     folder.mkdir()
     (folder / "my_steps.py").write_text(FUNCTIONS)
     (folder / "marks.py").write_text(MARKS)
     monkeypatch.chdir(folder)
-    return folder
+    # Where pipelines are run plainly, this process is also the worker.
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    yield folder
+    for name in ("my_steps", "marks", "transforms"):
+        sys.modules.pop(name, None)
 
 
 @pytest.mark.parametrize("function", ["same", "look"])
@@ -139,6 +167,43 @@ def test_samples_are_changed_and_left_out(animals, steps, tmp_path, build, read)
     assert not verify_dataset(str(out))
 
 
+def test_a_function_that_fails_for_every_sample_is_refused(animals, steps, tmp_path, convert):
+    ran = convert(f"--input={animals}", f"--output={tmp_path / 'out'}", "--map=my_steps:number")
+    assert ran.code == 2
+    assert "--map=my_steps:number: it fails for each of 12 samples: the function returned int; expected" in ran.err
+    (steps / "my_steps.py").write_text("import not_there\n\ndef number(sample):\n    return sample\n")
+    ran = convert(f"--input={animals}", f"--output={tmp_path / 'out'}", "--map=my_steps:number")
+    assert ran.code == 2
+    assert f'File "{steps}/my_steps.py", line 1, in <module>' in ran.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_labels_that_are_no_classes_are_refused(animals, steps, tmp_path, convert):
+    (steps / "my_steps.py").write_text("def upper(sample):\n    return sample.replace(label=sample.label.upper())\n")
+    ran = convert(f"--input={animals}", f"--output={tmp_path / 'out'}", "--map=my_steps:upper")
+    assert ran.code == 2
+    assert "is not one of the class names; name the classes with --class_names" in ran.err
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "sample.replace(image=sample.image // random.randint(1, 9))",
+        "sample.replace(columns={'n': next(COUNTER)})",
+        "random.choice([sample, None])",
+    ],
+)
+def test_results_that_differ_are_refused(animals, steps, tmp_path, convert, body):
+    text = f"import itertools, random\nCOUNTER = itertools.count()\ndef odd(sample):\n    return {body}\n"
+    (steps / "my_steps.py").write_text(text)
+    spec = {"layout": {"image": "image.encoded", "n": {"field": "column.n", "type": "int64"}}}
+    (steps / "spec.yaml").write_text(json.dumps(spec))
+    words = ["--spec=spec.yaml", f"--input={animals}", f"--output={tmp_path / 'out'}", "--map=my_steps:odd"]
+    ran = convert(*words, "--check_map")
+    assert ran.code == 2
+    assert "gave different results" in ran.err
+
+
 def test_what_a_function_raises_is_a_failure_with_its_file_and_line(animals, steps, tmp_path, convert):
     out = tmp_path / "out"
     ran = convert(f"--input={animals}", f"--output={out}", "--map=my_steps:fails", "--max_failures=0.1")
@@ -159,8 +224,7 @@ def test_what_a_function_raises_is_a_failure_with_its_file_and_line(animals, ste
     ],
 )
 def test_a_result_that_is_no_sample_is_a_failure(animals, steps, tmp_path, convert, function, detail):
-    convert(f"--input={animals}", f"--output={tmp_path / 'out'}", f"--map=my_steps:{function}")
-    assert detail in (tmp_path / "out/failures.jsonl").read_text()
+    assert detail in convert(f"--input={animals}", f"--output={tmp_path / 'out'}", f"--map=my_steps:{function}").err
 
 
 def test_a_crop_moves_boxes_and_masks(coco, steps, tmp_path, build):
@@ -183,8 +247,8 @@ def test_a_crop_moves_boxes_and_masks(coco, steps, tmp_path, build):
 
 
 def test_boxes_that_did_not_move_with_their_image_are_a_failure(coco, steps, tmp_path, convert):
-    convert(f"--input={coco}", f"--output={tmp_path / 'out'}", "--layout=detection", "--map=my_steps:only_image")
-    assert "its objects stayed; `crop` and `resize` move them" in (tmp_path / "out/failures.jsonl").read_text()
+    words = [f"--input={coco}", f"--output={tmp_path / 'out'}", "--layout=detection", "--map=my_steps:only_image"]
+    assert "its objects stayed; `crop` and `resize` move them" in convert(*words).err
 
 
 def test_new_columns_are_declared_in_the_layout(animals, steps, tmp_path, build):
@@ -230,14 +294,29 @@ def test_modules_may_have_the_names_of_ours(animals, steps, tmp_path, build):
 def test_a_function_of_a_module_is_given_from_python(animals, steps, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(steps))
     importlib.invalidate_caches()
-    for name in ("my_steps", "marks"):
-        sys.modules.pop(name, None)
     function = importlib.import_module("my_steps").thirds
     settings = {"input": animals, "image_size": 16, "class_names": ["cat", "dog", "CAT", "DOG"]}
     dataset = beam_tfrecords.build(output=tmp_path / "a", map=function, **settings)
     same = beam_tfrecords.build(output=tmp_path / "b", map="my_steps:thirds", **settings)
     assert dataset.shards == same.shards
     assert dataset.manifest["map"] == same.manifest["map"]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.local_runner
+def test_a_script_gives_a_function_of_its_own(animals, steps, tmp_path):
+    """Also one that crashes, or does not end, with one sample."""
+    (steps / "script.py").write_text(SCRIPT)
+    command = [sys.executable, "script.py", animals, tmp_path / "out"]
+    ran = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    manifest = manifest_of(tmp_path / "out")
+    assert manifest["failure_reasons"] == {"decode_timeout": 1, "decoder_crash": 1}
+    assert manifest["splits"]["train"]["classes"] == {"CAT": 5, "DOG": 5}
+    assert manifest["map"]["function"] == "__main__:clean"
+    lines = (tmp_path / "out/failures.jsonl").read_text()
+    assert "the function of `map` ended its process: SIGABRT" in lines
+    assert "the function of `map` did not end within 2 seconds" in lines
 
 
 @pytest.mark.parametrize(
