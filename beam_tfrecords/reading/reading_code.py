@@ -23,7 +23,7 @@ def reading_code(dataset: Dataset) -> list[Snippet]:
     features = {feature.field: feature.name for feature in dataset.layout.features}
     images = [feature.name for feature in dataset.layout.features if feature.holds_image]
     # Images of different sizes make no batch.
-    size = "" if not images or dataset.images.size else ", image_size=224, resize_mode='crop'"
+    size = "" if not images or dataset.images.size else ', image_size=224, resize_mode="crop"'
     label = features.get("label.index") or features.get("labels.index")
     shown: dict[str, str | None] = {"image": images[0]} if len(images) == 1 else {}
     shown |= {f"image_{number}": name for number, name in enumerate(images, 1) if len(images) > 1}
@@ -33,36 +33,88 @@ def reading_code(dataset: Dataset) -> list[Snippet]:
     def take(example: str) -> str:
         return f"{', '.join(known)} = {', '.join(f'{example}[{name!r}]' for name in known.values())}"
 
-    snippets = [
+    if dataset.class_names and dataset.layout.supervised == (known.get("image"), features.get("label.index")):
+        shown_by = _training_code(dataset, folder, f"{split!r}", size)
+    else:
+        shown_by = _batch_code(folder, f"{split!r}", size, take("batch"), take("example"))
+    tfds = Snippet(
+        "TensorFlow Datasets",
+        "import tensorflow_datasets as tfds\n\n"
+        f"{folder}for example in tfds.builder_from_directory(FOLDER).as_dataset(split={split!r}):\n"
+        f"    {take('example')}\n",
+    )
+    return [shown_by[0], tfds, *shown_by[1:]] if dataset.compression == "none" else shown_by[:1]
+
+
+def _batch_code(folder: str, split: str, size: str, batch: str, example: str) -> list[Snippet]:
+    """Code that takes batches or examples apart."""
+    return [
         Snippet(
             "TensorFlow: tf.data",
             "from beam_tfrecords import load\n\n"
-            f"{folder}for batch in load(FOLDER, {split!r}, batch_size=32, shuffle=True{size}):\n"
-            f"    {take('batch')}\n",
-        )
+            f"{folder}for batch in load(FOLDER, {split}, batch_size=32, shuffle=True{size}):\n"
+            f"    {batch}\n",
+        ),
+        Snippet(
+            "PyTorch",
+            "from torch.utils.data import DataLoader\n\nfrom beam_tfrecords import open_dataset\n\n"
+            f"{folder}records = open_dataset(FOLDER).records({split}{size})  # random access, no TensorFlow\n"
+            "for batch in DataLoader(records, batch_size=32, shuffle=True, num_workers=2):\n"
+            f"    {batch}\n",
+        ),
+        Snippet(
+            "JAX: Grain",
+            "import grain\n\nfrom beam_tfrecords import open_dataset\n\n"
+            f"{folder}records = open_dataset(FOLDER).records({split}{size})\n"
+            "for example in grain.MapDataset.source(records).shuffle(seed=0):\n"
+            f"    {example}\n",
+        ),
     ]
-    if dataset.compression == "none":
-        snippets += [
-            Snippet(
-                "TensorFlow Datasets",
-                "import tensorflow_datasets as tfds\n\n"
-                f"{folder}for example in tfds.builder_from_directory(FOLDER).as_dataset(split={split!r}):\n"
-                f"    {take('example')}\n",
-            ),
-            Snippet(
-                "PyTorch",
-                "from beam_tfrecords import open_dataset\nfrom torch.utils.data import DataLoader\n\n"
-                f"{folder}records = open_dataset(FOLDER).records({split!r})  # random access, no TensorFlow\n"
-                "loader = DataLoader(records, batch_size=32, shuffle=True, num_workers=2, collate_fn=list)\n"
-                "for examples in loader:  # a list of dicts; images are [H, W, C] uint8 arrays\n"
-                f"    {take('examples[0]')}\n",
-            ),
-            Snippet(
-                "JAX: Grain",
-                "import grain\nfrom beam_tfrecords import open_dataset\n\n"
-                f"{folder}records = open_dataset(FOLDER).records({split!r})\n"
-                "for example in grain.MapDataset.source(records).shuffle(seed=0):\n"
-                f"    {take('example')}\n",
-            ),
-        ]
-    return snippets
+
+
+def _training_code(dataset: Dataset, folder: str, split: str, size: str) -> list[Snippet]:
+    """Code that trains a small classifier."""
+    classes, images = len(dataset.class_names), dataset.images
+    scale = 65535 if images.bit_depth == 16 else 255
+    model = (
+        "model = keras.Sequential(\n    [\n"
+        f"        keras.layers.Rescaling(1 / {scale}),\n"
+        '        keras.layers.Conv2D(32, 5, strides=4, activation="relu"),\n'
+        "        keras.layers.GlobalAveragePooling2D(),\n"
+        f"        keras.layers.Dense({classes}),\n    ]\n)\n"
+        "loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)\n"
+        'model.compile("adam", loss, metrics=["accuracy"])\n'
+    )
+    return [
+        Snippet(
+            "TensorFlow: Keras",
+            "import keras\n\nfrom beam_tfrecords import load\n\n"
+            f"{folder}train = load(FOLDER, {split}, batch_size=32, shuffle=True, as_supervised=True{size})\n"
+            f"{model}model.fit(train, epochs=2)\n",
+        ),
+        Snippet(
+            "PyTorch",
+            "import torch\n\nfrom beam_tfrecords import open_dataset\n"
+            "from beam_tfrecords.torch import RecordDataset\n\n"
+            f"{folder}records = open_dataset(FOLDER).records({split})  # random access, no TensorFlow\n"
+            f"train = RecordDataset(records, as_supervised=True{size})\n"
+            "loader = torch.utils.data.DataLoader(train, batch_size=32, shuffle=True, num_workers=2)\n"
+            f"layers = [torch.nn.Conv2d({images.channels or 3}, 32, 5, stride=4), torch.nn.ReLU()]\n"
+            "layers += [torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()]\n"
+            f"model = torch.nn.Sequential(*layers, torch.nn.Linear(32, {classes}))\n"
+            "optimizer = torch.optim.Adam(model.parameters())\n"
+            "for epoch in range(2):\n"
+            "    for images, labels in loader:  # [32, C, H, W] and [32]\n"
+            f"        loss = torch.nn.functional.cross_entropy(model(images / {scale}), labels)\n"
+            "        optimizer.zero_grad()\n        loss.backward()\n        optimizer.step()\n",
+        ),
+        Snippet(
+            "JAX: Grain",
+            "import grain\nimport keras  # on JAX with KERAS_BACKEND=jax\n\nfrom beam_tfrecords import open_dataset\n"
+            "from beam_tfrecords.grain import RecordSource\n\n"
+            f"{folder}source = RecordSource(open_dataset(FOLDER).records({split}), as_supervised=True{size})\n"
+            "train = grain.MapDataset.source(source).shuffle(seed=0).repeat(2).batch(32)\n"
+            f"{model}for images, labels in train:  # [32, H, W, C] and [32]\n"
+            "    model.train_on_batch(images, labels)\n",
+        ),
+    ]

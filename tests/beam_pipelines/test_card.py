@@ -50,7 +50,7 @@ def test_names_of_the_input_are_no_markup(out):
 
 def test_without_settings_the_card_says_nothing_of_them(pets, tmp_path, build):
     card = (build(tmp_path, f"--input={pets}", *FLAGS) / "README.md").read_text()
-    assert not re.search("Licence|Source|None", card)
+    assert not re.search(r"Licence|\bSource|None", card)
     croissant = json.loads((tmp_path / "croissant.json").read_text())
     assert {"license", "url"}.isdisjoint(croissant)
     assert croissant["description"] == "30 records as TFRecord files."

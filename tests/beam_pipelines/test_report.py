@@ -476,12 +476,14 @@ def test_the_settings_build_the_same_records_again(photos_out, tmp_path, build):
     ]
 
 
-def test_the_code_for_tf_data_reads_the_dataset(photos_out):
-    code = next(word for word in page_of(photos_out).words if word.startswith("from beam_tfrecords import load"))
+def test_the_code_for_keras_trains_on_the_dataset(photos_out):
+    code = next(word for word in page_of(photos_out).words if word.startswith("import keras"))
     found: dict = {}
     exec(code.replace("FOLDER = 'photos'", f"FOLDER = {str(photos_out)!r}"), found)
-    assert found["image"].shape[1:] == (224, 224, 3)
-    assert found["label"].dtype.is_integer
+    assert len(found["model"].history.history["accuracy"]) == 2
+    images, labels = next(iter(found["train"]))
+    assert images.shape[1:] == (224, 224, 3)
+    assert labels.dtype.is_integer
 
 
 def test_an_installation_is_one_package_with_the_template(tmp_path):
