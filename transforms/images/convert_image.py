@@ -13,6 +13,7 @@ from beam_tfrecords.transforms.images.color_key import apply_wide_key, has_wide_
 from beam_tfrecords.transforms.images.convert_pixels import convert_pixels
 from beam_tfrecords.transforms.images.converted_image import ConvertedImage
 from beam_tfrecords.transforms.images.decode import load_pixels, open_image
+from beam_tfrecords.transforms.images.decode_errors import raise_pillow_limit
 from beam_tfrecords.transforms.images.encode import encode
 from beam_tfrecords.transforms.images.fast_jpeg import convert_plain_jpeg
 from beam_tfrecords.transforms.images.image_spec import (
@@ -68,6 +69,7 @@ def _keep(data: bytes, spec: ImageSpec) -> ConvertedImage:
 
 def _load(data: bytes, spec: ImageSpec) -> tuple[str, Image.Image]:
     """The name of the format of a file, and its pixels."""
+    raise_pillow_limit(spec.max_pixels)
     png = parse_plain_png(data, spec)
     image = png.load(spec) if png else None
     if image is not None:

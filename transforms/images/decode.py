@@ -28,6 +28,7 @@ from beam_tfrecords.transforms.images.decode_errors import (
     decode_error,
     decoder_errors,
     is_about_kind,
+    raise_pillow_limit,
 )
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.jpeg_header import JpegHeader, bare_jpeg, parse_jpeg_header
@@ -48,7 +49,7 @@ def _open_heic(file: io.BytesIO) -> ImageFile.ImageFile:
 
 
 # Pillow's classes are called directly, not through Image.open: no other decoder (Ghostscript, for example) ever sees
-# a file, and Pillow's process-wide limit on pixels does not apply.
+# a file.
 _OPENERS: dict[str, Callable[[io.BytesIO], ImageFile.ImageFile]] = {
     "avif": AvifImagePlugin.AvifImageFile,
     "bmp": BmpImagePlugin.BmpImageFile,
@@ -77,6 +78,7 @@ def open_image(data: bytes, spec: ImageSpec) -> tuple[str, ImageFile.ImageFile]:
       SampleError: no image, a format or mode that cannot be decoded, more than `max_pixels`, or a WebP beyond
         `max_image_memory`, because libwebp allocates when it opens a file.
     """
+    raise_pillow_limit(spec.max_pixels)
     name = formats.sniff(data)
     if name == "webp" and (size := formats.webp_size(data)):
         check_pixels(*size, spec.max_pixels)

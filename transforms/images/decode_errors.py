@@ -82,6 +82,16 @@ def check_pixels(height: int, width: int, max_pixels: int) -> None:
         raise decode_error(FailureReason.TOO_MANY_PIXELS, detail)
 
 
+def raise_pillow_limit(max_pixels: int) -> None:
+    """Lets Pillow read what the request allows.
+
+    Pillow checks the tiles of a TIFF, the frames of a GIF and what is cropped by a limit of the process, and refuses
+    what has more than twice as many pixels.
+    """
+    if Image.MAX_IMAGE_PIXELS is not None:
+        Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS, -(-max_pixels // 2))
+
+
 @contextlib.contextmanager
 def decoder_errors() -> Iterator[None]:
     """Turns what a decoder raises in the block into a `SampleError`.

@@ -35,8 +35,11 @@ def failure(data: bytes, spec: ImageSpec) -> SampleError:
     return rejected.value
 
 
+FORMATS = ["JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "AVIF", "PPM", "JPEG2000"]
+
+
 @pytest.mark.parametrize("codec", Codec)
-@pytest.mark.parametrize("file_format", ["JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "AVIF", "PPM", "JPEG2000"])
+@pytest.mark.parametrize("file_format", FORMATS)
 def test_the_limit_on_pixels_is_exact(file_format: str, codec: Codec) -> None:
     data = encoded(detailed(30, 50), file_format)
     convert_image(data, ImageSpec(max_pixels=1500, codec=codec))
@@ -53,6 +56,20 @@ def test_pillows_own_limit_does_not_apply() -> None:
         assert failure(data, ImageSpec(max_pixels=10**6)).reason is FailureReason.TOO_MANY_PIXELS
         spec = ImageSpec(image_encoding=ImageEncoding.KEEP, channels=None, check=Check.HEADER, max_pixels=10**12)
         assert convert_image(png_header(20_000, 20_000), spec).height == 20_000
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("file_format", FORMATS)
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+def test_pillows_limit_on_pieces_of_an_image_follows_that_of_the_request(
+    file_format: str, codec: Codec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
+    frames = [detailed(30, 50), Image.new("RGB", (50, 30), "red")]
+    more = {"save_all": True, "append_images": frames[1:], "disposal": 2} if file_format == "GIF" else {}
+    data = encoded(frames[0], file_format, **more)
+    spec = ImageSpec(image_size=(20, 20), resize_mode=ResizeMode.CROP, max_pixels=1501, codec=codec)
+    assert convert_image(data, spec).height == 20
 
 
 @pytest.mark.parametrize("codec", Codec)
