@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import socket
@@ -30,6 +31,7 @@ class Run:
       beat: when it last wrote, likewise.
       written: when it last wrote by the clock of the store, which `now` is compared with.
       done_before: samples that earlier attempts had converted.
+      ended: when it ended or left its job, by the clock of its machine; 0 before.
     """
 
     host: str
@@ -40,9 +42,12 @@ class Run:
     blocks: int
     done_before: int
     written: float = 0.0
+    ended: float = 0.0
 
     def is_alive(self, now: float) -> bool:
         """Whether the process wrote lately by the clock of the store and, if it is one of this machine, is there."""
+        if self.ended:
+            return False
         if self.host == socket.gethostname() and not is_there(self.process):
             return False
         return now - self.written < _TIMEOUT
@@ -67,16 +72,19 @@ class Heartbeat:
     def __exit__(self, *error: object) -> None:
         self._stop.set()
         self._thread.join()
+        # Of a finished build, the folder may be gone.
+        with contextlib.suppress(OSError, BuildError):
+            if storage.exists(self._path):
+                self._write(ended=time.time())
 
     def _beat(self) -> None:
         while not self._stop.wait(_INTERVAL):
-            try:
+            # The build itself says what is wrong with the storage.
+            with contextlib.suppress(OSError, BuildError):
                 self._write()
-            except (OSError, BuildError):  # the build itself says what is wrong with the storage
-                continue
 
-    def _write(self) -> None:
-        write_state(self._path, dataclasses.replace(self._run, beat=time.time()))
+    def _write(self, ended: float = 0.0) -> None:
+        write_state(self._path, dataclasses.replace(self._run, beat=time.time(), ended=ended))
 
 
 def read_runs(output: str) -> Iterator[tuple[str, Run | None]]:
