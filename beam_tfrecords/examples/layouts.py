@@ -274,6 +274,14 @@ class Layout:
         """Whether a feature is made from the outlines of annotated objects."""
         return Content.OUTLINES in self.required
 
+    @functools.cached_property
+    def nests(self) -> bool:
+        """Whether a `/` in a name is a level for TFDS: no name is also the first part of another."""
+        names = {feature.name for feature in self.features}
+        return not any(
+            "/".join(name.split("/")[:depth]) in names for name in names for depth in range(1, name.count("/") + 1)
+        )
+
     @property
     def supervised(self) -> tuple[str, str] | None:
         """Names of the features that are image and mask or label; None if it lacks one."""

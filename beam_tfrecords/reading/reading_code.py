@@ -30,8 +30,10 @@ def reading_code(dataset: Dataset) -> list[Snippet]:
     shown |= {"mask": features.get(MASK_FIELD), "label": label}
     known = {word: name for word, name in shown.items() if name is not None} or {"value": min(features.values())}
 
-    def take(example: str) -> str:
-        return f"{', '.join(known)} = {', '.join(f'{example}[{name!r}]' for name in known.values())}"
+    def take(example: str, *, nested: bool = False) -> str:
+        paths = [name.split("/") if nested else [name] for name in known.values()]
+        values = [example + "".join(f"[{part!r}]" for part in path) for path in paths]
+        return f"{', '.join(known)} = {', '.join(values)}"
 
     if dataset.class_names and dataset.layout.supervised == (known.get("image"), features.get("label.index")):
         shown_by = _training_code(dataset, folder, f"{split!r}", size)
@@ -41,7 +43,7 @@ def reading_code(dataset: Dataset) -> list[Snippet]:
         "TensorFlow Datasets",
         "import tensorflow_datasets as tfds\n\n"
         f"{folder}for example in tfds.builder_from_directory(FOLDER).as_dataset(split={split!r}):\n"
-        f"    {take('example')}\n",
+        f"    {take('example', nested=dataset.layout.nests)}\n",
     )
     return [shown_by[0], tfds, *shown_by[1:]] if dataset.compression == "none" else shown_by[:1]
 

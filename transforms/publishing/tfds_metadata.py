@@ -39,7 +39,7 @@ def write_metadata(
         "splits": _splits(sorted(shards, key=lambda shard: (shard.split, shard.number))),
     }
     # For `as_supervised=True`. TFDS finds top-level features only.
-    if layout.supervised and not (_nests(layout) and "/" in "".join(layout.supervised)):
+    if layout.supervised and not (layout.nests and "/" in "".join(layout.supervised)):
         info["supervisedKeys"] = {"tuple": {"items": [{"featureKey": name} for name in layout.supervised]}}
     files = {DATASET_INFO: _dump(info), FEATURES: _dump(features_json(layout, image, class_names))}
     files.update(label_map(layout, class_names))
@@ -50,7 +50,7 @@ def write_metadata(
 def features_json(layout: Layout, image: ImageSpec, class_names: tuple[str, ...]) -> dict[str, Any]:
     """The layout as TFDS's FeaturesDict; a `/` in a feature's name is a level of nesting."""
     root: dict[str, Any] = {}
-    nested = _nests(layout)
+    nested = layout.nests
     for feature in layout.features:
         *groups, leaf = feature.name.split("/") if nested else [feature.name]
         level = root
@@ -58,14 +58,6 @@ def features_json(layout: Layout, image: ImageSpec, class_names: tuple[str, ...]
             level = level.setdefault(group, {})
         level[leaf] = _Leaf(_feature_json(feature, image, class_names))
     return _nest(root)
-
-
-def _nests(layout: Layout) -> bool:
-    """Whether no feature's name is also the first part of another's (`image` and `image/height`)."""
-    names = {feature.name for feature in layout.features}
-    return not any(
-        "/".join(name.split("/")[:depth]) in names for name in names for depth in range(1, name.count("/") + 1)
-    )
 
 
 class _Leaf(dict[str, Any]):
