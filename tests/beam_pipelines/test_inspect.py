@@ -97,7 +97,8 @@ def test_a_condition_without_a_split_looks_into_all(datasets, run, read):
 def test_a_condition_that_cannot_be_read_is_refused_in_one_line(datasets, run):
     ran = run("inspect", f"--dataset={datasets['plain']}", "--where=colour > red")
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
-    assert "the index has no column 'colour'; it has: key, uri" in ran.err
+    assert "the index has no column 'colour'; expected such as label = 'cat'" in ran.err
+    assert "the index has: key, uri" in ran.err
 
 
 def test_long_values_are_described_and_not_printed(datasets, run):
