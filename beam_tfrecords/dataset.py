@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import hashlib
 import importlib
+import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -13,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import BuildError, RequestError
-from beam_tfrecords.examples.layouts import Layout, parse_layout
+from beam_tfrecords.examples.layouts import Feature, Layout, parse_layout
 from beam_tfrecords.files import CHANGES, LATEST, MANIFEST, REMOVED, SUCCESS, VERSION_NAME
 from beam_tfrecords.manifest import CHANGES_CHECK, SUCCESS_CHECK, Shard, StoredImages, manifest_check
+from beam_tfrecords.reading.split_ranges import ALL, SplitRange, find_ranges
 from beam_tfrecords.schema import count, mapped, plain, read_json
 from beam_tfrecords.tfrecord import Compression
 
@@ -34,6 +37,15 @@ _MOST_BYTES = 256 << 20
 _MOST_NAME = 1 << 10
 
 
+# What the datasets of other libraries have -> ours.
+_OTHER_NAMES = {
+    **dict.fromkeys(("num_rows", "num_examples", "num_samples", "size", "count"), "num_records"),
+    **dict.fromkeys(("column_names", "columns", "schema", "element_spec", "keys"), "features"),
+    **dict.fromkeys(("classes", "names", "labels", "class_to_idx", "num_classes"), "class_names"),
+    **dict.fromkeys(("split", "split_names", "info"), "splits"),
+    **dict.fromkeys(("root", "folder", "data_dir", "data_path"), "path"),
+    **dict.fromkeys(("as_dataset", "select", "filter", "take", "examples", "with_format"), "records"),
+}
 # Class names that `repr` shows.
 _FEW_NAMES = 8
 
@@ -63,6 +75,63 @@ class Dataset:
             f"  features: {features}{classes}"
         )
 
+    def __len__(self) -> int:
+        return self.num_records
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getitem__(self, split: str) -> Records:
+        if not isinstance(split, str):
+            raise TypeError(f"dataset[{split!r}]: expected a split, such as dataset['train']; its records have numbers")
+        return self.records(split)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.splits)
+
+    def __getattr__(self, name: str) -> Any:
+        known = [known for known in dir(type(self)) if not known.startswith("_")]
+        near = [_OTHER_NAMES.get(name), *difflib.get_close_matches(name, known, n=1)]
+        hint = next((f"did you mean {word!r}? " for word in near if word), "")
+        raise AttributeError(f"a dataset has no {name!r}; {hint}It has: {', '.join(known)}")
+
+    @property
+    def name(self) -> str:
+        """Name of the dataset, which its files begin with."""
+        return str(self.manifest["name"])
+
+    @property
+    def num_records(self) -> int:
+        """Records of all splits."""
+        return int(self.manifest["records"])
+
+    @property
+    def features(self) -> dict[str, Feature]:
+        """Name of each feature of an example -> what it holds, and its type."""
+        return {feature.name: feature for feature in self.layout.features}
+
+    def int2str(self, index: int) -> str:
+        """The class of an index.
+
+        Raises:
+          ValueError: there is no such index.
+        """
+        if not 0 <= index < len(self.class_names):
+            raise ValueError(f"{index} is no index of a class; there are {len(self.class_names):,} classes")
+        return self.class_names[index]
+
+    def str2int(self, name: str) -> int:
+        """The index of a class.
+
+        Raises:
+          ValueError: there is no such class.
+        """
+        if name not in self.class_names:
+            near = difflib.get_close_matches(name, self.class_names, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {len(self.class_names):,}"
+            raise ValueError(f"{name!r} is no class; {hint}")
+        return self.class_names.index(name)
+
     @property
     def splits(self) -> dict[str, int]:
         """Name of each split -> its records."""
@@ -85,7 +154,8 @@ class Dataset:
         """The records of a split at random; needs no TensorFlow.
 
         Args:
-          split: name of the split; None for all of them, one after the other.
+          split: name of the split, or an expression as in `load`, such as "train[:10%]+validation"; None or "all" for
+            all of them, one after the other.
           form: "pixels" gives each example as a dict of its features, with images as [H, W, C] uint8 arrays and texts
             as `str`; "features" the same with images and texts as the bytes that are stored; "bytes" gives the
             serialized example.
@@ -102,7 +172,9 @@ class Dataset:
 
         if form not in get_args(Form):
             raise ValueError(f"form={form!r}: expected {', '.join(map(repr, get_args(Form)))}")
-        shards = self.shards if split is None else self.split_shards(split)
+        ranges = self.find_ranges(split)
+        used = list(dict.fromkeys(one.split for one in ranges))
+        shards = [shard for name in used for shard in self.split_shards(name)]
         if self.compression != "none":
             raise RequestError(
                 f"{self.path}: the records of a compressed shard cannot be read at random; read it with `load`, or "
@@ -113,7 +185,18 @@ class Dataset:
         is_decoded = form == "pixels"
         read_example = ReadExample(self.layout.features, self.images, is_decoded, has_text=is_decoded)
         records = Records(self.path, shards, read=bytes if form == "bytes" else read_example, verify=verify)
-        return records.resized(image_size, resize_mode)
+        starts = dict(zip(used, itertools.accumulate((self.splits[name] for name in used), initial=0), strict=False))
+        numbers = [range(starts[name] + begin, starts[name] + end) for name, begin, end in ranges]
+        return records.taking(numbers).resized(image_size, resize_mode)
+
+    def find_ranges(self, split: str | None) -> list[SplitRange]:
+        """The records that an expression over the splits names; None names all.
+
+        Raises:
+          RequestError: there is no such split or record.
+        """
+        in_order = dict.fromkeys(shard.split for shard in self.shards)
+        return find_ranges({name: self.splits[name] for name in in_order}, split or ALL)
 
     def verify(self) -> list[str]:
         """Checks every CRC, count, feature and image, as `beam-tfrecords verify` does.

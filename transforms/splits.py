@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason
+from beam_tfrecords.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.hashing import SPACE, split_hashes
 from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.settings import as_number, check_unique
@@ -17,16 +18,6 @@ from beam_tfrecords.transforms.settings import as_number, check_unique
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 NAME_RULE = "lower-case letters, digits and underscores, beginning with a letter"
 DEFAULT_SPLIT = "train"
-# Names of split folders, in lower case -> those that TFDS uses; the last two are FER2013's.
-SPLIT_NAMES = {
-    **dict.fromkeys(("train", "training", "trn", "tr"), "train"),
-    **dict.fromkeys(
-        ("validation", "valid", "val", "dev", "development", "eval", "evaluation", "crossvalidation"), "validation"
-    ),
-    **dict.fromkeys(("test", "testing", "tst", "holdout", "heldout", "hold_out", "held_out"), "test"),
-    "publictest": "validation",
-    "privatetest": "test",
-}
 # Those that a split column may use. Its other words are splits of their own: `dev` is not `val`.
 _SYNONYMS = frozenset(
     {"train", "training", "validation", "valid", "val", "test", "testing", "publictest", "privatetest"}

@@ -174,6 +174,13 @@ class Records(Sequence[Any]):
         numbers = np.concatenate([np.empty(0, np.int64), *rows])
         return self._with(_kept=numbers if kept is None else kept[np.isin(kept, numbers)])
 
+    def taking(self, ranges: Sequence[range]) -> Records:
+        """The records of ranges of numbers, one after the other."""
+        ends = [one.stop for one in ranges]
+        if [one.start for one in ranges] == [0, *ends[:-1]] and ends[-1] == len(self):
+            return self
+        return self._with(_kept=np.concatenate([np.arange(one.start, one.stop) for one in ranges]))
+
     def resized(self, image_size: ImageSize, resize_mode: ResizeMode | None = None) -> Records:
         """The same records with images of another size; masks, boxes and keypoints follow.
 

@@ -19,6 +19,7 @@ from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.reading.index_files import replaced
 from beam_tfrecords.reading.resizing import ImageSize, Resize, ResizeMode
+from beam_tfrecords.reading.split_ranges import cut
 from beam_tfrecords.reading.tf_examples import ExampleReader
 from beam_tfrecords.tfrecord import Compression, open_stream, read_records
 
@@ -52,7 +53,7 @@ def load(
 
     Args:
       path: the dataset's folder.
-      split: name of the split.
+      split: name of the split, or an expression: "train[:80%]", "train[100:]", "train[:10%]+validation", "all".
       batch_size: examples in a batch; None for single examples.
       shuffle: examples in the shuffle buffer, which several shards fill in turn; True for as many as take 256 MB, False
         or 0 for the order of the dataset, which the build shuffled and `Dataset.records` has.
@@ -97,11 +98,11 @@ def load(
         read.check_batches(batch_size)
     # The order of a shuffle without a seed may also depend on which shard answers first.
     deterministic = not shuffle or seed is not None
-    share = _share_records(dataset.split_shards(split), num_readers=num_readers, reader_index=reader_index)
+    share = _share_records(dataset, split, num_readers=num_readers, reader_index=reader_index)
     records = _read_share(dataset, share, interleaved=bool(shuffle), deterministic=deterministic)
     if shuffle:
         # Before decoding: a buffer of encoded images is a tenth of one of pixels.
-        buffer = _buffer_size(dataset.split_shards(split), share) if shuffle is True else shuffle
+        buffer = _buffer_size(dataset.shards, share) if shuffle is True else shuffle
         records = records.shuffle(buffer, seed=seed)
     examples = records.map(read, num_parallel_calls=os.cpu_count(), deterministic=deterministic)
     if batch_size:
@@ -163,12 +164,14 @@ def _read_share(dataset: Dataset, share: _Share, *, interleaved: bool, determini
     """The serialized examples of a reader, from several shards at once if they are interleaved."""
     files, skips, takes = share
     paths = [storage.join(dataset.path, file) for file in files]
-    shards = tf.data.Dataset.from_tensor_slices((paths, tf.constant(skips, tf.int64), tf.constant(takes, tf.int64)))
+    shards = tf.data.Dataset.from_tensor_slices(
+        (tf.constant(paths, tf.string), tf.constant(skips, tf.int64), tf.constant(takes, tf.int64))
+    )
     read = _checked(_shard_reader(dataset.path, dataset.compression), dataset)
     if interleaved:
         records = shards.interleave(
             read,
-            cycle_length=min(len(paths), 16),
+            cycle_length=max(1, min(len(paths), 16)),
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=deterministic,
         )
@@ -183,22 +186,23 @@ def _buffer_size(shards: Sequence[Shard], share: _Share) -> int:
     return max(1, min(sum(share[2]), int(_SHUFFLE_BYTES // max(1, average))))
 
 
-def _share_records(shards: Sequence[Shard], *, num_readers: int, reader_index: int) -> _Share:
+def _share_records(dataset: Dataset, split: str, *, num_readers: int, reader_index: int) -> _Share:
     """The share of a reader."""
     if not 0 <= reader_index < num_readers:
         raise ValueError(f"reader_index={reader_index}: expected 0 or more, and less than num_readers={num_readers}")
-    records = sum(shard.records for shard in shards)
+    ranges = dataset.find_ranges(split)
+    records = sum(one.end - one.begin for one in ranges)
     share = records // num_readers
     if not share and num_readers > 1:
         raise ValueError(f"num_readers={num_readers}: the split has {records} records; expected at least one for each")
-    start, end = reader_index * share, (reader_index + 1) * share
-    first = 0
     files, skips, takes = [], [], []
-    for shard in shards:
-        skip, stop = max(start - first, 0), min(end - first, shard.records)
-        if skip < stop or num_readers == 1:
-            files.append(shard.file)
-            skips.append(skip)
-            takes.append(stop - skip)
-        first += shard.records
+    for name, begin, end in cut(ranges, reader_index * share, (reader_index + 1) * share):
+        first = 0
+        for shard in dataset.split_shards(name):
+            skip, stop = max(begin - first, 0), min(end - first, shard.records)
+            if skip < stop:
+                files.append(shard.file)
+                skips.append(skip)
+                takes.append(stop - skip)
+            first += shard.records
     return files, skips, takes

@@ -10,11 +10,11 @@ from urllib.parse import unquote
 
 from beam_tfrecords import storage
 from beam_tfrecords.errors import RequestError, Suggestion
+from beam_tfrecords.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.sources.braces import braces_as_glob, expand_braces, has_braces
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.names import is_utf8, printable
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
-from beam_tfrecords.transforms.splits import SPLIT_NAMES
 
 _NAMED_INPUT = re.compile(r"([a-z][a-z0-9_]*)=(.+)", re.DOTALL)
 _MOST_NAMES = 5

@@ -6,7 +6,8 @@ import functools
 import re
 import unicodedata
 
-from beam_tfrecords.transforms.splits import SPLIT_NAMES, split_of_folder
+from beam_tfrecords.split_names import SPLIT_NAMES
+from beam_tfrecords.transforms.splits import split_of_folder
 
 # fmt: off
 # Names in lower case that say what is in a folder, but not what is in the pictures.

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_tfrecords.errors import FailureReason, RequestError, SampleError, Stage
+from beam_tfrecords.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.inputs import quote_input
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
 from beam_tfrecords.transforms.sources.tables.table import InvalidRow, Table
-from beam_tfrecords.transforms.splits import SPLIT_NAMES
 
 # The usual names, without regard to case, spaces, dashes and underscores. The first is the documented one: whatever it
 # holds are splits. The others are taken if their words are names of splits, before columns of any name.

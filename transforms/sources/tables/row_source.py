@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from beam_tfrecords import storage
 from beam_tfrecords.examples.contents import Content
+from beam_tfrecords.split_names import SPLIT_NAMES
 from beam_tfrecords.transforms.sources.detect.columns import choose_columns, find_label
 from beam_tfrecords.transforms.sources.detect.names import split_in_name
 from beam_tfrecords.transforms.sources.inputs import InputFile
@@ -17,7 +18,6 @@ from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.tables.object_cells import find_objects
 from beam_tfrecords.transforms.sources.tables.row_values import RowReader, row_reader
 from beam_tfrecords.transforms.sources.tables.table import Table
-from beam_tfrecords.transforms.splits import SPLIT_NAMES
 
 _MOST_NAMED = 20
 

@@ -1,0 +1,14 @@
+"""Words for splits."""
+
+from __future__ import annotations
+
+# In lower case -> those that TFDS uses; the last two are FER2013's.
+SPLIT_NAMES = {
+    **dict.fromkeys(("train", "training", "trn", "tr"), "train"),
+    **dict.fromkeys(
+        ("validation", "valid", "val", "dev", "development", "eval", "evaluation", "crossvalidation"), "validation"
+    ),
+    **dict.fromkeys(("test", "testing", "tst", "holdout", "heldout", "hold_out", "held_out"), "test"),
+    "publictest": "validation",
+    "privatetest": "test",
+}
