@@ -31,6 +31,12 @@ _SETTLING = 12.0
 _AWAY = 60.0
 _ENDED = {"FINISHED", "FAILED", "CANCELED"}
 _FORGOTTEN = "the job manager was restarted and no longer knows"
+# Network buffers for an output that is sorted, unless the cluster says otherwise; and such outputs that a slot has at
+# once: with 3.6 times as many, builds without duplicates to look for failed, with 5.7 those with all stages.
+_SORT_BUFFERS, _BUFFER_BYTES = 512, 32 << 10
+_SORTED_OUTPUTS = 4
+# Task managers that are asked: those of one cluster are alike.
+_MOST_ASKED = 16
 # Java could not start the worker.
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 
@@ -44,6 +50,8 @@ class FlinkCluster:
       version: of Flink, such as `1.19.3`.
       free_slots: those that no job has.
       slots_per_manager: of the largest task manager.
+      buffers: network buffers for each slot of the task manager that has the fewest; None if there is none yet.
+      sort_buffers: those that Flink wants for each output that it sorts.
     """
 
     url: str
@@ -52,6 +60,8 @@ class FlinkCluster:
     free_slots: int
     slots_per_manager: int
     hosts: tuple[str, ...]
+    buffers: int | None = None
+    sort_buffers: int = _SORT_BUFFERS
 
     @property
     def minor_version(self) -> str:
@@ -79,6 +89,12 @@ class FlinkCluster:
             while _is_settling(overview := _get(f"{url}/overview")) and time.monotonic() < deadline:
                 time.sleep(_POLL)
             managers = _get(f"{url}/taskmanagers")["taskmanagers"]
+            settings = {one["key"]: one["value"] for one in _get(f"{url}/jobmanager/config")}
+            buffers = [
+                _get(f"{url}/taskmanagers/{manager['id']}")["memoryConfiguration"]["networkMemory"]
+                // (_BUFFER_BYTES * max(1, manager["slotsNumber"]))
+                for manager in managers[:_MOST_ASKED]
+            ]
         except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
             raise RequestError(
                 f"`flink_master={master}`: no Flink job manager answers there ({_reason(error)}); expected host:port "
@@ -91,7 +107,27 @@ class FlinkCluster:
             free_slots=overview["slots-available"],
             slots_per_manager=max((manager["slotsNumber"] for manager in managers), default=1),
             hosts=tuple(sorted({_host(manager["path"]) for manager in managers})),
+            buffers=min(buffers, default=None),
+            sort_buffers=int(settings.get("taskmanager.network.sort-shuffle.min-buffers", _SORT_BUFFERS)),
         )
+
+    def check_buffers(self, shown: str) -> None:
+        """Checks that tasks of a build find the network buffers that they begin with.
+
+        Args:
+          shown: the setting that names the cluster, as messages quote it.
+
+        Raises:
+          RequestError: they do not; Flink would start them again until its restart strategy gives up.
+        """
+        needed = _SORTED_OUTPUTS * self.sort_buffers
+        if self.buffers is not None and self.buffers < needed:
+            raise RequestError(
+                f"{shown}: its task managers have {self.buffers:,} network buffers for each slot; a build needs "
+                f"{needed:,} at least, as `taskmanager.network.sort-shuffle.min-buffers` is {self.sort_buffers}; give "
+                "the cluster `taskmanager.network.sort-shuffle.min-buffers: 64` and "
+                "`taskmanager.memory.network.fraction: 0.2`, as in deploy/flink/builds.yaml"
+            )
 
     def find_job(self, name: str) -> FlinkJob | None:
         """The newest job of this name, if there is one."""

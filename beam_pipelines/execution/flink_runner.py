@@ -45,11 +45,12 @@ class FlinkRunner(Runner):
             raise RequestError(
                 f"`flink_version={given['flink_version']}`: the cluster runs Flink {cluster.version}; leave it out"
             )
-        if not cluster.free_slots and given["parallelism"] is None:
+        if not (cluster.free_slots or self.has_job) and given["parallelism"] is None:
             raise RequestError(
                 f"{where}: none of its {cluster.slots} task slots is free; wait for the job that has them, start task "
                 "managers, or set `parallelism` for a job that waits"
             )
+        cluster.check_buffers(where)
         self._job_name = given["job_name"] or f"beam-tfrecords-{uuid.uuid4().hex[:12]}"
         filled = {
             **self.worker_environment(self._job_name),

@@ -85,7 +85,7 @@ def test_the_launcher_is_killed_and_the_same_command_follows_its_job(
     os.kill(build.pid, signal.SIGKILL)
     build.wait()
     (job,) = cluster.running_jobs()
-    again = ClusterBuild(build.output, f"--input={slow_photos}", *SLOW, *on_flink, "--parallelism=2")
+    again = ClusterBuild(build.output, f"--input={slow_photos}", *SLOW, *on_flink)
     page = f"http://{cluster.master}/#/job/running/{job}"
     check(again, finished, slow_hashes, says=f"the job of this build runs already: {page}")
     assert build.converted_twice(finished) == []
@@ -131,13 +131,13 @@ def test_ctrl_c_and_sigterm_cancel_the_job(build, cluster, number, code):
 
 def test_sigterm_leaves_the_job_where_the_request_says_so(cluster, slow_photos, on_flink, tmp_path, slow_hashes):
     words = [f"--input={slow_photos}", *SLOW, *on_flink, "--keep_job"]
-    with ClusterBuild(tmp_path / "out", *words) as build:
-        finished = build.wait_for_open_blocks()
-        (job,) = cluster.running_jobs()
-        os.kill(build.pid, signal.SIGTERM)
-        assert build.wait(seconds=30).code == 143
-        assert cluster.running_jobs() == [job]
-        check(ClusterBuild(build.output, *words), finished, slow_hashes, says="the job of this build runs already")
+    build = ClusterBuild(tmp_path / "out", *words)
+    finished = build.wait_for_open_blocks()
+    (job,) = cluster.running_jobs()
+    os.kill(build.pid, signal.SIGTERM)
+    assert build.wait(seconds=30).code == 143
+    assert cluster.running_jobs() == [job]
+    check(ClusterBuild(build.output, *words), finished, slow_hashes, says="the job of this build runs already")
 
 
 @pytest.mark.parametrize(("hostile", "reason"), [("crash", "decoder_crash"), ("hang", "decode_timeout")])
