@@ -74,6 +74,8 @@ def _describe(spec: BuildSpec) -> DryRun:
         for split, found in sorted(failures.classes.items())
     }
     failed = failures.counts.total()
+    # Some conditions are about what is made of an image.
+    most = "at most " if spec.where else ""
     publishes = failed < listing.total and failed <= spec.max_failures * listing.total
     lines = [
         *describe_splits(spec, listing),
@@ -84,7 +86,8 @@ def _describe(spec: BuildSpec) -> DryRun:
         *(f"note: {show_flags(note)}" for note in (*source.notes, *describe_request(spec))),
         *describe_refs(refs),
         *_describe_shared(spec, failures.shared),
-        f"dry run: nothing was built or written; {listing.total - failures.shared:,} samples would go to {spec.output}",
+        f"dry run: nothing was built or written; {most}{listing.total - failures.shared:,} samples would go to "
+        f"{spec.output}",
     ]
     return DryRun(lines, publishes)
 

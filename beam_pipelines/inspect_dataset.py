@@ -81,12 +81,13 @@ def inspect(argv: Sequence[str]) -> int:
 
 def _find_records(dataset: Dataset, split: str | None, where: str) -> dict[str, Numbers]:
     """Split, or all if it is None -> numbers of its records whose index rows fulfil a condition."""
-    condition = make_condition(where)
+    columns = dataset.unindexed_columns
+    condition = make_condition(where, columns.schema)
     found: dict[str, Numbers] = {}
     for name in [split] if split else dict.fromkeys(shard.split for shard in dataset.shards):
         shards = dataset.split_shards(name)
         starts = itertools.accumulate((shard.records for shard in shards), initial=0)
-        find = functools.partial(find_rows, dataset.path, condition=condition)
+        find = functools.partial(find_rows, dataset.path, condition=condition, records=columns)
         rows = map_in_threads(find, shards, threads=_THREADS)
         found[name] = np.concatenate([start + one for start, one in zip(starts, rows, strict=False)])
     return found

@@ -18,11 +18,14 @@ from beam_tfrecords.examples.layouts import (
     with_images,
     with_values,
 )
+from beam_tfrecords.transforms.images.image_spec import ImageEncoding
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
 from beam_tfrecords.transforms.sources.opening import open_input
 from beam_tfrecords.transforms.sources.source import Source
 from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS, LabelType
 
+# Columns of the index that are measured on pixels.
+QUALITY = frozenset({"brightness", "contrast", "sharpness", "phash"})
 # What to do if a source does not provide what the layout needs, images apart.
 _REMEDIES = {
     Content.MASK: "give folders, a table or a folder of Pascal VOC, or choose another `layout`",
@@ -90,7 +93,23 @@ def open_spec_source(spec: BuildSpec) -> tuple[BuildSpec, Source]:
         )
     layout = with_images(layout, source.images)
     grouped = dataclasses.replace(spec.source, group_rows=spec.source.group_rows or source.groups_rows)
-    return dataclasses.replace(spec, layout=resolve_types(layout, source.column_types), source=grouped), source
+    spec = dataclasses.replace(spec, layout=resolve_types(layout, source.column_types), source=grouped)
+    if spec.where is not None:
+        _check_condition(spec, spec.where)
+    return spec, source
+
+
+def _check_condition(spec: BuildSpec, where: str) -> None:
+    """Refuses a condition that cannot be read, or that nothing can fulfil."""
+    # Most requests do without pyarrow here.
+    from beam_tfrecords.transforms.blocks.filtering import Condition
+
+    named = Condition(where, spec.layout or Layout(())).names
+    quality = sorted(named & QUALITY)
+    if quality and spec.image.image_encoding is ImageEncoding.KEEP:
+        raise RequestError(
+            f"`where={where}`: {', '.join(quality)} of kept files are not measured; say another `image_encoding`"
+        )
 
 
 def _check_contents(spec: BuildSpec, source: Source, layout: Layout) -> None:

@@ -12,6 +12,7 @@ from beam_tfrecords.beam_pipelines.versioning import Earlier, plan_reuse, record
 from beam_tfrecords.examples.layouts import Layout
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample
+from beam_tfrecords.transforms.blocks.filtering import Condition
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.labels import ClassNames
 from beam_tfrecords.transforms.listing.listing import Listing
@@ -95,6 +96,7 @@ def plan_work(
             group_rows=spec.source.group_rows,
             last_member_wins=last_member_wins,
             map=MapSample(spec.map, spec.image, layout) if spec.map else None,
+            where=Condition(spec.where, layout) if spec.where else None,
         ),
         nothing_reused_because=nothing_reused_because,
     )

@@ -23,6 +23,7 @@ from beam_tfrecords.schema import count, mapped, plain, read_json
 from beam_tfrecords.tfrecord import Compression
 
 if TYPE_CHECKING:
+    from beam_tfrecords.reading.record_columns import RecordColumns
     from beam_tfrecords.reading.records import Records
     from beam_tfrecords.reading.resizing import ImageSize, ResizeMode
 
@@ -184,7 +185,13 @@ class Dataset:
             raise RequestError(f"{self.path}: the dataset has no index; read it with `load`")
         is_decoded = form == "pixels"
         read_example = ReadExample(self.layout.features, self.images, is_decoded, has_text=is_decoded)
-        records = Records(self.path, shards, read=bytes if form == "bytes" else read_example, verify=verify)
+        records = Records(
+            self.path,
+            shards,
+            read=bytes if form == "bytes" else read_example,
+            columns=self.unindexed_columns,
+            verify=verify,
+        )
         starts = dict(zip(used, itertools.accumulate((self.splits[name] for name in used), initial=0), strict=False))
         numbers = [range(starts[name] + begin, starts[name] + end) for name, begin, end in ranges]
         return records.taking(numbers).resized(image_size, resize_mode)
@@ -197,6 +204,13 @@ class Dataset:
         """
         in_order = dict.fromkeys(shard.split for shard in self.shards)
         return find_ranges({name: self.splits[name] for name in in_order}, split or ALL)
+
+    @property
+    def unindexed_columns(self) -> RecordColumns:
+        """Reads for conditions what indices lack."""
+        from beam_tfrecords.reading.record_columns import RecordColumns
+
+        return RecordColumns(self.layout, self.class_names, self.compression)
 
     def verify(self) -> list[str]:
         """Checks every CRC, count, feature and image, as `beam-tfrecords verify` does.

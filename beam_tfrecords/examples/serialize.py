@@ -51,6 +51,17 @@ def read_fields(layout: Layout, data: bytes, *, prefix: tuple[str, ...]) -> dict
     }
 
 
+def plain_value(feature: Feature, value: Any) -> Any:
+    """The value that an example will have in a feature with one value, texts as `str`; None for one that it rejects."""
+    value = value[0] if isinstance(value, list) and len(value) == 1 else value
+    try:
+        if feature.type == "bytes":
+            return _to_bytes(feature, value).decode(errors="replace")
+        return (_to_int64 if feature.type == "int64" else _to_float)(feature, value)
+    except SampleError:
+        return None
+
+
 def _serialize_list(feature: Feature, value: Any) -> bytes:
     """The entry of a feature that may have any number of values."""
     items = value if isinstance(value, list) else [value]

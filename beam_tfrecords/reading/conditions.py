@@ -1,8 +1,9 @@
-"""Conditions over index columns, and the rows that fulfil them; no record is read."""
+"""Conditions over index columns and columns of the layout, and the rows that fulfil them."""
 
 from __future__ import annotations
 
 import ast
+import dataclasses
 import difflib
 import io
 import itertools
@@ -10,7 +11,7 @@ import operator
 import re
 import tokenize
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,15 +19,17 @@ import pyarrow.compute as pc
 from pyarrow import acero
 
 from beam_tfrecords.errors import RequestError
+from beam_tfrecords.examples.layouts import COLUMN, Layout
 from beam_tfrecords.index import INDEX_SCHEMA
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.reading.index_files import read_index
 
-# What a condition may name. The split is that of the file.
-_SCHEMA = pa.schema([*INDEX_SCHEMA, pa.field("split", pa.string())])
+# What every condition may name. The split is that of the file; `labels` are all of a record's, from `join_labels`.
+LABELS = "labels"
+SCHEMA = pa.schema([*INDEX_SCHEMA, pa.field("split", pa.string()), pa.field(LABELS, pa.string())])
 _EXAMPLE = "label = 'cat' and sharpness < 20"
 # A column of texts that is compared with a word, or several, without quotes.
-_TEXTS = "|".join(field.name for field in _SCHEMA if field.type == pa.string())
+_TEXTS = "|".join(field.name for field in SCHEMA if field.type == pa.string())
 _BARE = re.compile(
     rf"\b({_TEXTS})\s*(==?|!=|(?:not\s+)?in\b)\s*[(\[]?\s*(?!None\b|null\b)(\w[^'\",)\]]*?)\s*(?:$|[,)\]]|\b(?:and|or)\b)"
 )
@@ -46,70 +49,147 @@ _OPERATORS: Mapping[type[ast.AST], Callable[[Any, Any], pc.Expression]] = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
 }
+# A word of SQL -> the operator of Python that stands for it while a condition is read; no condition has these.
+_WORDS = {"=": "==", "like": "@"}
+_TYPES = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.string()}
 
 
-def make_condition(condition: pc.Expression | str | None = None, **equals: Any) -> pc.Expression:
-    """A condition, checked against the index columns.
+class ReadsColumns(Protocol):
+    """Reads columns of records that the index lacks."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What a condition may name."""
+
+    def read(self, path: str, shard: Shard, names: Sequence[str]) -> pa.Table:
+        """These columns of all records of a shard."""
+
+
+def condition_schema(layout: Layout) -> pa.Schema:
+    """What a condition may name for records of a layout: besides `SCHEMA`, the layout's columns with one value."""
+    columns = {one.column: one.type for one in layout.features if one.column is not None and not one.several}
+    return pa.schema([*SCHEMA, *(pa.field(COLUMN + name, _TYPES[columns[name]]) for name in sorted(columns))])
+
+
+def join_labels(names: Sequence[str | None]) -> str:
+    """The labels of a record as the text in which a condition looks for one."""
+    return "".join(f"\x1f{name}\x1f" for name in names)
+
+
+def make_condition(
+    condition: pc.Expression | str | None = None, schema: pa.Schema = SCHEMA, /, **equals: Any
+) -> pc.Expression:
+    """A condition, checked against the columns that there are.
 
     Args:
       condition: an expression of pyarrow, or a text such as "label = 'cat' and sharpness < 20": columns, numbers,
-        texts and lists of them, compared by = != < <= > >= in, is None, joined by and, or, not, + - *.
+        texts and lists of them, compared by = != < <= > >= in, like, is None, joined by and, or, not, + - *. A column
+        of the layout is called `column.NAME`, or `NAME` if the index has none of that name.
+      schema: from `condition_schema`.
       equals: column -> value, or list of values, that it must have.
 
     Raises:
       RequestError: the text cannot be read, or a column is not in the index or has another type.
     """
-    parsed = _parse(condition) if isinstance(condition, str) else condition
+    language = _Language(schema)
+    parsed = language.parse(condition) if isinstance(condition, str) else condition
     try:
         for name, value in equals.items():
-            column = _column(name)
+            column = language.column(name)
             is_list = isinstance(value, list | tuple | set | frozenset | range)
-            one = _is_in(column, list(value)) if is_list else _compare(ast.Eq, column, _literal(value))
+            one = _is_in(column, list(value)) if is_list else language.compare(ast.Eq, column, _literal(value))
             parsed = one if parsed is None else parsed & one
         if parsed is None:
             return pc.scalar(True)
-        kind = _evaluate(parsed, _SCHEMA.empty_table()).type
+        kind = language.type_of(parsed)
         if kind != pa.bool_():
             raise TypeError(f"it is a value of type {kind}, not a comparison")
     except (pa.ArrowException, TypeError, OverflowError, _UnreadableError) as error:
         raise _refusal(
             condition if isinstance(condition, str) else str(equals if parsed is None else parsed),
             str(error).partition("\n")[0],
+            schema,
         ) from error
     return parsed
 
 
-def find_rows(path: str, shard: Shard, condition: pc.Expression) -> np.ndarray:
-    """Numbers of a shard's records whose index rows fulfil a condition.
+def names_in(condition: pc.Expression, schema: pa.Schema) -> list[str]:
+    """The columns that a condition names, and no more than its text may name."""
+    text = str(condition)
+    return [name for name in schema.names if name in text]
+
+
+def split_condition(text: str) -> list[str]:
+    """The conditions that a text joins by `and`; rows fulfil it if they fulfil each."""
+    try:
+        node = ast.parse(_spell(text), mode="eval").body
+    except (SyntaxError, tokenize.TokenError, RecursionError, MemoryError, _UnreadableError):
+        return [text]  # `make_condition` says why
+    return (
+        [ast.unparse(one) for one in node.values]
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And)
+        else [text]
+    )
+
+
+def find_rows(path: str, shard: Shard, condition: pc.Expression, records: ReadsColumns | None = None) -> np.ndarray:
+    """Numbers of a shard's records that fulfil a condition; a record is read only for what its index row lacks.
 
     Args:
       path: the dataset's folder.
       shard: a shard with an index.
       condition: as `make_condition` makes it.
+      records: reads what the index lacks, if the condition may name it.
 
     Raises:
       RequestError: a number of the condition, or one that it computes, is too large.
-      BuildError: the index is not that of the manifest, or has not a row for each record.
+      BuildError: the index or the shard is not that of the manifest, or the index has not a row for each record.
     """
-    # No more than the text of the condition may name; what an earlier version did not write is null.
-    named = [field for field in _SCHEMA if field.name in str(condition)]
-    names = [field.name for field in named if field.name != "split"] or ["offset"]
+    named = names_in(condition, records.schema if records else SCHEMA)
+    unindexed = [name for name in named if name == LABELS or name.startswith(COLUMN)]
+    read = records.read(path, shard, unindexed) if records and unindexed else None
+    names = [name for name in named if name not in (*unindexed, "split")] or ["offset"]
     found, start = [np.empty(0, np.int64)], 0
     for rows in read_index(path, shard, names):
-        columns = {
-            field.name: rows[field.name].cast(field.type)
-            if field.name in rows.schema.names
-            else pa.repeat(pa.scalar(shard.split if field.name == "split" else None, field.type), rows.num_rows)
-            for field in named
-        }
+        columns: dict[str, Any] = (
+            {} if read is None else {name: read[name].slice(start, rows.num_rows) for name in unindexed}
+        )
+        columns |= {name: rows[name] for name in names if name in rows.schema.names}
+        columns |= {"split": [shard.split] * rows.num_rows}
         try:
-            passes = _evaluate(condition, pa.table(columns) if columns else pa.Table.from_batches([rows]))
+            passes = fulfils(condition, columns, rows.num_rows, schema=records.schema if records else SCHEMA)
         except pa.ArrowInvalid as error:
             # A number that is too large is known only where it meets the values.
             raise _refusal(str(condition), f"{shard.index}: {error}") from error
-        found.append(start + np.flatnonzero(passes.fill_null(False).to_numpy()))
+        found.append(start + np.flatnonzero(passes))
         start += rows.num_rows
     return np.concatenate(found)
+
+
+def fulfils(
+    condition: pc.Expression, columns: Mapping[str, Any], count: int, *, schema: pa.Schema = SCHEMA
+) -> np.ndarray:
+    """[count] bool: which rows fulfil a condition.
+
+    Args:
+      columns: name -> values; a column that is not there is null.
+      count: of rows.
+      schema: the types of the columns.
+
+    Raises:
+      pyarrow.ArrowInvalid: a number is too large.
+    """
+    # One column at least, for a condition that names none.
+    fields = [schema.field(name) for name in names_in(condition, schema) or ["split"]]
+    arrays = [_as_column(columns.get(field.name), field.type, count) for field in fields]
+    passes = _evaluate(condition, pa.table(arrays, schema=pa.schema(fields)))
+    return passes.fill_null(False).to_numpy()
+
+
+def _as_column(values: Any, kind: pa.DataType, count: int) -> pa.Array | pa.ChunkedArray:
+    if values is None:
+        return pa.nulls(count, kind)
+    return values.cast(kind) if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, kind)
 
 
 def _evaluate(condition: pc.Expression, rows: pa.Table) -> pa.ChunkedArray:
@@ -119,52 +199,120 @@ def _evaluate(condition: pc.Expression, rows: pa.Table) -> pa.ChunkedArray:
     return project.to_table(use_threads=False)["passes"]
 
 
-def _parse(text: str) -> pc.Expression:
-    try:
-        tokens = list(tokenize.generate_tokens(io.StringIO(text.strip()).readline))
-        if any(one.type == other.type == tokenize.STRING for one, other in itertools.pairwise(tokens)):
-            # SQL's 'it''s' is 'its' in Python.
-            raise _UnreadableError("two texts have nothing between them; write a text with ' as \"it's\"")
-        # SQL compares with one sign, Python with two.
-        spelled = tokenize.untokenize((kind, "==" if word == "=" else word) for kind, word, *_ in tokens)
-        return _read(ast.parse(spelled, mode="eval").body)
-    except (SyntaxError, tokenize.TokenError, RecursionError, MemoryError, _UnreadableError) as error:
-        raise _refusal(text, str(error) if isinstance(error, _UnreadableError) else "it cannot be read") from error
-    except (TypeError, ValueError, AttributeError, OverflowError, pa.ArrowException) as error:
-        raise _refusal(text, "it does not compare a column with a value") from error
+def _spell(text: str) -> str:
+    """A condition in Python's words."""
+    tokens = list(tokenize.generate_tokens(io.StringIO(text.strip()).readline))
+    if any(one.type == other.type == tokenize.STRING for one, other in itertools.pairwise(tokens)):
+        # SQL's 'it''s' is 'its' in Python.
+        raise _UnreadableError("two texts have nothing between them; write a text with ' as \"it's\"")
+    words = [(kind, _WORDS.get(word, word)) for kind, word, *_ in tokens]
+    # `not like` is an operator of its own.
+    negated = {place for place, pair in enumerate(itertools.pairwise(words)) if [w for _, w in pair] == ["not", "@"]}
+    return tokenize.untokenize(
+        (kind, "//" if place in negated else word)
+        for place, (kind, word) in enumerate(words)
+        if place - 1 not in negated
+    )
 
 
 class _UnreadableError(Exception):
     """A part of a condition is not of those that there are."""
 
 
-def _read(node: ast.expr) -> Any:
-    match node:
-        case ast.Name(id=name):
-            return _column(name)
-        case ast.Constant(value=str() | int() | float() as value):
-            return _literal(value)
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
-            return pc.scalar(-number)
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return ~_read(operand)
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return pc.negate(_read(operand))
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return _OPERATORS[type(op)](_read(left), _read(right))
-        case ast.BoolOp(op=op, values=[first, *others]):
-            joined = _read(first)
-            for other in others:
-                joined = _OPERATORS[type(op)](joined, _read(other))
-            return joined
-        case ast.Compare(
-            left=left, ops=[ast.In() | ast.NotIn() as op], comparators=[ast.Tuple() | ast.List() as values]
-        ):
-            found = _is_in(_read(left), ast.literal_eval(values))
-            return found if isinstance(op, ast.In) else ~found
-        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
-            return _compare(type(op), *(None if _is_null(side) else _read(side) for side in (left, right)))
-    raise _UnreadableError(f"{ast.unparse(node)!r} is not understood")
+@dataclasses.dataclass(frozen=True)
+class _Language:
+    """Reads the text of a condition over columns."""
+
+    schema: pa.Schema
+
+    def parse(self, text: str) -> pc.Expression:
+        try:
+            return self._read(ast.parse(_spell(text), mode="eval").body)
+        except (SyntaxError, tokenize.TokenError, RecursionError, MemoryError, _UnreadableError) as error:
+            problem = str(error) if isinstance(error, _UnreadableError) else "it cannot be read"
+            raise _refusal(text, problem, self.schema) from error
+        except (TypeError, ValueError, AttributeError, OverflowError, pa.ArrowException) as error:
+            raise _refusal(text, "it does not compare a column with a value", self.schema) from error
+
+    def column(self, name: str) -> pc.Expression:
+        names = self.schema.names
+        if name in names and name != LABELS:
+            return pc.field(name)
+        if COLUMN + name in names:
+            return pc.field(COLUMN + name)
+        if name == LABELS:
+            raise _UnreadableError(
+                "the index has no column 'labels'; did you mean label? or 'cat' in labels, of several"
+            )
+        near = difflib.get_close_matches(name, names, n=1)
+        raise _UnreadableError(f"the index has no column {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
+
+    def compare(self, op: type[ast.AST], left: Any, right: Any) -> pc.Expression:
+        if left is None:
+            left, right = right, left
+        if right is None:
+            if op not in (ast.Eq, ast.Is, ast.NotEq, ast.IsNot) or left is None:
+                raise _UnreadableError(
+                    "None is neither less nor greater than a value; write `is None` or `is not None`"
+                )
+            return left.is_null() if op in (ast.Eq, ast.Is) else left.is_valid()
+        return _OPERATORS[op](self._rounded(left, right), self._rounded(right, left))
+
+    def type_of(self, value: pc.Expression) -> pa.DataType:
+        return _evaluate(value, self.schema.empty_table()).type
+
+    def _rounded(self, value: pc.Expression, other: pc.Expression) -> pc.Expression:
+        """A number with the digits of what it is compared with: no float32 column has 0.1 itself."""
+        if self.type_of(value) == pa.float64() and self.type_of(other) == pa.float32():
+            return value.cast(pa.float32())
+        return value
+
+    def _read(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Name(id=name):
+                return self.column(name)
+            case ast.Attribute(value=ast.Name(id="column"), attr=name):
+                return self.column(COLUMN + name)
+            case ast.Constant(value=str() | int() | float() as value):
+                return _literal(value)
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+                return pc.scalar(-number)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return ~self._read(operand)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return pc.negate(self._read(operand))
+            case ast.BinOp(
+                left=left, op=ast.MatMult() | ast.FloorDiv() as op, right=ast.Constant(value=str() as pattern)
+            ):
+                found = pc.match_like(self._read(left), pattern)
+                return found if isinstance(op, ast.MatMult) else ~found
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+                return _OPERATORS[type(op)](self._read(left), self._read(right))
+            case ast.BoolOp(op=op, values=[first, *others]):
+                joined = self._read(first)
+                for other in others:
+                    joined = _OPERATORS[type(op)](joined, self._read(other))
+                return joined
+            case ast.Compare(ops=[ast.In() | ast.NotIn()]):
+                return self._read_membership(node)
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
+                return self.compare(type(op), *(None if _is_null(side) else self._read(side) for side in (left, right)))
+        raise _UnreadableError(f"{_show(node)!r} is not understood")
+
+    def _read_membership(self, node: ast.Compare) -> pc.Expression:
+        """`label in ('cat', 'dog')`, or `'cat' in labels`."""
+        match node:
+            case ast.Compare(left=left, comparators=[ast.Tuple() | ast.List() as values]):
+                found = _is_in(self._read(left), ast.literal_eval(values))
+            case ast.Compare(left=ast.Constant(value=str() as label), comparators=[ast.Name(id="labels")]):
+                found = pc.match_substring(pc.field(LABELS), join_labels([label]))
+            case _:
+                raise _UnreadableError(f"{_show(node)!r} is not understood")
+        return found if isinstance(node.ops[0], ast.In) else ~found
+
+
+def _show(node: ast.expr) -> str:
+    return ast.unparse(node).replace(" @ ", " like ").replace(" // ", " not like ")
 
 
 def _is_null(node: ast.expr) -> bool:
@@ -179,27 +327,6 @@ def _literal(value: Any) -> Any:
     return value if value is None else pc.scalar(value)
 
 
-def _compare(op: type[ast.AST], left: Any, right: Any) -> pc.Expression:
-    if left is None:
-        left, right = right, left
-    if right is None:
-        if op not in (ast.Eq, ast.Is, ast.NotEq, ast.IsNot) or left is None:
-            raise _UnreadableError("None is neither less nor greater than a value; write `is None` or `is not None`")
-        return left.is_null() if op in (ast.Eq, ast.Is) else left.is_valid()
-    return _OPERATORS[op](_rounded(left, right), _rounded(right, left))
-
-
-def _rounded(value: pc.Expression, other: pc.Expression) -> pc.Expression:
-    """A number with the digits of what it is compared with: no float32 column has 0.1 itself."""
-    if _type(value) == pa.float64() and _type(other) == pa.float32():
-        return value.cast(pa.float32())
-    return value
-
-
-def _type(value: pc.Expression) -> pa.DataType:
-    return _evaluate(value, _SCHEMA.empty_table()).type
-
-
 def _is_in(column: pc.Expression, values: Sequence[Any]) -> pc.Expression:
     if not values:
         return pc.scalar(False)
@@ -207,15 +334,8 @@ def _is_in(column: pc.Expression, values: Sequence[Any]) -> pc.Expression:
     return column.isin(pa.array(values, pa.uint64() if is_unsigned else None))
 
 
-def _column(name: str) -> pc.Expression:
-    if name not in _SCHEMA.names:
-        near = difflib.get_close_matches(name, _SCHEMA.names, n=1)
-        raise _UnreadableError(f"the index has no column {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
-    return pc.field(name)
-
-
-def _refusal(text: str, problem: str) -> RequestError:
-    if (bare := _BARE.search(text)) and bare[3] not in _SCHEMA.names:
+def _refusal(text: str, problem: str, schema: pa.Schema = SCHEMA) -> RequestError:
+    if (bare := _BARE.search(text)) and bare[3] not in schema.names:
         column, op, value = bare.groups()
         quoted = f"({value!r},)" if op.endswith("in") else repr(value)
         problem = (
@@ -224,5 +344,5 @@ def _refusal(text: str, problem: str) -> RequestError:
         )
     return RequestError(
         f"the condition {text} cannot be applied: {problem}; expected such as {_EXAMPLE}; the index has: "
-        f"{', '.join(_SCHEMA.names)}"
+        f"{', '.join(schema.names)}"
     )

@@ -28,6 +28,7 @@ from beam_tfrecords.reading.collating import as_examples
 from beam_tfrecords.reading.conditions import find_rows, make_condition
 from beam_tfrecords.reading.decoding import ReadExample
 from beam_tfrecords.reading.index_files import read_places, replaced
+from beam_tfrecords.reading.record_columns import RecordColumns
 from beam_tfrecords.reading.resizing import ImageSize, Resize, ResizeMode
 from beam_tfrecords.storage.open_file import OpenFile
 from beam_tfrecords.tfrecord import FOOTER_BYTES, HEADER_BYTES, RecordError, read_records
@@ -53,14 +54,24 @@ class Records(Sequence[Any]):
       path: the dataset's folder.
       shards: those that hold them, not compressed and with indices.
       read: makes of a serialized example what is given.
+      columns: reads for a filter what indices lack.
       verify: whether CRCs are checked when a record is read.
     """
 
-    def __init__(self, path: str, shards: Sequence[Shard], *, read: Callable[[bytes], Any], verify: bool) -> None:
+    def __init__(
+        self,
+        path: str,
+        shards: Sequence[Shard],
+        *,
+        read: Callable[[bytes], Any],
+        columns: RecordColumns,
+        verify: bool,
+    ) -> None:
         self._path = path
         self._shards = shards
         self._verify = verify
         self._read = read
+        self._columns = columns
         self._starts = [0, *itertools.accumulate(shard.records for shard in self._shards)]
         # Numbers of the records that a filter or a slice has kept; None for all.
         self._kept: np.ndarray | None = None
@@ -149,22 +160,23 @@ class Records(Sequence[Any]):
         return {**self.__dict__, "_places": {}}
 
     def filter(self, condition: pc.Expression | str | None = None, **equals: Any) -> Records:
-        """The records whose index rows fulfil a condition; no record is read.
+        """The records that fulfil a condition; only `labels` and columns of the layout are read from the records.
 
             records.filter(label="cat")
             records.filter("label = 'cat' and sharpness < 20")
+            records.filter("'cat' in labels and key like 'street/%' and column.age > 3")
             records.filter(pyarrow.compute.field("height") > 200)
 
         Args:
-          condition: over index columns and `split`; see `conditions.make_condition`.
+          condition: over index columns, `split`, `labels` and columns of the layout; see `conditions.make_condition`.
           equals: column -> value, or list of values, that it must have.
 
         Raises:
           RequestError: the condition cannot be read, or the index has no such column.
           BuildError: the dataset was replaced, or its index is damaged.
         """
-        checked = make_condition(condition, **equals)
-        find = functools.partial(find_rows, self._path, condition=checked)
+        checked = make_condition(condition, self._columns.schema, **equals)
+        find = functools.partial(find_rows, self._path, condition=checked, records=self._columns)
         kept, shards = self._kept, list(range(len(self._shards)))
         if kept is not None:
             shards = np.unique(np.searchsorted(self._starts, kept, side="right") - 1).tolist()

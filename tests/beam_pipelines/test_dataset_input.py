@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -357,3 +358,43 @@ def test_a_shard_that_is_gone_is_refused(tmp_path, build, convert):
     (first / shard.file).unlink()
     ran = convert(f"--input={first}", f"--output={tmp_path / 'out'}")
     assert (ran.code, shard.file in ran.err) == (2, True)
+
+
+# A function of the user
+
+
+STEPS = """\
+def same(sample):
+    assert sample.image.ndim == 3
+    return sample.replace(label="cat" if sample.label == "rocket" else sample.label)
+
+
+def crop(sample):
+    return sample.crop((0, 0, 4, 6))
+"""
+
+
+@pytest.fixture
+def steps(tmp_path, monkeypatch) -> Iterator[None]:
+    """A module of the user in the current folder."""
+    (tmp_path / "own_steps.py").write_text(STEPS)
+    monkeypatch.chdir(tmp_path)
+    # Where pipelines are run plainly, this process is also the worker.
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    yield
+    sys.modules.pop("own_steps", None)
+
+
+def test_an_image_that_a_function_does_not_touch_is_taken_over(tmp_path, build, steps):
+    first = build(tmp_path / "first", *_write_photos(tmp_path), "--image_size=8", "--name=x")
+    mapped = build(tmp_path / "mapped", f"--input={first}", "--map=own_steps:same", "--name=x")
+    images = [{key: record["image"] for key, record in examples(out)["train"].items()} for out in (first, mapped)]
+    assert images[0] == images[1]
+    assert "rocket" not in {row["label"] for row in facts(mapped).values()}
+
+
+def test_an_image_that_a_function_crops_is_converted(tmp_path, build, steps):
+    first = build(tmp_path / "first", *_write_photos(tmp_path), "--layout=imagenet", "--name=x")
+    mapped = build(tmp_path / "mapped", f"--input={first}", "--map=own_steps:crop", "--name=x")
+    records = examples(mapped)["train"].values()
+    assert {(record["image/height"][1][0], record["image/width"][1][0]) for record in records} == {(6, 4)}

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from beam_tfrecords.tfrecord import Compression
+from beam_tfrecords.transforms.blocks.filtering import Condition
 from beam_tfrecords.transforms.blocks.reuse import ReusePlan
 from beam_tfrecords.transforms.mapping.map_sample import MapSample
 from beam_tfrecords.transforms.parts import PartPolicy
@@ -25,6 +26,7 @@ class BlockPlan:
       group_rows: whether references with one key are one sample.
       last_member_wins: whether a member of an archive replaces those before it with the same name.
       map: applies the function of the user; None without one.
+      where: what samples have to fulfil; None for nothing.
     """
 
     folder: str
@@ -42,3 +44,4 @@ class BlockPlan:
     group_rows: bool = False
     last_member_wins: bool = False
     map: MapSample | None = None
+    where: Condition | None = None

@@ -37,12 +37,12 @@ def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, c
     is_first = _begin(started)
     # To a store that would be one more request; on a disk, a power cut may leave the marker alone.
     finished = None if is_first and storage.has_scheme(marker) else read_marker(marker)
-    if finished is not None and finished.is_final(plan.launch) and _has_its_files(finished, joined, plan):
+    if finished is not None and finished.is_final(plan.launch) and _has_its_files(finished, joined, plan, convert):
         return finished
     # A decoder that cannot have the memory says anything, such as that the file is damaged.
     check_memory_left(plan.max_image_memory)
     counts: Counter[Key] = Counter()
-    refs = _read_rows(joined, counts, plan, split=split)
+    refs = _read_rows(joined, counts, plan, convert, split=split)
     result = write_block(
         refs, counts, split=split, number=number, stem=stem, plan=plan, convert=convert, is_first=is_first
     )
@@ -51,22 +51,27 @@ def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, c
     return result
 
 
-def _read_rows(joined: Iterable[bytes], counts: Counter[Key], plan: BlockPlan, *, split: str) -> Iterator[RefColumns]:
-    return join_rows(
+def _read_rows(
+    joined: Iterable[bytes], counts: Counter[Key], plan: BlockPlan, convert: ConvertSample, *, split: str
+) -> Iterator[RefColumns]:
+    refs = join_rows(
         read_block(joined, seed=plan.seed),
         counts,
         split=split,
         group_rows=plan.group_rows,
         last_member_wins=plan.last_member_wins,
     )
+    if plan.where is None or plan.map is not None:  # a function of the user may change what the listing tells
+        return refs
+    return plan.where.keep_listed(refs, counts, convert, split=split)
 
 
-def _has_its_files(finished: BlockResult, joined: Iterable[bytes], plan: BlockPlan) -> bool:
+def _has_its_files(finished: BlockResult, joined: Iterable[bytes], plan: BlockPlan, convert: ConvertSample) -> bool:
     """Whether the files of a finished block are what they were, where the listing does not tell."""
     if not finished.files_seen:
         return True
     seen = look_again(
-        _read_rows(joined, Counter(), plan, split=finished.split),
+        _read_rows(joined, Counter(), plan, convert, split=finished.split),
         hashes_files=plan.hashes_files,
         needs_image=plan.read_images,
         max_file_size=plan.max_file_size,

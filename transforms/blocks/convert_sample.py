@@ -69,6 +69,17 @@ class ConvertedBatch:
     labels: Sequence[str | None]
     facts: Mapping[str, Sequence[Any]]
 
+    def take(self, places: Sequence[int]) -> ConvertedBatch:
+        """The samples of these places."""
+
+        def choose(values: Sequence[Any]) -> list[Any]:
+            return list(map(values.__getitem__, places))
+
+        facts = {name: choose(values) for name, values in self.facts.items()}
+        return ConvertedBatch(
+            choose(self.examples), choose(self.crcs), choose(self.class_names), choose(self.labels), facts
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class ConvertSample:
@@ -105,6 +116,16 @@ class ConvertSample:
             return self._keep_stored(ref, record)
         prepared = self._prepare(ref, record.images)
         return prepared._replace(fields={**record.own_fields, **prepared.fields})
+
+    def open_images(self, ref: SampleRef, images: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """The files of the images of one sample, which are in its example if it is a record of a dataset of ours.
+
+        Raises:
+          SampleError: pixels are missing.
+        """
+        if self.records is None or not isinstance(ref.locator, RecordRange) or not images:
+            return images
+        return StoredRecord.read(images[IMAGE], ref.locator, self.records).images
 
     def _prepare(self, ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
         names = [name for name in images if name != MASK] if self.layout.needs_image else []
@@ -200,6 +221,14 @@ class ConvertSample:
         """Why samples are rejected before their images are read; None for the others."""
         objects = [Objects.unpack_labels(found) if found else () for found in refs.each("objects")]
         return [self._find_failure(*found) for found in zip(refs.labels, objects, strict=True)]
+
+    def names_of_labels(self, refs: RefColumns) -> list[tuple[str, ...]]:
+        """The classes of each sample, if the layout asks for labels.
+
+        Raises:
+          SampleError: one of them is rejected.
+        """
+        return [tuple(name for _, name in found) for found in self._resolve_batch(refs)]
 
     def sample_hashes(self, refs: RefColumns) -> list[str]:
         """Changes with everything that decides an example: the sample, the settings, the libraries.

@@ -13,7 +13,7 @@ from beam_tfrecords.transforms.blocks.prepare_samples import prepare_samples
 from beam_tfrecords.transforms.blocks.results import BlockResult
 from beam_tfrecords.transforms.blocks.reuse import BlockReuse
 from beam_tfrecords.transforms.blocks.stopwatch import Stopwatch
-from beam_tfrecords.transforms.blocks.write_samples import SampleWriter
+from beam_tfrecords.transforms.blocks.write_samples import Left, SampleWriter
 from beam_tfrecords.transforms.images.quality import measure_quality
 from beam_tfrecords.transforms.parts import PartWriter
 from beam_tfrecords.transforms.ref_columns import RefColumns
@@ -53,7 +53,15 @@ def write_block(
         compression=plan.compression,
         measure=measure_quality,
     ) as writer:
-        samples = SampleWriter(convert, writer, counts, memory=plan.max_image_memory, split=split, launch=plan.launch)
+        samples = SampleWriter(
+            convert,
+            writer,
+            counts,
+            memory=plan.max_image_memory,
+            split=split,
+            launch=plan.launch,
+            where=plan.where,
+        )
         prepared = prepare_samples(
             batches, plan, convert, reuse=reuse, seen=seen, clock=clock, is_first=is_first, counts=counts
         )
@@ -61,8 +69,9 @@ def write_block(
             clock.lap("convert")
             made = samples.write(batch.refs, batch.outcomes, batch.source_bytes)
             if reuse:
-                for change in zip(batch.refs.keys, made, batch.changes, strict=True):
-                    reuse.count(*change)
+                for key, written, change in zip(batch.refs.keys, made, batch.changes, strict=True):
+                    if not isinstance(written, Left):
+                        reuse.count(key, written, change)
             # Otherwise two images would be held while the next one is read.
             del batch
             clock.lap("write")

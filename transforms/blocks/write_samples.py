@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from beam_tfrecords.errors import TRIED_AGAIN, FailureReason, SampleError, Stage
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, ConvertSample, PreparedSample
+from beam_tfrecords.transforms.blocks.filtering import Condition
 from beam_tfrecords.transforms.blocks.guard import failure_of
 from beam_tfrecords.transforms.parts import PartWriter
 from beam_tfrecords.transforms.ref_columns import RefColumns
@@ -17,6 +19,16 @@ from beam_tfrecords.transforms.refs import SampleRef, describe_locator
 from beam_tfrecords.transforms.stats import Key, count_records
 
 _log = logging.getLogger(__name__)
+
+
+class Left(enum.Enum):
+    """What is written of a sample that the request leaves out: nothing."""
+
+    FILTERED = enum.auto()
+
+
+# What became of a sample: its label, why it is rejected, or that it is left out.
+Written: TypeAlias = "str | SampleError | Left | None"
 # Also told to the log of the worker whose child died.
 _PROCESS_ENDED = (FailureReason.DECODER_CRASH, FailureReason.DECODE_TIMEOUT)
 
@@ -31,6 +43,7 @@ class SampleWriter:
       counts: receives what they add to it.
       split: of the block.
       launch: this launch.
+      where: what samples have to fulfil; None for nothing.
 
     Attributes:
       failures: of the samples that are rejected, a JSON object per line.
@@ -46,17 +59,19 @@ class SampleWriter:
         memory: int,
         split: str,
         launch: str,
+        where: Condition | None = None,
     ) -> None:
         self.failures: list[str] = []
         self.launch = ""
         self._convert, self._memory = convert, memory
         self._writer, self._counts, self._split = writer, counts, split
         self._this_launch = launch
+        self._where = where
 
     def write(
         self, refs: RefColumns, outcomes: Sequence[PreparedSample | SampleError], source_bytes: Sequence[int]
-    ) -> list[str | SampleError | None]:
-        """Writes a batch; returns the label of each sample, or why it is rejected.
+    ) -> list[Written]:
+        """Writes a batch; returns what became of each sample.
 
         Args:
           source_bytes: of the files of the images of each.
@@ -75,7 +90,7 @@ class SampleWriter:
 
     def _finish(
         self, refs: RefColumns, prepared: Sequence[PreparedSample], source_bytes: Sequence[int]
-    ) -> list[str | SampleError | None]:
+    ) -> list[Written]:
         """Makes and writes examples; a batch that fails is halved, until the sample that is to blame is alone."""
         if not prepared:
             return []
@@ -89,9 +104,17 @@ class SampleWriter:
                 *self._finish(refs.slice(0, middle), prepared[:middle], source_bytes[:middle]),
                 *self._finish(refs.slice(middle, len(refs)), prepared[middle:], source_bytes[middle:]),
             ]
-        self._write(refs, made)
-        self._counts["source_bytes",] += sum(source_bytes)
-        return list(made.labels)
+        labels: list[Written] = list(made.labels)
+        if self._where is not None:
+            passes = self._where.passes(refs, made, split=self._split)
+            kept = [place for place, fits in enumerate(passes) if fits]
+            labels = [label if fits else Left.FILTERED for label, fits in zip(labels, passes, strict=True)]
+            self._counts["filtered", self._split] += len(refs) - len(kept)
+            refs, made, source_bytes = refs.take(kept), made.take(kept), [source_bytes[place] for place in kept]
+        if len(refs):
+            self._write(refs, made)
+            self._counts["source_bytes",] += sum(source_bytes)
+        return labels
 
     def _write(self, refs: RefColumns, made: ConvertedBatch) -> None:
         count_records(self._counts, self._split, made.class_names, made.facts)

@@ -60,6 +60,14 @@ def read_text(word: Any) -> str:
     return text
 
 
+def read_condition(word: Any) -> str:
+    """Reads a condition; what it may name follows from the layout."""
+    text = str(word).strip()
+    if not text:
+        raise ValueError('expected a condition, such as "height > 64"')
+    return text
+
+
 def read_url(word: Any) -> str:
     """Reads the address of a page."""
     if re.fullmatch(r"https?://[^\s<>\"]+", str(word)):
@@ -211,6 +219,14 @@ class BuildSpec:
         read=switch,
         decides_bytes=False,
         in_spec=False,
+    )
+    where: str | None = setting(
+        None,
+        help="condition over index columns and columns of the layout, such as \"height > 64 and label = 'cat'\"; "
+        "samples that do not fulfil it are filtered",
+        group=INPUT,
+        read=read_condition,
+        decides_records=False,
     )
     output: str = setting(
         "",

@@ -1,0 +1,74 @@
+"""Columns of records that the index does not have: all labels, and columns of the layout."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
+from beam_tfrecords.examples.class_values import ClassValue
+from beam_tfrecords.examples.layouts import COLUMN, Feature, Layout
+from beam_tfrecords.examples.parse import parse_example
+from beam_tfrecords.manifest import Shard
+from beam_tfrecords.reading.conditions import LABELS, condition_schema, join_labels
+from beam_tfrecords.tfrecord import Compression, RecordError, open_stream, read_records
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordColumns:
+    """Reads columns of records, which takes as long as reading the shards.
+
+    Attributes:
+      layout: of the examples.
+    """
+
+    layout: Layout
+    class_names: tuple[str, ...]
+    compression: Compression
+
+    @functools.cached_property
+    def schema(self) -> pa.Schema:
+        """What a condition may name."""
+        return condition_schema(self.layout)
+
+    def read(self, path: str, shard: Shard, names: Sequence[str]) -> pa.Table:
+        """The columns of all records of a shard, as `condition_schema` names them.
+
+        Raises:
+          BuildError: the shard is damaged, or has not the records of the manifest.
+        """
+        features = {one.column and COLUMN + one.column: one for one in self.layout.features}
+        label = next((one for one in self.layout.features if one.class_value is not None), None)
+        columns: dict[str, list[Any]] = {name: [] for name in names}
+        file = storage.join(path, shard.file)
+        try:
+            with storage.open_read(file) as opened:
+                for record in read_records(open_stream(opened, self.compression)):
+                    values = parse_example(record.data)
+                    for name, column in columns.items():
+                        column.append(self._labels(values, label) if name == LABELS else _value(values, features[name]))
+        except (RecordError, ValueError, EOFError) as error:
+            raise BuildError(f"{file} cannot be read: {error}") from error
+        fields = [self.schema.field(name) for name in names]
+        table = pa.table([pa.array(columns[field.name], field.type) for field in fields], schema=pa.schema(fields))
+        if table.num_rows != shard.records:
+            raise BuildError(f"{file} has {table.num_rows} records; the manifest says {shard.records}")
+        return table
+
+    def _labels(self, values: Mapping[str, tuple[str, list[Any]]], feature: Feature | None) -> str:
+        if feature is None or feature.class_value is None:
+            return ""
+        kind: ClassValue = feature.class_value
+        _, found = values.get(feature.name, ("", []))
+        return join_labels([kind.find(value, self.class_names) for value in found])
+
+
+def _value(values: Mapping[str, tuple[str, list[Any]]], feature: Feature) -> Any:
+    _, found = values.get(feature.name, ("", []))
+    value = found[0] if len(found) == 1 else None
+    return value.decode(errors="replace") if isinstance(value, bytes) else value

@@ -1,0 +1,190 @@
+"""`--where`: samples that do not fulfil a condition are filtered, whatever the source."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from beam_tfrecords import open_dataset
+from tests.annotated_inputs import PICTURES, save_pictures
+from tests.beam_pipelines.dataset_checks import manifest_of
+from tests.identity_inputs import INPUTS, flags_of
+from tests.source_forms import write_form
+
+
+def rows_of(out: Path) -> dict[str, dict]:
+    """Key -> index row."""
+    shards = open_dataset(out).shards
+    return {row["key"]: row for shard in shards for row in pq.read_table(out / (shard.index or "")).to_pylist()}
+
+
+def check_counts(out: Path) -> None:
+    manifest = manifest_of(out)
+    left = manifest["records"] + manifest["failures"] + manifest["filtered"] + manifest["dropped_duplicates"]
+    assert left == manifest["listed"]
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory, build) -> tuple[Path, Path]:
+    """Photos, and the dataset of all of them."""
+    root = tmp_path_factory.mktemp("where")
+    write_form("folder", root / "photos")
+    return root / "photos", build(root / "all", f"--input={root / 'photos'}", "--image_size=32", "--name=x")
+
+
+CONDITIONS = {
+    "label = 'cat'": lambda row: row["label"] == "cat",
+    "label in ('cat', 'rocket') and height < 40": lambda row: row["label"] in ("cat", "rocket") and row["height"] < 40,
+    "'cat' in labels or width > 45": lambda row: row["label"] == "cat" or row["width"] > 45,
+    "'cat' not in labels": lambda row: row["label"] != "cat",
+    "2 * width < 3 * height and 2 * height < 3 * width": lambda row: (
+        2 * row["width"] < 3 * row["height"] and 2 * row["height"] < 3 * row["width"]
+    ),
+    "source_height >= 320 and source_width >= 320": lambda row: min(row["source_height"], row["source_width"]) >= 320,
+    "brightness > 100 and contrast > 40": lambda row: row["brightness"] > 100 and row["contrast"] > 40,
+    "sharpness < 2000": lambda row: row["sharpness"] < 2000,
+    "key like 'cat/%_01%'": lambda row: row["key"].startswith("cat/") and "_01" in row["key"],
+    "key not like '%_01.jpg' and split = 'train'": lambda row: not row["key"].endswith("_01.jpg"),
+}
+
+
+@pytest.mark.parametrize("where", CONDITIONS)
+def test_a_build_keeps_what_a_reader_of_the_whole_finds(tmp_path, build, photos, where):
+    folder, whole = photos
+    out = build(tmp_path / "out", f"--input={folder}", "--image_size=32", "--name=x", f"--where={where}")
+    expected = {key for key, row in rows_of(whole).items() if CONDITIONS[where](row)}
+    assert 0 < len(expected) < len(rows_of(whole))
+    assert rows_of(out).keys() == expected
+    found = open_dataset(whole).records(form="features").filter(where)
+    assert sorted(record["filename"].decode() for record in found) == sorted(key.rsplit("/")[-1] for key in expected)
+    assert manifest_of(out)["spec"]["where"] == where
+    assert manifest_of(out)["filtered"] == len(rows_of(whole)) - len(expected)
+    # A dataset of ours is filtered by what its index says.
+    again = build(tmp_path / "again", f"--input={whole}", "--name=x", f"--where={where}")
+    assert rows_of(again).keys() == expected
+    assert (out / "label.labels.txt").read_bytes() == (again / "label.labels.txt").read_bytes()
+    for one in (out, again):
+        check_counts(one)
+
+
+@pytest.mark.parametrize("source", INPUTS)
+def test_every_source_is_filtered(tmp_path, build, source):
+    (tmp_path / "in").mkdir()
+    INPUTS[source][0](tmp_path / "in", 0)
+    words = [*flags_of(source, tmp_path / "in"), "--image_size=24", "--name=x"]
+    brightness = sorted(row["brightness"] for row in rows_of(build(tmp_path / "all", *words)).values())
+    where = f"brightness <= {brightness[len(brightness) // 2]} and height = 24"
+    out = build(tmp_path / "out", *words, f"--where={where}")
+    assert sorted(row["brightness"] for row in rows_of(out).values()) == [
+        one for one in brightness if one <= brightness[len(brightness) // 2]
+    ]
+    check_counts(out)
+
+
+def _write_rows(folder: Path) -> list[str]:
+    save_pictures(folder)
+    rows = [
+        {
+            "image": name,
+            "label": [["cat", "dog"], ["dog"], [], ["emu"]][number],
+            "age": [3, 4, 5, "six"][number],
+            "height": [1.5, 2.5, 3.5, 4.5][number],
+            "note": ["a b", "it's", "", "z"][number],
+        }
+        for number, name in enumerate(PICTURES)
+    ]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    layout = {
+        "image": "image.encoded",
+        "labels": "labels.index",
+        **{
+            name: {"field": f"column.{name}", "type": kind}
+            for name, kind in (("age", "int64"), ("height", "float"), ("note", "bytes"))
+        },
+    }
+    (folder / "layout.yaml").write_text(json.dumps({"layout": layout}))
+    return [f"--input={folder / 'rows.jsonl'}", f"--spec={folder / 'layout.yaml'}", "--max_failures=0.5", "--name=x"]
+
+
+@pytest.mark.parametrize(
+    ("where", "keys"),
+    [
+        ("age > 3", "bc"),
+        ("column.age + 1 = 4", "a"),
+        ("column.height > 2", "bc"),
+        ("height > 45 and column.height > 2", "b"),
+        ("note like '%''s'", None),
+        ('note like "%\'s"', "b"),
+        ("note = ''", "c"),
+        ("'dog' in labels", "ab"),
+        ("'dog' in labels and 'cat' not in labels", "b"),
+        ("'o' in labels or label = 'emu'", ""),
+        ("label = 'dog'", "b"),
+    ],
+)
+def test_columns_of_the_layout_and_several_labels_are_known(tmp_path, build, convert, where, keys):
+    words = _write_rows(tmp_path)
+    whole = build(tmp_path / "all", *words)
+    ran = convert(*words, f"--output={tmp_path / 'out'}", f"--where={where}")
+    if keys is None:
+        assert (ran.code, "nothing between them" in ran.err) == (2, True)
+        return
+    if not keys:
+        assert (ran.code, "were filtered" in ran.err) == (3, True)
+        return
+    assert ran.code == 0, ran.err
+    # The row with `six` is rejected where it fulfils the condition, or where its age decides.
+    assert manifest_of(tmp_path / "out")["failures"] == ("age" in where or "column.height" in where)
+    assert rows_of(tmp_path / "out").keys() == {f"{key}.jpg" for key in keys}
+    check_counts(tmp_path / "out")
+    keys_of_whole = [*rows_of(whole)]
+    kept = open_dataset(whole).records(form="features").filter(where)
+    assert {keys_of_whole[number] for number in kept._kept} == {f"{key}.jpg" for key in keys}
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ("heihgt > 3", "did you mean height"),
+        ("offset > 3", "no column 'offset'"),
+        ("height", "not a comparison"),
+        ("label = cat", "quotes"),
+        ("key like height", "not understood"),
+        ("labels = 'cat'", "'cat' in labels"),
+    ],
+)
+def test_what_is_no_condition_is_refused_before_anything_starts(tmp_path, convert, photos, where, words):
+    ran = convert(f"--input={photos[0]}", f"--output={tmp_path / 'out'}", f"--where={where}")
+    assert (ran.code, words in ran.err) == (2, True), ran.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_not_measured_of_kept_files_is_refused(tmp_path, convert, photos):
+    words = [f"--input={photos[0]}", f"--output={tmp_path / 'out'}", "--image_encoding=keep"]
+    ran = convert(*words, "--where=sharpness > 20 and height > 3")
+    assert (ran.code, "sharpness" in ran.err) == (2, True)
+
+
+def test_images_that_the_listing_rules_out_are_not_read(tmp_path, build, photos):
+    folder = tmp_path / "photos"
+    write_form("folder", folder)
+    for path in folder.glob("rocket/*"):
+        path.write_bytes(b"no image")
+    out = build(tmp_path / "out", f"--input={folder}", "--image_size=32", "--where=label != 'rocket' and height > 1")
+    assert (manifest_of(out)["failures"], manifest_of(out)["filtered"]) == (0, 3)
+
+
+def test_another_condition_makes_another_version_and_takes_records_over(tmp_path, build, photos):
+    words = [f"--input={photos[0]}", "--image_size=32", "--versioned", "--name=x"]
+    build(tmp_path / "out", *words, "--where=label != 'cat'")
+    first = open_dataset(tmp_path / "out")
+    build(tmp_path / "out", *words, "--where=label != 'cat'")
+    assert open_dataset(tmp_path / "out").path == first.path
+    build(tmp_path / "out", *words, "--where=label in ('cat', 'rocket')", "--accept=all")
+    second = open_dataset(tmp_path / "out")
+    assert second.path != first.path
+    assert {row["label"] for row in rows_of(Path(second.path)).values()} == {"cat", "rocket"}
+    assert second.manifest["reuse"]["copied"] + second.manifest["reuse"]["reserialized"] == 3

@@ -1,0 +1,145 @@
+"""Leaves out samples that do not fulfil the condition of the request, before their images are read if that can be told.
+
+The condition is that of the readers: over columns that the index will have, and columns of the layout.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_tfrecords.examples.layouts import COLUMN, Feature, Layout
+from beam_tfrecords.examples.serialize import plain_value
+from beam_tfrecords.reading.conditions import (
+    LABELS,
+    condition_schema,
+    fulfils,
+    join_labels,
+    make_condition,
+    names_in,
+    split_condition,
+)
+from beam_tfrecords.transforms.blocks.convert_sample import ConvertedBatch, ConvertSample
+from beam_tfrecords.transforms.images.quality import measure_quality
+from beam_tfrecords.transforms.ref_columns import RefColumns
+from beam_tfrecords.transforms.stats import Key
+
+# Known when a record is written.
+_LATER = ("offset", "length")
+_LISTED = ("key", "uri", "label", "split")
+
+
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """A condition that samples have to fulfil. Picklable.
+
+    Attributes:
+      text: of the request.
+      layout: of the examples.
+    """
+
+    text: str
+    layout: Layout
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Condition, (self.text, self.layout)
+
+    @functools.cached_property
+    def schema(self) -> pa.Schema:
+        """What it may name."""
+        return pa.schema([field for field in condition_schema(self.layout) if field.name not in _LATER])
+
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """Columns that it names, and no more than its text may name."""
+        return frozenset(names_in(self._parse(self.text), self.schema))
+
+    def keep_listed(
+        self, batches: Iterable[RefColumns], counts: Counter[Key], convert: ConvertSample, *, split: str
+    ) -> Iterator[RefColumns]:
+        """The references that may fulfil it as far as they tell; those that are rejected anyway stay.
+
+        Args:
+          counts: receives ("filtered", split): the others.
+          convert: resolves their labels.
+        """
+        if self._listed is None:
+            yield from batches
+            return
+        for refs in batches:
+            failed = zip(refs.each("failure"), convert.find_failures(refs), strict=True)
+            unfit = self._unfit(refs)
+            told = [place for place, pair in enumerate(failed) if not any(pair) and place not in unfit]
+            fitting = refs.take(told)
+            names = convert.names_of_labels(fitting)
+            facts = {"label": [found[0] if len(found) == 1 else None for found in names]}
+            passes = np.ones(len(refs), bool)
+            passes[told] = self._fulfils(self._listed, fitting, names, facts, split=split)
+            counts["filtered", split] += len(refs) - int(passes.sum())
+            if passes.any():
+                yield refs if passes.all() else refs.take(np.flatnonzero(passes).tolist())
+
+    def passes(self, refs: RefColumns, made: ConvertedBatch, *, split: str) -> np.ndarray:
+        """[N] bool: which samples of a converted batch fulfil it."""
+        facts = dict(made.facts)
+        if qualities := facts.pop("quality", None):
+            measured = [place for place, quality in enumerate(qualities) if quality is not None]
+            for name, values in measure_quality([qualities[place] for place in measured]).items():
+                known = [*facts.get(name, [None] * len(refs))]
+                for place, value in zip(measured, values, strict=True):
+                    known[place] = value
+                facts[name] = known
+        facts["label"] = made.labels
+        return self._fulfils(self._parse(self.text), refs, made.class_names, facts, split=split)
+
+    @functools.cached_property
+    def _listed(self) -> pc.Expression | None:
+        """What of the condition references tell; None if that is nothing."""
+        known = [one for one in map(self._parse, split_condition(self.text)) if self._is_listed(one)]
+        return functools.reduce(lambda one, other: one & other, known) if known else None
+
+    def _is_listed(self, condition: pc.Expression) -> bool:
+        # Objects may lie outside of the stored image.
+        listed = {*_LISTED, *([] if self.layout.needs_objects else [LABELS])}
+        return all(name in listed or name.startswith(COLUMN) for name in names_in(condition, self.schema))
+
+    def _parse(self, text: str) -> pc.Expression:
+        return make_condition(text, self.schema)
+
+    def _fulfils(
+        self,
+        condition: pc.Expression,
+        refs: RefColumns,
+        class_names: Sequence[Sequence[str]],
+        facts: Mapping[str, Any],
+        *,
+        split: str,
+    ) -> np.ndarray:
+        columns = {
+            "key": refs.keys,
+            "uri": refs.uris(),
+            "fingerprint": refs.each("fingerprint"),
+            "split": [split] * len(refs),
+            LABELS: list(map(join_labels, class_names)),
+            **{COLUMN + one.column: self._values(one, refs) for one in self.layout.features if one.column is not None},
+            **facts,
+        }
+        return fulfils(condition, columns, len(refs), schema=self.schema)
+
+    def _unfit(self, refs: RefColumns) -> set[int]:
+        """The places of references with a value, in a column that the condition names, that no example can have."""
+        columns = (self._values(one, refs) for one in self.layout.features if one.column is not None)
+        return {place for values in columns if values for place, value in enumerate(values) if value is None}
+
+    def _values(self, feature: Feature, refs: RefColumns) -> list[Any] | None:
+        """What examples will have in a column of the layout, if the condition names it."""
+        if COLUMN + (feature.column or "") not in self.names:
+            return None
+        return [plain_value(feature, value) for value in refs.columns[feature.column or ""]]
