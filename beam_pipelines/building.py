@@ -6,7 +6,7 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from beam_tfrecords import storage
 from beam_tfrecords.beam_pipelines.execution.jobs import JobRecord
@@ -18,12 +18,18 @@ from beam_tfrecords.beam_pipelines.limits import check_limits
 from beam_tfrecords.beam_pipelines.preparing import prepare_build
 from beam_tfrecords.beam_pipelines.running import Published, Unpublished, run_plan
 from beam_tfrecords.beam_pipelines.settings.inherited_settings import read_request
+from beam_tfrecords.beam_pipelines.settings.typed_settings import settings_by_group
 from beam_tfrecords.beam_pipelines.source_opening import open_spec_source
 from beam_tfrecords.beam_pipelines.user_functions import find_function
 from beam_tfrecords.beam_pipelines.versioning import Earlier
 from beam_tfrecords.dataset import Dataset, open_dataset
 from beam_tfrecords.errors import BuildError
 from beam_tfrecords.transforms.request.build_spec import BuildSpec
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from beam_tfrecords.beam_pipelines.settings.build_settings import BuildSettings
 
 
 @overload
@@ -34,7 +40,7 @@ def build(
     quiet: bool = ...,
     report: bool = ...,
     dry_run: Literal[False] = False,
-    **settings: Any,
+    **settings: Unpack[BuildSettings],
 ) -> Dataset: ...
 @overload
 def build(
@@ -44,7 +50,7 @@ def build(
     quiet: bool = ...,
     report: bool = ...,
     dry_run: Literal[True],
-    **settings: Any,
+    **settings: Unpack[BuildSettings],
 ) -> str: ...
 def build(
     *,
@@ -53,7 +59,7 @@ def build(
     quiet: bool = False,
     report: bool = True,
     dry_run: bool = False,
-    **settings: Any,
+    **settings: Unpack[BuildSettings],
 ) -> Dataset | str:
     """Builds a dataset, as `beam-tfrecords convert` does.
 
@@ -65,7 +71,7 @@ def build(
       quiet: whether no progress is shown.
       report: whether `report.html` is written.
       dry_run: lists the input and builds nothing.
-      settings: under the names of the flags, with values as in a spec file.
+      settings: under the names of the flags, with values as in a spec file; docs/settings.md says what they do.
 
     Returns:
       The dataset; with `dry_run`, what would be built, for people.
@@ -106,6 +112,12 @@ def _as_plain(value: Any) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     return [_as_plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+# For `help(build)`.
+build.__doc__ = f"{build.__doc__}\n    Settings:\n" + "".join(
+    f"      {group}: {', '.join(setting.name for setting in members)}.\n" for group, members in settings_by_group()
+)
 
 
 def build_dataset(

@@ -168,7 +168,8 @@ def _fail(message: str, *more: str, code: int) -> int:
 
 def _find_command(name: str) -> Callable[[Sequence[str]], int]:
     if name not in _COMMANDS:
-        near = difflib.get_close_matches(name, _COMMANDS, n=1)
+        # Its name in Python.
+        near = ["convert"] if name == "build" else difflib.get_close_matches(name, _COMMANDS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(_COMMANDS)}"
         raise RequestError(f"unknown command {name!r}; {hint}")
     module, function = _COMMANDS[name]

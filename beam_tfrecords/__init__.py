@@ -15,23 +15,44 @@ from beam_tfrecords.errors import BuildError, RequestError
 
 if TYPE_CHECKING:
     from beam_tfrecords.beam_pipelines.building import build
+    from beam_tfrecords.beam_pipelines.building import build as convert
     from beam_tfrecords.beam_pipelines.verify import verify_dataset as verify
-    from beam_tfrecords.dataset import open_dataset
+    from beam_tfrecords.dataset import Dataset, open_dataset
+    from beam_tfrecords.reading.records import Records
     from beam_tfrecords.reading.tf_data import load
     from beam_tfrecords.transforms.mapping.sample import Sample
     from beam_tfrecords.transforms.sink import WriteTFRecordShards
 
-__all__ = ["BuildError", "RequestError", "Sample", "WriteTFRecordShards", "build", "load", "open_dataset", "verify"]
+__all__ = [
+    "BuildError",
+    "Dataset",
+    "Records",
+    "RequestError",
+    "Sample",
+    "WriteTFRecordShards",
+    "build",
+    "convert",
+    "load",
+    "open_dataset",
+    "verify",
+]
 
 # Imported when first used: reading needs no Beam, and building needs no TensorFlow.
 _OBJECTS = {
+    "Dataset": "beam_tfrecords.dataset:Dataset",
+    "Records": "beam_tfrecords.reading.records:Records",
     "Sample": "beam_tfrecords.transforms.mapping.sample:Sample",
     "WriteTFRecordShards": "beam_tfrecords.transforms.sink:WriteTFRecordShards",
     "build": "beam_tfrecords.beam_pipelines.building:build",
+    "convert": "beam_tfrecords.beam_pipelines.building:build",
     "load": "beam_tfrecords.reading.tf_data:load",
     "open_dataset": "beam_tfrecords.dataset:open_dataset",
     "verify": "beam_tfrecords.beam_pipelines.verify:verify_dataset",
 }
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_OBJECTS]
 
 
 def __getattr__(name: str) -> Any:

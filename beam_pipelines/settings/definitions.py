@@ -18,9 +18,9 @@ from beam_tfrecords.transforms.request.schedule_spec import ScheduleSpec
 from beam_tfrecords.transforms.settings import Setting, settings_of
 from beam_tfrecords.transforms.sources.source_spec import MASK_SETTINGS, SourceSpec
 
-_KINDS = (SourceSpec, BuildSpec, ImageSpec, ScheduleSpec)
+KINDS = (SourceSpec, BuildSpec, ImageSpec, ScheduleSpec)
 # Name -> setting, in the order of `--help`.
-SETTINGS: Mapping[str, Setting] = {setting.name: setting for kind in _KINDS for setting in settings_of(kind)}
+SETTINGS: Mapping[str, Setting] = {setting.name: setting for kind in KINDS for setting in settings_of(kind)}
 _QUOTED = re.compile(r"`([a-z_]+)((?:=[^`]*)?)`")
 
 
@@ -38,7 +38,7 @@ def read_build_spec(words: Mapping[str, Any]) -> BuildSpec:
     for setting in SETTINGS.values():
         values[setting.name] = setting.value_of(words, values)
     source, build, image, schedule = (
-        {setting.name: values[setting.name] for setting in settings_of(kind)} for kind in _KINDS
+        {setting.name: values[setting.name] for setting in settings_of(kind)} for kind in KINDS
     )
     splits, layout = values["splits"], values["layout"]
     source_spec = SourceSpec(

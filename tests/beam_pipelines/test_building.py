@@ -85,8 +85,8 @@ def test_a_script_without_a_main_guard_runs_a_build_and_ends(pets, tmp_path, fai
 
 def test_every_public_name_can_be_imported():
     errors = {"BuildError", "RequestError"}
-    names = {"Sample", "WriteTFRecordShards", "build", "load", "open_dataset", "verify"}
-    assert set(beam_tfrecords.__all__) == names | errors
+    kinds = {"Dataset", "Records", "Sample", "WriteTFRecordShards"}
+    assert set(beam_tfrecords.__all__) == {"build", "convert", "load", "open_dataset", "verify"} | kinds | errors
     for name in beam_tfrecords.__all__:
         assert callable(getattr(beam_tfrecords, name))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

@@ -255,6 +255,7 @@ def test_a_wrong_request_is_refused_in_one_line(words, named, world, run, snapsh
         (["convert", "--input=photos"], "--output"),
         (["convert", "--output=out"], "--input"),
         (["konvert"], "unknown command 'konvert'; did you mean 'convert'?"),
+        (["build"], "unknown command 'build'; did you mean 'convert'?"),
         (["convrt"], "unknown command 'convrt'; did you mean 'convert'?"),
         (["qqqq"], "unknown command 'qqqq'; known are convert, verify, inspect"),
         (["verify"], "--dataset"),

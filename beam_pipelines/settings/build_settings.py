@@ -1,0 +1,111 @@
+"""Settings of `build` for editors and type checkers; made by `typed_settings`."""
+
+# fmt: off
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, TypedDict
+
+Path: TypeAlias = "str | os.PathLike[str]"
+Words: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
+
+
+class BuildSettings(TypedDict, total=False):
+    """Settings under the names of the flags, with values as in a spec file."""
+    # Input
+    input: Words
+    source: str
+    label_pattern: str
+    image_column: str
+    label_column: str
+    label_type: Literal['class', 'float', 'text']
+    group_rows: bool
+    label_columns: Words
+    split_column: str
+    key_column: str
+    allow_outside_root: bool
+    allow_private_addresses: bool
+    trust_annotations: bool
+    image_path: str
+    image_root: Words
+    mask_root: Words
+    mask_column: str
+    mask_suffix: str
+    image_suffix: str
+    label_separator: str
+    unknown_labels: Literal['reject', 'no', 'yes']
+    missing_values: Words
+    delimiter: str
+    encoding: str
+    include: Words
+    exclude: Words
+    classes: Words
+    group_column: str
+    box_columns: Words
+    box_format: Literal['auto', 'xyxy', 'xywh', 'cxcywh']
+    box_unit: Literal['auto', 'pixels', 'shares']
+    fingerprint: Literal['stat', 'content']
+    requester_pays: str
+    class_names: Words
+    class_order: Literal['stable', 'sorted']
+    splits: str | Mapping[str, Any]
+    stratify: bool
+    limit: int
+    map: str | Callable[..., Any]
+    map_revision: str
+    check_map: bool
+    # Output
+    output: Path
+    name: str
+    description: str
+    license: str
+    homepage: str
+    layout: str | Mapping[str, Any]
+    shard_size: int | str
+    num_shards: int
+    compression: Literal['none', 'gzip']
+    seed: int
+    dali_index: bool
+    overwrite: bool
+    # Rejected images
+    max_failures: float
+    allow_damaged_containers: bool
+    max_file_size: int | str
+    image_timeout: int
+    duplicates: Literal['keep', 'drop', 'fail']
+    near_duplicates: int
+    invalid_boxes: Literal['reject', 'drop']
+    max_pixels: int
+    max_image_memory: int | str
+    allow_truncated: bool
+    # Images
+    image_size: int | str | tuple[int, int]
+    resize_mode: Literal['shorter', 'longer', 'exact', 'pad', 'crop']
+    resample: Literal['bicubic', 'bilinear', 'lanczos', 'box', 'nearest']
+    upscale: bool
+    orientation: Literal['apply', 'ignore']
+    color_profile: Literal['apply', 'ignore']
+    image_encoding: Literal['jpeg', 'png', 'webp', 'raw', 'keep']
+    keep_any_format: bool
+    codec: Literal['fast', 'exact']
+    jpeg_quality: int
+    channels: int | str
+    bit_depth: int | str
+    mask_bit_depth: int | str
+    mask_padding: int
+    check: Literal['decode', 'header']
+    # Scheduled builds
+    versioned: bool
+    keep_versions: int
+    grace: int | str
+    reuse: Path
+    guard: Literal['strict', 'warn', 'off']
+    accept: Words
+    min_count_ratio: float
+    max_count_ratio: float
+    max_failure_rise: float
+    max_share_change: float
+    min_size_ratio: float
+    max_size_ratio: float

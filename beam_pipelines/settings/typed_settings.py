@@ -1,0 +1,83 @@
+"""The types of settings as Python takes them, from which `build_settings` is made.
+
+python -m beam_tfrecords.beam_pipelines.settings.typed_settings > beam_pipelines/settings/build_settings.py
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+import typing
+from collections.abc import Iterator, Mapping
+
+from beam_tfrecords.beam_pipelines.settings.definitions import KINDS, SETTINGS
+from beam_tfrecords.transforms.settings import Setting, settings_of
+
+_HEAD = '''"""Settings of `build` for editors and type checkers; made by `typed_settings`."""
+
+# fmt: off
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, TypedDict
+
+Path: TypeAlias = "str | os.PathLike[str]"
+Words: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
+
+
+class BuildSettings(TypedDict, total=False):
+    """Settings under the names of the flags, with values as in a spec file."""
+'''
+# Settings that a spec file may write in other ways than by their own type.
+_BY_NAME = {
+    "output": "Path",
+    "reuse": "Path",
+    "image_size": "int | str | tuple[int, int]",
+    "splits": "str | Mapping[str, Any]",
+    "layout": "str | Mapping[str, Any]",
+    "map": "str | Callable[..., Any]",
+}
+_BY_TYPE: Mapping[object, str] = {bool: "bool", float: "float", str: "str"}
+
+
+def settings_module() -> str:
+    """The text of `build_settings`."""
+    lines = [_HEAD]
+    hints = {one.name: typing.get_type_hints(kind)[one.name] for kind in KINDS for one in settings_of(kind)}
+    for group, members in settings_by_group():
+        lines.append(f"    # {group}\n")
+        lines += [f"    {setting.name}: {_type(setting, hints[setting.name])}\n" for setting in members]
+    return "".join(lines)
+
+
+def settings_by_group() -> Iterator[tuple[str, list[Setting]]]:
+    """The settings of each heading of the help."""
+    for group in dict.fromkeys(setting.group for setting in SETTINGS.values()):
+        yield group, [setting for setting in SETTINGS.values() if setting.group == group]
+
+
+def _type(setting: Setting, hint: object) -> str:
+    if setting.name in _BY_NAME:
+        return _BY_NAME[setting.name]
+    words = [word for word in typing.get_args(hint) if word is not types.NoneType]
+    if typing.get_origin(hint) is typing.Literal:
+        return _literal(words)
+    kind = words[0] if typing.get_origin(hint) in (typing.Union, types.UnionType) else hint
+    if typing.get_origin(kind) is tuple:
+        return "Words"
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return _literal([member.value for member in kind])
+    if kind is int:
+        # Sizes and durations have units.
+        return "int" if setting.read.__qualname__.startswith("whole_number") else "int | str"
+    return _BY_TYPE.get(kind, "Any")
+
+
+def _literal(words: list[object]) -> str:
+    return f"Literal[{', '.join(map(repr, words))}]"
+
+
+if __name__ == "__main__":
+    print(settings_module(), end="")

@@ -1,0 +1,59 @@
+"""`build` as editors and type checkers see it."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import beam_tfrecords
+from beam_tfrecords.beam_pipelines.settings import build_settings
+from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
+from beam_tfrecords.beam_pipelines.settings.typed_settings import settings_module
+
+GOOD = """
+import pathlib
+from beam_tfrecords import BuildError, Dataset, Records, RequestError, Sample, build, convert, open_dataset
+
+dataset: Dataset = build(
+    input=["a/", pathlib.Path("b/")], output=pathlib.Path("out"), image_size=224, splits={"train": 0.9, "test": 0.1},
+    shard_size="150MB", upscale=False, max_failures=0.1, resize_mode="crop", beam_arguments=["--direct_num_workers=2"],
+)
+told: str = convert(input="a/", output="out", image_size=(224, 224), class_names=["cat", "dog"], dry_run=True)
+records: Records = dataset["train"]
+"""
+BAD = ("imagesize=3", "image_size=2.5", "resize_mode='squeeze'", "overwrite='yes'", "seed='0'")
+
+
+def test_the_types_are_generated_from_the_settings():
+    made = Path(build_settings.__file__).read_text(encoding="utf-8")
+    assert made == settings_module(), "python -m beam_tfrecords.beam_pipelines.settings.typed_settings"
+    assert list(build_settings.BuildSettings.__annotations__.keys() ^ SETTINGS.keys()) == []
+    assert ": Any" not in made
+
+
+def test_a_type_checker_knows_every_setting(tmp_path):
+    calls = "".join(f"beam_tfrecords.build(input='a', output='b', {words})\n" for words in BAD)
+    (tmp_path / "good.py").write_text(GOOD)
+    (tmp_path / "bad.py").write_text(f"import beam_tfrecords\n{calls}")
+    words = ["-m", "mypy", "--config-file=", f"--cache-dir={tmp_path}", "--follow-imports=silent"]
+    found = {}
+    for name in ("good", "bad"):
+        ran = subprocess.run([sys.executable, *words, tmp_path / f"{name}.py"], capture_output=True, text=True)
+        found[name] = [line for line in ran.stdout.splitlines() if f"{name}.py:" in line and ": error: " in line]
+    assert found["good"] == []
+    assert {line.split(":")[1] for line in found["bad"]} == {str(number) for number in range(2, 2 + len(BAD))}
+
+
+def test_help_names_the_settings_in_groups():
+    shown = inspect.getdoc(beam_tfrecords.build)
+    assert "Images: image_size, resize_mode," in shown
+    assert all(name in shown for name in SETTINGS)
+
+
+def test_public_names_are_found_and_convert_is_build():
+    assert beam_tfrecords.convert is beam_tfrecords.build
+    for name in beam_tfrecords.__all__:
+        assert getattr(beam_tfrecords, name).__doc__
+        assert name in dir(beam_tfrecords)
