@@ -34,47 +34,57 @@ def read_request(words: Mapping[str, Any]) -> BuildSpec:
     of_input: dict[str, Any] = {}
     for setting in settings_of(SourceSpec):
         of_input[setting.name] = setting.value_of(words, of_input)
-    inherited = _inherit_settings(words, inputs=of_input["input"], requester_pays=of_input["requester_pays"])
-    return read_build_spec(inherited)
+    return read_build_spec(_inherit_settings(words, of_input))
 
 
-def _inherit_settings(words: Mapping[str, Any], *, inputs: Sequence[str], requester_pays: str | None) -> dict[str, Any]:
+def _inherit_settings(words: Mapping[str, Any], of_input: Mapping[str, Any]) -> dict[str, Any]:
     """The words of a request, and for what they do not say those of its inputs, if they are datasets of ours.
 
     `image_encoding=keep` alone keeps images as they are stored, with all that the dataset says of them.
+
+    Args:
+      of_input: the settings of the input.
 
     Raises:
       RequestError: the inputs cannot be read, or have different layouts.
       BuildError: a service fault, or a damaged dataset.
     """
     given = {name: word for name, word in words.items() if word is not None}
-    if given.get("source", "auto") not in ("auto", "tfrecord") or "label_pattern" in given or not all(inputs):
+    if (
+        given.get("source", "auto") not in ("auto", "tfrecord")
+        or "label_pattern" in given
+        or not all(of_input["input"])
+    ):
         return given
-    paths, _ = name_inputs(inputs)
+    paths, _ = name_inputs(of_input["input"])
     try:
-        options = dataclasses.replace(storage.current_options(), requester_pays=requester_pays)
+        options = dataclasses.replace(storage.current_options(), requester_pays=of_input["requester_pays"])
         with storage.using(options):
-            return _inherit(given, paths) if any(map(is_dataset, paths)) else given
+            return _inherit(given, paths, of_input) if any(map(is_dataset, paths)) else given
     except (OSError, storage.SchemeError) as error:
         if isinstance(error, OSError) and storage.is_service_fault(error):
             raise BuildError(describe_fault(", ".join(paths), error)) from error
         raise RequestError(f"{quote_input(','.join(paths))} cannot be read: {error}") from error
 
 
-def _inherit(given: dict[str, Any], paths: Sequence[str]) -> dict[str, Any]:
+def _inherit(given: dict[str, Any], paths: Sequence[str], of_input: Mapping[str, Any]) -> dict[str, Any]:
     # Most requests do without the readers of records.
     from beam_tfrecords.transforms.sources.records.dataset_source import (
         common_image_spec,
         common_layout,
         find_datasets,
+        join_layout,
     )
+    from beam_tfrecords.transforms.sources.records.joined_table import JoinedTable
 
     datasets = find_datasets(paths)
     if not datasets:
         return given
     inherited: dict[str, Any] = {"source": "tfrecord"}
     if "layout" not in given:
-        inherited["layout"] = common_layout(datasets).to_json()
+        inherited["layout"] = join_layout(
+            common_layout(datasets), JoinedTable.open(of_input["join"], of_input["join_key"])
+        )
     image = common_image_spec(list(datasets.values()))
     if image is None:
         return {**inherited, "image_encoding": _KEEP, **given}

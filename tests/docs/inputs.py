@@ -74,6 +74,10 @@ def make_inputs(folder: Path) -> None:
     _make_hf_parquet(folder / "hf", photos)
     for name in ("old", "older"):
         (folder / name).symlink_to(PROJECT / "tests" / "data" / "dataset_0_1_0")
+    indices = sorted((folder / "old/index").glob("*.parquet"))
+    keys = [key for index in indices for key in pq.read_table(index)["key"].to_pylist()]
+    embeddings = pa.array([[number / 4, 0.5] for number in range(len(keys))], pa.list_(pa.float32()))
+    pq.write_table(pa.table({"key": keys, "embedding": embeddings}), folder / "embeddings.parquet")
     shutil.copytree(folder / "old", folder / "tfds", ignore=lambda *_: ["manifest.json", "_SUCCESS", "index"])
     _make_arrays(folder)
     (folder / "webdataset").mkdir()

@@ -80,7 +80,7 @@ SOURCES = (
         "records.tfrecord",
         (".tfrecord", ".tfrecords", ".tfrec", ".record", ".tfrecord.gz"),
         reads_folders=True,
-        takes=(*_ROWS, "image_column", "mask_column"),
+        takes=(*_ROWS, "image_column", "mask_column", "join", "join_key"),
     ),
     Entry("numpy", "arrays.numpy_arrays", (".npz", ".npy"), reads_folders=True, takes=(*_ROWS, "image_column")),
     Entry("idx", "arrays.idx", ("-ubyte", "-ubyte.gz"), reads_folders=True, takes=_ROWS),

@@ -173,6 +173,8 @@ class SourceSpec:
       box_format: what their numbers are, and `box_unit` what they count.
       fingerprint: what tells that a file has changed.
       requester_pays: who pays for requests to buckets whose owner does not, as in `storage.StorageOptions`.
+      join: table whose columns join the records of a dataset of ours; None for none.
+      join_key: its column with their keys.
       input_splits: path of an input -> its split, where the request says it for each (`train=photos/`).
       split_folders: folder below the root, or word of the split column -> split, where the request names them; else
         None.
@@ -338,6 +340,12 @@ class SourceSpec:
         help="what the sides of boxes in a table count: pixels, or shares of the image's size",
         read=one_of(BoxUnit),
     )
+    join: str | None = _setting(
+        None,
+        help="table whose columns join a dataset of ours by key: its images are taken over",
+        read=lambda word: storage.absolute(str(word)),
+    )
+    join_key: str = _setting("key", help="column of this table with the keys")
     fingerprint: Fingerprint = setting(
         Fingerprint.STAT,
         group=INPUT,

@@ -23,6 +23,7 @@ from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError
 from beam_tfrecords.transforms.objects import Objects
 from beam_tfrecords.transforms.refs import Range, RecordRange, SampleRef, Value, one_image
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
+from beam_tfrecords.transforms.sources.records.joined_table import JoinedTable
 from beam_tfrecords.transforms.sources.records.record_rows import corrupt, read_cell, scan_file
 from beam_tfrecords.transforms.sources.source_spec import Skipped
 from beam_tfrecords.transforms.sources.tables.cells import invalid_row
@@ -64,6 +65,7 @@ class ReadDataset:
       columns: that the layout of the request asks for.
       group: column that keeps samples in one split; None for none.
       needs_outlines: whether the masks of objects are asked for.
+      joined: the table whose columns join the records; None for none.
     """
 
     shards: Mapping[str, StoredShard]
@@ -71,6 +73,7 @@ class ReadDataset:
     columns: Sequence[str]
     group: str | None = None
     needs_outlines: bool = False
+    joined: JoinedTable | None = None
 
     def __call__(self, container: Container, spool: Spool, skipped: Skipped) -> Iterator[SampleRef]:
         """Yields one reference per record; a damaged record is rejected, and so are all that a damaged shard lacks.
@@ -80,7 +83,7 @@ class ReadDataset:
 
         Raises:
           ChangedError: the shard is no longer the version that is listed.
-          SampleError: it has more records than its index.
+          SampleError: it has more records than its index, or the table that joins them is damaged.
         """
         stored = self.shards[container.uri]
         try:
@@ -91,6 +94,7 @@ class ReadDataset:
             yield from reject_missing(container, range(stored.shard.records), damage, split=stored.split)
             return
         rows = _read_rows(stored)
+        joined = self._join(stored)
         row = next(rows, None)
         try:
             for record, is_compressed in scan_file(container, offsets=offsets):
@@ -99,7 +103,7 @@ class ReadDataset:
                 if row is None:
                     detail = f"it has more records than the {len(offsets):,} of its index"
                     raise SampleError(Stage.LIST, FailureReason.CORRUPT, detail)
-                yield self._read(stored, container, record, row, spool if is_compressed else None)
+                yield self._read(stored, container, record, row, joined, spool if is_compressed else None)
                 row = next(rows, None)
             if row is not None:
                 raise SampleError(Stage.LIST, FailureReason.TRUNCATED, "the file ends before its last record")
@@ -115,6 +119,7 @@ class ReadDataset:
         container: Container,
         record: Record | RecordError,
         row: Mapping[str, Any],
+        joined: Mapping[str, Mapping[str, Value] | SampleError],
         spool: Spool | None,
     ) -> SampleRef:
         try:
@@ -127,8 +132,13 @@ class ReadDataset:
             except ValueError as error:
                 raise invalid_row(f"record {record.number} at byte {record.offset:,}: {error}") from error
             values = {feature.field: features.get(feature.name, ("", []))[1] for feature in self.layout.features}
+            found: Mapping[str, Value] | SampleError = {}
+            if self.joined is not None:
+                found = joined.get(row["key"]) or self.joined.lacks(row["key"])
+            if isinstance(found, SampleError):
+                raise found
             several = {feature.column for feature in self.layout.features if feature.several}
-            cells = {name: values.get(f"column.{name}", []) for name in self.columns}
+            cells = {name: values.get(f"column.{name}", []) for name in self.columns if name not in found}
             group = read_cell(("", values.get(f"column.{self.group}", []))) if self.group else None
             return SampleRef(
                 container.key_prefix + row["key"],
@@ -138,12 +148,20 @@ class ReadDataset:
                 row["sample_hash"],
                 _read_label(values, stored.class_names),
                 stored.split,
-                {name: cell if name in several else read_cell(("", cell)) for name, cell in cells.items()},
+                {**{name: cell if name in several else read_cell(("", cell)) for name, cell in cells.items()}, **found},
                 group=None if group is None else str(group),
                 objects=self._read_objects(values, row, stored.class_names) if self.layout.needs_objects else None,
             )
         except SampleError as error:
             return _rejected(stored, container, row, error)
+
+    def _join(self, stored: StoredShard) -> Mapping[str, Mapping[str, Value] | SampleError]:
+        """Key of a record of a shard -> what the table has for it."""
+        if self.joined is None:
+            return {}
+        batches = read_index(stored.path, stored.shard, ["key"])
+        keys = itertools.chain.from_iterable(rows["key"].to_pylist() for rows in batches)
+        return self.joined.find(set(keys), {*self.joined.types} & {*self.columns})
 
     def _locate(
         self, stored: StoredShard, container: Container, record: Record, row: Mapping[str, Any], spool: Spool | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from beam_tfrecords import storage
 from beam_tfrecords.dataset import Dataset, is_dataset, open_dataset
@@ -17,6 +18,7 @@ from beam_tfrecords.transforms.refs import IMAGE
 from beam_tfrecords.transforms.settings import read_settings, settings_of
 from beam_tfrecords.transforms.sources.inputs import InputFile, key_prefixes, quote_input
 from beam_tfrecords.transforms.sources.records.dataset_rows import ReadDataset, StoredShard
+from beam_tfrecords.transforms.sources.records.joined_table import JoinedTable
 from beam_tfrecords.transforms.sources.source import ContainerSource, MakeSource
 from beam_tfrecords.transforms.sources.source_spec import SourceSpec
 from beam_tfrecords.transforms.sources.stored_records import StoredRecords
@@ -35,6 +37,7 @@ class DatasetSource(ContainerSource):
       datasets: input -> dataset.
       files: their shards.
       shards: file -> its dataset's input, and the shard.
+      joined: the table whose columns join the records; None for none.
       spec: the request.
 
     Raises:
@@ -48,6 +51,7 @@ class DatasetSource(ContainerSource):
         datasets: Mapping[str, Dataset],
         files: Sequence[InputFile],
         shards: Mapping[str, tuple[str, Shard]],
+        joined: JoinedTable | None,
         spec: SourceSpec,
     ) -> None:
         super().__init__(files)
@@ -56,6 +60,7 @@ class DatasetSource(ContainerSource):
         layout = common_layout(datasets)
         self.records = StoredRecords(layout, common_image_spec(list(datasets.values())))
         self.column_types = {one.column: one.type for one in layout.features if one.column is not None}
+        self.column_types |= joined.types if joined else {}
         self.columns = tuple(self.column_types)
         self.images = {IMAGE: False} if not layout.fields.isdisjoint(IMAGE_FIELDS) else {}
         self.images |= {one.image: one.several for one in layout.features if one.image is not None}
@@ -80,7 +85,7 @@ class DatasetSource(ContainerSource):
             )
             for path, (place, shard) in shards.items()
         }
-        self.read_container = ReadDataset(stored, layout, wanted, spec.group_column, spec.needs_outlines)
+        self.read_container = ReadDataset(stored, layout, wanted, spec.group_column, spec.needs_outlines, joined)
 
 
 def find_datasets(paths: Sequence[str]) -> dict[str, Dataset]:
@@ -100,8 +105,11 @@ def find_datasets(paths: Sequence[str]) -> dict[str, Dataset]:
     return found if all(shard.index for dataset in found.values() for shard in dataset.shards) else {}
 
 
-def open_datasets(datasets: Mapping[str, Dataset]) -> MakeSource:
+def open_datasets(datasets: Mapping[str, Dataset], joined: JoinedTable | None) -> MakeSource:
     """Finds the shards.
+
+    Args:
+      joined: the table whose columns join the records; None for none.
 
     Raises:
       RequestError: one is not there, or two inputs have the same last component.
@@ -116,7 +124,7 @@ def open_datasets(datasets: Mapping[str, Dataset]) -> MakeSource:
                 raise RequestError(f"{quote_input(place)}: the dataset is not whole: {shard.file} is not there")
             files.append(InputFile(prefix, entries[path], None))
             shards[path] = place, shard
-    return functools.partial(DatasetSource, datasets, files, shards)
+    return functools.partial(DatasetSource, datasets, files, shards, joined)
 
 
 def common_layout(datasets: Mapping[str, Dataset]) -> Layout:
@@ -134,6 +142,21 @@ def common_layout(datasets: Mapping[str, Dataset]) -> Layout:
                 "first"
             )
     return one.layout
+
+
+def join_layout(layout: Layout, joined: JoinedTable | None) -> dict[str, Any]:
+    """The layout of records with a feature for each column of a table, as a spec file has it.
+
+    Raises:
+      RequestError: it has a feature of the same name.
+    """
+    words, added = layout.to_json(), joined.layout_words() if joined else {}
+    if joined and (twice := next((name for name in added if name in words), None)):
+        raise RequestError(
+            f"`join={joined.path}`: the layout has a feature {twice!r} already; rename the column in the table, or say "
+            "the features in a spec file"
+        )
+    return words | added
 
 
 def common_image_spec(datasets: Sequence[Dataset]) -> ImageSpec | None:

@@ -16,6 +16,7 @@ from beam_tfrecords.transforms.sources.inputs import InputFile, find_files_below
 from beam_tfrecords.transforms.sources.records.dataset_source import find_datasets, open_datasets
 from beam_tfrecords.transforms.sources.records.description import Description, describe_folder
 from beam_tfrecords.transforms.sources.records.image_features import choose_features
+from beam_tfrecords.transforms.sources.records.joined_table import JoinedTable
 from beam_tfrecords.transforms.sources.records.object_features import find_objects
 from beam_tfrecords.transforms.sources.records.record_rows import ReadTfrecord, read_first_records
 from beam_tfrecords.transforms.sources.source import MakeSource
@@ -112,7 +113,9 @@ def open_input(spec: SourceSpec) -> MakeSource:
       RequestError: a file does not exist, or they do not fit the request.
     """
     if datasets := find_datasets(spec.input):
-        return open_datasets(datasets)
+        return open_datasets(datasets, JoinedTable.open(spec.join, spec.join_key))
+    if spec.join is not None:
+        raise RequestError(f"`join={spec.join}`: {quote_input(spec.input[0])} is no dataset of beam-tfrecords")
     files = find_files_below(spec, RECORD_FILE, "TFRecord file in it, such as x.tfrecord-00000-of-00001")
     described = {folder: describe_folder(folder) for folder in {storage.dirname(file.entry.path) for file in files}}
     try:
