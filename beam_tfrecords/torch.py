@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,7 +21,7 @@ from beam_tfrecords.examples.layouts import MASK_FIELD, no_pair
 from beam_tfrecords.reading.collating import Pair
 from beam_tfrecords.reading.records import Records
 from beam_tfrecords.reading.resizing import ImageSize, ResizeMode
-from beam_tfrecords.reading.shuffling import Shuffle
+from beam_tfrecords.reading.shuffling import LISTED, Shuffle
 from beam_tfrecords.reading.torch_collating import collate
 
 __all__ = ["RecordDataset", "RecordStream", "collate"]
@@ -116,9 +117,14 @@ class RecordStream(torch.utils.data.IterableDataset[Any]):
         self._seed = seed = operator.index(seed)
         shard = operator.index(shard[0]), operator.index(shard[1])
         self._give = _Give.of(self._records, as_supervised=as_supervised, transform=transform)
-        self._identity = f"{records.digest} {shuffle} {seed} {shard}"
+        # A short order is another one than in version 0.2.
+        listed = " listed" if shuffle and len(records) <= LISTED else ""
+        self._identity = f"{records.digest} {shuffle} {seed} {shard}{listed}"
         # Epoch, and examples of it that were had before the iteration; persistent workers see what this process sets.
-        self._position = torch.zeros(2, dtype=torch.int64).share_memory_()
+        self._position = torch.zeros(2, dtype=torch.int64)
+        # Without a /dev/shm that can be written to, PyTorch has no persistent workers either.
+        with contextlib.suppress(RuntimeError, OSError):
+            self._position.share_memory_()
         # Examples that this process has given since, and those of them that its next iteration passes over.
         self._given = self._passed = 0
 

@@ -7,12 +7,15 @@ import hashlib
 import numpy as np
 
 _ROUNDS = 6
+# Up to so many numbers the order is a list: a network of few bits gives some orders more often than others.
+LISTED = 1 << 12
 
 
 class Shuffle:
     """A permutation of the numbers below `size`; the same for the same seeds everywhere.
 
-    A Feistel network permutes the next larger power of four, and is applied again to what is too large.
+    A Feistel network permutes the next larger power of four, and is applied again to what is too large. A few numbers
+    are sorted by their hashes.
 
     Args:
       size: how many numbers there are.
@@ -24,9 +27,14 @@ class Shuffle:
         self._half = np.uint64((max(2, size - 1).bit_length() + 1) // 2)
         digest = hashlib.sha256(repr(seeds).encode()).digest() * 2
         self._keys = np.frombuffer(digest, "<u8")[:_ROUNDS]
+        # Steps of SplitMix64 from the first key.
+        steps = np.arange(1, size + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) if size <= LISTED else None
+        self._listed = None if steps is None else np.argsort(_mix(self._keys[0] + steps), kind="stable")
 
     def __call__(self, places: np.ndarray) -> np.ndarray:
         """The numbers at some places of the order."""
+        if self._listed is not None:
+            return self._listed[places]
         numbers = self._permute(places.astype(np.uint64))
         while (outside := numbers >= self._size).any():
             numbers[outside] = self._permute(numbers[outside])
@@ -36,10 +44,13 @@ class Shuffle:
         mask = (np.uint64(1) << self._half) - np.uint64(1)
         left, right = numbers >> self._half, numbers & mask
         for key in self._keys:
-            # The finalizer of SplitMix64.
-            mixed = right + key
-            mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            left, right = right, left ^ (mixed >> np.uint64(31)) & mask
+            left, right = right, left ^ _mix(right + key) & mask
         permuted: np.ndarray = left << self._half | right
         return permuted
+
+
+def _mix(numbers: np.ndarray) -> np.ndarray:
+    """The finalizer of SplitMix64."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers >> np.uint64(31)

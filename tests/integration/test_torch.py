@@ -329,3 +329,14 @@ def test_what_has_no_label_makes_no_pair(tmp_path, photos, build):
     records = open_dataset(build(tmp_path / "out", f"--input={photos}", "--layout=image")).records("train")
     with pytest.raises(ValueError, match="an image and a label among the features; found filename, image"):
         RecordDataset(records, as_supervised=True)
+
+
+def test_a_stream_needs_no_shared_memory(records, names, monkeypatch):
+    def fail(tensor):
+        raise RuntimeError("unable to open shared memory object </torch_1> in read-write mode")
+
+    monkeypatch.setattr(torch.Tensor, "share_memory_", fail)
+    stream = RecordStream(records, batch_size=BATCH)
+    assert flat(DataLoader(stream, BATCH)) == names
+    stream.load_state_dict(stream.state_dict(examples=8))
+    assert flat(DataLoader(stream, BATCH)) == names[8:]
