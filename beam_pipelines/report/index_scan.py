@@ -28,7 +28,7 @@ EXTREMES = {
     "most blurred": ("sharpness", False),
     "flattest": ("contrast", False),
 }
-_QUALITY = tuple(dict.fromkeys(column for column, _ in EXTREMES.values()))
+_QUALITY = (*dict.fromkeys(column for column, _ in EXTREMES.values()), "phash")
 _MOST_EXTREME = 6
 # Fewer stand out if there are few records.
 _EXTREME_OF = 8
@@ -66,9 +66,10 @@ class Chosen:
 
 
 class Extreme(NamedTuple):
-    """A record that stands out, and the value of the column by which it does."""
+    """A record that stands out, the value of the column by which it does, and the hash of what is seen, if known."""
 
     value: float
+    phash: int | None
     record: Chosen
 
 
@@ -199,11 +200,17 @@ def _find_extremes(scan: IndexScan, split: str, rows: Mapping[str, pa.Array], st
             continue
         values = rows[column].to_numpy(zero_copy_only=False).astype(float)
         known = np.flatnonzero(np.isfinite(values))
-        ranked = known[np.argsort(-values[known] if is_largest else values[known], kind="stable")[:most]]
-        found = [
-            Extreme(float(values[row]), _record(split, rows["label"][row].as_py(), rows, row, start))
-            for row in ranked.tolist()
-        ]
+        ranked = known[np.argsort(-values[known] if is_largest else values[known], kind="stable")]
+        contents = {(one.value, one.phash) for one in scan.extremes[name]}
+        found: list[Extreme] = []
+        for row in ranked.tolist():
+            if len(found) == most:
+                break
+            content = float(values[row]), rows["phash"][row].as_py() if "phash" in rows else None
+            # Of copies, one picture is enough.
+            if content[1] is None or content not in contents:
+                contents.add(content)
+                found.append(Extreme(*content, _record(split, rows["label"][row].as_py(), rows, row, start)))
         # Stable too: of equal values the first are kept.
         both = sorted([*scan.extremes[name], *found], key=lambda one: one.value, reverse=is_largest)
         scan.extremes[name] = both[:most]

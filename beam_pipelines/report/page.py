@@ -150,7 +150,7 @@ def _template() -> jinja2.Template:
 
 def _figures(dataset: Dataset) -> list[tuple[str, str]]:
     manifest, images = dataset.manifest, dataset.images
-    size = f" {images.size[1]} x {images.size[0]}" if images.size else ""
+    size = f" {images.size[0]} x {images.size[1]}" if images.size else ""
     found = [
         ("records", f"{manifest['records']:,}"),
         ("splits", f"{len(dataset.splits):,}"),
@@ -158,7 +158,10 @@ def _figures(dataset: Dataset) -> list[tuple[str, str]]:
         ("size", format_bytes(sum(shard.bytes for shard in dataset.shards))),
         ("failures", f"{manifest['failures']:,}"),
         ("classes", f"{len(dataset.class_names):,}"),
-        ("images", images.encoding.upper() + size if dataset.layout.needs_image else "none"),
+        (
+            "images, height x width" if size else "images",
+            images.encoding.upper() + size if dataset.layout.needs_image else "none",
+        ),
         ("seed", str(manifest["spec"].get("seed", 0))),
         ("made by beam-tfrecords", str(manifest.get("versions", {}).get("beam-tfrecords", "0.1.0"))),
     ]

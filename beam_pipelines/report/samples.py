@@ -164,4 +164,7 @@ def _texts(dataset: Dataset, example: dict[str, Any]) -> Iterator[tuple[str, str
         elif feature.column is not None or feature.field == "objects.name":
             values = value if feature.several else [value]
             shown = [one.decode(errors="replace") if isinstance(one, bytes) else f"{one:g}" for one in values[:8]]
-            yield feature.name, ", ".join(shown)[:_MOST_TEXT]
+            # Captions are sentences; numbers and names of classes make a list.
+            is_list = feature.type != "bytes" or feature.is_of_objects
+            for text in [", ".join(shown)] if is_list else shown:
+                yield feature.name, text[:_MOST_TEXT]

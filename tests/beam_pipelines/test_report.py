@@ -138,6 +138,47 @@ def test_the_darkest_and_most_blurred_pictures_are_shown_with_their_values(photo
         assert shown[shown.index(f"{name}.jpg") + 1] == f"{column} {rows[f'cat/{name}.jpg'][column]:.1f}"
 
 
+def test_copies_stand_out_once(photos, tmp_path, build):
+    shutil.copytree(photos, tmp_path / "in")
+    for number in range(4):
+        Image.new("RGB", (200, 150 + number)).save(tmp_path / f"in/cat/black_{number}.png")
+    page = page_of(build(tmp_path / "out", f"--input={tmp_path / 'in'}", "--image_size=64x64", "--resize_mode=exact"))
+    unusual = page.words[
+        page.words.index("Darkest") : page.words.index("Splits and bytes", page.words.index("Darkest"))
+    ]
+    assert sum(word.startswith("black_") for word in unusual) == 3  # the darkest, most blurred and flattest
+    assert len(page.unusual) == 4 * (46 // 8)
+
+
+def test_many_failures_are_said_at_the_top(photos, photos_out, tmp_path, build):
+    shutil.copytree(photos, tmp_path / "in")
+    (tmp_path / "in/cat/broken.jpg").write_bytes(b"none")
+    flags = ("--image_size=64", "--max_failures=0.5")
+    text = page_of(build(tmp_path / "out", f"--input={tmp_path / 'in'}", *flags)).text
+    said = text.index("1 of 43 samples (2.3%) could not be converted.")
+    assert said < text.index("Records", said)
+    assert "%) could not be converted" not in page_of(photos_out).text
+
+
+def test_sizes_are_height_and_width_and_say_so(photos, tmp_path, build):
+    page = page_of(build(tmp_path / "out", f"--input={photos}", "--image_size=40x60", "--resize_mode=exact"))
+    assert page.figures["images, height x width"] == "JPEG 40 x 60"
+    assert "sizes are height x width" in page.text
+    assert ("title", "height x width in pixels") in page.attributes
+    assert "40\N{NO-BREAK SPACE}x\N{NO-BREAK SPACE}60" in page.words
+
+
+def test_captions_are_apart(tmp_path, build, photos):
+    rows = [{"file_name": f"cat/cat_0{number}.jpg", "captions": ["one, two", "three"]} for number in (1, 2)]
+    shutil.copytree(photos / "cat", tmp_path / "in/cat")
+    (tmp_path / "in/metadata.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    layout = {"image": "image.encoded", "captions": {"field": "column.captions", "type": "bytes", "several": True}}
+    spec = {"input": str(tmp_path / "in/metadata.jsonl"), "image_root": str(tmp_path / "in"), "layout": layout}
+    (tmp_path / "spec.yaml").write_text(json.dumps({**spec, "image_column": "file_name", "image_size": 32}))
+    words = page_of(build(tmp_path / "out", f"--spec={tmp_path / 'spec.yaml'}")).words
+    assert words.count("captions: one, two") == words.count("captions: three") == 2
+
+
 def test_few_or_kept_pictures_have_none_that_stand_out(photos, tmp_path, build):
     few = build(tmp_path / "few", f"--input={photos}", "--limit=7", "--image_size=64")
     kept = build(tmp_path / "kept", f"--input={photos}", "--image_encoding=keep")
