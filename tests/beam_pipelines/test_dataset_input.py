@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from beam_tfrecords import open_dataset
 from beam_tfrecords.examples.layouts import NAMED
@@ -24,6 +26,16 @@ from tests.identity_inputs import INPUTS, flags_of
 from tests.source_forms import FORMS, write_form
 from tests.source_forms import flags_of as flags_of_form
 
+# EXIF orientation -> what makes the pixels of the file of an upright image.
+BACK = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_90,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_270,
+}
 # Where a record is, and when and from what it was made.
 _PLACES = ("fingerprint", "sample_hash", "offset", "length")
 _COMPANIONS = ("features.json", "label_map.pbtxt")
@@ -305,6 +317,37 @@ def test_objects_and_masks_move_with_a_new_size(tmp_path, build):
                 assert again["train"][key][name][1] == pytest.approx(values, abs=1e-5), name
             else:
                 assert again["train"][key][name] == (kind, values), name
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_objects_of_kept_files_move_with_an_image_that_is_turned_now(tmp_path, build, orientation):
+    save_pictures(tmp_path)
+    for name in PICTURES:
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        picture = Image.open(tmp_path / name)
+        # Its boxes are those of the upright image.
+        picture.transpose(BACK[orientation]).save(tmp_path / name, exif=exif) if orientation > 1 else None
+    path = write_coco(tmp_path / "a.json")
+    words = [f"--input={path}", f"--image_root={tmp_path}", "--name=x", "--layout=detection_masks"]
+    resized = ["--image_size=40x40", "--resize_mode=exact", "--image_encoding=png"]
+    first = build(tmp_path / "first", *words, "--image_encoding=keep")
+    again = examples(build(tmp_path / "again", f"--input={first}", *resized))["train"]
+    once = examples(build(tmp_path / "once", *words, *resized))["train"]
+    for key, record in once.items():
+        for name, (kind, values) in record.items():
+            if kind == "float":
+                assert again[key][name][1] == pytest.approx(values, abs=1e-5), name
+            elif "mask" in name:
+                # Masks of the first dataset are pixels.
+                one, other = (
+                    np.array([np.asarray(Image.open(io.BytesIO(one))) for one in found])
+                    for found in (values, again[key][name][1])
+                )
+                assert one.shape == other.shape
+                assert one.size == 0 or np.mean(one != other) < 0.05
+            else:
+                assert again[key][name] == (kind, values), name
 
 
 def test_settings_that_the_dataset_answers_itself_are_refused(tmp_path, build, convert):

@@ -114,7 +114,7 @@ class ConvertSample:
         record = StoredRecord.read(images[IMAGE], ref.locator, self.records)
         if self.keeps_stored:
             return self._keep_stored(ref, record)
-        prepared = self._prepare(ref, record.images)
+        prepared = self._prepare(ref, record.images, drawn_in_file="kept_orientation" in ref.locator.facts)
         return prepared._replace(fields={**record.own_fields, **prepared.fields})
 
     def open_images(self, ref: SampleRef, images: Mapping[str, bytes]) -> Mapping[str, bytes]:
@@ -127,7 +127,7 @@ class ConvertSample:
             return images
         return StoredRecord.read(images[IMAGE], ref.locator, self.records).images
 
-    def _prepare(self, ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
+    def _prepare(self, ref: SampleRef, images: Mapping[str, bytes], *, drawn_in_file: bool = False) -> PreparedSample:
         names = [name for name in images if name != MASK] if self.layout.needs_image else []
         # Labels first: they cost nothing, and decoding an image that is rejected anyway does.
         self._resolve_labels(ref.label)
@@ -149,6 +149,7 @@ class ConvertSample:
             fields |= image.fields
             if image.geometry and (self.layout.needs_objects or self.layout.needs_mask):
                 geometry = image.geometry.keeping(image.kept_orientation)
+                geometry = dataclasses.replace(geometry, drawn_in_file=drawn_in_file)
                 if self.layout.needs_objects:
                     placed = self._place(ref, object_labels, geometry)
                 if self.layout.needs_mask:

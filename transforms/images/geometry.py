@@ -39,6 +39,7 @@ class Geometry:
       final_width: of the same.
       is_nearest: whether a stored pixel is one of the source, as Pillow's filter of that name picks it.
       kept_orientation: 1 to 8; of a kept file, how its pixels are still to be turned.
+      drawn_in_file: whether masks and objects belong to the image as it is in its file, and not as it is shown.
     """
 
     height: int
@@ -50,6 +51,7 @@ class Geometry:
     final_width: int
     is_nearest: bool = False
     kept_orientation: int = 1
+    drawn_in_file: bool = False
 
     @classmethod
     def unchanged(cls, height: int, width: int) -> Geometry:
@@ -62,8 +64,8 @@ class Geometry:
 
     @property
     def upright_size(self) -> tuple[int, int]:
-        """(height, width) of the source as it is shown."""
-        is_turned = swaps_sides(max(self.orientation, self.kept_orientation))
+        """(height, width) of the source as it is shown, or as masks and objects have it."""
+        is_turned = not self.drawn_in_file and swaps_sides(max(self.orientation, self.kept_orientation))
         return (self.width, self.height) if is_turned else (self.height, self.width)
 
     @property
@@ -101,6 +103,8 @@ class Geometry:
 
     def upright_to_stored(self) -> np.ndarray:
         """As `to_stored`, from the pixel coordinates of the upright source, which annotations have."""
+        if self.drawn_in_file:
+            return self.to_stored()
         upright = np.array(_UPRIGHT[max(self.orientation, self.kept_orientation)])
         sizes = np.array([[1, 0, 0], [0, 1, 0], [0, 0, self.width], [0, 0, self.height]])
         turn = np.vstack([upright @ sizes, (0, 0, 1)])

@@ -39,7 +39,7 @@ def place_mask(mask: np.ndarray, geometry: Geometry, *, padding: int = 0) -> np.
     Raises:
       SampleError: the mask has another size than its image.
     """
-    if mask.shape == geometry.upright_size:
+    if mask.shape == geometry.upright_size and not geometry.drawn_in_file:
         # A kept file stays as it is.
         mask = turn(mask, _BACK.get(geometry.kept_orientation, geometry.kept_orientation))
     elif mask.shape == (geometry.height, geometry.width):
