@@ -66,6 +66,7 @@ _AVIF_BRANDS = (b"avif", b"avis")
 _HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 
 _LONGEST_PPM_HEADER = 1 << 16
+_USUAL_PPM_HEADER = 256
 
 # Markers of JPEG and JPEG 2000 codestreams: the end of both, and where the header and the data of JPEG 2000 begin.
 _END, _JPEG2000_START, _JPEG2000_DATA = b"\xff\xd9", b"\xff\x4f\xff\x51", b"\xff\x93"
@@ -181,10 +182,14 @@ def check_ppm_header(data: bytes) -> None:
     Raises:
       SampleError: reason `corrupt`.
     """
-    tokens = re.sub(rb"#[^\r\n]*", b"", data[:_LONGEST_PPM_HEADER]).split()
-    if len(data) > _LONGEST_PPM_HEADER and len(tokens) < (3 if data[1:2] in b"14" else 4):
-        detail = f"the header does not end within its first {_LONGEST_PPM_HEADER} bytes"
-        raise decode_error(FailureReason.CORRUPT, detail)
+    needed = 3 if data[1:2] in b"14" else 4
+    # Looking for comments among pixels takes longer than decoding them.
+    for size in (_USUAL_PPM_HEADER, _LONGEST_PPM_HEADER):
+        tokens = re.sub(rb"#[^\r\n]*", b"", data[:size]).split(maxsplit=needed)
+        if len(tokens) >= needed or len(data) <= size:
+            return
+    detail = f"the header does not end within its first {_LONGEST_PPM_HEADER} bytes"
+    raise decode_error(FailureReason.CORRUPT, detail)
 
 
 def check_end(data: bytes, name: str) -> None:
