@@ -64,7 +64,9 @@ def _describe(spec: BuildSpec) -> DryRun:
             listing, skipped = list_containers_here(containers, spec, source, folder)
         kept = earlier_classes(spec, open_earlier(spec))
         class_names = check_listing(spec, source, listing, skipped, earlier=kept)
-        convert = ConvertSample(spec.image, spec.layout or Layout(()), class_names)
+        # What a function makes of labels is not known.
+        layout = spec.layout if spec.layout and spec.map is None else Layout(())
+        convert = ConvertSample(spec.image, layout, class_names)
         failures = ExpectedFailures(convert, class_names, shares_keys=spec.source.group_rows or source.last_member_wins)
         batches = failures.watch(read_batches(listing))
         packed = choose_refs(batches, limit=_EXAMPLES, seed=spec.seed, samples=listing.samples)

@@ -95,7 +95,7 @@ def plan_work(
             libraries=versions,
             group_rows=spec.source.group_rows,
             last_member_wins=last_member_wins,
-            map=MapSample(spec.map, spec.image, layout) if spec.map else None,
+            map=MapSample(spec.map, spec.image, layout, records.layout if records else None) if spec.map else None,
             where=Condition(spec.where, layout) if spec.where else None,
         ),
         nothing_reused_because=nothing_reused_because,

@@ -285,6 +285,28 @@ def test_a_version_converts_what_another_function_changes(animals, steps, tmp_pa
     assert run()["reuse"] == {"copied": 8, "reserialized": 0, "converted": 0}
 
 
+def test_a_dataset_of_ours_is_an_input(animals, coco, steps, tmp_path, build):
+    for name, source in (("animals", animals), ("coco", coco)):
+        words = [f"--input={build(tmp_path / name, f'--input={source}', '--image_size=16')}", "--name=again"]
+        expected = shards_of(build(tmp_path / f"{name}_expected", *words))
+        for function in ("same", "look"):
+            out = build(tmp_path / f"{name}_{function}", *words, f"--map=my_steps:{function}")
+            assert shards_of(out) == expected
+    words = [f"--input={tmp_path / 'animals'}", "--image_encoding=png", CLASSES, "--map=my_steps:thirds"]
+    records = beam_tfrecords.open_dataset(str(tmp_path / "animals")).records("train")
+    before = {record["filename"]: record["image"] for record in records}
+    for record in beam_tfrecords.open_dataset(str(build(tmp_path / "out", *words))).records("train"):
+        is_changed = int(record["filename"][:-4]) % 3 == 2
+        old = before[record["filename"]]
+        assert np.array_equal(record["image"], 255 - old if is_changed else old)
+
+
+def test_a_dry_run_does_not_say_that_labels_are_no_classes(animals, steps, tmp_path, convert):
+    words = [f"--input={animals}", f"--output={tmp_path / 'out'}", "--dry_run", "--class_names=CAT,DOG"]
+    assert convert(*words, "--map=my_steps:thirds").code == 0
+    assert convert(*words, "--map=my_steps:nothing").code == 2
+
+
 def test_modules_may_have_the_names_of_ours(animals, steps, tmp_path, build):
     (steps / "transforms.py").write_text("def clean(sample):\n    return sample.replace(label='dog')\n")
     out = build(tmp_path / "out", f"--input={animals}", "--map=transforms:clean")

@@ -23,7 +23,7 @@ from beam_tfrecords.transforms.images.geometry import Geometry, plan_geometry
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import convert_mask
 from beam_tfrecords.transforms.labels import ClassNames
-from beam_tfrecords.transforms.mapping.pixel_file import spec_for
+from beam_tfrecords.transforms.mapping.pixel_file import has_pixels, hash_file, spec_for
 from beam_tfrecords.transforms.objects import InvalidBoxes, Objects
 from beam_tfrecords.transforms.ref_columns import RefColumns
 from beam_tfrecords.transforms.refs import IMAGE, MASK, RecordRange, SampleRef, Scalar, Value, name_of_place
@@ -109,7 +109,7 @@ class ConvertSample:
         Raises:
           SampleError: why it is rejected.
         """
-        if self.records is None or not isinstance(ref.locator, RecordRange) or not images:
+        if self.records is None or not isinstance(ref.locator, RecordRange) or not images or has_pixels(images):
             return self._prepare(ref, images)
         record = StoredRecord.read(images[IMAGE], ref.locator, self.records)
         if self.keeps_stored:
@@ -412,7 +412,7 @@ def hash_images(images: Mapping[str, bytes]) -> str:
     Args:
       images: the bytes of the images by their names; a mask does not count.
     """
-    hashes = [content_hash(data) for name, data in images.items() if name != MASK]
+    hashes = [hash_file(data) for name, data in images.items() if name != MASK]
     return content_hash("+".join(hashes).encode()) if len(hashes) > 1 else "".join(hashes)
 
 

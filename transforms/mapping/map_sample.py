@@ -13,16 +13,17 @@ import numpy as np
 from beam_tfrecords import storage
 from beam_tfrecords.errors import FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import Layout
+from beam_tfrecords.transforms.blocks.stored_record import StoredRecord
 from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.images.masks import place_mask, read_mask
 from beam_tfrecords.transforms.images.upright import Upright, decode_upright
-from beam_tfrecords.transforms.mapping.pixel_file import PixelFile, pixel_file
+from beam_tfrecords.transforms.mapping.pixel_file import has_pixels, hash_file, pixel_file
 from beam_tfrecords.transforms.mapping.sample import Later, Sample, is_same, read_only
 from beam_tfrecords.transforms.mapping.source_objects import from_source, to_source
 from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.objects import Objects
-from beam_tfrecords.transforms.refs import MASK, SampleRef
+from beam_tfrecords.transforms.refs import IMAGE, MASK, RecordRange, SampleRef
 
 # Begins the fingerprint of a sample whose image the function has touched: the content that is stored decides it.
 _TOUCHED = "map:"
@@ -35,11 +36,13 @@ class MapSample:
     Attributes:
       image: how images are decoded.
       layout: its columns are what is taken of those of the function.
+      records: as in `ConvertSample`.
     """
 
     function: UserFunction
     image: ImageSpec
     layout: Layout
+    records: Layout | None = None
 
     def apply(self, ref: SampleRef, images: Mapping[str, bytes]) -> tuple[SampleRef, dict[str, bytes]] | None:
         """The sample that the function makes of a sample; None if it leaves it out.
@@ -52,7 +55,10 @@ class MapSample:
           SampleError: reason `map_error` if the function raises, or returns what is no sample; or why an image that it
             asks for cannot be decoded.
         """
-        sample = self._open(ref, images)
+        files = images
+        if self.records is not None and isinstance(ref.locator, RecordRange) and images:
+            files = StoredRecord.read(images[IMAGE], ref.locator, self.records).images
+        sample = self._open(ref, files)
         try:
             made = self.function.load()(sample)
         except (SampleError, MemoryError):
@@ -64,9 +70,10 @@ class MapSample:
         if made is None:
             return None
         try:
-            return self._close(ref, images, sample, made)
+            changed, made_files = self._close(ref, files, sample, made)
         except (TypeError, ValueError) as error:
             raise _reject(str(error)) from error
+        return changed, made_files if has_pixels(made_files) else dict(images)
 
     def keep_columns(self, ref: SampleRef) -> SampleRef:
         """A sample that is rejected, with the columns that those of the function have."""
@@ -109,8 +116,8 @@ class MapSample:
             columns={name: _plain(made.columns.get(name)) for name in sorted(self.layout.columns)},
             objects=_take_objects(ref.objects, sample, made),
         )
-        if any(isinstance(data, PixelFile) for data in files.values()):
-            content = "+".join(f"{name}={content_hash(data)}" for name, data in files.items())
+        if has_pixels(files):
+            content = "+".join(f"{name}={hash_file(data)}" for name, data in files.items())
             changed = dataclasses.replace(changed, fingerprint=_TOUCHED + content_hash(content.encode()))
         return changed, files
 

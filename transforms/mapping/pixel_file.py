@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+from collections.abc import Mapping
 
 import numpy as np
 
 from beam_tfrecords.errors import SampleError
+from beam_tfrecords.transforms.hashing import content_hash
 from beam_tfrecords.transforms.images.formats import sniff
 from beam_tfrecords.transforms.images.image_spec import ImageEncoding, ImageSpec
 from beam_tfrecords.transforms.images.keep import spec_of_changed
@@ -22,6 +25,16 @@ class PixelFile(bytes):
 
     format: str = "png"
 
+    @functools.cached_property
+    def content_hash(self) -> str:
+        """Its hash, which is asked for more than once."""
+        return content_hash(self)
+
+
+def hash_file(data: bytes) -> str:
+    """The `content_hash` of a file."""
+    return data.content_hash if isinstance(data, PixelFile) else content_hash(data)
+
 
 def pixel_file(pixels: np.ndarray, before: bytes = b"") -> PixelFile:
     """The file of [H, W] or [H, W, C] uint8 or uint16 pixels.
@@ -35,6 +48,11 @@ def pixel_file(pixels: np.ndarray, before: bytes = b"") -> PixelFile:
     with contextlib.suppress(SampleError):  # what cannot be decoded may have any format
         file.format = sniff(before)
     return file
+
+
+def has_pixels(images: Mapping[str, bytes]) -> bool:
+    """Whether a function of the user has made one of the images, or the mask."""
+    return any(isinstance(data, PixelFile) for data in images.values())
 
 
 def spec_for(data: bytes, spec: ImageSpec) -> ImageSpec:

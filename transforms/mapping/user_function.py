@@ -40,7 +40,7 @@ class UserFunction:
     pickled: bytes = b""
     paths: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
 
-    @property
+    @functools.cached_property
     def identity(self) -> str:
         """16 hex digits that change with the source, and with the revision."""
         return digest(self)

@@ -69,7 +69,7 @@ class DatasetSource(ContainerSource):
         self.class_names = merge_class_names([dataset.class_names for dataset in datasets.values()])
         if self.records.image is None:
             self.notes.append("the inputs store their images differently; each is converted from what is stored")
-        wanted = self.columns if spec.columns is None else sorted(spec.columns)
+        wanted = self.columns if spec.columns is None or spec.all_columns else sorted(spec.columns)
         for name in (*wanted, *([spec.group_column] if spec.group_column else [])):
             if name not in self.columns:
                 raise RequestError(
