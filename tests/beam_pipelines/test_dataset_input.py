@@ -403,6 +403,23 @@ def test_a_shard_that_is_gone_is_refused(tmp_path, build, convert):
     assert (ran.code, shard.file in ran.err) == (2, True)
 
 
+def test_a_manifest_that_somebody_has_changed_is_refused(tmp_path, build, convert):
+    first = build(tmp_path / "first", *_write_photos(tmp_path), "--image_size=8")
+    manifest = first / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"cat"', '"dog"'))
+    ran = convert(f"--input={first}", f"--output={tmp_path / 'out'}")
+    assert (ran.code, "manifest.json is not the one" in ran.err) == (2, True)
+
+
+def test_splits_can_be_named_anew_or_be_other_fractions(tmp_path, build):
+    first = build(tmp_path / "first", *_write_photos(tmp_path), "--image_size=8", "--splits=train=0.5,test=0.5")
+    renamed = build(tmp_path / "renamed", f"--input={first}", "--splits=train=train,validation=test", "--name=x")
+    was, now = open_dataset(first).splits, open_dataset(renamed).splits
+    assert now == {"train": was["train"], "validation": was["test"]}
+    whole = build(tmp_path / "whole", f"--input={first}", "--splits=train=0.8,test=0.1,extra=0.1", "--name=x")
+    assert sum(open_dataset(whole).splits.values()) == sum(was.values())
+
+
 # A function of the user
 
 

@@ -11,6 +11,7 @@ from beam_tfrecords.dataset import Dataset, is_dataset, open_dataset
 from beam_tfrecords.errors import RequestError
 from beam_tfrecords.examples.contents import Content
 from beam_tfrecords.examples.layouts import IMAGE_FIELDS, NAMED, Layout, parse_layout
+from beam_tfrecords.files import MANIFEST, SUCCESS
 from beam_tfrecords.manifest import Shard
 from beam_tfrecords.transforms.images.image_spec import ImageSpec
 from beam_tfrecords.transforms.labels import sort_names
@@ -92,10 +93,13 @@ def find_datasets(paths: Sequence[str]) -> dict[str, Dataset]:
     """Input -> dataset, if the inputs are datasets of ours; of versions, the one that LATEST names.
 
     Raises:
-      RequestError: some are and others are not, or have no index.
+      RequestError: some are and others are not, or a manifest was changed.
       BuildError: a dataset is damaged.
     """
     found = {path: open_dataset(path) for path in paths if is_dataset(path)}
+    changed = next((path for path, dataset in found.items() if not dataset.is_whole), None)
+    if changed is not None:
+        raise RequestError(f"{quote_input(changed)}: {MANIFEST} is not the one that {SUCCESS} names; build it again")
     other = next((path for path in paths if path not in found), None)
     if found and other is not None:
         raise RequestError(
