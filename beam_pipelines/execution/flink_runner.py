@@ -32,8 +32,13 @@ class FlinkRunner(Runner):
 
     def complete(self) -> list[str]:
         given = self.arguments.given
-        if given["job_endpoint"] is not None or (given["flink_master"] or "[")[0] == "[":
+        if given["job_endpoint"] is not None or (given["flink_master"] or "").startswith("["):
             return super().complete()
+        if not given["flink_master"]:
+            raise RequestError(
+                "`flink_master` is missing; expected host:port of the REST interface of a Flink cluster, which also "
+                "serves Flink's web page, or [local] for a cluster that ends with this process"
+            )
         from apache_beam.options.pipeline_options import FlinkRunnerOptions
 
         cluster = self._cluster = FlinkCluster.at(given["flink_master"])

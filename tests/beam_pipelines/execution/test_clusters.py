@@ -60,7 +60,7 @@ def test_a_failed_job_is_described_in_one_line(stacktrace, line):
     "arguments",
     [
         [],
-        ["--runner=FlinkRunner"],
+        ["--runner=FlinkRunner", "--flink_master=[auto]"],
         ["--runner=FlinkRunner", "--flink_master=[local]"],
         ["--runner=FlinkRunner", "--flink_master=host:8081", "--job_endpoint=localhost:8099"],
         ["--runner=DataflowRunner", "--project=p"],
@@ -90,6 +90,11 @@ def test_what_the_user_sets_stays(tmp_path, monkeypatch):
     completed = runner.complete()
     assert not [word for word in completed[3:] if word.split("=")[0] in {one.split("=")[0] for one in words}]
     assert runner.note == "Spark at local[2]; set: nothing"
+
+
+def test_flink_needs_an_address():
+    with pytest.raises(RequestError, match=r"`flink_master` is missing; expected host:port of the REST interface"):
+        find_runner(["--runner=FlinkRunner"]).complete()
 
 
 @pytest.mark.parametrize("runner", ["FlinkRunner", "apache_beam.runners.DataflowRunner"])
