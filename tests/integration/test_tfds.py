@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
@@ -14,7 +15,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from PIL import Image
 
-from beam_tfrecords import load, open_dataset
+from beam_tfrecords import RequestError, load, open_dataset
 from tests.annotated_inputs import CATEGORIES, PICTURES, save_pictures, write_captions, write_coco
 
 
@@ -311,3 +312,36 @@ def test_images_with_masks_load_as_tfds_has_them(tmp_path, photos, build_tfds, b
         np.testing.assert_array_equal(example["mask"][..., 0], masks[name])
     pairs = builder.as_dataset(split="train", as_supervised=True).as_numpy_iterator()
     assert [(image.shape, mask.shape) for image, mask in pairs] == [((30, 40, 3), (30, 40, 1))] * 6
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_split_expressions_name_the_same_records(shards_of_splits, seed):
+    dataset, builder = shards_of_splits
+    chance = random.Random(seed)
+
+    def part(split: str) -> str:
+        # TFDS refuses bounds beyond the split and ends before their begins, and takes the unit of one bound for both.
+        unit, whole = chance.choice([("", dataset.splits[split]), ("%", 100)])
+        begin, end = chance.randint(0, whole // 2), chance.randint(whole // 2, whole - 1)
+        begin, end = (chance.choice(["", f"{bound}{unit}", f"{bound - whole}{unit}"]) for bound in (begin, end))
+        return f"{split}[{begin}:{end}]" if begin or end else split
+
+    expression = "+".join(part(chance.choice([*dataset.splits])) for _ in range(chance.randint(1, 3)))
+    config = tfds.ReadConfig(interleave_cycle_length=1)
+    decoders = {"image": tfds.decode.SkipDecoding()}
+    try:
+        theirs = builder.as_dataset(split=expression, read_config=config, decoders=decoders)
+    except ValueError:  # no record
+        with pytest.raises(RequestError, match="has no record"):
+            dataset.records(expression)
+        return
+    names = [example["filename"].decode() for example in theirs.as_numpy_iterator()]
+    assert [example["filename"] for example in dataset.records(expression)] == names, expression
+
+
+@pytest.fixture(scope="module")
+def shards_of_splits(tmp_path_factory, photos, build):
+    """A dataset with several shards in each of three splits, and the builder of TFDS for it."""
+    flags = ["--image_size=16", "--num_shards=3", "--splits=train=0.6,validation=0.2,test=0.2"]
+    out = build(tmp_path_factory.mktemp("tfds_splits") / "out", f"--input={photos}", *flags)
+    return open_dataset(out), tfds.builder_from_directory(out)
