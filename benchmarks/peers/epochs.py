@@ -3,8 +3,8 @@
     python benchmarks/peers/epochs.py make READER FOLDER      the reader's own files, from FOLDER/files
     python benchmarks/peers/epochs.py read READER FOLDER      a line of JSON: images and seconds of the second epoch
 
-All give shuffled batches of 64 with decoded pixels, by two processes where the reader has processes. In the first epoch
-processes start and libraries are loaded; the second one is measured.
+All give shuffled batches of 64 with decoded pixels, [C, H, W] uint8, by two processes where the reader has processes.
+In the first epoch processes start and libraries are loaded; the second one is measured.
 """
 
 from __future__ import annotations
@@ -23,39 +23,49 @@ _WORKERS = 2
 
 
 def read_tf_data(folder: pathlib.Path) -> Iterable[int]:
-    """What a hand-tuned pipeline is: parallel, not deterministic, shuffled before decoding."""
+    """What a hand-tuned pipeline is: parallel, not deterministic, shuffled before decoding, without autotune."""
     import tensorflow as tf
 
     def parse(record: Any) -> Any:
         features = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
         example = tf.io.parse_single_example(record, features)
-        return tf.io.decode_jpeg(example["image"], channels=3), example["label"]
+        image = tf.io.decode_jpeg(example["image"], channels=3, dct_method="INTEGER_FAST")
+        return tf.transpose(image, [2, 0, 1]), example["label"]
 
     files = tf.data.Dataset.list_files(f"{folder}/records/*.tfrecord-*", shuffle=True)
     records = files.interleave(
         tf.data.TFRecordDataset, cycle_length=16, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
     ).shuffle(8000)
     examples = records.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False)
-    batches = examples.batch(_BATCH).prefetch(tf.data.AUTOTUNE)
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    batches = examples.batch(_BATCH).prefetch(tf.data.AUTOTUNE).with_options(options)
     return (len(labels) for _ in range(2) for _, labels in batches)
 
 
 def read_load(folder: pathlib.Path) -> Iterable[int]:
-    """`load` as it is."""
+    """`load`, with [C, H, W] by its transform."""
+    import tensorflow as tf
+
     from beam_tfrecords import load
 
-    batches = load(folder / "records", "train", batch_size=_BATCH, shuffle=True)
-    return (len(batch["label"]) for _ in range(2) for batch in batches)
+    def transpose(example: Any) -> Any:
+        return tf.transpose(example["image"], [2, 0, 1]), example["label"]
+
+    batches = load(folder / "records", "train", batch_size=_BATCH, shuffle=True, transform=transpose)
+    return (len(labels) for _ in range(2) for _, labels in batches)
 
 
 def _read_numbers(folder: pathlib.Path, own: int, barrier: Any) -> None:
+    import numpy as np
+
     from beam_tfrecords import open_dataset
 
     records = open_dataset(folder / "records").records("train")
     numbers = random.Random(0).sample(range(len(records)), len(records))[own::_WORKERS]
     for _ in range(2):
         for number in numbers:
-            records[number]
+            np.ascontiguousarray(records[number]["image"].transpose(2, 0, 1))
         barrier.wait()
 
 
@@ -86,8 +96,9 @@ def read_torch(folder: pathlib.Path) -> Iterable[int]:
     from beam_tfrecords import open_dataset
     from beam_tfrecords.torch import RecordDataset
 
-    loader = _load_torch(RecordDataset(open_dataset(folder / "records").records("train")), shuffle=True)
-    return (len(batch["label"]) for _ in range(2) for batch in loader)
+    dataset = RecordDataset(open_dataset(folder / "records").records("train"), as_supervised=True)
+    loader = _load_torch(dataset, shuffle=True)
+    return (len(labels) for _ in range(2) for _, labels in loader)
 
 
 def read_torch_stream(folder: pathlib.Path) -> Iterable[int]:
@@ -95,11 +106,12 @@ def read_torch_stream(folder: pathlib.Path) -> Iterable[int]:
     from beam_tfrecords import open_dataset
     from beam_tfrecords.torch import RecordStream
 
-    stream = RecordStream(open_dataset(folder / "records").records("train"), batch_size=_BATCH, shuffle=True)
+    records = open_dataset(folder / "records").records("train")
+    stream = RecordStream(records, batch_size=_BATCH, shuffle=True, as_supervised=True)
     loader = _load_torch(stream)
     for epoch in range(2):
         stream.set_epoch(epoch)
-        yield from (len(batch["label"]) for batch in loader)
+        yield from (len(labels) for _, labels in loader)
 
 
 def read_grain(folder: pathlib.Path) -> Iterable[int]:
@@ -109,12 +121,13 @@ def read_grain(folder: pathlib.Path) -> Iterable[int]:
     from beam_tfrecords import open_dataset
     from beam_tfrecords.grain import RecordSource
 
-    source = RecordSource(open_dataset(folder / "records").records("train"))
-    batches = grain.MapDataset.source(source).shuffle(seed=0).repeat(2).batch(_BATCH)
+    source = RecordSource(open_dataset(folder / "records").records("train"), as_supervised=True)
+    pairs = grain.MapDataset.source(source).shuffle(seed=0).repeat(2)
+    batches = pairs.map(lambda pair: (pair[0].transpose(2, 0, 1), pair[1])).batch(_BATCH)
     # As PyTorch's loader; Grain itself would read 500 batches ahead, the measured epoch during the first.
     ahead = grain.ReadOptions(num_threads=1, prefetch_buffer_size=2)
     processes = grain.MultiprocessingOptions(num_workers=_WORKERS)
-    return (len(batch["label"]) for batch in batches.to_iter_dataset(ahead).mp_prefetch(processes))
+    return (len(labels) for _, labels in batches.to_iter_dataset(ahead).mp_prefetch(processes))
 
 
 def read_image_folder(folder: pathlib.Path) -> Iterable[int]:
