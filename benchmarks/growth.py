@@ -110,6 +110,12 @@ def tiny_shards(folder: pathlib.Path, count: int) -> Steps:
     yield convert(inputs.write_folder(folder / "images", inputs.noise_images(50_000)), f"--num_shards={count}")
 
 
+def shard_size(folder: pathlib.Path, count: int) -> Steps:
+    """Images in shards of a megabyte."""
+    images = inputs.tiny_images(count, inputs.noise_images(1_000))
+    yield convert(inputs.write_images(folder / "images.parquet", images), *_KEEP, "--shard_size=1MB")
+
+
 def shards(folder: pathlib.Path, count: int) -> Steps:
     """All that is done with a dataset, in shards of ten rows."""
     path = inputs.write_rows(folder / "rows.parquet", inputs.keyed_rows(10 * count))
@@ -132,6 +138,13 @@ def splits(folder: pathlib.Path, count: int) -> Steps:
     """20,000 rows in so many splits."""
     path = inputs.write_rows(folder / "rows.parquet", inputs.keyed_rows(20_000))
     yield _convert_rows(path, f"--splits={','.join(f's{number}={1 / count}' for number in range(count))}")
+
+
+def classes(folder: pathlib.Path, count: int) -> Steps:
+    """100,000 rows of so many classes."""
+    path = inputs.write_rows(folder / "rows.parquet", inputs.keyed_rows(100_000, classes=count))
+    yield _convert_rows(path)
+    yield "verify", [_COMMAND, "verify", f"--dataset={folder / 'out'}"]
 
 
 def failures(folder: pathlib.Path, count: int) -> Steps:
@@ -192,30 +205,32 @@ _ROWS = (1_000, 300_000, 1_000_000, 3_000_000)
 _SAMPLES = (1_000, 30_000, 100_000, 300_000)
 _MEGAPIXELS = (1, 20, 200)
 CASES: dict[str, Case] = {
-    "rows_csv": Case("rows", _ROWS, functools.partial(rows, form="csv")),
-    "rows_jsonl": Case("rows", _ROWS, functools.partial(rows, form="jsonl")),
-    "rows_parquet": Case("rows", _ROWS, functools.partial(rows, form="parquet")),
-    "columns_500": Case("rows", (10, 2_000, 10_000), functools.partial(wide, columns=500)),
-    "columns_2000": Case("rows", (10, 500, 2_500), functools.partial(wide, columns=2_000)),
-    "captions_100KB": Case("captions", (1, 500, 2_500), functools.partial(captions, characters=100_000)),
-    "captions_1MB": Case("captions", (1, 50, 250), functools.partial(captions, characters=1_000_000)),
+    "rows_csv": Case("rows of a CSV file", _ROWS, functools.partial(rows, form="csv")),
+    "rows_jsonl": Case("rows of a JSON Lines file", _ROWS, functools.partial(rows, form="jsonl")),
+    "rows_parquet": Case("rows of a Parquet file", _ROWS, functools.partial(rows, form="parquet")),
+    "columns_500": Case("rows of 500 columns", (10, 2_000, 10_000), functools.partial(wide, columns=500)),
+    "columns_2000": Case("rows of 2,000 columns", (10, 500, 2_500), functools.partial(wide, columns=2_000)),
+    "captions_100KB": Case("captions of 100 KB", (1, 500, 2_500), functools.partial(captions, characters=100_000)),
+    "captions_1MB": Case("captions of 1 MB", (1, 50, 250), functools.partial(captions, characters=1_000_000)),
     "objects": Case("objects of an image", (10, 5_000, 50_000), objects),
-    "files": Case("files", (1_000, 50_000, 200_000), files),
-    "zip": Case("members of a file", _SAMPLES, zips),
-    "tar": Case("members of a file", _SAMPLES, tars),
-    "tars": Case("files of ten images", (10, 500, 5_000), many_tars),
-    "webdataset": Case("files of ten samples", (10, 200, 2_000), webdataset),
+    "files": Case("files of a folder", (1_000, 50_000, 200_000), files),
+    "zip": Case("members of a zip file", _SAMPLES, zips),
+    "tar": Case("members of a tar file", _SAMPLES, tars),
+    "tars": Case("tar files of ten images", (10, 500, 5_000), many_tars),
+    "webdataset": Case("WebDataset shards of ten samples", (10, 200, 2_000), webdataset),
     "tiny_shards": Case("shards of 50,000 images", (1, 200, 2_000), tiny_shards),
+    "shard_size": Case("images in shards of 1 MB", (1_000, 30_000, 150_000), shard_size),
     "shards": Case("shards of ten rows", (10, 500, 5_000), shards),
     "one_shard": Case("rows of a shard", (1_000, 300_000, 1_000_000), one_shard),
     "splits": Case("splits of 20,000 rows", (1, 10, 100), splits),
-    "failures": Case("images", _SAMPLES, failures),
-    "identical": Case("images", _SAMPLES, identical),
-    "near_256": Case("frames of 256 hashes", _SAMPLES, functools.partial(near, distinct=256)),
-    "near_4096": Case("frames of 4,096 hashes", _SAMPLES, functools.partial(near, distinct=4096)),
-    "large_jpeg": Case("megapixels", _MEGAPIXELS, functools.partial(large_image, form="jpg")),
-    "large_png": Case("megapixels", _MEGAPIXELS, functools.partial(large_image, form="png")),
-    "large_tiff": Case("megapixels", (1, 60, 670), functools.partial(large_image, form="tif")),
+    "classes": Case("classes of 100,000 rows", (10, 10_000, 100_000), classes),
+    "failures": Case("images, of which 99% fail", _SAMPLES, failures),
+    "identical": Case("identical images", _SAMPLES, identical),
+    "near_256": Case("images with 256 hashes", _SAMPLES, functools.partial(near, distinct=256)),
+    "near_4096": Case("images with 4,096 hashes", _SAMPLES, functools.partial(near, distinct=4096)),
+    "large_jpeg": Case("megapixels of a JPEG", _MEGAPIXELS, functools.partial(large_image, form="jpg")),
+    "large_png": Case("megapixels of a PNG", _MEGAPIXELS, functools.partial(large_image, form="png")),
+    "large_tiff": Case("megapixels of a TIFF", (1, 60, 670), functools.partial(large_image, form="tif")),
     "pages": Case("pages of a TIFF", (1, 100, 1_000), pages),
 }
 
@@ -230,7 +245,7 @@ def measure_case(name: str, case: Case, sizes: Sequence[int]) -> dict[str, Any]:
                 rows = steps.setdefault(title, [])
                 rows.append({"size": size, **_figures_of(measured)})
                 rows[-1]["growth"] = find_growth([(row["size"], row["processor_seconds"]) for row in rows])
-                print(f"{name:15} {size:>9,} {case.unit:24} {title:18} {_describe(rows[-1])}", flush=True)
+                print(f"{name:15} {size:>9,} {case.unit:33} {title:18} {_describe(rows[-1])}", flush=True)
     return {"unit": case.unit, "steps": steps}
 
 

@@ -148,12 +148,12 @@ def write_images(path: pathlib.Path, images: Iterator[bytes]) -> pathlib.Path:
     return path
 
 
-def keyed_rows(count: int) -> Iterator[pa.Table]:
+def keyed_rows(count: int, *, classes: int = 7) -> Iterator[pa.Table]:
     """Keys, labels and numbers."""
     for start in range(0, count, _ROWS):
         numbers = np.arange(start, min(count, start + _ROWS))
         keys = [f"row-{number:09d}" for number in numbers]
-        yield pa.table({"id": keys, "label": (numbers % 7).astype(str), "width": numbers % 1000})
+        yield pa.table({"id": keys, "label": (numbers % classes).astype(str), "width": numbers % 1000})
 
 
 def wide_rows(count: int, *, columns: int) -> Iterator[pa.Table]:

@@ -179,6 +179,21 @@ def _held_against(results: Row, title: str) -> str:
     return ", ".join(f"{ratio:.2f}x {other.partition(',')[0]}" for other, ratio in found.items())
 
 
+def _growth() -> str:
+    """What cases cost from their second size on; the first is start-up."""
+    rows = []
+    for case in _read("growth")["cases"].values():
+        for command, measured in case["steps"].items():
+            sizes = ", ".join(f"{one['size']:,}" for one in measured[1:])
+            cells = [f"{sizes} {case['unit']}" + (f": {command}" if command != "convert" else "")]
+            for name in ("peak_bytes", "largest_bytes"):
+                cells.append(", ".join(f"{one[name] / 1e6:,.0f}" if one[name] else "?" for one in measured[1:]))
+            cells.append(", ".join(f"{one['processor_seconds']:.1f}" for one in measured[1:]))
+            growth = measured[-1]["growth"]
+            rows.append([*cells, "" if growth is None else f"{growth:.2f}"])
+    return _format(["", "all processes, MB", "the largest, MB", "processor time, s", "growth"], rows)
+
+
 def _measured() -> str:
     """Where and when each table's results were measured."""
     rows = []
@@ -209,6 +224,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "reuse": lambda: _reuse("reuse_8000"),
     "memory": _memory_growth,
     "readers": _readers,
+    "growth": _growth,
     "measured": _measured,
 }
 
