@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
+import functools
 import hashlib
 import importlib
 import itertools
@@ -202,8 +203,8 @@ class Dataset:
         Raises:
           RequestError: there is no such split or record.
         """
-        in_order = dict.fromkeys(shard.split for shard in self.shards)
-        return find_ranges({name: self.splits[name] for name in in_order}, split or ALL)
+        splits, in_order = self.splits, dict.fromkeys(shard.split for shard in self.shards)
+        return find_ranges({name: splits[name] for name in in_order}, split or ALL)
 
     @property
     def unindexed_columns(self) -> RecordColumns:
@@ -250,7 +251,11 @@ class Dataset:
     @property
     def shards(self) -> list[Shard]:
         """All shards, by split and number."""
-        return [Shard.from_json(shard) for shard in self.manifest["shards"]]
+        return list(self._shards)
+
+    @functools.cached_property
+    def _shards(self) -> tuple[Shard, ...]:
+        return tuple(Shard.from_json(shard) for shard in self.manifest["shards"])
 
     @property
     def files(self) -> Iterator[str]:

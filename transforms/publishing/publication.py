@@ -66,8 +66,9 @@ class Publication:
     def name_shards(self, stats: Stats) -> Iterator[str]:
         """The files of all shards."""
         names = ShardNames(self.output, self.name, staging=self.folder)
+        sizes, records = stats.by("bytes"), stats.by("written")
         for split in filter(None, self.listed):
-            shards = self.count_shards(stats.total("bytes", split), records=stats.total("written", split))
+            shards = self.count_shards(sizes.get(split, 0), records=records.get(split, 0))
             for number in range(shards):
                 key = split, number, shards
                 yield from (names.shard(key), names.index(key), dali_index(names.index(key)))
