@@ -92,7 +92,7 @@ def _call(ref: SampleRef, *, plan: BlockPlan, convert: ConvertSample) -> str:
     images = read_images(ref, max_file_size=plan.max_file_size) if plan.read_images else {}
     if isinstance(images, SampleError):
         raise images
-    made = plan.map.apply(ref, convert.open_images(ref, images))
+    made = plan.map.apply(ref, images)
     if made is None:
         return "filtered"
     changed, files = made

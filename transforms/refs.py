@@ -210,13 +210,6 @@ class SampleRef:
         """A failure of one of its images, which says which if there are others."""
         return error if name == IMAGE and self.images.keys() <= {IMAGE, MASK} else error.about(name)
 
-    def without_record(self, names: Iterable[str]) -> SampleRef:
-        """The sample with images of these names in the place of a record that has them all."""
-        if not isinstance(place := self.locator, RecordRange):
-            return self
-        image = Range(place.uri, place.offset, place.length, place.name, place.version)
-        return dataclasses.replace(self, images=dict.fromkeys(names, image))
-
     def plain_images(self) -> dict[str, tuple[Any, ...]]:
         """Where the images are, as values for msgpack."""
         return {name: _pack_locator(locator) for name, locator in self.images.items()} if self.images else {}

@@ -117,16 +117,6 @@ class ConvertSample:
         prepared = self._prepare(ref, record.images, drawn_in_file="kept_orientation" in ref.locator.facts)
         return prepared._replace(fields={**record.own_fields, **prepared.fields})
 
-    def open_images(self, ref: SampleRef, images: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        """The files of the images of one sample, which are in its example if it is a record of a dataset of ours.
-
-        Raises:
-          SampleError: pixels are missing.
-        """
-        if self.records is None or not isinstance(ref.locator, RecordRange) or not images:
-            return images
-        return StoredRecord.read(images[IMAGE], ref.locator, self.records).images
-
     def _prepare(self, ref: SampleRef, images: Mapping[str, bytes], *, drawn_in_file: bool = False) -> PreparedSample:
         names = [name for name in images if name != MASK] if self.layout.needs_image else []
         # Labels first: they cost nothing, and decoding an image that is rejected anyway does.

@@ -78,7 +78,7 @@ def prepare_samples(
     ):
         for refs, fetched in fetch(known, needs_images=needs_images, max_file_size=plan.max_file_size):
             clock.lap("read")
-            preparing = _Preparing(plan, convert, prepare, apply, reuse, counts)
+            preparing = _Preparing(plan, prepare, apply, reuse, counts)
             yield from preparing.prepare(seen.hash_bytes(refs, fetched), fetched)
 
 
@@ -92,7 +92,6 @@ class _Preparing:
     """
 
     plan: BlockPlan
-    convert: ConvertSample
     prepare_images: Convert[Outcome]
     apply: Convert[Any] | None
     reuse: BlockReuse | None
@@ -133,20 +132,13 @@ class _Preparing:
         assert self.apply is not None
         if isinstance(images, SampleError):
             return self.plan.map.keep_columns(ref), images
-        try:
-            files = self.convert.open_images(ref, images)
-        except SampleError as error:
-            return self.plan.map.keep_columns(ref), error
-        made = self.apply(ref, files)
+        made = self.apply(ref, images)
         if isinstance(made, SampleError):
             return self.plan.map.keep_columns(ref), made
         if made is None:
             self.counts["filtered", ref.split or ""] += 1
             return ref, None
-        mapped, mapped_files = cast("tuple[SampleRef, dict[str, bytes]]", made)
-        is_touched = mapped_files.keys() != files.keys() or any(mapped_files[name] is not files[name] for name in files)
-        # A record whose images nobody has touched is still one.
-        return (mapped.without_record(mapped_files), mapped_files) if is_touched else (mapped, images)
+        return cast("tuple[SampleRef, Fetched]", made)
 
     def _take_or_prepare(self, ref: SampleRef, images: Fetched) -> tuple[Outcome, Change | None]:
         """The sample as the earlier dataset has it, or converted."""
