@@ -82,6 +82,7 @@ bench: $(VENV)/.installed $(VENV)-integration/.installed
 	$(BIN)/python benchmarks/quality.py
 	$(BIN)/python benchmarks/annotations.py
 	$(BIN)/python benchmarks/small_samples.py
+	$(BIN)/python benchmarks/map_function.py
 	$(BIN)/python benchmarks/scale_plan.py
 	$(VENV)-integration/bin/python benchmarks/latency.py
 	$(VENV)-integration/bin/python benchmarks/readers.py

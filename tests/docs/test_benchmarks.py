@@ -65,7 +65,7 @@ def test_make_bench_runs_every_benchmark():
     # Called by the others, for a single file, or to compare two commits.
     helpers = {
         *("batches", "chart", "contestants", "cut_sample_photos"),
-        *("growth_inputs", "icc_profiles", "make_photos", "peak_memory"),
+        *("growth_inputs", "icc_profiles", "make_photos", "map_steps", "peak_memory"),
     }
     scripts = {path.stem for path in FOLDER.glob("*.py")} - helpers
     assert set(re.findall(r"benchmarks/(\w+)\.py", recipes)) == scripts

@@ -31,6 +31,7 @@ _OTHER_FLAGS = {
     "quiet",
     "dry_run",
     "no_wait",
+    "keep_job",
     "no_report",
     "dataset",
     "split",
