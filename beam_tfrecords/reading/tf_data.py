@@ -111,6 +111,9 @@ def load(
     # Autotune's thread sleeps: what iterates waits for it at the end of every other epoch, up to a second.
     options = tf.data.Options()
     options.autotune.enabled = False
+    if not storage.has_scheme(dataset.path):
+        # The check of a shard has no state that a checkpoint of the iterator would need; what Python streams has one.
+        options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     return examples.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
@@ -168,15 +171,12 @@ def _read_share(dataset: Dataset, share: _Share, *, interleaved: bool, determini
         (tf.constant(paths, tf.string), tf.constant(skips, tf.int64), tf.constant(takes, tf.int64))
     )
     read = _checked(_shard_reader(dataset.path, dataset.compression), dataset)
-    if interleaved:
-        records = shards.interleave(
-            read,
-            cycle_length=max(1, min(len(paths), 16)),
-            num_parallel_calls=tf.data.AUTOTUNE,
-            deterministic=deterministic,
-        )
-    else:
-        records = shards.flat_map(read)
+    records = shards.interleave(
+        read,
+        cycle_length=max(1, min(len(paths), 16)) if interleaved else 1,
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=deterministic,
+    )
     return records.apply(tf.data.experimental.assert_cardinality(sum(takes)))
 
 

@@ -44,6 +44,25 @@ def test_a_seed_gives_the_same_shuffle_every_time(dataset):
     assert names(load(dataset, "train", shuffle=True, seed=1)) == names(load(dataset, "train", shuffle=True, seed=1))
 
 
+@pytest.mark.parametrize("options", [{}, {"shuffle": True, "seed": 1}, {"shuffle": 20, "seed": 2, "image_size": 8}])
+@pytest.mark.parametrize("had", [0, 3, 10])
+def test_a_checkpoint_of_an_iterator_goes_on_with_the_same_batches(dataset, tmp_path, options, had):
+    def batches():
+        return iter(load(dataset, "train", batch_size=4, decode="image_size" in options, **options))
+
+    def rest(iterator) -> list[list[bytes]]:
+        return [batch["filename"].numpy().tolist() for batch in iterator]
+
+    iterator = batches()
+    for _ in range(had):
+        next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).save(tmp_path / "state")
+    expected, again = rest(iterator), batches()
+    tf.train.Checkpoint(iterator=again).restore(path)
+    assert rest(again) == expected
+    assert len(expected) == 11 - had
+
+
 def test_a_path_object_names_a_dataset(dataset):
     assert open_dataset(dataset).path == str(dataset)
     assert len(names(load(dataset, "train"))) == 42
