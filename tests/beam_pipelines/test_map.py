@@ -18,6 +18,7 @@ from beam_tfrecords import RequestError
 from beam_tfrecords.beam_pipelines.verify import verify_dataset
 from tests.annotated_inputs import coco_of, save_pictures, write_coco
 from tests.beam_pipelines.dataset_checks import manifest_of, shards_of
+from tests.source_forms import FORMS, flags_of, write_form
 
 FUNCTIONS = """
 import numpy as np
@@ -137,6 +138,14 @@ def test_images_that_are_not_replaced_are_stored_as_without_a_function(
     expected = build(tmp_path / "expected", f"--input={animals}", *flags)
     out = build(tmp_path / "out", f"--input={animals}", *flags, f"--map=my_steps:{function}")
     assert shards_of(out) == shards_of(expected)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_samples_of_every_source_are_stored_as_without_a_function(form, steps, tmp_path, build):
+    write_form(form, tmp_path / "input")
+    words = [*flags_of(form, tmp_path / "input"), "--image_size=24", "--name=same"]
+    expected = shards_of(build(tmp_path / "expected", *words))
+    assert shards_of(build(tmp_path / "out", *words, "--map=my_steps:look")) == expected
 
 
 @pytest.mark.parametrize("layout", ["detection", "detection_masks", "detection_keypoints"])
