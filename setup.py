@@ -23,6 +23,8 @@ INSTALL_REQUIRES = [
     "urllib3>=2.6,<3",
     "zstandard>=0.23,<1",
     "Jinja2>=3.1.6,<4",
+    # Types of settings, before Python 3.11.
+    "typing-extensions>=4.12,<5",
 ]
 TENSORFLOW = ["tensorflow>=2.20,<2.22"]
 TORCH = ["torch>=2.4,<3"]

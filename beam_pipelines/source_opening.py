@@ -108,7 +108,7 @@ def _check_condition(spec: BuildSpec, where: str) -> None:
     quality = sorted(named & QUALITY)
     if quality and spec.image.image_encoding is ImageEncoding.KEEP:
         raise RequestError(
-            f"`where={where}`: {', '.join(quality)} of kept files are not measured; say another `image_encoding`"
+            f"`where={where}`: {', '.join(quality)} of kept files are not measured; expected another `image_encoding`"
         )
 
 

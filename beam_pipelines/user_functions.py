@@ -15,6 +15,8 @@ from beam_tfrecords.transforms.mapping.user_function import UserFunction
 from beam_tfrecords.transforms.request.build_spec import BuildSpec, write_map
 
 _PACKAGE = "__init__"
+# It is on the workers, also where the working folder is a clone of it.
+_OURS = "beam_tfrecords"
 # Folders of installed packages: what is beside a module there is not the user's.
 _INSTALLED = ("site-packages", "dist-packages")
 
@@ -55,7 +57,8 @@ def _of_source(spec: BuildSpec, module: str, name: str, file: str) -> UserFuncti
     while waiting:
         found = waiting.pop()
         path = _file_of(found, root)
-        if found in sources or path is None or (top and found.partition(".")[0] != top):
+        package = found.partition(".")[0]
+        if found in sources or path is None or (top and package != top) or package == _OURS:
             continue
         paths[found] = path
         sources[found] = storage.read_bytes(path).decode("utf-8-sig")
@@ -139,7 +142,7 @@ def _pickle(spec: BuildSpec) -> UserFunction:
 def _is_beside(module: Any, root: str) -> bool:
     """Whether a module lies in a folder of the user's own modules."""
     file = getattr(module, "__file__", None)
-    is_ours = getattr(module, "__name__", "").partition(".")[0] in ("__main__", "beam_tfrecords")
+    is_ours = getattr(module, "__name__", "").partition(".")[0] in ("__main__", _OURS)
     if not isinstance(file, str) or is_ours:
         return False
     return storage.absolute(file).startswith(f"{root}/") and not any(f"/{name}/" in file for name in _INSTALLED)

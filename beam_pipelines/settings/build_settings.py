@@ -46,6 +46,8 @@ class BuildSettings(TypedDict, total=False):
     box_columns: Words
     box_format: Literal['auto', 'xyxy', 'xywh', 'cxcywh']
     box_unit: Literal['auto', 'pixels', 'shares']
+    join: str
+    join_key: str
     fingerprint: Literal['stat', 'content']
     requester_pays: str
     class_names: Words
@@ -56,6 +58,7 @@ class BuildSettings(TypedDict, total=False):
     map: str | Callable[..., Any]
     map_revision: str
     check_map: bool
+    where: str
     # Output
     output: Path
     name: str

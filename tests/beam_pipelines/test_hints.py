@@ -382,6 +382,7 @@ ELSEWHERE = {
     "8 bits hold up to 255; say `mask_bit_depth=16`": "test_what_messages_about_masks_offer_is_right",
     "would be compressed as a photo; say `mask_column=": "test_what_messages_about_several_images_offer_is_right",
     "and these have several; leave it out, and name": "test_what_messages_about_several_images_offer_is_right",
+    "it is about the function of `map`; say for instance": "tests/beam_pipelines/test_map.py",
     "get a whole one, or say `allow_damaged_containers`": "tests/beam_pipelines/test_damaged_containers.py",
     "If that is right, say --accept=": "tests/beam_pipelines/test_guards.py",
     "say `requester_pays=PROJECT`": "tests/integration/test_gcs.py",

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -29,6 +31,8 @@ MASKS: Words = {
 }  # fmt: skip
 BOXES: Words = {"input": "boxes.json", "image_root": "in", "name": "pets", "image_size": 24, "max_failures": 0.9}
 BOX_ROWS: Words = {"input": "boxes.csv", "name": "pets", "image_size": 24, "max_failures": 0.9}
+MAPPED: Words = {**FOLDER, "map": "tests.beam_pipelines.mapped:upper_half"}
+JOINED: Words = {"input": "dataset", "join": "ages.parquet", "join_key": "key"}
 # Setting -> the words of the first version, and what is said in the second one besides; None leaves a word out.
 CHANGED: Mapping[str, tuple[Words, Words]] = {
     "input": (FOLDER, {"input": "moved/in"}),
@@ -69,6 +73,12 @@ CHANGED: Mapping[str, tuple[Words, Words]] = {
     "exclude": (FOLDER, {"exclude": "cat/00*"}),
     "classes": (FOLDER, {"classes": "cat"}),
     "group_column": ({**TABLE, "split_column": "", "splits": "train=0.5,test=0.5"}, {"group_column": "fold"}),
+    "where": (FOLDER, {"where": "label = 'cat'"}),
+    "map": (FOLDER, {"map": "tests.beam_pipelines.mapped:upper_half"}),
+    "map_revision": (MAPPED, {"map_revision": "2"}),
+    "check_map": (MAPPED, {"check_map": True}),
+    "join": (JOINED, {"join": "other_ages.parquet"}),
+    "join_key": (JOINED, {"join_key": "other_key"}),
     "fingerprint": (FOLDER, {"fingerprint": "content"}),
     "class_names": (FOLDER, {"class_names": "dog,cat"}),
     "class_order": (FOLDER, {"class_order": "sorted"}),
@@ -191,10 +201,20 @@ class Workshop:
         self._convert = convert
         self._built: dict[tuple, Path] = {}
         make_input(root, picture, save)
+        # Its columns are in another order under the other key.
+        dataset = self.build_once(FOLDER)
+        keys = [
+            key for file in sorted(dataset.glob("index/*.parquet")) for key in pq.read_table(file)["key"].to_pylist()
+        ]
+        for name, first in (("ages", 0), ("other_ages", 50)):
+            ages = range(first, first + len(keys))
+            table = pa.table({"key": keys, "other_key": keys[::-1], "age": pa.array(ages, pa.int64())})
+            pq.write_table(table, root / f"{name}.parquet")
+        (root / "dataset").symlink_to(dataset)
 
     def run(self, words: Words, *, output: Path):
         given = {name: word for name, word in words.items() if word is not None}
-        for name in ("input", "image_root", "mask_root"):
+        for name in ("input", "image_root", "mask_root", "join"):
             if name in given:
                 given[name] = self.root / given[name]
         if given.get("reuse", "none") != "none":

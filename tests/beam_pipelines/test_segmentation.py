@@ -533,7 +533,7 @@ def test_masks_are_read_from_files_that_hold_the_images(kind, mask, tmp_path, pa
 
 
 def test_a_dataset_with_masks_is_made_anew(folders, out, build):
-    flags = ["--source=tfrecord", f"--input={out}", "--layout=segmentation", "--key_column=filename"]
+    flags = ["--source=tfrecord", f"--input={out}", "--layout=segmentation"]
     again = build(folders / "again", *flags)
     for split in ("train", "validation"):
         before, after = masks_of(out, split), masks_of(again, split)

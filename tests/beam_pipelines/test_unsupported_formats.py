@@ -169,6 +169,8 @@ def test_metadata_beside_images_is_read_as_hugging_face_does(tmp_path, header, c
 
 def test_a_folder_of_tfrecords_is_told_by_its_files(tmp_path, photos, build):
     dataset = build(tmp_path / "old", f"--input={photos}", "--image_size=8")
+    # What makes it a dataset of ours.
+    (dataset / "manifest.json").unlink()
     argv = [f"--input={dataset}", "--output=out"]
     with pytest.raises(RequestError, match="no image found") as refused:
         read(argv, tmp_path / "listing")
