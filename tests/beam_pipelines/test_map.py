@@ -53,6 +53,9 @@ def only_image(sample):
 def brightness(sample):
     return sample.replace(columns={"brightness": sample.image.mean(), "sides": np.array(sample.image.shape[:2])})
 
+def long_text(sample):
+    return sample.replace(columns={"text": "x" * 3_000_000})
+
 def other_key(sample):
     return type(sample)("another", image=sample.image)
 
@@ -271,6 +274,14 @@ def test_new_columns_are_declared_in_the_layout(animals, steps, tmp_path, build)
     for record in beam_tfrecords.open_dataset(str(out)).records("train"):
         assert record["brightness"] == pytest.approx(record["image"].mean())
         assert list(record["sides"]) == [20, 24]
+
+
+def test_long_texts_of_a_function_lose_no_sample(animals, steps, tmp_path, build):
+    layout = {"image": "image.encoded", "text": {"field": "column.text", "type": "bytes"}}
+    (steps / "spec.yaml").write_text(json.dumps({"layout": layout, "image_size": 8}))
+    out = build(tmp_path / "out", "--spec=spec.yaml", f"--input={animals}", "--map=my_steps:long_text")
+    texts = [record["text"] for record in beam_tfrecords.open_dataset(str(out)).records("train")]
+    assert texts == ["x" * 3_000_000] * 12
 
 
 def test_a_version_converts_what_another_function_changes(animals, steps, tmp_path, convert):

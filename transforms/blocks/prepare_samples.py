@@ -122,8 +122,10 @@ class _Preparing:
             # Otherwise two images would be held while the next one is read.
             del images, read
             if found and (size > _MOST_BYTES or not fetched):
-                chosen = refs.slice(start, place + 1) if self.apply is None else next(RefColumns.of(mapped))
-                yield PreparedBatch(chosen, *zip(*found, strict=True))
+                # What the function makes may have other columns in each sample.
+                for chosen in RefColumns.of(mapped) if self.apply else (refs.slice(start, place + 1),):
+                    yield PreparedBatch(chosen, *zip(*found[: len(chosen)], strict=True))
+                    found = found[len(chosen) :]
                 found, mapped, size, start = [], [], 0, place + 1
 
     def _map(self, ref: SampleRef, images: Fetched) -> tuple[SampleRef, Fetched | None]:
