@@ -224,7 +224,7 @@ def progress_line(counts: BlockCounts, stages: StageCounts, *, total: int, rate:
         return f"{describe_stage(stages)}; {done:,} samples, {counts.failed:,} failed"
     remaining = "starting" if not done else f"{format_seconds(left / rate)} left" if rate else "waiting"
     return (
-        f"{done:,} of {total:,} samples ({100 * done / total:.0f}%), {rate:,.0f}/s, "
+        f"{done:,} of {total:,} samples ({100 * done / total:.0f}%), {format_rate(rate)}, "
         f"{counts.failed:,} failed, {remaining}"
     )
 
@@ -241,6 +241,11 @@ def describe_stage(stages: StageCounts) -> str:
     # Near-duplicates are searched for when identical images are removed.
     searched = [f"searched {stages.searched:,} of {stages.ranges:,} ranges of hashes"] if stages.ranges else []
     return ", ".join([*removed, *searched]) or "searching for duplicates"
+
+
+def format_rate(rate: float) -> str:
+    """Samples a second, such as `1,024/s`; below one with two digits, such as `0.05/s`."""
+    return f"{rate:,.0f}/s" if rate >= 1 or not rate else f"{rate:.2g}/s"
 
 
 def format_seconds(seconds: float) -> str:

@@ -17,6 +17,8 @@ BLOCK_BYTES = 16 << 20
 # requests to a store, as many of more samples or bytes. Its splits share them.
 MOST_SMALL_BLOCKS = 64
 SMALL_BLOCKS = ((16, 16), (128, MOST_SMALL_BLOCKS))  # (samples of a block, most blocks)
+# Large images that become small ones: a lost worker repeats a block, so that it may not read for hours.
+SOURCE_BYTES = 1 << 30
 
 
 def count_blocks(*, samples: int, output_bytes: int, ref_bytes: int = 0, of_samples: int, source_bytes: int) -> int:
@@ -30,7 +32,7 @@ def count_blocks(*, samples: int, output_bytes: int, ref_bytes: int = 0, of_samp
       source_bytes: of the images of all splits, as far as they are known.
     """
     by_samples = max(min(most, of_samples // each) for each, most in SMALL_BLOCKS)
-    by_source = min(MOST_SMALL_BLOCKS, source_bytes // BLOCK_BYTES)
+    by_source = max(min(MOST_SMALL_BLOCKS, source_bytes // BLOCK_BYTES), source_bytes // SOURCE_BYTES)
     share = max(by_samples, by_source) * samples // of_samples
     return max(1, share, -(-output_bytes // BLOCK_BYTES), -(-ref_bytes // BLOCK_BYTES))
 

@@ -38,6 +38,12 @@ def test_a_small_dataset_has_blocks_for_every_core(samples, blocks):
     assert blocks_of(samples) == blocks
 
 
+def test_a_block_reads_about_a_gibibyte_at_most():
+    scans = 100_000
+    assert blocks_of(scans, output_bytes=1 << 30, source_bytes=scans * 50 * 10**6) == scans * 50 * 10**6 >> 30
+    assert blocks_of(scans // 2, of_samples=scans, source_bytes=1000 << 30) == 500
+
+
 @pytest.mark.parametrize("splits", [2, 10, 100])
 def test_splits_share_the_blocks_of_a_small_dataset(splits):
     each = 20_000 // splits
