@@ -167,7 +167,7 @@ def _build(
         # They import what they need while this process does.
         runner.start_workers(*storage.modules_for([spec.output, *spec.source.input]))
         spec, source = open_spec_source(spec)
-        runner.has_job = output.job is not None
+        runner.dataset, runner.has_job = spec.name, output.job is not None
         execution = prepare()
         plan = prepare_build(spec, source, execution, output=output)
         earlier = plan if isinstance(plan, Earlier) else plan.earlier

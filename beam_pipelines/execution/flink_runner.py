@@ -56,7 +56,9 @@ class FlinkRunner(Runner):
                 "managers, or set `parallelism` for a job that waits"
             )
         cluster.check_buffers(where)
-        self._job_name = given["job_name"] or f"beam-tfrecords-{uuid.uuid4().hex[:12]}"
+        self._job_name = given["job_name"] or "-".join(
+            ["beam-tfrecords", *([self.dataset] if self.dataset else []), uuid.uuid4().hex[:12]]
+        )
         filled = {
             **self.worker_environment(self._job_name),
             "flink_version": version,

@@ -50,6 +50,7 @@ class Runner:
       resubmits: whether a failed job is submitted again, because it may have lost its workers.
       idle_flags: flags of Beam that look as if they did something here -> what they are, and what does it.
       processes: worker processes of `MapInProcesses`; 0 leaves the work to the runner.
+      dataset: name of the dataset that is built, for the name of its job.
       has_job: whether a job writes to the output already; it is followed, so that this request submits none.
       note: what `complete` has filled in, for a person; empty if nothing was.
     """
@@ -58,6 +59,7 @@ class Runner:
     resubmits = True
     idle_flags: Mapping[str, str] = MappingProxyType({})
     processes = 0
+    dataset = ""
     has_job = False
 
     def __init__(self, arguments: BeamArguments) -> None:

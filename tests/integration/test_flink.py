@@ -45,7 +45,7 @@ def expected(photos, tmp_path_factory, run) -> list[tuple[str, str, str | None]]
     return hashes(out)
 
 
-def test_the_address_of_the_cluster_is_enough(photos, tmp_path, run, on_flink, expected):
+def test_the_address_of_the_cluster_is_enough(photos, tmp_path, run, on_flink, expected, cluster):
     out = tmp_path / "out"
     ran = run("convert", f"--input={photos}", f"--output={out}", *FLAGS, *on_flink)
     assert ran.code == 0, ran.err
@@ -54,6 +54,9 @@ def test_the_address_of_the_cluster_is_enough(photos, tmp_path, run, on_flink, e
     (line,) = [line for line in ran.err.splitlines() if line.startswith("Flink ")]
     assert line.startswith(f"Flink {flink.VERSION} with 4 free task slots; set: --environment_type=PROCESS ")
     assert "--parallelism=4" in line
+    # The name of the dataset is in that of its job, among those of others on Flink's page.
+    (job,) = cluster.get("/jobs/overview")["jobs"]
+    assert job["name"].startswith("beam-tfrecords-photos-")
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])

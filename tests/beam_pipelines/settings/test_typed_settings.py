@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import beam_tfrecords
 from beam_tfrecords.beam_pipelines.settings import build_settings
 from beam_tfrecords.beam_pipelines.settings.definitions import SETTINGS
@@ -33,6 +35,7 @@ def test_the_types_are_generated_from_the_settings():
     assert ": Any" not in made
 
 
+@pytest.mark.exhaustive
 def test_a_type_checker_knows_every_setting(tmp_path):
     calls = "".join(f"beam_tfrecords.build(input='a', output='b', {words})\n" for words in BAD)
     (tmp_path / "good.py").write_text(GOOD)
