@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +37,10 @@ class Converter:
 
 @dataclasses.dataclass(frozen=True)
 class Hostile:
-    """Crashes on one key, never returns on another, raises on a third, is killed on a fourth; converts the rest."""
+    """Crashes on one key, never returns on another, raises on a third, is killed on a fourth; converts the rest.
+
+    Each may be a glob of keys.
+    """
 
     convert: Converter | ConvertSample
     crash: str = ""
@@ -49,13 +53,13 @@ class Hostile:
         return self.convert.layout
 
     def prepare(self, ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
-        if ref.key == self.crash:
+        if fnmatch.fnmatchcase(ref.key, self.crash):
             os.kill(os.getpid(), signal.SIGSEGV)
-        if ref.key == self.killed:
+        if fnmatch.fnmatchcase(ref.key, self.killed):
             os.kill(os.getpid(), signal.SIGKILL)
-        while ref.key == self.hang:
+        while fnmatch.fnmatchcase(ref.key, self.hang):
             pass
-        if ref.key == self.bug:
+        if fnmatch.fnmatchcase(ref.key, self.bug):
             raise ZeroDivisionError("a bug")
         return self.convert.prepare(ref, images)
 

@@ -22,8 +22,16 @@ from beam_tfrecords.transforms.workspace.build_folder import BuildFolder
 from beam_tfrecords.transforms.workspace.counts import add_block
 
 
-def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, convert: ConvertSample) -> BlockResult:
+def convert_block(
+    block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, convert: ConvertSample, isolates_later: bool = False
+) -> BlockResult:
     """Converts one block, unless it is finished.
+
+    Args:
+      block: its key, and its references as `AssignOrder` joins them.
+      plan: of all blocks.
+      convert: converts samples.
+      isolates_later: whether an attempt that did not end has the blocks after it converted in child processes too.
 
     Raises:
       BuildError: this machine has other versions of the libraries that decide records, or too little memory.
@@ -39,12 +47,15 @@ def convert_block(block: tuple[BlockKey, Iterable[bytes]], *, plan: BlockPlan, c
     finished = None if is_first and storage.has_scheme(marker) else read_marker(marker)
     if finished is not None and finished.is_final(plan.launch) and _has_its_files(finished, joined, plan, convert):
         return finished
+    is_isolated = not is_first or (isolates_later and storage.exists(folder.unfinished))
+    if isolates_later and not is_first:
+        storage.write_bytes(folder.unfinished, b"")
     # A decoder that cannot have the memory says anything, such as that the file is damaged.
     check_memory_left(plan.max_image_memory)
     counts: Counter[Key] = Counter()
     refs = _read_rows(joined, counts, plan, convert, split=split)
     result = write_block(
-        refs, counts, split=split, number=number, stem=stem, plan=plan, convert=convert, is_first=is_first
+        refs, counts, split=split, number=number, stem=stem, plan=plan, convert=convert, is_first=not is_isolated
     )
     storage.write_bytes(marker, json.dumps(result.to_json()).encode())
     add_block(plan.folder, result.stats, before=finished.stats if finished else None)

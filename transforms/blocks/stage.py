@@ -35,7 +35,8 @@ class ConvertBlocks(beam.PTransform):
 
     def __init__(self, plan: BlockPlan, convert: ConvertSample, *, processes: int) -> None:
         super().__init__()
-        self._convert = functools.partial(convert_block, plan=plan, convert=convert)
+        # A cluster starts all tasks again that exchange data with one that has died, and some day gives up.
+        self._convert = functools.partial(convert_block, plan=plan, convert=convert, isolates_later=not processes)
         self._processes = processes
 
     def expand(self, blocks: beam.PCollection[tuple[BlockKey, Iterable[bytes]]]) -> beam.PCollection[BlockResult]:

@@ -109,6 +109,7 @@ class BuildFolder:
       chunks: the names of the chunk files.
       containers: the containers that are to be listed.
       blocks: markers of blocks.
+      unfinished: is there if an attempt at a block did not end.
       spool: copies of samples that cannot be read at random.
       parts: of blocks.
       distinct: parts without dropped duplicates.
@@ -126,6 +127,7 @@ class BuildFolder:
         self.outcome = file("outcome.json")
         self.chunks, self.containers = file("chunks"), file("containers.msgpack")
         self.listing, self.blocks, self.spool = file("listing"), file("blocks"), file("spool")
+        self.unfinished = file("unfinished")
         self.parts, self.distinct = file("parts"), file("distinct")
         self.failures, self.workers, self.stages = file("failures"), file("workers"), file("stages")
 

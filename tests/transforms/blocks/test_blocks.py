@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
 from beam_tfrecords.examples.layouts import parse_layout
 from beam_tfrecords.tfrecord import read_records
-from beam_tfrecords.transforms.blocks import fetching
+from beam_tfrecords.transforms.blocks import fetching, prepare_samples
 from beam_tfrecords.transforms.blocks.block_plan import BlockPlan
 from beam_tfrecords.transforms.blocks.block_refs import read_block
 from beam_tfrecords.transforms.blocks.convert_block import convert_block
 from beam_tfrecords.transforms.blocks.convert_sample import ConvertSample, PreparedSample
 from beam_tfrecords.transforms.blocks.fetching import fetch
-from beam_tfrecords.transforms.blocks.guard import convert_sample
+from beam_tfrecords.transforms.blocks.guard import convert_sample, guarded
 from beam_tfrecords.transforms.blocks.results import BlockResult, read_marker
 from beam_tfrecords.transforms.hashing import order_hashes
 from beam_tfrecords.transforms.images import decode
@@ -434,6 +434,29 @@ def test_a_second_attempt_names_the_sample_that_ended_the_first_and_keeps_other_
     odd = {key: "corrupt" for key in KEYS if int(key.split(".")[0]) % 2}
     assert reasons == {**odd, "7.jpg": reason, "8.jpg": "empty"}
     assert block.records(result) == in_order([key for key in KEYS if key not in reasons])
+
+
+def test_where_a_worker_has_died_later_blocks_are_converted_in_child_processes(block, monkeypatch):
+    def die(ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
+        raise KeyboardInterrupt
+
+    def convert_by(number: int, convert: Callable) -> BlockResult:
+        joined = [pack_refs(block.refs)]
+        return convert_block((("train", number), joined), plan=block.plan, convert=convert, isolates_later=True)
+
+    firsts = []
+
+    def watch(convert: Callable, **words):
+        firsts.append(words["is_first"])
+        return guarded(convert, **words)
+
+    monkeypatch.setattr(prepare_samples, "guarded", watch)
+    convert_by(0, Converter(echo))
+    with pytest.raises(KeyboardInterrupt):
+        convert_by(1, Converter(die))
+    convert_by(1, Converter(echo))
+    convert_by(2, Converter(echo))
+    assert firsts == [True, True, False, False]
 
 
 def reject_odd_but_seven(ref: SampleRef, images: Mapping[str, bytes]) -> PreparedSample:
