@@ -57,14 +57,20 @@ def _inherit_settings(words: Mapping[str, Any], of_input: Mapping[str, Any]) -> 
     ):
         return given
     paths, _ = name_inputs(of_input["input"])
-    try:
-        options = dataclasses.replace(storage.current_options(), requester_pays=of_input["requester_pays"])
-        with storage.using(options):
-            return _inherit(given, paths, of_input) if any(map(is_dataset, paths)) else given
-    except (OSError, storage.SchemeError) as error:
-        if isinstance(error, OSError) and storage.is_service_fault(error):
-            raise BuildError(describe_fault(", ".join(paths), error)) from error
-        raise RequestError(f"{quote_input(','.join(paths))} cannot be read: {error}") from error
+    options = dataclasses.replace(storage.current_options(), requester_pays=of_input["requester_pays"])
+    with storage.using(options):
+        try:
+            if not any(map(is_dataset, paths)):
+                return given
+        except (OSError, ValueError, BuildError, RequestError, storage.SchemeError):
+            # Opening the input meets the same, and says what it is.
+            return given
+        try:
+            return _inherit(given, paths, of_input)
+        except OSError as error:
+            if storage.is_service_fault(error):
+                raise BuildError(describe_fault(", ".join(paths), error)) from error
+            raise RequestError(f"{quote_input(','.join(paths))} cannot be read: {error}") from error
 
 
 def _inherit(given: dict[str, Any], paths: Sequence[str], of_input: Mapping[str, Any]) -> dict[str, Any]:

@@ -130,6 +130,7 @@ def test_status_says_that_a_job_without_a_launcher_was_cancelled(photos, tmp_pat
     (job,) = cluster.running_jobs()
     assert json.loads(run("status", f"--output={out}", "--json").out)["state"] in ("submitted", "running")
     cluster.cancel(job)
+    processes.wait_until(lambda: cluster.job_state(job) == "CANCELED", what="the end of a cancelled job")
     found = json.loads(run("status", f"--output={out}", "--json").out)
     assert (found["state"], found["build"]["exit_code"]) == ("dead", 1)
     assert found["build"]["why"] == [f"job {job} was canceled"]

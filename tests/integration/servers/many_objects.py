@@ -41,6 +41,11 @@ def names_of(layout: str, count: int) -> list[str]:
     return sorted(LAYOUTS[layout].format(number, number % 1000, number % 3) for number in range(count))
 
 
+def _object_of(path: str) -> str:
+    """The name of the object that a request is about: behind `/o/`, or behind the bucket."""
+    return urllib.parse.unquote(path.partition("/o/")[2] or path[1:].partition("/")[2])
+
+
 class _Store(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
@@ -90,14 +95,25 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._list_json(query)
         elif "list-type" in query:
             self._list_xml(query)
+        elif not self._has(url.path):
+            is_json = url.path.startswith(("/storage/", "/download/"))
+            kind, message = (
+                ("application/json", "{}") if is_json else ("text/xml", "<Error><Code>NoSuchKey</Code></Error>")
+            )
+            self._answer(kind, message, 404)
         elif url.path.startswith("/storage/"):
-            self._answer("application/json", self._item(urllib.parse.unquote(url.path.partition("/o/")[2])))
+            self._answer("application/json", self._item(_object_of(url.path)))
         else:
             self._answer("image/jpeg", self.server.content)
         with self.server.lock:
             stats["running"] -= 1
 
-    do_GET = do_POST = _handle
+    do_GET = do_HEAD = do_POST = _handle
+
+    def _has(self, path: str) -> bool:
+        name = _object_of(path)
+        place = bisect.bisect_left(self.server.names, name)
+        return self.server.names[place : place + 1] == [name]
 
     def _page(self, query: dict[str, str], start: str, most: int) -> tuple[list[str], list[str], str]:
         """Names, folders, and the name after which the next page begins, or ""."""
@@ -164,7 +180,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Last-Modified", "Fri, 02 Jan 2026 03:04:05 GMT")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        self.wfile.write(content)
+        if self.command != "HEAD":
+            self.wfile.write(content)
 
     def log_message(self, format: str, *words: object) -> None:
         pass
