@@ -120,6 +120,7 @@ def block(tmp_path) -> Block:
         read_images=True,
         max_file_size=10**6,
         image_timeout=1,
+        libraries=library_versions(),
     )
     return Block(tmp_path, plan, refs)
 
