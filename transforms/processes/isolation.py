@@ -71,7 +71,7 @@ def isolated(
     """
     worker = Worker()
 
-    def call(*arguments: Any, may_be_killed: bool = True) -> Result | SampleError:
+    def call(*arguments: Any, is_first: bool = True) -> Result | SampleError:
         try:
             # Time for starting and importing does not count.
             worker.call(_do_nothing, function)
@@ -82,8 +82,8 @@ def isolated(
             detail = f"{what} did not end within {seconds:g} seconds"
             return SampleError(Stage.DECODE, FailureReason.DECODE_TIMEOUT, detail)
         except WorkerDiedError as error:
-            if error.is_killed and may_be_killed:
-                return call(*arguments, may_be_killed=False)
+            if error.may_be_killed and is_first:
+                return call(*arguments, is_first=False)
             if error.is_killed:
                 raise BuildError(f"the conversion of {name(*arguments)} was killed twice; {OUT_OF_MEMORY}") from error
             return SampleError(Stage.DECODE, FailureReason.DECODER_CRASH, f"{what} ended its process: {error}")

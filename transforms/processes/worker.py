@@ -42,6 +42,11 @@ class WorkerDiedError(Exception):
         """Whether the system ended it, as it does when memory runs out, and not what it was running."""
         return str(self) == signal.SIGKILL.name
 
+    @property
+    def may_be_killed(self) -> bool:
+        """Whether it was killed, or its server, which knew how it ended (multiprocessing says 255 then)."""
+        return self.is_killed or str(self) == "exit code 255"
+
 
 class WorkerTimeoutError(Exception):
     """The worker process did not answer in time and was killed."""
@@ -188,9 +193,10 @@ def _serve(connection: Connection, environment: Mapping[str, str], options: stor
     storage.set_options(options)
     threading.Thread(target=_end_with_launcher, daemon=True, name="watch launcher").start()
     prepare_process()
-    # If memory runs out, the kernel ends a worker, and the launcher lives to say so (proc(5)).
+    # If memory runs out, the kernel ends a worker before those that wait for it, which live to say so (proc(5)).
     with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("500")
+        score = Path("/proc/self/oom_score_adj")
+        score.write_text(str(min(int(score.read_text()) + 400, 1000)))
     while True:
         try:
             function, arguments = connection.recv()
