@@ -204,7 +204,7 @@ def _open_temporary(
     temporary = os.path.join(staging or folder, f"{name}.tmp-{os.getpid()}-{os.urandom(4).hex()}")
     try:
         for needed in {folder, staging or folder} - {""}:
-            os.makedirs(needed, exist_ok=True)
+            looks.make_folder(needed)
         with open(temporary, "wb", buffering=_WRITE_BYTES) as file:
             yield file
             if syncs:
@@ -478,7 +478,7 @@ def delete_if_empty(folder: str) -> None:
 
 def delete_checked(path: str, *, staging: str, check: Check) -> None:
     """Deletes one file, see `storage.delete_checked`: it is moved aside, and back if the check fails."""
-    os.makedirs(staging, exist_ok=True)
+    looks.make_folder(staging)
     aside = os.path.join(staging, f"{os.path.basename(path)}.old-{os.urandom(4).hex()}")
     try:
         os.rename(path, aside)

@@ -56,6 +56,21 @@ def is_folder(path: str) -> bool:
     return status is not None and file_mode.S_ISDIR(status.st_mode)
 
 
+def make_folder(path: str) -> None:
+    """Makes a folder and those above it, unless they are there.
+
+    Raises:
+      NotADirectoryError: something else has the name.
+      OSError: it cannot be made, or cannot be looked at.
+    """
+    try:
+        os.makedirs(path, exist_ok=True)
+    except FileExistsError as error:
+        # `makedirs` asks `os.path.isdir`; callers take this error for a file that somebody else made first.
+        if not is_folder(path):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from error
+
+
 def is_link(path: str) -> bool:
     """Whether there is a link, to whatever; raises as `look`."""
     status = look(path, follow=False)

@@ -41,7 +41,7 @@ def try_faults(library: Path, folder: Path, kind: str, *, most: int, seed: int) 
     }
     words = [folder / "work", kind, most, seed]
     command = [sys.executable, "-m", "tests.beam_pipelines.disk_faults", *map(str, words)]
-    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert ran.returncode == 0, ran.stderr
     return [json.loads(line) for line in ran.stdout.splitlines()]
 

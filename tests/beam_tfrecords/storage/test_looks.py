@@ -9,7 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from beam_tfrecords import storage
+from beam_tfrecords.errors import BuildError
 from beam_tfrecords.storage import local
+from beam_tfrecords.storage.locks import try_lock
 
 QUESTIONS = [storage.exists, storage.is_file, storage.is_folder]
 NOT_THERE = ["gone", "file/below", "itself", "gone/below", "x" * 300, "zero\0byte", "\ud800", "link to nothing"]
@@ -69,6 +71,34 @@ def test_an_error_is_no_answer(folder, failing, ask, code):
     with pytest.raises(OSError, match="file") as raised:
         ask(f"{folder}/file")
     assert raised.value.errno == code
+
+
+def _lock(path: str) -> None:
+    with try_lock(path):
+        pass
+
+
+WRITERS = [
+    lambda path: storage.write_new(path, b"x"),
+    lambda path: storage.write_bytes(path, b"x"),
+    _lock,
+]
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE, errno.EACCES])
+@pytest.mark.parametrize("write", WRITERS)
+def test_a_folder_that_cannot_be_looked_at_is_no_file_that_is_there(folder, failing, write, code):
+    (folder / "state").mkdir()
+    failing(folder / "state", code)
+    with pytest.raises((OSError, BuildError)) as raised:
+        write(f"{folder}/state/lease")
+    assert os.strerror(code) in str(raised.value)
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_a_file_in_the_place_of_a_folder_is_no_file_that_is_there(folder, write):
+    with pytest.raises((OSError, BuildError), match="Not a directory"):
+        write(f"{folder}/file/lease")
 
 
 @pytest.mark.parametrize("pattern", ["*/*/*.jpg", "classes/cat/*.jpg", "*/cat/1.jpg", "c*/**/*.jpg", "classes/**"])
