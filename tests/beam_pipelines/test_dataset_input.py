@@ -22,20 +22,11 @@ from beam_tfrecords.examples.parse import parse_example
 from beam_tfrecords.tfrecord import read_records
 from tests.annotated_inputs import PICTURES, coco_of, save_pictures, write_coco
 from tests.beam_pipelines.dataset_checks import manifest_of
+from tests.corpus_valid import UNDO
 from tests.identity_inputs import INPUTS, flags_of
 from tests.source_forms import FORMS, write_form
 from tests.source_forms import flags_of as flags_of_form
 
-# EXIF orientation -> what makes the pixels of the file of an upright image.
-BACK = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_90,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_270,
-}
 # Where a record is, and when and from what it was made.
 _PLACES = ("fingerprint", "sample_hash", "offset", "length")
 _COMPANIONS = ("features.json", "label_map.pbtxt")
@@ -327,7 +318,7 @@ def test_objects_of_kept_files_move_with_an_image_that_is_turned_now(tmp_path, b
         exif[0x0112] = orientation
         picture = Image.open(tmp_path / name)
         # Its boxes are those of the upright image.
-        picture.transpose(BACK[orientation]).save(tmp_path / name, exif=exif) if orientation > 1 else None
+        picture.transpose(UNDO[orientation]).save(tmp_path / name, exif=exif) if orientation > 1 else None
     path = write_coco(tmp_path / "a.json")
     words = [f"--input={path}", f"--image_root={tmp_path}", "--name=x", "--layout=detection_masks"]
     resized = ["--image_size=40x40", "--resize_mode=exact", "--image_encoding=png"]

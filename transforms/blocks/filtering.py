@@ -59,7 +59,7 @@ class Condition:
     @functools.cached_property
     def names(self) -> frozenset[str]:
         """Columns that it names, and no more than its text may name."""
-        return frozenset(names_in(self._parse(self.text), self.schema))
+        return frozenset(names_in(self._whole, self.schema))
 
     def keep_listed(
         self, batches: Iterable[RefColumns], counts: Counter[Key], convert: ConvertSample, *, split: str
@@ -97,7 +97,11 @@ class Condition:
                     known[place] = value
                 facts[name] = known
         facts["label"] = made.labels
-        return self._fulfils(self._parse(self.text), refs, made.class_names, facts, split=split)
+        return self._fulfils(self._whole, refs, made.class_names, facts, split=split)
+
+    @functools.cached_property
+    def _whole(self) -> pc.Expression:
+        return self._parse(self.text)
 
     @functools.cached_property
     def _listed(self) -> pc.Expression | None:

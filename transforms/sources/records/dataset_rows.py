@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import cv2
-import msgpack
 import numpy as np
 
 from beam_tfrecords.errors import BuildError, FailureReason, SampleError, Stage
@@ -21,6 +20,7 @@ from beam_tfrecords.manifest import Shard
 from beam_tfrecords.reading.index_files import read_index
 from beam_tfrecords.tfrecord import HEADER_BYTES, Record, RecordError
 from beam_tfrecords.transforms.objects import Objects
+from beam_tfrecords.transforms.outlines import pack_mask
 from beam_tfrecords.transforms.refs import Range, RecordRange, SampleRef, Value, one_image
 from beam_tfrecords.transforms.sources.containers import Container, Spool, reject_missing
 from beam_tfrecords.transforms.sources.records.joined_table import JoinedTable
@@ -193,7 +193,7 @@ class ReadDataset:
             {name: tuple(column) for name, column in found.items()},
             image_id="".join(map(_as_text, values.get("source_id", []))),
             is_normalized=True,
-            outlines=tuple(map(_pack_mask, values[OBJECT_MASKS])) if self.needs_outlines else (),
+            outlines=tuple(map(_outline_of, values[OBJECT_MASKS])) if self.needs_outlines else (),
             keypoints=_pack_keypoints(values, len(labels)) if self.layout.needs_keypoints else (),
         )
 
@@ -243,13 +243,9 @@ def _pack_keypoints(values: Mapping[str, list[Any]], count: int) -> tuple[bytes,
     return tuple(struct.pack(f"<{each}f", *points[start : start + each]) for start in range(0, len(points), each))
 
 
-def _pack_mask(data: bytes) -> bytes:
+def _outline_of(data: bytes) -> bytes:
     """The mask of an object as an outline of run lengths."""
     mask = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_GRAYSCALE) if data else None
     if mask is None:
         raise SampleError(Stage.LIST, FailureReason.INVALID_MASK, "the mask of an object cannot be decoded")
-    column_by_column = (mask.T.ravel() > 0).astype(np.int8)
-    starts = np.flatnonzero(np.diff(column_by_column, prepend=np.int8(0)))
-    edges = np.concatenate([[0], starts, [mask.size]])
-    packed: bytes = msgpack.packb((*mask.shape, np.diff(edges).tolist()))
-    return packed
+    return pack_mask(mask)
