@@ -95,6 +95,7 @@ def test_a_dataset_of_every_source_comes_back(tmp_path, build, verify, source, e
     assert verify(second).code == 0
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_dataset_of_every_form_comes_back(tmp_path, build, form):
     write_form(form, tmp_path / "in")
@@ -189,6 +190,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("encoding", [(), ("--image_encoding=keep",)])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_comes_back(tmp_path, build, verify, layout, encoding):
@@ -287,6 +289,7 @@ def test_settings_of_the_request_beat_those_of_the_dataset(tmp_path, build):
     assert record["image/channels"] == ("int64", [1])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("encoding", ["jpeg", "png", "webp", "raw", "keep"])
 def test_a_layout_with_more_of_an_image_finds_it_in_what_is_stored(tmp_path, build, encoding):
     words = ["--image_size=16", "--resize_mode=pad", "--name=x"] if encoding == "raw" else ["--name=x"]

@@ -294,6 +294,7 @@ def test_masks_are_drawn(out, with_masks, tmp_path, run):
     np.testing.assert_array_equal(changed[10::21, 10::21][inner], (crowd | triangle)[inner])
 
 
+@pytest.mark.exhaustive
 def test_masks_are_loaded_as_pixels(with_masks):
     records = list(open_dataset(with_masks).records("train"))
     names = [record["image/filename"] for record in records]

@@ -143,6 +143,7 @@ def test_images_that_are_not_replaced_are_stored_as_without_a_function(
     assert shards_of(out) == shards_of(expected)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("form", FORMS)
 def test_samples_of_every_source_are_stored_as_without_a_function(form, steps, tmp_path, build):
     write_form(form, tmp_path / "input")

@@ -44,6 +44,7 @@ def test_a_seed_gives_the_same_shuffle_every_time(dataset):
     assert names(load(dataset, "train", shuffle=True, seed=1)) == names(load(dataset, "train", shuffle=True, seed=1))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("options", [{}, {"shuffle": True, "seed": 1}, {"shuffle": 20, "seed": 2, "image_size": 8}])
 @pytest.mark.parametrize("had", [0, 3, 10])
 def test_a_checkpoint_of_an_iterator_goes_on_with_the_same_batches(dataset, tmp_path, options, had):
