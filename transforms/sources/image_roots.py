@@ -105,7 +105,8 @@ def own_roots(inputs: Sequence[tuple[str, str | None]], words: Sequence[str], se
     """
     said, folders = zip(*map(split_of_word, words), strict=True)
     every = tuple(dict.fromkeys(folders))
-    splits = [split or _split_of(path) for path, split in inputs]
+    common = _count_common([*(path for path, _ in inputs), *folders])
+    splits = [split or _split_of(path, common) for path, split in inputs]
     if any(said):
         of_splits = {split: _roots_of_split(split, said, folders) for split in splits}
         for (path, _), split in zip(inputs, splits, strict=True):
@@ -131,17 +132,27 @@ def _refuse_split(path: str, split: str | None, said: Sequence[str], setting: st
     raise RequestError(f"`{setting}` names folders of {', '.join(said)}, and {is_which}; expected {expected}")
 
 
-def _split_of(path: str) -> str | None:
-    """The split that the name of a file or folder says, or that of the folder around it."""
-    name, folder = storage.basename(path), storage.basename(storage.dirname(path))
-    return split_in_name(name.partition(".")[0]) or split_in_name(folder)
+def _split_of(path: str, common: int) -> str | None:
+    """The split that the name of a file or folder says, or that of the folder around it.
+
+    Args:
+      common: so many folders are around everything that the request names, and say nothing of a split.
+    """
+    *around, name = path.rstrip("/").split("/")
+    return split_in_name(name.partition(".")[0]) or (split_in_name(around[-1]) if len(around) > common else None)
 
 
 def _splits_of_folders(folders: Sequence[str]) -> list[str | None]:
     """The split that the path of each folder says, below the folder that they are all in."""
-    paths = [folder.rstrip("/").split("/") for folder in folders]
-    common = sum(1 for _ in itertools.takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False)))
+    common = _count_common(folders)
+    paths = (folder.rstrip("/").split("/") for folder in folders)
     return [next(filter(None, map(split_in_name, reversed(path[common:]))), None) for path in paths]
+
+
+def _count_common(paths: Sequence[str]) -> int:
+    """How many words all paths begin with."""
+    words = zip(*(path.rstrip("/").split("/") for path in paths), strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda some: len(set(some)) == 1, words))
 
 
 def _is_around(folder: str, beside: Sequence[str]) -> bool:

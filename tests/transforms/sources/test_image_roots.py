@@ -92,6 +92,16 @@ def test_a_single_file_has_the_folder_of_its_split(write, places, tmp_path):
     assert places(write("val"), image_root=roots) == all_in("val")
 
 
+@pytest.mark.parametrize("around", ["test_run", "train", "val2017"])
+def test_a_folder_around_everything_is_no_split(write, open_form, tmp_path, around):
+    roots = both(tmp_path, f"{around}/train", f"{around}/val")
+    with pytest.raises(RequestError, match=r"there is '.*/train/a.jpg' and '.*/val/a.jpg'"):
+        list(open_form(write("x", around), image_root=roots).samples())
+    words = (f"train={roots[0]}", f"val={roots[1]}")
+    with pytest.raises(RequestError, match=r"names folders of train, validation, and .* has no split"):
+        list(open_form(write("x", around), image_root=words).samples())
+
+
 def test_as_many_folders_as_files_are_each_of_the_file_at_its_place(write, places, tmp_path):
     roots = both(tmp_path, "one", "two")
     assert places(write("x"), write("y"), image_root=roots) == all_in("one", "two")
