@@ -94,13 +94,13 @@ def test_a_build_is_followed_to_its_end(source, tmp_path, picture, save, is_kill
         while not list(source.output.glob(".build/*/workers/*.json")):
             assert time.monotonic() < deadline
             time.sleep(0.05)
+        os.killpg(build.pid, signal.SIGSTOP)  # so that it cannot end before it is followed
         follow = [BEAM_TFRECORDS, "status", f"--output={source.output}", "--follow"]
         following = subprocess.Popen(follow, stdout=subprocess.PIPE, text=True)
         time.sleep(1)
         assert following.poll() is None
-        if is_killed:
-            os.killpg(build.pid, signal.SIGKILL)
-            build.wait()  # until then its process is there
+        os.killpg(build.pid, signal.SIGKILL if is_killed else signal.SIGCONT)
+        build.wait()  # a process that was not waited for is still there
         out, _ = following.communicate(timeout=300)
     finally:
         with contextlib.suppress(ProcessLookupError):
